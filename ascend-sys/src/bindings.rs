@@ -5029,10 +5029,12 @@ pub struct AscendExtBlockConfig {
     pub check: u32,
     /// Memory of each device in bytes; 0 is what the product has, or less where the process has no addresses left for it.
     pub memoryBytes: u64,
+    /// For tests of kernels: chooses the order in which the units of a core, cores and servers go on. 0: the order of the kernel.
+    pub kernelSeed: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of AscendExtBlockConfig"][::core::mem::size_of::<AscendExtBlockConfig>() - 32usize];
+    ["Size of AscendExtBlockConfig"][::core::mem::size_of::<AscendExtBlockConfig>() - 40usize];
     ["Alignment of AscendExtBlockConfig"][::core::mem::align_of::<AscendExtBlockConfig>() - 8usize];
     ["Offset of field: AscendExtBlockConfig::size"]
         [::core::mem::offset_of!(AscendExtBlockConfig, size) - 0usize];
@@ -5048,6 +5050,8 @@ const _: () = {
         [::core::mem::offset_of!(AscendExtBlockConfig, check) - 20usize];
     ["Offset of field: AscendExtBlockConfig::memoryBytes"]
         [::core::mem::offset_of!(AscendExtBlockConfig, memoryBytes) - 24usize];
+    ["Offset of field: AscendExtBlockConfig::kernelSeed"]
+        [::core::mem::offset_of!(AscendExtBlockConfig, kernelSeed) - 32usize];
 };
 impl AscendExtFaultKind {
     /// The operation begins later by the given milliseconds. Number 0: every operation.

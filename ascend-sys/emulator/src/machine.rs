@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) exec_timeout: Duration,
     /// Of communicators that say nothing else.
     pub(crate) buffer_megabytes: u32,
+    /// What chooses the order of units, cores and servers of kernels; 0: it is that of the program.
+    pub(crate) kernel_seed: u64,
 }
 
 /// The primary context of a device, and how often it was set.
@@ -189,6 +191,8 @@ pub(crate) struct BlockRequest {
     pub(crate) memory: u64,
     /// Whether it is watched for races.
     pub(crate) checked: bool,
+    /// What chooses the order of units, cores and servers of kernels; 0: it is that of the program.
+    pub(crate) kernel_seed: u64,
 }
 
 /// Takes a block of fresh devices.
@@ -266,6 +270,7 @@ impl DeviceBlocks {
             connect_timeout: request.connect_timeout,
             exec_timeout: request.exec_timeout,
             buffer_megabytes: request.buffer_megabytes,
+            kernel_seed: request.kernel_seed,
         };
         self.taken.insert(number, TakenBlock { settings, address, span });
         if request.checked {
@@ -431,6 +436,22 @@ fn faults_from_environment(
     asked::parse(&text, devices).map_err(|why| format!("{NAME}: {why}"))
 }
 
+/// The seed of kernels, also for blocks that name none: so any test can be run under seeds.
+const KERNEL_SEED: &str = "ASCEND_EMULATOR_KERNEL_SEED";
+
+/// What chooses the order of kernels where a block does not say.
+pub(crate) fn kernel_seed_from_environment() -> Result<u64, Failure> {
+    let Ok(text) = std::env::var(KERNEL_SEED) else { return Ok(0) };
+    match text.trim().parse() {
+        Ok(seed) => Ok(seed),
+        Err(_) => fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "{KERNEL_SEED}={text}: a whole number from 0 to {} is expected",
+            u64::MAX
+        ),
+    }
+}
+
 fn request_from_environment(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<BlockRequest, String> {
@@ -463,6 +484,7 @@ fn request_from_environment(
         )?),
         buffer_megabytes: number("HCCL_BUFFSIZE", 1, 1 << 20, BUFFER_MEGABYTES.into())? as u32,
         memory: number("ASCEND_EMULATOR_MEMORY", 1 << 20, 1 << 40, 0)?,
+        kernel_seed: number(KERNEL_SEED, 0, u64::MAX, 0)?,
         checked: match variable("ASCEND_EMULATOR_CHECK").as_deref() {
             None | Some("") => false,
             Some("race") => true,

@@ -71,6 +71,8 @@ typedef struct AscendExtBlockConfig {
     uint32_t check;
     /** Memory of each device in bytes; 0 is what the product has, or less where the process has no addresses left for it. */
     uint64_t memoryBytes;
+    /** For tests of kernels: chooses the order in which the units of a core, cores and servers go on. 0: the order of the kernel. */
+    uint64_t kernelSeed;
 } AscendExtBlockConfig;
 
 /** What goes wrong on a device that is told to fail. Operations and allocations count from 1, from the moment when the fault

@@ -141,6 +141,11 @@ pub struct EmulatorOptions {
     /// Whether accesses to memory that nothing orders are looked for: see [`Runtime::findings`]. Makes everything slower; `false` unless told.
     #[builder(default)]
     checked: bool,
+    /// Chooses the order in which the units of a core, the cores of a kernel and its server go on, anew for each device; in the order of
+    /// the kernel unless told. A test launches a kernel under several seeds: eight in a row delay every unit to the utmost once. Memory
+    /// that nobody has written holds not-a-numbers then.
+    #[builder(default)]
+    kernel_seed: u64,
     /// How long everything that waits waits: 5 minutes unless told ([`Runtime::set_deadline`]).
     #[builder(default, setter(strip_option))]
     deadline: Option<Duration>,
@@ -205,6 +210,7 @@ impl EmulatorOptions {
             }
             .0,
             memoryBytes: self.memory.unwrap_or(0),
+            kernelSeed: self.kernel_seed,
         };
         let table = Table::of_emulator(functions);
         table.init()?;

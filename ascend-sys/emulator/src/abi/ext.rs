@@ -130,6 +130,10 @@ entries! {
             exec_timeout: time(config.execTimeoutMs, EXEC_TIMEOUT),
             buffer_megabytes: BUFFER_MEGABYTES,
             memory: config.memoryBytes,
+            kernel_seed: match config.kernelSeed {
+                0 => machine::kernel_seed_from_environment()?,
+                seed => seed,
+            },
             checked: config.check == AscendExtCheck::ASCEND_EXT_CHECK_RACES.0,
         })?;
         block.write(settings.block);

@@ -300,6 +300,7 @@ mod tests {
             execTimeoutMs: 0,
             check: 0,
             memoryBytes: 1 << 24,
+            kernelSeed: 0,
         };
         let (mut block, mut first, mut info) = (0, 0, HcclRootInfo::default());
         ok!(table.ascendExtBlockCreate(&config, &mut block, &mut first));

@@ -473,6 +473,7 @@ mod tests {
             connect_timeout,
             exec_timeout,
             buffer_megabytes: 200,
+            kernel_seed: 0,
         };
         Applicant { rank, ranks: 2, device: 64 + rank, settings, config: CommConfig::default() }
     }

@@ -5,6 +5,7 @@ use super::arguments::{self, KernelArgument, Sorted};
 use super::context;
 use super::flags::Flags;
 use super::global::Region;
+use super::order::Order;
 use super::running::{Launched, RESIDENT, RunningKernel};
 use super::world::{KernelComm, World};
 use crate::machine;
@@ -105,6 +106,8 @@ impl RunningKernel {
             blocks_begun: 0,
             seen,
             progress: 0,
+            order: Order::of(device),
+            held: 0,
             recorded: None,
         };
         if let Some(log) = timeline::of(device.id) {

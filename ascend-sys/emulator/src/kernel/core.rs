@@ -3,11 +3,12 @@
 use super::books::{Client, PreparedTask};
 use super::local::LocalMemory;
 use super::matmul::MatrixProduct;
+use super::order::{Counts, PendingUnits};
 use super::track::CoreTrack;
 use super::world::World;
 use ascend_program::flow::{Unknown, Walk};
 use ascend_program::layout::Number;
-use ascend_program::step::Source;
+use ascend_program::step::{Node, Source};
 use ascend_program::{Core as Kind, Program, ValueId};
 
 /// A piece of work, in bytes: about 20 microseconds.
@@ -23,6 +24,10 @@ pub(super) struct Core {
     pub(super) wait: Option<Wait>,
     pub(super) product: Option<Box<MatrixProduct>>,
     pub(super) ended: bool,
+    /// Of a launch whose order a seed chooses.
+    pub(super) units: Option<Box<PendingUnits>>,
+    /// A step that has to wait before it is done.
+    pub(super) postponed: Option<&'static Node>,
     /// Of a launch that is recorded.
     pub(super) track: Option<Box<CoreTrack>>,
 }
@@ -31,6 +36,8 @@ pub(super) struct Core {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     Flag(u16),
+    /// Instructions of its own units.
+    Units(Counts),
     Barrier {
         vector: bool,
         number: u32,
@@ -77,6 +84,8 @@ impl Core {
             wait: None,
             product: None,
             ended: false,
+            units: None,
+            postponed: None,
             track: None,
         }
     }

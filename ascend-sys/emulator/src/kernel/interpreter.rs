@@ -52,6 +52,13 @@ impl Core {
         loop {
             if let Some(wait) = self.wait {
                 if !self.is_over(wait, world)? {
+                    if self.work(world, false)? {
+                        moved = true;
+                        *budget -= STEP;
+                        if *budget > 0 {
+                            continue;
+                        }
+                    }
                     return Ok(if moved { CoreProgress::Runs } else { CoreProgress::Waits });
                 }
                 self.wait = None;
@@ -76,9 +83,19 @@ impl Core {
                     track.multiplied();
                 }
             }
-            let node = match self.walk.advance() {
+            let works = self.units.as_mut().is_some_and(|units| units.prefers_work());
+            if works && self.work(world, false)? {
+                *budget -= STEP;
+                continue;
+            }
+            let postponed = self.postponed.take();
+            let node = match postponed.map_or_else(|| self.walk.advance(), |node| Ok(Some(node))) {
                 Ok(Some(node)) => node,
                 Ok(None) => {
+                    if let Some(units) = self.units.as_ref().filter(|units| !units.is_empty()) {
+                        self.wait = Some(Wait::Units(units.all()));
+                        continue;
+                    }
                     self.ended = true;
                     return Ok(CoreProgress::Runs);
                 }
@@ -90,9 +107,22 @@ impl Core {
                 Err(why) => return Err(unknown(why)),
             };
             *budget -= STEP;
-            self.step(&node.step, world, budget)?;
+            self.step(node, world, budget)?;
             if self.wait.is_some() && self.track.is_some() {
                 self.track_wait(world);
+            }
+        }
+    }
+
+    /// Does an instruction of one of its units that may be done; `forced`: also one that is late. False if there is none.
+    pub(super) fn work(&mut self, world: &mut World, forced: bool) -> Result<bool, String> {
+        let Some(units) = &mut self.units else { return Ok(false) };
+        match units.next(forced) {
+            None => Ok(false),
+            Some((source, effect)) => {
+                let done = effect(&mut self.memory, world);
+                let line = |text| format!("{text}\n  --> given in {}", world.program.line(source));
+                done.map_err(line).map(|()| true)
             }
         }
     }
@@ -103,6 +133,7 @@ impl Core {
         let what = match self.wait {
             None => return,
             Some(Wait::Flag(flag)) => format!("flag {flag}"),
+            Some(Wait::Units(_)) => "units".to_owned(),
             Some(Wait::Barrier { .. }) => "SyncAll".to_owned(),
             Some(Wait::Turns { client, slot, finished }) => {
                 self.turn_name(client, slot, finished, world)
@@ -122,6 +153,9 @@ impl Core {
     fn is_over(&mut self, wait: Wait, world: &mut World) -> Result<bool, String> {
         match wait {
             Wait::Flag(flag) => Ok(world.flags.await_one(self.kind(), self.index(), flag)),
+            Wait::Units(counts) => {
+                Ok(self.units.as_ref().is_none_or(|units| units.are_done(&counts)))
+            }
             Wait::Barrier { vector, number } => Ok(world.flags.is_open(vector, number)),
             Wait::Turns { client, slot, finished } => {
                 client::turns_are_done(world, client, slot, finished)
@@ -143,6 +177,7 @@ impl Core {
         };
         match wait {
             Wait::Flag(flag) => format!("waits for flag {flag}"),
+            Wait::Units(_) => "waits for its units".into(),
             Wait::Barrier { vector, number } => {
                 let form = if vector { "SyncAll<true>" } else { "SyncAll<false>" };
                 let missing = world.flags.missing(vector, number);

@@ -266,6 +266,20 @@ impl LocalMemory {
         Ok(())
     }
 
+    /// The buffer of a queue that a tensor has: its number, and where it is.
+    pub(super) fn held(&self, tensor: LocalId) -> Option<(usize, Range<usize>)> {
+        let tensor = self.tensors[tensor.0 as usize].as_ref()?;
+        tensor.buffer.map(|(_, number)| (number, tensor.range.clone()))
+    }
+
+    /// What is there is of no use any more.
+    pub(super) fn decay(&mut self, range: Range<usize>) {
+        let end = range.end.min(self.bytes.len());
+        if let Some(bytes) = self.bytes.get_mut(range.start..end) {
+            bytes.fill(UNWRITTEN);
+        }
+    }
+
     /// `TBuf::Get`.
     pub(super) fn get(
         &mut self,

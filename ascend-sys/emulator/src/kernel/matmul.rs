@@ -144,42 +144,66 @@ impl MatrixProduct {
         })
     }
 
+    /// Where the result begins.
+    pub(super) fn result(&self) -> RegionAddress {
+        self.c.clone()
+    }
+
+    /// All rows of the result, and where they belong, without writing them.
+    pub(super) fn rows(&mut self) -> Result<Vec<(u64, Vec<u8>)>, String> {
+        let mut rows = Vec::new();
+        let mut bytes = Vec::new();
+        while self.row < self.sizes.rows {
+            self.sum(&mut bytes)?;
+            rows.push(self.row_bytes());
+            self.row += 1;
+        }
+        Ok(rows)
+    }
+
     /// Some rows. True when all are done.
     pub(super) fn go_on(&mut self) -> Result<bool, String> {
-        let Sizes { rows, columns, depth, pitches } = self.sizes;
+        let Sizes { rows, columns, depth, .. } = self.sizes;
         let mut done = 0;
         let mut bytes = Vec::new();
         while self.row < rows && done < PIECE {
-            self.left.clear();
-            if self.types.transposed_a {
-                for d in 0..depth {
-                    let at = d.saturating_mul(pitches[0]).saturating_add(self.row);
-                    read(&mut self.a, self.types.a, at, 1, &mut bytes, &mut self.left)?;
-                }
-            } else {
-                let at = self.row.saturating_mul(pitches[0]);
-                read(&mut self.a, self.types.a, at, depth, &mut bytes, &mut self.left)?;
-            }
-            self.sums.clear();
-            self.sums.resize(columns as usize, 0.0);
-            for (left, right) in
-                self.left.iter().zip(self.b.chunks_exact((columns as usize).max(1)))
-            {
-                for (sum, right) in self.sums.iter_mut().zip(right) {
-                    *sum += left * right;
-                }
-            }
-            for (sum, bias) in self.sums.iter_mut().zip(&self.bias) {
-                *sum += bias;
-            }
-            self.write()?;
+            self.sum(&mut bytes)?;
+            let (offset, row) = self.row_bytes();
+            self.c.region.write(offset, &row)?;
             self.row += 1;
             done += (columns as usize).saturating_mul(depth as usize).max(1);
         }
         Ok(self.row == rows)
     }
 
-    fn write(&mut self) -> Result<(), String> {
+    /// The sums of a row.
+    fn sum(&mut self, bytes: &mut Vec<u8>) -> Result<(), String> {
+        let Sizes { columns, depth, pitches, .. } = self.sizes;
+        self.left.clear();
+        if self.types.transposed_a {
+            for d in 0..depth {
+                let at = d.saturating_mul(pitches[0]).saturating_add(self.row);
+                read(&mut self.a, self.types.a, at, 1, bytes, &mut self.left)?;
+            }
+        } else {
+            let at = self.row.saturating_mul(pitches[0]);
+            read(&mut self.a, self.types.a, at, depth, bytes, &mut self.left)?;
+        }
+        self.sums.clear();
+        self.sums.resize(columns as usize, 0.0);
+        for (left, right) in self.left.iter().zip(self.b.chunks_exact((columns as usize).max(1))) {
+            for (sum, right) in self.sums.iter_mut().zip(right) {
+                *sum += left * right;
+            }
+        }
+        for (sum, bias) in self.sums.iter_mut().zip(&self.bias) {
+            *sum += bias;
+        }
+        Ok(())
+    }
+
+    /// The row that was summed up, and where it belongs.
+    fn row_bytes(&self) -> (u64, Vec<u8>) {
         let number = self.types.c;
         let size = number.size() as usize;
         let mut bytes = Vec::with_capacity(self.sums.len() * size);
@@ -191,6 +215,6 @@ impl MatrixProduct {
             bytes.extend_from_slice(&store(number, bits)[..size]);
         }
         let at = self.row.saturating_mul(self.sizes.pitches[2]).saturating_mul(size as u64);
-        self.c.region.write(self.c.offset.saturating_add(at), &bytes)
+        (self.c.offset.saturating_add(at), bytes)
     }
 }

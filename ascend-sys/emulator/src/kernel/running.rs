@@ -5,6 +5,7 @@ use super::client;
 use super::core::{Core, PIECE, Wait};
 use super::interpreter::CoreProgress;
 use super::local::LocalMemory;
+use super::order::{Order, PendingUnits};
 use super::posted;
 use super::track::CoreTrack;
 use super::verdict::Recorded;
@@ -23,6 +24,9 @@ use std::time::Duration;
 
 /// Blocks that run at a time. A kernel whose cores wait for each other has no more.
 pub(super) const RESIDENT: u32 = 64;
+
+/// Polls for which a late instruction waits for others.
+const HELD: u32 = 8;
 
 /// What was launched.
 #[derive(Clone)]
@@ -65,6 +69,10 @@ pub(super) struct RunningKernel {
     pub(super) seen: Vec<u64>,
     /// Rounds in which a core went on.
     pub(super) progress: u64,
+    /// If a seed chooses in which order cores and units go on.
+    pub(super) order: Option<Order>,
+    /// Rounds in which only late instructions could go on.
+    pub(super) held: u32,
     /// Where it is written down, and what, if the block records.
     pub(super) recorded: Option<Box<(Arc<timeline::Log>, timeline::Launch)>>,
 }
@@ -105,6 +113,10 @@ impl RunningKernel {
                         let track = CoreTrack::new(&recorded.0, kind, index, core_index, block);
                         core.track = Some(Box::new(track));
                     }
+                    if let Some(order) = &mut self.order {
+                        let units = PendingUnits::new(order.fork(), program.queues.len());
+                        core.units = Some(Box::new(units));
+                    }
                     self.cores.push(core);
                 }
             }
@@ -127,10 +139,18 @@ impl RunningKernel {
             }
             let (mut moved, mut ended) = (false, 0);
             let count = self.cores.len();
+            if let Some(order) = &mut self.order {
+                self.next = order.below(count);
+            }
             let first = self.next;
             for n in 0..count {
                 let at = (first + n) % count;
                 let core = &mut self.cores[at];
+                // It comes late.
+                if self.order.as_mut().is_some_and(|order| !core.ended && order.happens(3)) {
+                    moved = true;
+                    continue;
+                }
                 let progress = core.run(&mut self.world, &mut budget);
                 match progress.map_err(|text| told(program, core, &text))? {
                     CoreProgress::Runs => moved = true,
@@ -165,6 +185,24 @@ impl RunningKernel {
                 Outcome::Idle => continue,
                 Outcome::Runnable => return Ok(Outcome::Runnable),
                 Outcome::Parked | Outcome::Busy => {}
+            }
+            if self.cores.iter().any(|core| core.units.as_ref().is_some_and(|u| !u.is_empty())) {
+                self.held += 1;
+                // Other ranks and the server go on meanwhile.
+                if !self.held.is_multiple_of(HELD) {
+                    return Ok(Outcome::Runnable);
+                }
+                let from = self.order.as_mut().map_or(0, |order| order.below(count));
+                for n in 0..count {
+                    let core = &mut self.cores[(from + n) % count];
+                    if core
+                        .work(&mut self.world, true)
+                        .map_err(|text| told(program, core, &text))?
+                    {
+                        break;
+                    }
+                }
+                continue;
             }
             if !self.may_go_on() {
                 return Err(format!("the kernel can never finish\n{}", self.states(program)));
@@ -238,7 +276,7 @@ impl RunningKernel {
                         return true;
                     }
                 }
-                Some(Wait::Flag(_) | Wait::Barrier { .. }) | None => {}
+                Some(Wait::Flag(_) | Wait::Units(_) | Wait::Barrier { .. }) | None => {}
             }
         }
         let world = &mut self.world;

@@ -6,6 +6,7 @@
 
 use super::area::{Area, AreaSide};
 use super::conversation::{Conversation, ConversationStep};
+use super::order::Order;
 use crate::message::Failure;
 use crate::step::{Helpers, Need, Reason, Step};
 use crate::stream::{Mark, Stream};
@@ -29,6 +30,8 @@ pub(crate) struct Server {
     progress: u64,
     /// Why it ends, as soon as its turns have.
     failing: Option<Failure>,
+    /// If a seed chooses when it goes on.
+    order: Option<Order>,
 }
 
 impl Server {
@@ -45,7 +48,7 @@ impl Server {
             noted: None,
         };
         let contexts: Vec<Conversation> = areas.into_iter().map(context).collect();
-        Server { contexts, started: false, limit, progress: 0, failing: None }
+        Server { contexts, started: false, limit, progress: 0, failing: None, order: None }
     }
 
     fn start(&mut self, stream: &'static Stream) -> Result<(), Failure> {
@@ -74,6 +77,7 @@ impl Server {
         }
         let log = timeline::of(stream.device_id());
         self.contexts.iter_mut().for_each(|context| context.log = log.clone());
+        self.order = Order::of(stream.device());
         self.started = true;
         Ok(())
     }
@@ -136,6 +140,10 @@ impl TaskBody<Stream> for Box<Server> {
             && let Err(failure) = self.start(stream)
         {
             return Step::Done(Err(failure.of_task("communication server")));
+        }
+        if self.order.as_mut().is_some_and(Order::server_hesitates) {
+            self.drive();
+            return Step::Again;
         }
         loop {
             let mut moved = false;

@@ -3,42 +3,99 @@
 use super::cast;
 use super::client;
 use super::core::{Core, PIECE, Wait};
+use super::global::RegionAddress;
 use super::local::{ALIGNMENT, LocalMemory};
 use super::matmul::{MatrixProduct, Sizes};
+use super::order::Unit;
 use super::prepare;
 use super::vector;
 use super::world::World;
 use ascend_program::flow::{load, store};
 use ascend_program::layout::Number;
 use ascend_program::step::{
-    Buffer, Copy, Hccl, Local, Multiply, Pieces, Place, Read, Step, Sync, Vector,
+    Buffer, Copy, Hccl, Local, Multiply, Node, Pieces, Pipe, Place, Read, Step, Sync, Vector,
 };
-use ascend_program::{Core as Kind, Program, ValueId};
+use ascend_program::{Core as Kind, Matmul, Position, Program, QueueId, ValueId};
+use ascend_sync::lock_std as lock;
 use std::ops::Range;
+use std::sync::{Arc, Mutex};
 
 impl Core {
     pub(super) fn step(
         &mut self,
-        step: &Step,
+        node: &'static Node,
         world: &mut World,
         budget: &mut i64,
     ) -> Result<(), String> {
-        match step {
+        match &node.step {
             // A walk does these itself.
             Step::Comment(_) | Step::Name(_) | Step::Set(..) | Step::Loop { .. } => Ok(()),
             Step::If { .. } | Step::On(..) => Ok(()),
             Step::Read(variable, read) => {
+                self.finish_writes(world)?;
                 let bits = self.read(read, world)?;
                 self.walk.set(*variable, Some(bits));
                 Ok(())
             }
             Step::Buffer(buffer) => self.buffer(buffer, &world.program.clone()),
             Step::Copy(copy) => self.copy(copy, world, budget),
-            Step::Vector(vector) => self.vector(vector, &world.program.clone(), budget),
-            Step::Sync(sync) => self.sync(*sync, world),
+            Step::Vector(vector) => self.vector(vector, world, budget),
+            Step::Sync(sync) => {
+                if self.has_to_wait(*sync) {
+                    self.postponed = Some(node);
+                    return Ok(());
+                }
+                self.sync(*sync, world)
+            }
             Step::Matmul(multiply) => self.multiply(multiply, world),
-            Step::Hccl(call) => self.call(call, world),
+            Step::Hccl(call) => {
+                self.finish_writes(world)?;
+                self.call(call, world)
+            }
         }
+    }
+
+    /// A unit does something: now, or where a seed chooses the order, some time.
+    fn done_by(
+        &mut self,
+        unit: Unit,
+        world: &mut World,
+        effect: impl FnOnce(&mut LocalMemory, &mut World) -> Result<(), String> + Send + 'static,
+    ) -> Result<(), String> {
+        let source = self.source();
+        match &mut self.units {
+            None => effect(&mut self.memory, world),
+            Some(units) => {
+                units.give(unit, source, Box::new(effect));
+                Ok(())
+            }
+        }
+    }
+
+    /// What the scalar unit has written is there before it does more.
+    fn finish_writes(&mut self, world: &mut World) -> Result<(), String> {
+        let Some(units) = &mut self.units else { return Ok(()) };
+        while let Some((_, effect)) = units.next_write() {
+            effect(&mut self.memory, world)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the scalar unit has to wait for its other units before it does this. Then it does.
+    fn has_to_wait(&mut self, sync: Sync) -> bool {
+        let Some(units) = &self.units else { return false };
+        let counts = match sync {
+            Sync::All { .. } | Sync::Pipe(Pipe::All) => units.all(),
+            Sync::Units(first, Pipe::Scalar) => {
+                Unit::of(first).map_or_else(|| units.all(), |unit| units.all_of(unit))
+            }
+            _ => return false,
+        };
+        if units.are_done(&counts) {
+            return false;
+        }
+        self.wait = Some(Wait::Units(counts));
+        true
     }
 
     fn read(&mut self, read: &Read, world: &mut World) -> Result<u64, String> {
@@ -117,67 +174,120 @@ impl Core {
             let bytes = length.checked_mul(number.size().into());
             bytes.ok_or_else(|| format!("a buffer of {length} elements"))
         };
+        let ends = |queue: QueueId| match program.queues[queue.0 as usize].what.position {
+            Position::VecIn => (Unit::In, Unit::Vector),
+            Position::VecOut => (Unit::Vector, Unit::Out),
+        };
+        let source = self.source();
         match *buffer {
             Buffer::InitQueue(id) => {
                 let queue = &program.queues[id.0 as usize].what;
                 let length = bytes(self, queue.number, queue.length)?;
-                self.memory.init_queue(program, id, length)
+                self.memory.init_queue(program, id, length)?;
             }
             Buffer::InitScratch(id) => {
                 let scratch = &program.scratches[id.0 as usize].what;
                 let length = bytes(self, scratch.number, scratch.length)?;
-                self.memory.init_scratch(program, id, length)
+                self.memory.init_scratch(program, id, length)?;
             }
-            Buffer::Alloc(queue, local) => self.memory.alloc(program, queue, local),
-            Buffer::Enqueue(queue, local) => self.memory.enqueue(program, queue, local),
-            Buffer::Dequeue(queue, local) => self.memory.dequeue(program, queue, local),
-            Buffer::Free(queue, local) => self.memory.free(program, queue, local),
-            Buffer::Get(scratch, local) => self.memory.get(program, scratch, local),
+            Buffer::Alloc(queue, local) => {
+                self.memory.alloc(program, queue, local)?;
+                if let Some(units) = &mut self.units
+                    && let Some((buffer, range)) = self.memory.held(local)
+                {
+                    let decay = move |memory: &mut LocalMemory, _: &mut World| {
+                        memory.decay(range);
+                        Ok(())
+                    };
+                    let (queue, fills) = (queue.0 as usize, ends(queue).0);
+                    units.allocated(queue, buffer, fills, source, Box::new(decay));
+                }
+            }
+            Buffer::Enqueue(queue, local) => {
+                self.memory.enqueue(program, queue, local)?;
+                if let Some(units) = &mut self.units {
+                    units.enqueued(queue.0 as usize, ends(queue).0);
+                }
+            }
+            Buffer::Dequeue(queue, local) => {
+                self.memory.dequeue(program, queue, local)?;
+                if let Some(units) = &mut self.units {
+                    units.dequeued(queue.0 as usize, ends(queue).1);
+                }
+            }
+            Buffer::Free(queue, local) => {
+                let held = self.memory.held(local);
+                self.memory.free(program, queue, local)?;
+                if let Some(units) = &mut self.units
+                    && let Some((buffer, _)) = held
+                {
+                    units.freed(queue.0 as usize, buffer, ends(queue).1);
+                }
+            }
+            Buffer::Get(scratch, local) => self.memory.get(program, scratch, local)?,
         }
+        Ok(())
     }
 
     fn copy(&mut self, copy: &Copy, world: &mut World, budget: &mut i64) -> Result<(), String> {
         let program = world.program.clone();
         match copy {
             Copy::In { to, from, pieces } => {
-                self.pieces(to, from, pieces, world, budget, |core, world, at, local| {
-                    world.read(at.0, at.1, core.memory.bytes_mut(local))
+                let Some(moved) = self.pieces(to, from, pieces, world, budget)? else {
+                    return Ok(());
+                };
+                let decays = self.units.is_some();
+                self.done_by(Unit::In, world, move |memory, world| {
+                    moved.each(|base, at, local| {
+                        let end = local.end;
+                        world.read(base, at, memory.bytes_mut(local))?;
+                        if decays {
+                            memory.decay(end..end.next_multiple_of(ALIGNMENT as usize));
+                        }
+                        Ok(())
+                    })
                 })
             }
             Copy::Out { to, from, pieces, add } => {
                 let number = LocalMemory::number(&program, from);
-                if *add {
+                let add = *add;
+                if add {
                     world.may_add(number)?;
                 }
-                self.pieces(from, to, pieces, world, budget, |core, world, at, local| {
-                    let bytes = core.memory.bytes(local);
-                    if *add {
-                        world.add(at.0, at.1, bytes, number)
-                    } else {
-                        world.write(at.0, at.1, bytes)
-                    }
+                let Some(moved) = self.pieces(from, to, pieces, world, budget)? else {
+                    return Ok(());
+                };
+                self.done_by(Unit::Out, world, move |memory, world| {
+                    moved.each(|base, at, local| match add {
+                        true => world.add(base, at, memory.bytes(local), number),
+                        false => world.write(base, at, memory.bytes(local)),
+                    })
                 })
             }
             Copy::Set { to, value } => {
                 let number = world.number_of(to.base);
                 let bits = self.value(*value)?;
                 let (base, offset) = self.place(to, world)?;
-                world.write(base, offset, &store(number, bits)[..number.size() as usize])
+                self.done_by(Unit::Scalar, world, move |_, world| {
+                    world.write(base, offset, &store(number, bits)[..number.size() as usize])
+                })
             }
             Copy::SetLocal { to, value } => {
                 let number = LocalMemory::number(&program, to);
                 let bits = self.value(*value)?;
                 let range = self.local(to, &program, 1)?;
-                let bytes = &store(number, bits)[..number.size() as usize];
-                self.memory.bytes_mut(range).copy_from_slice(bytes);
-                Ok(())
+                self.done_by(Unit::Scalar, world, move |memory, _| {
+                    let bytes = &store(number, bits)[..number.size() as usize];
+                    memory.bytes_mut(range).copy_from_slice(bytes);
+                    Ok(())
+                })
             }
             // There is no cache to clean: scalar accesses go to memory.
             Copy::Clean(place) => self.place(place, world).map(drop),
         }
     }
 
-    /// Moves the pieces of a copy, one after the other.
+    /// Where the pieces of a copy lie. None if there is nothing to move.
     fn pieces(
         &mut self,
         local: &Local,
@@ -185,8 +295,7 @@ impl Core {
         pieces: &Pieces,
         world: &mut World,
         budget: &mut i64,
-        mut one: impl FnMut(&mut Core, &mut World, (usize, u64), Range<usize>) -> Result<(), String>,
-    ) -> Result<(), String> {
+    ) -> Result<Option<MovedPieces>, String> {
         self.is_vector()?;
         let program = world.program.clone();
         let number = LocalMemory::number(&program, local);
@@ -198,68 +307,75 @@ impl Core {
             return Err(format!("a copy of {count} pieces; 4095 is the most"));
         }
         if length == 0 || count == 0 {
-            return Ok(());
+            return Ok(None);
         }
-        let (base, mut at) = self.place(global, world)?;
+        let (base, at) = self.place(global, world)?;
         let offset = local.offset.map_or(Ok(0), |offset| self.count(offset))?;
         let bytes = length.checked_mul(size).ok_or("a copy of more bytes than there are")?;
         let skip = gap.saturating_mul(size).saturating_add(bytes);
         // Each piece begins at a multiple of 32 bytes. One that is longer than memory is refused below, wherever the next would be.
         let pitch = bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX) / size;
-        for piece in 0..count {
-            let place = offset.saturating_add(piece.saturating_mul(pitch));
-            let range = self.memory.place(&program, local, place, length)?;
-            one(self, world, (base, at), range)?;
-            at = at.saturating_add(skip);
-        }
+        let first = self.memory.place(&program, local, offset, length)?;
+        let last = offset.saturating_add((count - 1).saturating_mul(pitch));
+        self.memory.place(&program, local, last, length)?;
         *budget -= (bytes * count).min(PIECE as u64) as i64;
-        Ok(())
+        let pitch = (pitch * size) as usize;
+        Ok(Some(MovedPieces { base, at, skip, first, pitch, count }))
     }
 
     fn vector(
         &mut self,
         vector: &Vector,
-        program: &Program,
+        world: &mut World,
         budget: &mut i64,
     ) -> Result<(), String> {
         self.is_vector()?;
+        let program = &*world.program.clone();
         match *vector {
             Vector::Fill { ref to, value, count } => {
                 let bits = self.value(value)?;
                 let number = LocalMemory::number(program, to);
                 let range = self.local(to, program, self.count(count)?)?;
                 *budget -= range.len() as i64;
-                let size = number.size() as usize;
-                let element = store(number, bits);
-                for to in self.memory.bytes_mut(range).chunks_exact_mut(size) {
-                    to.copy_from_slice(&element[..size]);
-                }
-                Ok(())
+                self.done_by(Unit::Vector, world, move |memory, _| {
+                    let size = number.size() as usize;
+                    let element = store(number, bits);
+                    for to in memory.bytes_mut(range).chunks_exact_mut(size) {
+                        to.copy_from_slice(&element[..size]);
+                    }
+                    Ok(())
+                })
             }
             Vector::Binary { operator, ref to, ref a, ref b, count } => {
                 let count = self.count(count)?;
                 let number = LocalMemory::number(program, to);
-                let places = (
+                let (to, a, b) = (
                     self.local(to, program, count)?,
                     self.local(a, program, count)?,
                     self.local(b, program, count)?,
                 );
-                *budget -= 2 * places.0.len() as i64;
-                vector::binary(number, operator, self.memory.all(), places.0, places.1, places.2)
+                *budget -= 2 * to.len() as i64;
+                self.done_by(Unit::Vector, world, move |memory, _| {
+                    vector::binary(number, operator, memory.all(), to, a, b)
+                })
             }
             Vector::Scalar { operator, ref to, ref a, scalar, count } => {
                 let (count, bits) = (self.count(count)?, self.value(scalar)?);
                 let number = LocalMemory::number(program, to);
                 let (to, a) = (self.local(to, program, count)?, self.local(a, program, count)?);
                 *budget -= 2 * to.len() as i64;
-                vector::scalar(number, operator, self.memory.all(), to, a, bits)
+                self.done_by(Unit::Vector, world, move |memory, _| {
+                    vector::scalar(number, operator, memory.all(), to, a, bits)
+                })
             }
             Vector::Unary { operator, ref to, ref a, count } => {
                 let count = self.count(count)?;
                 let number = LocalMemory::number(program, to);
                 let (to, a) = (self.local(to, program, count)?, self.local(a, program, count)?);
                 *budget -= 4 * to.len() as i64;
-                vector::unary(number, operator, self.memory.all(), to, a)
+                self.done_by(Unit::Vector, world, move |memory, _| {
+                    vector::unary(number, operator, memory.all(), to, a)
+                })
             }
             Vector::Cast { ref to, ref from, round, count } => {
                 let count = self.count(count)?;
@@ -267,7 +383,9 @@ impl Core {
                 let (to, from) =
                     (self.local(to, program, count)?, self.local(from, program, count)?);
                 *budget -= 8 * to.len() as i64;
-                cast::cast(types, round, self.memory.all(), to, from)
+                self.done_by(Unit::Vector, world, move |memory, _| {
+                    cast::cast(types, round, memory.all(), to, from)
+                })
             }
             Vector::Reduce { operator, ref to, ref from, ref work, count } => {
                 let count = self.count(count)?;
@@ -275,14 +393,31 @@ impl Core {
                 self.local(work, program, 0)?;
                 let (to, from) = (self.local(to, program, 1)?, self.local(from, program, count)?);
                 *budget -= 2 * from.len() as i64;
-                vector::reduce(number, operator, self.memory.all(), to, from);
-                Ok(())
+                self.done_by(Unit::Vector, world, move |memory, _| {
+                    vector::reduce(number, operator, memory.all(), to, from);
+                    Ok(())
+                })
             }
         }
     }
 
     fn sync(&mut self, sync: Sync, world: &mut World) -> Result<(), String> {
-        // Within a core everything is done in order.
+        // Within a core everything is done in order, unless a seed chooses another one.
+        match (sync, &mut self.units) {
+            (Sync::Pipe(pipe), Some(units)) => {
+                if let Some(unit) = Unit::of(pipe) {
+                    let all = units.all_of(unit);
+                    units.acquire(unit, &all);
+                }
+            }
+            (Sync::Units(first, second), Some(units)) => {
+                if let (Some(first), Some(second)) = (Unit::of(first), Unit::of(second)) {
+                    let all = units.all_of(first);
+                    units.acquire(second, &all);
+                }
+            }
+            _ => {}
+        }
         if matches!(sync, Sync::Pipe(_) | Sync::Units(..)) {
             return Ok(());
         }
@@ -293,8 +428,15 @@ impl Core {
             ));
         }
         match sync {
-            Sync::Raise { mode, flag, .. } => {
-                world.flags.raise(self.kind(), self.index(), mode, flag)?;
+            Sync::Raise { mode, pipe, flag } => {
+                let (kind, index, source) = (self.kind(), self.index(), self.source());
+                let raise = move |_: &mut LocalMemory, world: &mut World| {
+                    world.flags.raise(kind, index, mode, flag)
+                };
+                match &mut self.units {
+                    None => raise(&mut self.memory, world)?,
+                    Some(units) => units.give_last(Unit::of(pipe), source, Box::new(raise)),
+                }
             }
             Sync::Await { flag } => self.wait = Some(Wait::Flag(flag)),
             // A barrier of vector cores is nothing to a cube core.
@@ -334,6 +476,9 @@ impl Core {
         let c = spot(self, world, &multiply.c)?;
         let bias = multiply.bias.map(|bias| spot(self, world, &bias)).transpose()?;
         let spots = (a.clone(), b.clone(), c.clone());
+        if self.units.is_some() {
+            return self.multiply_some_time(types, sizes, spots, bias, world);
+        }
         let product = MatrixProduct::new(types.clone(), sizes, spots, bias)?;
         // It lies within memory, so it has no more rows than there can be.
         world.note_product(&types, &sizes, &a, &b, &c);
@@ -341,6 +486,67 @@ impl Core {
             track.multiplies([sizes.rows, sizes.columns, sizes.depth]);
         }
         self.product = Some(Box::new(product));
+        Ok(())
+    }
+}
+
+impl Core {
+    /// Where a seed chooses the order: the operands are read by one instruction, the result is written by another one.
+    fn multiply_some_time(
+        &mut self,
+        types: Matmul,
+        sizes: Sizes,
+        spots: (RegionAddress, RegionAddress, RegionAddress),
+        bias: Option<RegionAddress>,
+        world: &mut World,
+    ) -> Result<(), String> {
+        let result = Arc::new(Mutex::new(Vec::new()));
+        let computed = Arc::clone(&result);
+        let (a, b, mut c) = spots.clone();
+        self.done_by(Unit::In, world, move |_, world| {
+            let mut product = MatrixProduct::new(types.clone(), sizes, spots, bias)?;
+            world.note_product(&types, &sizes, &a, &b, &product.result());
+            *lock(&computed) = product.rows()?;
+            Ok(())
+        })?;
+        if let Some(units) = &mut self.units {
+            let read = units.all_of(Unit::In);
+            units.acquire(Unit::Fix, &read);
+        }
+        self.done_by(Unit::Fix, world, move |_, _| {
+            let rows = std::mem::take(&mut *lock(&result));
+            rows.into_iter().try_for_each(|(offset, bytes)| c.region.write(offset, &bytes))
+        })
+    }
+}
+
+/// Pieces of a copy, as they lie: checked against local memory.
+struct MovedPieces {
+    base: usize,
+    /// The first one in global memory, in bytes.
+    at: u64,
+    /// From there to the next.
+    skip: u64,
+    /// The first one in local memory, and from there to the next.
+    first: Range<usize>,
+    pitch: usize,
+    count: u64,
+}
+
+impl MovedPieces {
+    /// One after the other.
+    fn each(
+        self,
+        mut one: impl FnMut(usize, u64, Range<usize>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let (mut at, mut local) = (self.at, self.first);
+        for piece in 0..self.count {
+            if piece > 0 {
+                local = local.start + self.pitch..local.end + self.pitch;
+                at = at.saturating_add(self.skip);
+            }
+            one(self.base, at, local.clone())?;
+        }
         Ok(())
     }
 }

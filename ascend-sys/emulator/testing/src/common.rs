@@ -78,6 +78,7 @@ impl Block {
             execTimeoutMs: 0,
             check: 0,
             memoryBytes: 1 << 30,
+            kernelSeed: 0,
         }
     }
 

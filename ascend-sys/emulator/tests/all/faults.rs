@@ -21,6 +21,7 @@ const LIMITS: AscendExtBlockConfig = AscendExtBlockConfig {
     execTimeoutMs: 500,
     check: 0,
     memoryBytes: 64 << 20,
+    kernelSeed: 0,
 };
 
 /// Runs three ranks of a communicator with faults, then looks that nothing of them is left.

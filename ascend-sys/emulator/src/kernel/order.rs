@@ -1,0 +1,281 @@
+//! An order of units, cores and servers that a seed chooses, for tests: whatever a chip may do, a kernel has to stand.
+//!
+//! Without a seed the units of a core do their instructions in the order of the kernel, when they are given. With one they are
+//! *pending* from then on, and an instruction is done at any moment after those that it waits for.
+//!
+//! # Rules
+//!
+//! They are those of the checker (`ascend_program::check`):
+//!
+//! 1. An instruction waits for what its unit has been made to wait for. What the scalar unit waits for, it waits for before it gives out
+//!    anything else.
+//! 2. Vector operations, results of products and writes of the scalar unit are in order, each among themselves. Copies are not.
+//! 3. The scalar unit reads at once, behind its own writes.
+//! 4. A queue hands over from the unit that fills to the one that uses, and back with the buffer that is freed.
+//! 5. A flag between cores is an instruction of its unit, behind all that the unit was given before. A barrier of cores waits for all units.
+//!
+//! Local memory holds nothing of use before it is written: a buffer is overwritten with not-a-numbers when it is allocated, and so is what
+//! fills up a copied piece.
+
+use super::local::LocalMemory;
+use super::world::World;
+use crate::machine::Device;
+use ascend_program::step::{Pipe, Source};
+
+/// What does instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// The writes of the scalar unit.
+    Scalar,
+    Vector,
+    In,
+    Out,
+    Fix,
+    /// Nobody: what becomes of a buffer when it is allocated.
+    Decay,
+}
+
+const UNITS: usize = 6;
+
+/// Those that can be late.
+const LATE: [Unit; 5] = [Unit::In, Unit::Vector, Unit::Out, Unit::Fix, Unit::Scalar];
+
+impl Unit {
+    /// None: all of them.
+    pub(super) fn of(pipe: Pipe) -> Option<Unit> {
+        Some(match pipe {
+            Pipe::Scalar => Unit::Scalar,
+            Pipe::Vector => Unit::Vector,
+            Pipe::In => Unit::In,
+            Pipe::Out => Unit::Out,
+            Pipe::Fix => Unit::Fix,
+            Pipe::All => return None,
+        })
+    }
+
+    fn in_order(self) -> bool {
+        !matches!(self, Unit::In | Unit::Out)
+    }
+}
+
+/// For each unit, how many of its instructions have to be done.
+pub(super) type Counts = [u32; UNITS];
+
+fn join(a: &mut Counts, b: &Counts) {
+    a.iter_mut().zip(b).for_each(|(a, b)| *a = (*a).max(*b));
+}
+
+/// What an instruction does when it is done.
+pub(super) type Effect = Box<dyn FnOnce(&mut LocalMemory, &mut World) -> Result<(), String> + Send>;
+
+struct Pending {
+    unit: Unit,
+    /// From 1, of its unit.
+    number: u32,
+    needs: Counts,
+    source: Source,
+    effect: Effect,
+}
+
+/// Which orders a seed prefers.
+#[derive(Clone, Debug)]
+pub(super) struct Order {
+    random: fastrand::Rng,
+    /// A unit whose instructions are done when nothing else can go on.
+    late: Option<Unit>,
+    /// Instructions are given out before any is done.
+    eager: bool,
+    /// The kernel is far ahead of its server.
+    is_server_late: bool,
+}
+
+impl Order {
+    /// For what runs on a device, if a seed chooses there.
+    pub(super) fn of(device: &Device) -> Option<Order> {
+        let settings = device.settings().filter(|settings| settings.kernel_seed != 0)?;
+        Some(Order::new(settings.kernel_seed, device.id - settings.first))
+    }
+
+    /// Every eighth seed is of one kind: without a preference, five with a unit that is late, with all of them late, and with a late server.
+    fn new(seed: u64, device: u32) -> Order {
+        let random = fastrand::Rng::with_seed(seed ^ (u64::from(device) << 40));
+        let kind = (seed % 8) as usize;
+        Order {
+            random,
+            late: kind.checked_sub(1).and_then(|at| LATE.get(at).copied()),
+            eager: kind == 6,
+            is_server_late: kind == 7,
+        }
+    }
+
+    /// For one core.
+    pub(super) fn fork(&mut self) -> Order {
+        let random = self.random.fork();
+        Order { random, ..self.clone() }
+    }
+
+    /// Whether a server lets the kernel go on first: for long, where it is the server that is late.
+    pub(super) fn server_hesitates(&mut self) -> bool {
+        self.random.u32(0..if self.is_server_late { 32 } else { 2 }) != 0
+    }
+
+    /// Once in so many times.
+    pub(super) fn happens(&mut self, once_in: u32) -> bool {
+        self.random.u32(0..once_in) == 0
+    }
+
+    pub(super) fn below(&mut self, count: usize) -> usize {
+        self.random.usize(0..count.max(1))
+    }
+}
+
+/// The instructions of a core that are not done yet, and what each unit waits for.
+pub(super) struct PendingUnits {
+    order: Order,
+    given: Counts,
+    needs: [Counts; UNITS],
+    pending: Vec<Pending>,
+    /// By queue: what each buffer that is enqueued waits for, the oldest first, and each one that was freed.
+    queues: Vec<QueueOrder>,
+}
+
+#[derive(Default)]
+struct QueueOrder {
+    filled: std::collections::VecDeque<Counts>,
+    freed: Vec<(usize, Counts)>,
+}
+
+impl PendingUnits {
+    pub(super) fn new(order: Order, queues: usize) -> PendingUnits {
+        PendingUnits {
+            order,
+            given: Counts::default(),
+            needs: [Counts::default(); UNITS],
+            pending: Vec::new(),
+            queues: (0..queues).map(|_| QueueOrder::default()).collect(),
+        }
+    }
+
+    pub(super) fn give(&mut self, unit: Unit, source: Source, effect: Effect) {
+        let needs = self.needs[unit as usize];
+        self.push(unit, needs, source, effect);
+    }
+
+    fn push(&mut self, unit: Unit, needs: Counts, source: Source, effect: Effect) {
+        self.given[unit as usize] += 1;
+        let number = self.given[unit as usize];
+        if unit.in_order() {
+            self.needs[unit as usize][unit as usize] = number;
+        }
+        self.pending.push(Pending { unit, number, needs, source, effect });
+    }
+
+    /// As [`give`](Self::give), behind all that the unit was given so far; behind all of all units for none.
+    pub(super) fn give_last(&mut self, unit: Option<Unit>, source: Source, effect: Effect) {
+        let Some(unit) = unit else {
+            let all = self.given;
+            self.push(Unit::Fix, all, source, effect);
+            return self.needs.iter_mut().for_each(|needs| join(needs, &all));
+        };
+        let needs = self.all_of(unit);
+        self.push(unit, needs, source, effect);
+    }
+
+    /// What stands for all that a unit was given so far.
+    pub(super) fn all_of(&self, unit: Unit) -> Counts {
+        let mut all = self.needs[unit as usize];
+        all[unit as usize] = self.given[unit as usize];
+        all
+    }
+
+    /// What stands for all that any was given.
+    pub(super) fn all(&self) -> Counts {
+        self.given
+    }
+
+    /// A unit waits for these; not for the scalar unit, which stops itself.
+    pub(super) fn acquire(&mut self, unit: Unit, counts: &Counts) {
+        join(&mut self.needs[unit as usize], counts);
+    }
+
+    pub(super) fn enqueued(&mut self, queue: usize, fills: Unit) {
+        let counts = self.all_of(fills);
+        self.queues[queue].filled.push_back(counts);
+    }
+
+    pub(super) fn dequeued(&mut self, queue: usize, uses: Unit) {
+        if let Some(counts) = self.queues[queue].filled.pop_front() {
+            self.acquire(uses, &counts);
+        }
+    }
+
+    pub(super) fn freed(&mut self, queue: usize, buffer: usize, uses: Unit) {
+        let counts = self.all_of(uses);
+        self.queues[queue].freed.push((buffer, counts));
+    }
+
+    /// A buffer is taken anew, and what was in it is lost.
+    pub(super) fn allocated(
+        &mut self,
+        queue: usize,
+        buffer: usize,
+        fills: Unit,
+        source: Source,
+        decay: Effect,
+    ) {
+        let freed = &mut self.queues[queue].freed;
+        if let Some(at) = freed.iter().position(|(of, _)| *of == buffer) {
+            let (_, counts) = freed.swap_remove(at);
+            self.acquire(fills, &counts);
+        }
+        let needs = self.needs[fills as usize];
+        self.push(Unit::Decay, needs, source, decay);
+        self.needs[fills as usize][Unit::Decay as usize] = self.given[Unit::Decay as usize];
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Whether all that these stand for is done.
+    pub(super) fn are_done(&self, counts: &Counts) -> bool {
+        self.pending.iter().all(|pending| pending.number > counts[pending.unit as usize])
+    }
+
+    fn ready(&self) -> Vec<usize> {
+        let is_ready = |at: &usize| self.are_done(&self.pending[*at].needs);
+        (0..self.pending.len()).filter(is_ready).collect()
+    }
+
+    /// An instruction that may be done now; `forced`: also one that is late.
+    pub(super) fn next(&mut self, forced: bool) -> Option<(Source, Effect)> {
+        let mut ready = self.ready();
+        if !forced && let Some(late) = self.order.late {
+            ready.retain(|at| self.pending[*at].unit != late);
+        }
+        if !forced && self.order.eager {
+            return None;
+        }
+        if ready.is_empty() {
+            return None;
+        }
+        let at = ready[self.order.below(ready.len())];
+        let Pending { source, effect, .. } = self.pending.remove(at);
+        Some((source, effect))
+    }
+
+    /// The next write of the scalar unit.
+    pub(super) fn next_write(&mut self) -> Option<(Source, Effect)> {
+        let at = self.pending.iter().position(|pending| pending.unit == Unit::Scalar)?;
+        if !self.are_done(&self.pending[at].needs) {
+            return None;
+        }
+        let Pending { source, effect, .. } = self.pending.remove(at);
+        Some((source, effect))
+    }
+
+    /// Whether an instruction is done before the next one is given out.
+    pub(super) fn prefers_work(&mut self) -> bool {
+        !self.order.eager && self.order.random.bool()
+    }
+}
