@@ -1,0 +1,177 @@
+//! What the kernel checker is worth: every good kernel of the repository, broken in every place by every rule, and run under seeds
+//! that choose the order of units, cores and servers.
+//!
+//! A mutant that the checker accepts is right if it does the same under all seeds, twice. If the results differ among seeds, it hangs, or
+//! a second launch finds what the first has left, the checker has *missed* something. A mutant may also compute something else, in the same way
+//! under every seed: that is another kernel, and a right one as far as anybody can know.
+//!
+//! A sample by default; `HCCL_TEST_FULL=1` takes all mutants and 32 seeds, and prints the table.
+
+mod mutants {
+    pub mod mutate;
+    pub mod run;
+    pub mod subjects;
+}
+
+use std::collections::BTreeMap;
+use std::sync::Once;
+
+use ascend_program::Program;
+use ascend_program::check::{Product, Setting, Severity, check};
+use ascend_program::flow::Launch;
+use mutants::mutate::{self, Mutant, RULES};
+use mutants::run::{Bench, Outcome};
+use mutants::subjects::{self, Subject};
+
+/// Kernels run whatever the checker would say: here it is asked before.
+fn unchecked() {
+    static ONCE: Once = Once::new();
+    // SAFETY: before anything else in this program reads the environment: every test begins here.
+    ONCE.call_once(|| unsafe { std::env::set_var("ASCEND_EMULATOR_KERNELS", "unchecked") });
+}
+
+fn full() -> bool {
+    std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
+}
+
+/// The rules that the checker says are broken, on any rank.
+fn refused(subject: &Subject, program: &Program) -> Vec<String> {
+    let bytes = |bytes: usize| Some(bytes as u64);
+    let setting = Setting {
+        parameters: subject.tensors.iter().map(|of| bytes(*of)).collect(),
+        workspace: bytes(subject.workspace),
+        ..Setting::strict(Product::A3)
+    };
+    let mut rules = Vec::new();
+    for rank in 0..subject.ranks {
+        let groups = vec![(rank, subject.ranks); program.groups as usize];
+        let launch = Launch { blocks: subject.blocks, tiling: (subject.tiling)("group"), groups };
+        let found = check(program, &launch, &setting).err().unwrap_or_default();
+        let errors = found.into_iter().filter(|finding| finding.severity == Severity::Error);
+        rules.extend(errors.map(|finding| finding.rule.to_owned()));
+    }
+    rules.sort();
+    rules.dedup();
+    rules
+}
+
+/// Benches of one subject, made again where a run has failed.
+struct Benches<'a> {
+    subject: &'a Subject,
+    made: BTreeMap<u64, Bench<'a>>,
+}
+
+impl<'a> Benches<'a> {
+    /// Twice in a row: the second run finds what the first has left.
+    fn twice(&mut self, seed: u64, program: &Program) -> [Outcome; 2] {
+        let subject = self.subject;
+        let bench = self.made.entry(seed).or_insert_with(|| Bench::new(subject, seed));
+        let first = bench.run(program);
+        let second = if first.is_ok() { bench.run(program) } else { first.clone() };
+        if second.is_err() {
+            self.made.remove(&seed);
+        }
+        [first, second]
+    }
+}
+
+/// What became of a mutant.
+#[derive(Debug, PartialEq)]
+enum Verdict {
+    /// The checker refuses it, and a run shows why.
+    Shown,
+    /// The checker refuses it, and no run shows why: the rules.
+    NotShown(Vec<String>),
+    /// It is accepted, and does what the kernel did.
+    Same,
+    /// It is accepted, and does something else, always the same.
+    Different,
+    Missed(String),
+}
+
+fn judge(benches: &mut Benches<'_>, good: &Outcome, mutant: &Mutant, seeds: &[u64]) -> Verdict {
+    let rules = refused(benches.subject, &mutant.program);
+    let in_order = benches.twice(0, &mutant.program)[0].clone();
+    if !rules.is_empty() {
+        let is_wrong = |outcome: &Outcome| outcome != good;
+        let shown = is_wrong(&in_order)
+            || seeds.iter().any(|seed| benches.twice(*seed, &mutant.program).iter().any(is_wrong));
+        return if shown { Verdict::Shown } else { Verdict::NotShown(rules) };
+    }
+    for seed in seeds {
+        for (run, outcome) in benches.twice(*seed, &mutant.program).into_iter().enumerate() {
+            match outcome {
+                Err(text) => return Verdict::Missed(format!("seed {seed}, run {run}: {text}")),
+                outcome if outcome != in_order => {
+                    return Verdict::Missed(format!("seed {seed}, run {run}: another result"));
+                }
+                _ => {}
+            }
+        }
+    }
+    if in_order == *good { Verdict::Same } else { Verdict::Different }
+}
+
+#[test]
+fn good_kernels_do_the_same_under_every_seed() {
+    unchecked();
+    let seeds = if full() { 32 } else { 8 };
+    for subject in subjects::subjects() {
+        let name = &subject.program.name;
+        assert_eq!(refused(&subject, &subject.program), [""; 0], "{name}");
+        let mut benches = Benches { subject: &subject, made: BTreeMap::new() };
+        let good = benches.twice(0, &subject.program);
+        assert!(good[0].is_ok(), "{name}: {:?}", good[0].as_ref().err());
+        for seed in 0..=seeds {
+            for (run, outcome) in benches.twice(seed, &subject.program).iter().enumerate() {
+                assert_eq!(*outcome, good[0], "{name}, seed {seed}, run {run}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_checker_accepts_does_the_same_under_every_seed() {
+    unchecked();
+    let (seeds, every): (Vec<u64>, _) =
+        if full() { ((1..=32).collect(), 1) } else { ((1..=8).collect(), 23) };
+    let mut table: BTreeMap<&str, [usize; 6]> = BTreeMap::new();
+    let (mut missed, mut hidden, mut number) = (Vec::new(), BTreeMap::new(), 0);
+    for subject in subjects::subjects() {
+        let mut benches = Benches { subject: &subject, made: BTreeMap::new() };
+        let good = benches.twice(0, &subject.program)[0].clone();
+        for mutant in mutate::mutants(&subject.program) {
+            number += 1;
+            if number % every != 0 {
+                continue;
+            }
+            let verdict = judge(&mut benches, &good, &mutant, &seeds);
+            let row = table.entry(mutant.rule).or_default();
+            row[0] += 1;
+            let name = &subject.program.name;
+            match verdict {
+                Verdict::Shown => row[1] += 1,
+                Verdict::NotShown(rules) => {
+                    row[2] += 1;
+                    *hidden.entry(rules.join(", ")).or_insert(0) += 1;
+                }
+                Verdict::Same => row[3] += 1,
+                Verdict::Different => row[4] += 1,
+                Verdict::Missed(why) => {
+                    row[5] += 1;
+                    missed.push(format!("{name}: {}: {}: {why}", mutant.rule, mutant.what));
+                }
+            }
+        }
+    }
+    println!(
+        "| rule | mutants | refused and shown | refused | the same | another kernel | missed |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for rule in RULES {
+        let row = table.get(rule).copied().unwrap_or_default().map(|count| count.to_string());
+        println!("| {rule} | {} |", row.join(" | "));
+    }
+    println!("refused and not shown, by rules: {hidden:#?}");
+    assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
+}
