@@ -5,7 +5,8 @@
 //! a second launch finds what the first has left, the checker has *missed* something. A mutant may also compute something else, in the same way
 //! under every seed: that is another kernel, and a right one as far as anybody can know.
 //!
-//! A sample by default; `HCCL_TEST_FULL=1` takes all mutants and 32 seeds, and prints the table.
+//! A sample by default; `HCCL_TEST_FULL=1` takes all mutants and 32 seeds, and prints the table. `HCCL_TEST_TELL=1` names those that stay
+//! undetermined.
 
 mod mutants {
     pub mod mutate;
@@ -135,6 +136,7 @@ fn what_the_checker_accepts_does_the_same_under_every_seed() {
     unchecked();
     let (seeds, every): (Vec<u64>, _) =
         if full() { ((1..=32).collect(), 1) } else { ((1..=8).collect(), 23) };
+    let tell = std::env::var_os("HCCL_TEST_TELL").is_some();
     let mut table: BTreeMap<&str, [usize; 6]> = BTreeMap::new();
     let (mut missed, mut hidden, mut number) = (Vec::new(), BTreeMap::new(), 0);
     for subject in subjects::subjects() {
@@ -153,9 +155,17 @@ fn what_the_checker_accepts_does_the_same_under_every_seed() {
                 Verdict::Shown => row[1] += 1,
                 Verdict::NotShown(rules) => {
                     row[2] += 1;
+                    if tell {
+                        println!("not shown: {name}: {}: {rules:?}", mutant.what);
+                    }
                     *hidden.entry(rules.join(", ")).or_insert(0) += 1;
                 }
-                Verdict::Same => row[3] += 1,
+                Verdict::Same => {
+                    row[3] += 1;
+                    if tell {
+                        println!("the same: {name}: {}: {}", mutant.rule, mutant.what);
+                    }
+                }
                 Verdict::Different => row[4] += 1,
                 Verdict::Missed(why) => {
                     row[5] += 1;

@@ -199,7 +199,7 @@ impl Found<'_> {
         self.operands(here, &step);
     }
 
-    /// A wait or a flag one step earlier or later.
+    /// A wait or a flag somewhere else among the steps around it.
     fn moved(&mut self, here: (usize, usize), step: &Step) {
         let (block, at) = here;
         let waits = match step {
@@ -207,34 +207,28 @@ impl Found<'_> {
             Step::Sync(_) | Step::Hccl(Hccl::Wait(_)) => "drop a wait",
             _ => return,
         };
-        if at > 0 {
-            let swap = |program: &mut Program| program.blocks[block].swap(at - 1, at);
-            self.add(waits, here, "a wait is a step earlier", swap);
-        }
-        if at + 1 < self.program.blocks[block].len() {
-            let swap = |program: &mut Program| program.blocks[block].swap(at, at + 1);
-            self.add(waits, here, "a wait is a step later", swap);
+        for to in 0..self.program.blocks[block].len() {
+            self.add(waits, here, &format!("a wait is step {to}"), |program| {
+                let node = program.blocks[block].remove(at);
+                program.blocks[block].insert(to, node);
+            });
         }
     }
 
     fn operands(&mut self, here: (usize, usize), step: &Step) {
         let (block, at) = here;
+        let changes =
+            [("one less", Binary::Sub, 1), ("half", Binary::Div, 2), ("one more", Binary::Add, 1)];
         for index in 0..sizes(&mut step.clone()).len() {
-            let number = |program: &Program, id: ValueId| program.values[id.0 as usize].number;
-            self.add("shrink a stride", here, &format!("size {index} is one less"), |program| {
-                let id = *sizes(&mut program.blocks[block][at].step)[index];
-                let of = number(program, id);
-                let one = constant(program, of, 1);
-                let less = binary(program, Binary::Sub, id, one);
-                *sizes(&mut program.blocks[block][at].step)[index] = less;
-            });
-            self.add("shrink a stride", here, &format!("size {index} is half"), |program| {
-                let id = *sizes(&mut program.blocks[block][at].step)[index];
-                let of = number(program, id);
-                let two = constant(program, of, 2);
-                let half = binary(program, Binary::Div, id, two);
-                *sizes(&mut program.blocks[block][at].step)[index] = half;
-            });
+            for (what, operator, by) in changes {
+                self.add("shrink a stride", here, &format!("size {index} is {what}"), |program| {
+                    let id = *sizes(&mut program.blocks[block][at].step)[index];
+                    let number = program.values[id.0 as usize].number;
+                    let by = constant(program, number, by);
+                    let changed = binary(program, operator, id, by);
+                    *sizes(&mut program.blocks[block][at].step)[index] = changed;
+                });
+            }
         }
         for index in 0..locals(&mut step.clone()).len() {
             for other in 0..self.program.locals.len() as u32 {

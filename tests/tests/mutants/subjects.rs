@@ -1,5 +1,7 @@
 //! Good kernels, and what each is launched with: those of the examples, and some that use units, flags and scalars without queues.
 
+use ascend_emulator_testing::kernel;
+use ascend_emulator_testing::random_kernel::Sample;
 use ascend_program::Program;
 use hccl::dtype::ReduceKind;
 use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
@@ -266,8 +268,28 @@ pub fn subjects() -> Vec<Subject> {
             &[320 * FLOAT; 2],
         ),
     ];
+    all.extend((0..RANDOM).map(random));
     all.iter_mut().filter(|of| of.program.workspace).for_each(|of| of.workspace = 4096);
     all
+}
+
+/// Random kernels.
+const RANDOM: u64 = 12;
+
+/// Vectors and collectives in a random order.
+fn random(seed: u64) -> Subject {
+    let sample = Sample::new(&mut fastrand::Rng::with_seed(seed));
+    let mut program = sample.program();
+    program.name = format!("random_{seed}");
+    let (commands, length) = (sample.commands.clone(), sample.length as usize);
+    Subject {
+        program,
+        ranks: sample.ranks as u32,
+        blocks: sample.blocks,
+        tiling: Box::new(move |group| kernel::tiling(&commands, group)),
+        tensors: vec![length * FLOAT; 1 + sample.stages.len()],
+        workspace: 0,
+    }
 }
 
 /// Pieces of 32 by 32.

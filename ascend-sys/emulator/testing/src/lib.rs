@@ -12,4 +12,5 @@ pub mod captures;
 pub mod common;
 pub mod kernel;
 pub mod operator;
+pub mod random_kernel;
 pub mod ranks;
