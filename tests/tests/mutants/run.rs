@@ -12,8 +12,11 @@ use ascend_sys::*;
 
 use crate::subjects::Subject;
 
-/// What is in memory that nobody has written: not a number, in every type.
-const POISON: u8 = 0xff;
+/// What is in the workspace, which nobody has written: not a number, in every type.
+const UNWRITTEN: u8 = 0xff;
+
+/// What is in outputs that the kernel has not written: another thing than what it may have read.
+const BEFORE: u8 = 0xee;
 
 /// How a run ended: for each rank its tensors, or what went wrong.
 pub type Outcome = Result<Vec<Vec<Vec<u8>>>, String>;
@@ -103,7 +106,7 @@ impl<'a> Bench<'a> {
             let parameters = subject.program.parameters.iter().zip(&subject.tensors).enumerate();
             parameters
                 .map(|(at, (parameter, bytes))| match parameter.output {
-                    true => vec![POISON; *bytes],
+                    true => vec![BEFORE; *bytes],
                     false => input(rank, at, *bytes, parameter.number.size() == 2),
                 })
                 .collect()
@@ -122,7 +125,7 @@ impl<'a> Bench<'a> {
             }
             if self.subject.workspace > 0 {
                 let length = self.subject.workspace;
-                ok!(aclrtMemset(seat.workspace, length, POISON.into(), length));
+                ok!(aclrtMemset(seat.workspace, length, UNWRITTEN.into(), length));
             }
             if let Some((_, server, stream)) = seat.server {
                 let descriptor = std::ptr::without_provenance_mut(0x11);

@@ -31,7 +31,7 @@ pub(super) enum Unit {
     In,
     Out,
     Fix,
-    /// Nobody: what becomes of a buffer when it is allocated.
+    /// Nobody: what becomes of a buffer when it is allocated. That happens as soon as it may, so whoever waits for the buffer finds it so.
     Decay,
 }
 
@@ -54,7 +54,7 @@ impl Unit {
     }
 
     fn in_order(self) -> bool {
-        !matches!(self, Unit::In | Unit::Out)
+        !matches!(self, Unit::In | Unit::Out | Unit::Decay)
     }
 }
 
@@ -230,7 +230,6 @@ impl PendingUnits {
         }
         let needs = self.needs[fills as usize];
         self.push(Unit::Decay, needs, source, decay);
-        self.needs[fills as usize][Unit::Decay as usize] = self.given[Unit::Decay as usize];
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -249,6 +248,9 @@ impl PendingUnits {
 
     /// An instruction that may be done now; `forced`: also one that is late.
     pub(super) fn next(&mut self, forced: bool) -> Option<(Source, Effect)> {
+        if let Some(decay) = self.next_decay() {
+            return Some(decay);
+        }
         let mut ready = self.ready();
         if !forced && let Some(late) = self.order.late {
             ready.retain(|at| self.pending[*at].unit != late);
@@ -264,8 +266,18 @@ impl PendingUnits {
         Some((source, effect))
     }
 
+    fn next_decay(&mut self) -> Option<(Source, Effect)> {
+        let is_ready = |of: &Pending| of.unit == Unit::Decay && self.are_done(&of.needs);
+        let at = self.pending.iter().position(is_ready)?;
+        let Pending { source, effect, .. } = self.pending.remove(at);
+        Some((source, effect))
+    }
+
     /// The next write of the scalar unit.
     pub(super) fn next_write(&mut self) -> Option<(Source, Effect)> {
+        if let Some(decay) = self.next_decay() {
+            return Some(decay);
+        }
         let at = self.pending.iter().position(|pending| pending.unit == Unit::Scalar)?;
         if !self.are_done(&self.pending[at].needs) {
             return None;
