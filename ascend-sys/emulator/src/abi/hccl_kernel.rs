@@ -49,8 +49,9 @@ entries! {
         }
         let own = || groups.iter().filter(|it| it.group == member.comm.name);
         own().try_for_each(|it| supports(&member, it.operation))?;
-        own().try_for_each(|it| link(&member, it.operation, &it.algorithm, ENTRY))?;
+        // Before the ranks meet, so that each knows the windows of all when this returns.
         let address = kernel::context_of(&member, ENTRY)?;
+        own().try_for_each(|it| link(&member, it.operation, &it.algorithm, ENTRY))?;
         context.write(std::ptr::with_exposed_provenance_mut(address));
         Ok(())
     }

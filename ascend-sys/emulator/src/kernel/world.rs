@@ -90,7 +90,10 @@ impl World {
         }
         let area = Arc::clone(&self.group(group)?.area);
         let Some((address, _, device)) = context::window(&area, rank, output) else {
-            return Err(format!("rank {rank} of \"{}\" has no context, so no window", area.group));
+            return Err(format!(
+                "rank {rank} of \"{}\" has no window yet, because it has launched no kernel on this communicator; let a task of all ranks end (Wait) before the first use of another rank's window",
+                area.group
+            ));
         };
         let name = format!("the {} window of rank {rank}", if output { "output" } else { "input" });
         self.regions.push(Region::new(&name, address as u64, device));

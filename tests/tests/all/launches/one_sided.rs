@@ -18,6 +18,25 @@ mod kernels {
         pub local: u64,
     }
 
+    /// Writes to the window of the next rank before it does anything else.
+    #[kernel(mix = "aiv_1_0")]
+    pub fn at_once(k: Kernel<Blocks>, x: Input<f32>, y: Output<f32>) {
+        let t = k.tiling();
+        k.on_aiv(|| {
+            let hccl = k.hccl(0).init().configure(&t.write);
+            let next = (hccl.rank() + 1) % hccl.ranks();
+            let a = k.scratch::<f32>(64).get();
+            k.copy_in(&a, x, 64);
+            k.wait_for(Pipe::Out, Pipe::In);
+            k.copy_out(hccl.window_in::<f32>(next), &a, 64);
+            k.wait_for(Pipe::Scalar, Pipe::Out);
+            let task = hccl.all_reduce(x, y, t.window, Sum).commit_all();
+            hccl.wait(&task);
+            k.sync_all_aiv();
+            hccl.finalise();
+        });
+    }
+
     /// Blocks into the windows of all ranks.
     #[kernel(mix = "aiv_1_0")]
     pub fn blocks(k: Kernel<Blocks>, x: Input<u8>, offsets: Input<u64>, sizes: Input<u64>) {
@@ -107,5 +126,35 @@ fn queues_are_set_by_the_host_and_launched() {
     });
     for error in done.unwrap() {
         assert!(error.contains("3 have queues"), "{error}");
+    }
+}
+
+/// When a kernel begins, the windows of all ranks are known, however late the others come to theirs.
+#[test]
+fn the_window_of_another_rank_may_be_used_at_once() {
+    let recorded = kernels::at_once::record().unwrap();
+    for _ in 0..10 {
+        let runtime = Runtime::emulator_builder().devices(RANKS as usize).build().unwrap();
+        let sums = runtime.run_ranks(RANKS, |rank| {
+            let (device, index) = (rank.device(), rank.index());
+            let stream = device.stream()?;
+            let mut comm = rank.communicator()?;
+            let mut tiling = kernels::Blocks { window: 64, ..Tiling::zeroed() };
+            let member = Mc2CcTilingConfig::builder()
+                .group_name(comm.name())
+                .op_type(CmdType::AllReduce)
+                .reduce_op(hccl::dtype::ReduceKind::Sum)
+                .source_type(DataType::F32)
+                .build();
+            let init = Mc2InitTilingConfig::builder().product(Product::A3).build();
+            init.fill(&mut tiling, &[member])?;
+            let x = device.upload(&[index as f32; 64], &stream)?;
+            let mut y = device.zeros::<f32>(64, &stream)?;
+            let mut kernel = recorded.load(device)?;
+            let launch = kernel.launch(1).tiling(&tiling).group(&mut comm);
+            launch.input(&x).output(&mut y).submit(&stream)?.wait()?;
+            y.to_vec(&stream).wait()
+        });
+        assert_eq!(sums.unwrap(), vec![vec![6.0; 64]; RANKS as usize]);
     }
 }
