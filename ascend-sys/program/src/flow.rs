@@ -69,6 +69,8 @@ struct Frame {
     repeats: Option<(VariableId, u64, u64)>,
     /// Turns that have ended.
     turns: u64,
+    /// Of the loop or the branch.
+    source: Source,
 }
 
 /// Why a value has no number.
@@ -99,7 +101,13 @@ impl<'a> Walk<'a> {
             core,
             index,
             variables: vec![Some(0); program.variables.len()],
-            frames: vec![Frame { block: BlockId(0), next: 0, repeats: None, turns: 0 }],
+            frames: vec![Frame {
+                block: BlockId(0),
+                next: 0,
+                repeats: None,
+                turns: 0,
+                source: Source::default(),
+            }],
             source: Source::default(),
             passed: 0,
             acted: 0,
@@ -190,7 +198,14 @@ impl<'a> Walk<'a> {
                     if self.less(*variable, from, to) && !self.fold(&range, *body)? {
                         self.variables[variable.0 as usize] = Some(from);
                         let repeats = Some((*variable, to, step));
-                        self.frames.push(Frame { block: *body, next: 0, repeats, turns: 0 });
+                        let source = node.source;
+                        self.frames.push(Frame {
+                            block: *body,
+                            next: 0,
+                            repeats,
+                            turns: 0,
+                            source,
+                        });
                     }
                 }
                 Step::If { condition, then, otherwise } => match self.value(*condition) {
@@ -232,14 +247,15 @@ impl<'a> Walk<'a> {
 
     fn enter(&mut self, block: Option<BlockId>) {
         if let Some(block) = block {
-            self.frames.push(Frame { block, next: 0, repeats: None, turns: 0 });
+            let source = self.source;
+            self.frames.push(Frame { block, next: 0, repeats: None, turns: 0, source });
         }
     }
 
     fn end_of_block(&mut self) -> Result<(), Unknown> {
         let Some(frame) = self.frames.last() else { return Ok(()) };
         if let Some((variable, to, step)) = frame.repeats {
-            let (block, turns) = (frame.block, frame.turns + 1);
+            let (block, turns, source) = (frame.block, frame.turns + 1, frame.source);
             let number = self.program.variables[variable.0 as usize].what;
             let now = self.variables[variable.0 as usize].ok_or(Unknown::Data)?;
             let next = match is_float(number) {
@@ -255,6 +271,7 @@ impl<'a> Walk<'a> {
                 if turns >= SHORT && self.short.contains(&block) {
                     self.frames.pop();
                     self.undecided.push(block);
+                    self.source = source;
                     return Err(Unknown::Short(turns));
                 }
                 self.variables[variable.0 as usize] = Some(next);
