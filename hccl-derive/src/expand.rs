@@ -1,191 +1,311 @@
 //! The generated code: the layout, the checks, the setters and the offsets.
+//!
+//! It stands among the names of a program, which may be any. So:
+//!
+//! - All of it is in one block. The block has a name for what it needs of `hccl`, `__hccl`, through which it goes to the standard library too. A wrong
+//!   `crate = path` is an error of that one line.
+//! - What the block declares begins with `__hccl`, `__Hccl` or `__HCCL`. That goes for locals and arguments too: a pattern that is a single name means a constant of
+//!   the program, if there is one.
+//! - Methods are called by their path, for a trait of the program may have methods of the same name.
+//!
+//! And a mistake is told once. Whether the type of a field fits is a constant, whose value the compiler refuses at the field; the types of the symbols depend on
+//! that constant, and the compiler does not report what depends on a constant that it has refused.
 
-use proc_macro2::TokenStream;
-use quote::{format_ident, quote, quote_spanned};
-use syn::Ident;
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
+use syn::{Error, Expr, GenericParam, Ident, Type};
 
-use crate::input::{Field, Refused, Struct};
+use crate::input::{Field, Range, Struct};
+use crate::types::{compact, without_self};
 
-pub fn expand(input: &Struct) -> TokenStream {
-    let Struct { ident, root, fields, .. } = input;
-    let private = quote!(#root::kernel::tiling::__private);
-    let checks = fields.iter().map(|field| check(field, ident, &private));
-    let checked = quote! {
-        fn check_value(&self) -> #private::Result<()> {
-            #(#checks)*
-            ::core::result::Result::Ok(())
+/// What the derive makes, with the reasons to refuse the struct, if there are any.
+pub fn expand(input: &Struct, refused: Option<&Error>) -> TokenStream {
+    if let (true, Some(error)) = (input.is_beyond_us, refused) {
+        return error.to_compile_error();
+    }
+    let (ident, root) = (&input.ident, &input.root);
+    // Parameters are not known to constants, which these checks are.
+    let checkable = input.generics.params.is_empty();
+    let checks = input.fields.iter().enumerate().filter(|_| checkable);
+    let checks = checks.map(|(index, field)| check(ident, index, field));
+    let traits = traits(input, refused);
+    let methods = methods(input);
+    let rest = match refused {
+        Some(error) => crate::symbols::refused(input, error),
+        None => {
+            let (symbols, fields) = (crate::symbols::expand(input), all_fields(input));
+            let problems = problems(input);
+            quote!(#symbols #fields #problems)
         }
     };
-    let problems = problems(input, &private);
-    let (idents, types): (Vec<_>, Vec<_>) =
-        fields.iter().map(|field| (&field.ident, &field.ty)).unzip();
-    let all = quote! {
-        // These are all the fields there are, and these their types.
-        #[allow(dead_code, reason = "it only has to compile")]
-        fn __hccl_fields(#ident { #(#idents),* }: &#ident) {
-            #(let _: &#types = #idents;)*
-        }
-        #problems
-    };
-    implementation(input, &checked, &all)
-}
-
-/// The reason why a struct is refused; and what there would be without it, so that what uses the struct is not refused as well.
-pub fn refused(refused: &Refused) -> TokenStream {
-    let error = refused.error.to_compile_error();
-    let nothing = TokenStream::new();
-    let rest = refused.rest.as_ref().map(|rest| implementation(rest, &nothing, &nothing));
-    quote!(#error #rest)
-}
-
-/// The traits, with the values that are checked, and what has to hold.
-fn implementation(input: &Struct, checked: &TokenStream, problems: &TokenStream) -> TokenStream {
-    let Struct { ident, name, namespace, root, fields, .. } = input;
-    let private = quote!(#root::kernel::tiling::__private);
-    let layouts = fields.iter().map(|field| layout_of(input, field, &private));
-    let methods = methods(input, &private);
-    let symbols = crate::symbols::expand(input);
     quote! {
         #[allow(unsafe_code, reason = "the derive checks what the traits demand")]
-        #[allow(clippy::undocumented_unsafe_blocks, reason = "see `problems` below")]
+        #[allow(clippy::undocumented_unsafe_blocks, reason = "see `problems`")]
         const _: () = {
-            unsafe impl #private::FieldType for #ident {
-                const ITEM: #private::Item = #private::Item::Struct(
-                    ::std::borrow::Cow::Borrowed(<#ident as #private::Tiling>::LAYOUT),
-                );
-                #checked
-            }
-            unsafe impl #private::Tiling for #ident {
-                const LAYOUT: &'static #private::Layout = &#private::Layout {
-                    name: ::std::borrow::Cow::Borrowed(#name),
-                    namespace: ::std::borrow::Cow::Borrowed(#namespace),
-                    role: #private::Role::User,
-                    size: ::core::mem::size_of::<#ident>() as ::core::primitive::u32,
-                    align: ::core::mem::align_of::<#ident>() as ::core::primitive::u32,
-                    fields: ::std::borrow::Cow::Borrowed(&[#(#layouts),*]),
-                };
-            }
-            #problems
-            #symbols
+            #[allow(unused_imports, reason = "a struct may need only one of them")]
+            use #root::kernel::__private::{self as __hccl, Unfit as _};
+            #(#checks)*
+            #traits
+            #methods
+            #rest
         };
-        #methods
     }
 }
 
-fn layout_of(input: &Struct, field: &Field, private: &TokenStream) -> TokenStream {
-    let (ident, Field { ident: field_ident, name, shape, .. }) = (&input.ident, field);
-    let lengths = &shape.lengths;
-    let (item, span) = (&shape.item, shape.item.span());
-    // At the type, for this is what says that the trait is not implemented.
-    let item = quote_spanned!(span=> <#item as #private::FieldType>::ITEM);
+/// The constant that says whether the type of a field fits.
+pub fn fits(index: usize) -> Ident {
+    format_ident!("__HCCL_FITS_{index}")
+}
+
+/// The constant with the range of a field.
+fn range(index: usize) -> Ident {
+    format_ident!("__HCCL_RANGE_{index}")
+}
+
+/// A type of the program.
+pub fn of_program(ty: &Type, of: &Struct) -> TokenStream {
+    without_self(ty.to_token_stream(), &of.ident)
+}
+
+/// A compile error at `span` if the condition holds.
+fn refuse(span: Span, condition: &TokenStream, text: &str) -> TokenStream {
+    quote_spanned! {span=> if #condition { __hccl::core::panic!("{}", #text) } }
+}
+
+/// What can be said of a field by itself: whether its type fits, whether its arrays have elements, and its range.
+fn check(of: &Ident, index: usize, field: &Field) -> Option<TokenStream> {
+    let shape = field.shape.as_ref()?;
+    let (item, fits) = (without_self(shape.item.to_token_stream(), of), fits(index));
+    let span = shape.item.span();
+    let misfit = quote!(!__hccl::Type::<#item>::__HCCL_FITS);
+    let misfit = refuse(span, &misfit, &shape.misfit());
+    let lengths = shape.lengths.iter().map(|length| {
+        let text =
+            format!("`{}` is an array of length 0, which C++ has not: remove it", field.rust);
+        let is_zero = without_self(length.to_token_stream(), of);
+        let refuse = refuse(length.span(), &quote!(__hccl::length(#is_zero) == 0), &text);
+        quote!(const _: () = { #refuse };)
+    });
+    let bounds = match &field.range {
+        Some(Range::Good(bounds)) => Some(bounds_of(of, index, &item, bounds)),
+        Some(Range::Refused) | None => None,
+    };
+    Some(quote! {
+        const #fits: __hccl::core::primitive::bool = {
+            #misfit
+            true
+        };
+        #(#lengths)*
+        #bounds
+    })
+}
+
+/// The constant with the ends of a range, which are constants of the type of the field.
+fn bounds_of(of: &Ident, index: usize, item: &TokenStream, bounds: &Expr) -> TokenStream {
+    let (range, fits, span) = (range(index), fits(index), bounds.span());
+    let text = format!("the range `{}` is empty: no value lies in it", compact(bounds));
+    let bounds = without_self(bounds.to_token_stream(), of);
+    let item = quote!(<#item as __hccl::If<{ #fits }>>::Itself);
+    let empty = quote!(__hccl::Bounds::is_empty(&__hccl_bounds));
+    let refuse = refuse(span, &empty, &text);
+    // All at one place, at which the compiler says the same only once.
+    quote_spanned! {span=>
+        const #range: __hccl::Bounds<#item> = {
+            let __hccl_range = #bounds;
+            let __hccl_bounds = __hccl::reader::<#item, _>(&__hccl_range).read(&__hccl_range);
+            #refuse
+            __hccl_bounds
+        };
+    }
+}
+
+/// The traits, with the values that are checked.
+fn traits(input: &Struct, refused: Option<&Error>) -> TokenStream {
+    let Struct { name, namespace, fields, .. } = input;
+    let (parameters, of) = target(input);
+    let described = fields.iter().enumerate().filter(|_| refused.is_none());
+    let (mut layouts, mut checks) = (Vec::new(), Vec::new());
+    for (index, field) in described {
+        layouts.push(layout_of(input, index, field));
+        checks.push(check_value(input, index, field));
+    }
     quote! {
-        #private::Field {
-            name: ::std::borrow::Cow::Borrowed(#name),
-            offset: ::core::mem::offset_of!(#ident, #field_ident) as ::core::primitive::u32,
-            item: #item,
-            lengths: ::std::borrow::Cow::Borrowed(&[#((#lengths) as ::core::primitive::u32),*]),
+        unsafe impl #parameters __hccl::FieldType for #of {
+            const ITEM: __hccl::Item = __hccl::Item::Struct(
+                __hccl::Cow::Borrowed(<#of as __hccl::Tiling>::LAYOUT),
+            );
+            fn check_value(&self) -> __hccl::Result<()> {
+                #(#checks)*
+                __hccl::core::result::Result::Ok(())
+            }
+        }
+        unsafe impl #parameters __hccl::Tiling for #of {
+            const LAYOUT: &'static __hccl::Layout = &__hccl::Layout {
+                name: __hccl::Cow::Borrowed(#name),
+                namespace: __hccl::Cow::Borrowed(#namespace),
+                role: __hccl::Role::User,
+                size: __hccl::core::mem::size_of::<#of>() as __hccl::core::primitive::u32,
+                align: __hccl::core::mem::align_of::<#of>() as __hccl::core::primitive::u32,
+                fields: __hccl::Cow::Borrowed(&[#(#layouts),*]),
+            };
+        }
+    }
+}
+
+/// The parameters of an implementation and its type; a struct that is not refused has no parameters.
+pub fn target(input: &Struct) -> (TokenStream, TokenStream) {
+    let ident = &input.ident;
+    if input.generics.params.is_empty() {
+        return (TokenStream::new(), quote!(#ident));
+    }
+    let given = input.generics.params.iter().map(|parameter| match parameter {
+        GenericParam::Lifetime(_) => quote!('static),
+        GenericParam::Type(ty) => ty.ident.to_token_stream(),
+        GenericParam::Const(constant) => {
+            let name = &constant.ident;
+            quote!({ #name })
+        }
+    });
+    let parameters = input.generics.params.iter().filter_map(|parameter| match parameter {
+        GenericParam::Lifetime(_) => None,
+        GenericParam::Type(ty) => {
+            let (name, bounds) = (&ty.ident, &ty.bounds);
+            Some(quote!(#name: #bounds + 'static))
+        }
+        GenericParam::Const(constant) => {
+            let (name, ty) = (&constant.ident, &constant.ty);
+            Some(quote!(const #name: #ty))
+        }
+    });
+    (quote!(<#(#parameters),*>), quote!(#ident<#(#given),*>))
+}
+
+fn layout_of(input: &Struct, index: usize, field: &Field) -> Option<TokenStream> {
+    let (ident, Field { ident: field_ident, name, shape, .. }) = (&input.ident, field);
+    let shape = shape.as_ref()?;
+    let (item, fits) = (of_program(&shape.item, input), fits(index));
+    let lengths = shape.lengths.iter().map(|length| without_self(length.to_token_stream(), ident));
+    Some(quote! {
+        __hccl::Field {
+            name: __hccl::Cow::Borrowed(#name),
+            offset: __hccl::core::mem::offset_of!(#ident, #field_ident) as __hccl::core::primitive::u32,
+            // There is no table of a struct with a field that does not fit.
+            item: { let _ = #fits; __hccl::Type::<#item>::__HCCL_ITEM },
+            lengths: __hccl::Cow::Borrowed(&[#(__hccl::length(#lengths)),*]),
+        }
+    })
+}
+
+/// Holds the compiler to it that these are all the fields there are, and these their types.
+fn all_fields(input: &Struct) -> TokenStream {
+    let ident = &input.ident;
+    let names: Vec<&Ident> = input.fields.iter().map(|field| &field.ident).collect();
+    let types = input.fields.iter().map(|field| of_program(&field.ty, input));
+    quote! {
+        #[allow(dead_code, reason = "it only has to compile")]
+        fn __hccl_fields(__hccl_struct: &#ident) {
+            let #ident { #(#names: _),* } = __hccl_struct;
+            #(let _: &#types = &__hccl_struct.#names;)*
         }
     }
 }
 
 /// The errors that depend on sizes, each at the field that it is about.
-fn problems(input: &Struct, private: &TokenStream) -> TokenStream {
+fn problems(input: &Struct) -> TokenStream {
     let (ident, pad) = (&input.ident, input.pad());
-    let layout = quote!(<#ident as #private::Tiling>::LAYOUT);
+    let layout = quote!(<#ident as __hccl::Tiling>::LAYOUT);
     let fields = input.fields.iter().enumerate().map(|(index, field)| {
         let rust = &field.rust;
-        let problem = quote!(#private::field_problem(#layout, #index, #rust, #pad));
-        refuse(field.ident.span(), &problem)
+        problem(field.ident.span(), &quote!(__hccl::field_problem(#layout, #index, #rust, #pad)))
     });
     let last = input.fields.last().map_or(ident.span(), |field| field.ident.span());
-    let size = quote!(::core::mem::size_of::<#ident>());
-    let too_large = refuse(ident.span(), &quote!(#private::size_problem(#layout, #size)));
-    let tail = refuse(last, &quote!(#private::tail_problem(#layout, #size, #pad)));
+    let size = quote!(__hccl::core::mem::size_of::<#ident>());
+    let too_large = problem(ident.span(), &quote!(__hccl::size_problem(#layout, #size)));
+    let tail = problem(last, &quote!(__hccl::tail_problem(#layout, #size, #pad)));
     let promise = input.size.iter().map(|promised| {
-        refuse(promised.span(), &quote!(#private::promise_problem(#size, #promised)))
+        problem(promised.span(), &quote!(__hccl::promise_problem(#size, #promised)))
     });
     quote! { #(#fields)* #too_large #tail #(#promise)* }
 }
 
 /// A compile error at `span` if there is a problem.
-fn refuse(span: proc_macro2::Span, problem: &TokenStream) -> TokenStream {
+fn problem(span: Span, problem: &TokenStream) -> TokenStream {
     quote_spanned! {span=>
-        const _: () = if let ::core::option::Option::Some(problem) = #problem {
-            ::core::panic!("{}", problem.as_str())
+        const _: () = if let __hccl::core::option::Option::Some(__hccl_problem) = #problem {
+            __hccl::core::panic!("{}", __hccl::Message::as_str(&__hccl_problem))
         };
     }
 }
 
 /// Checks the values of a field: its range, and whatever the structs in it check.
-fn check(field: &Field, of: &Ident, private: &TokenStream) -> TokenStream {
-    let Field { ident, shape, .. } = field;
-    let item = &shape.item;
-    let within = range(field, of, private);
+fn check_value(input: &Struct, index: usize, field: &Field) -> Option<TokenStream> {
+    let (ident, shape) = (&field.ident, field.shape.as_ref()?);
+    let item = of_program(&shape.item, input);
+    let within = check_range(input, index, field);
     let one = quote! {
         #within
-        <#item as #private::FieldType>::check_value(value)?;
+        __hccl::Type::<#item>::__hccl_check(__hccl_value)?;
     };
-    for_each(shape.lengths.len(), quote!(&self.#ident), &one)
+    Some(for_each(shape.lengths.len(), &quote!(&self.#ident), &one))
 }
 
-/// Does `body` with each element of a field, as `value`.
-fn for_each(depth: usize, of: TokenStream, body: &TokenStream) -> TokenStream {
+/// Does `body` with each element of a field, as `__hccl_value`.
+fn for_each(depth: usize, of: &TokenStream, body: &TokenStream) -> TokenStream {
     let mut inner = body.clone();
     for _ in 0..depth {
-        inner = quote!(for value in value { #inner });
+        inner = quote!(for __hccl_value in __hccl_value { #inner });
     }
-    quote!({ let value = #of; #inner })
+    quote!({ let __hccl_value = #of; #inner })
 }
 
-/// Refuses a `value` out of range.
-fn range(field: &Field, of: &Ident, private: &TokenStream) -> Option<TokenStream> {
-    let (range, rust) = (field.range.as_ref()?, &field.rust);
-    let (text, of) = (field.bounds()?, of.unraw().to_string());
-    Some(quote_spanned! {range.span()=>
-        if !::core::ops::RangeBounds::contains(&(#range), value) {
-            return ::core::result::Result::Err(#private::out_of_range(#of, #rust, value, #text));
-        }
-    })
+/// Refuses a `__hccl_value` out of range.
+fn check_range(input: &Struct, index: usize, field: &Field) -> Option<TokenStream> {
+    let (Some(Range::Good(bounds)), Some(_)) = (&field.range, &field.shape) else { return None };
+    let (range, of, rust) = (range(index), input.ident.unraw().to_string(), &field.rust);
+    let text = compact(bounds);
+    Some(quote!(__hccl::Bounds::check(&#range, __hccl_value, #of, #rust, #text)?;))
 }
 
 /// The setters of fields with a range, and the offsets of the communication members.
-fn methods(input: &Struct, private: &TokenStream) -> TokenStream {
-    let Struct { ident, visibility, fields, .. } = input;
-    let setters = fields.iter().filter_map(|field| {
-        let within = range(field, ident, private)?;
+fn methods(input: &Struct) -> TokenStream {
+    let Struct { ident, visibility, fields, generics, .. } = input;
+    let setters = fields.iter().enumerate().filter_map(|(index, field)| {
+        let bounds = match field.range.as_ref()? {
+            Range::Good(bounds) => compact(bounds),
+            Range::Refused => String::new(),
+        };
         let Field { ident, ty, rust, shape, .. } = field;
         let setter = format_ident!("set_{rust}", span = ident.span());
-        let bounds = field.bounds()?;
-        let each = if shape.lengths.is_empty() { "" } else { "each element of " };
+        let depth = shape.as_ref().map_or(0, |shape| shape.lengths.len());
+        let each = if depth == 0 { "" } else { "each element of " };
         let doc = format!("Sets `{rust}`.\n\n# Errors\n\nUnless {each}the value lies in `{bounds}`; then nothing is changed.");
-        let check = for_each(shape.lengths.len(), quote!(&value), &within);
+        let within = check_range(input, index, field).filter(|_| generics.params.is_empty());
+        let check = within.map(|within| for_each(depth, &quote!(&__hccl_value), &within));
         Some(quote! {
             #[doc = #doc]
             #[allow(dead_code, reason = "a program may set the field itself")]
-            #visibility fn #setter(&mut self, value: #ty) -> #private::Result<&mut Self> {
+            #visibility fn #setter(&mut self, __hccl_value: #ty) -> __hccl::Result<&mut Self> {
                 #check
-                self.#ident = value;
-                ::core::result::Result::Ok(self)
+                self.#ident = __hccl_value;
+                __hccl::core::result::Result::Ok(self)
             }
         })
     });
-    let members = fields
-        .iter()
-        .filter(|field| field.shape.name() == "Mc2CcTiling" && field.shape.lengths.is_empty());
-    let offsets = members.map(|field| {
+    let offsets = fields.iter().filter_map(|field| {
         let Field { ident: member, rust, .. } = field;
-        let constant = format_ident!("{}_OFFSET", rust.to_uppercase(), span = member.span());
+        let constant = Ident::new(field.constant.as_ref()?, member.span());
         let doc = format!("Where `{rust}` is, in bytes: what `SetCcTilingV2` takes for it.");
-        quote! {
+        Some(quote! {
             #[doc = #doc]
             #[allow(dead_code, reason = "a program may need none of them")]
-            #visibility const #constant: ::core::primitive::u64 = ::core::mem::offset_of!(#ident, #member) as ::core::primitive::u64;
-        }
+            #visibility const #constant: __hccl::core::primitive::u64 = __hccl::core::mem::offset_of!(Self, #member) as __hccl::core::primitive::u64;
+        })
     });
+    let (parameters, given, clause) = generics.split_for_impl();
     quote! {
-        impl #ident {
+        impl #parameters #ident #given #clause {
             #(#setters)*
             #(#offsets)*
         }

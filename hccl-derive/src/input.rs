@@ -2,23 +2,24 @@
 
 use std::collections::HashMap;
 
-use quote::ToTokens;
 use syn::ext::IdentExt;
-use syn::meta::ParseNestedMeta;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Data, DataStruct, DeriveInput, Error, Expr, Fields, Ident, LitInt, LitStr, Meta,
-    Path, Result, Token, Visibility,
+    Data, DataStruct, DeriveInput, Error, Expr, Fields, GenericParam, Generics, Ident, LitInt,
+    LitStr, Meta, Path, Result, Token, Visibility,
 };
 
-use crate::names;
-use crate::types::Shape;
+use crate::attributes::{self, Errors};
+use crate::types::{self, Shape};
+use crate::{names, range};
 
 /// A struct with the derive.
 pub struct Struct {
     pub ident: Ident,
     pub visibility: Visibility,
+    /// Only a struct that is refused has any.
+    pub generics: Generics,
     /// In C++.
     pub name: String,
     /// In C++.
@@ -27,7 +28,10 @@ pub struct Struct {
     pub size: Option<LitInt>,
     /// Where `hccl` is.
     pub root: Path,
+    /// Those that have a name.
     pub fields: Vec<Field>,
+    /// Whether the compiler refuses the traits whatever the derive makes.
+    pub is_beyond_us: bool,
 }
 
 pub struct Field {
@@ -38,106 +42,133 @@ pub struct Field {
     /// In C++.
     pub name: String,
     pub ty: syn::Type,
-    pub shape: Shape,
-    pub range: Option<Expr>,
+    /// None if the type is refused.
+    pub shape: Option<Shape>,
+    pub range: Option<Range>,
+    /// The constant with its offset, which a communication member has.
+    pub constant: Option<String>,
 }
 
-/// Why a struct is refused, and what is left of it: enough for what uses it to be compiled, so that nothing but the reason is reported.
-pub struct Refused {
-    pub error: Error,
-    pub rest: Option<Struct>,
+pub enum Range {
+    Good(Expr),
+    /// There is a setter all the same, so that nothing but the range is told.
+    Refused,
+}
+
+/// The struct, and all that is wrong with it. A program that uses a struct that is refused needs what the derive makes of it, so that nothing but the
+/// reason is reported: the struct is there in any case.
+pub fn read(item: &DeriveInput) -> (Struct, Option<Error>) {
+    let ident = &item.ident;
+    let mut read = Struct {
+        ident: ident.clone(),
+        visibility: item.vis.clone(),
+        generics: item.generics.clone(),
+        name: ident.unraw().to_string(),
+        namespace: String::new(),
+        size: None,
+        root: syn::parse_quote!(::hccl),
+        fields: Vec::new(),
+        is_beyond_us: false,
+    };
+    let mut errors = Errors::default();
+    let data = match &item.data {
+        Data::Struct(data) => Some(data),
+        Data::Enum(_) => {
+            let problem =
+                "a tiling struct is a struct; an enum goes into one as its number, a `u32`";
+            errors.say(ident.span(), problem);
+            None
+        }
+        Data::Union(_) => {
+            let problem = "a tiling struct is a struct: with a union nobody knows which of its fields is meant";
+            errors.say(ident.span(), problem);
+            None
+        }
+    };
+    if data.is_some() {
+        errors.keep(representation(item));
+    }
+    read.read_attributes(item, &mut errors);
+    if let Some(data) = data {
+        read.read_fields(data, &mut errors);
+    }
+    read.check_parameters(&mut errors);
+    (read, errors.0)
 }
 
 impl Struct {
-    pub fn read(item: &DeriveInput) -> std::result::Result<Struct, Box<Refused>> {
-        let ident = &item.ident;
-        let mut read = Struct {
-            ident: ident.clone(),
-            visibility: item.vis.clone(),
-            name: ident.unraw().to_string(),
-            namespace: String::new(),
-            size: None,
-            root: syn::parse_quote!(::hccl),
-            fields: Vec::new(),
-        };
-        let mut errors = Errors(None);
-        let data = match &item.data {
-            Data::Struct(data) => Some(data),
-            Data::Enum(_) => {
-                let problem =
-                    "a tiling struct is a struct; an enum goes into one as its number, a `u32`";
-                errors.add(Error::new(ident.span(), problem));
-                None
+    fn check_parameters(&self, errors: &mut Errors) {
+        let is_refused = self.fields.iter().any(|field| field.shape.is_none());
+        match (self.generics.params.first(), &self.generics.where_clause) {
+            // It belongs to a reference, of which the reason has been told.
+            (Some(GenericParam::Lifetime(_)), _) if is_refused => {}
+            (Some(parameter), _) => {
+                let problem = "a tiling struct has no parameters: C++ declares it once, with one layout; write one struct for each";
+                errors.add(Error::new_spanned(parameter, problem));
             }
-            Data::Union(_) => {
-                let problem = "a tiling struct is a struct: with a union nobody knows which of its fields is meant";
-                errors.add(Error::new(ident.span(), problem));
-                None
+            (None, Some(clause)) => {
+                let problem = "a tiling struct has no `where`: it has no parameters either";
+                errors.say(clause.where_token.span, problem);
             }
-        };
-        if !item.generics.params.is_empty() {
-            let problem = "a tiling struct has no parameters: C++ declares it once, with one layout; write one struct for each";
-            errors.add(Error::new(item.generics.span(), problem));
-        }
-        if data.is_some() {
-            errors.keep(representation(item));
-        }
-        let mut name_span = ident.span();
-        errors.keep(attributes(&item.attrs, |meta| {
-            if meta.path.is_ident("size") {
-                read.size = Some(meta.value()?.parse()?);
-            } else if meta.path.is_ident("name") {
-                let text: LitStr = meta.value()?.parse()?;
-                (read.name, name_span) = (text.value(), text.span());
-            } else if meta.path.is_ident("namespace") {
-                let text: LitStr = meta.value()?.parse()?;
-                read.namespace = namespace(&text)?;
-            } else if meta.path.is_ident("crate") {
-                read.root = meta.value()?.call(Path::parse_mod_style)?;
-            } else {
-                return Err(meta.error("a struct takes `name`, `namespace`, `size` and `crate`; `range` belongs to a field"));
-            }
-            Ok(())
-        }));
-        if let Some(problem) = names::problem(&read.name) {
-            errors.add(Error::new(name_span, problem));
-        }
-        if let Some(data) = data {
-            errors.keep(read.read_fields(data));
-        }
-        match errors.0 {
-            None => Ok(read),
-            Some(error) => {
-                let rest = item.generics.params.is_empty().then_some(read);
-                Err(Box::new(Refused { error, rest }))
-            }
+            (None, None) => {}
         }
     }
 
-    fn read_fields(&mut self, data: &DataStruct) -> Result<()> {
-        let Fields::Named(fields) = &data.fields else {
-            let problem = "a tiling struct has fields with names, because C++ reads them by name";
-            return Err(Error::new(self.ident.span(), problem));
-        };
-        let mut errors = Errors(None);
-        let mut seen: HashMap<String, Ident> = HashMap::new();
-        for field in &fields.named {
-            match Field::read(field) {
-                Ok(field) => {
-                    if let Some(other) = seen.insert(field.name.clone(), field.ident.clone()) {
-                        let name = &field.name;
-                        let problem = format!(
-                            "`{other}` and `{}` are both `{name}` in C++: give one another name with `#[tiling(name = \"...\")]`",
-                            field.ident
-                        );
-                        errors.add(Error::new(field.ident.span(), problem));
-                    }
-                    self.fields.push(field);
+    fn read_attributes(&mut self, item: &DeriveInput, errors: &mut Errors) {
+        let mut name_span = self.ident.span();
+        for entry in attributes::of_tiling(&item.attrs, "size = 592", errors) {
+            if entry.key == "size" {
+                self.size = errors.keep(entry.number("size = 592"));
+            } else if entry.key == "name" {
+                if let Some(text) = errors.keep(entry.text("name = \"AddTiling\"")) {
+                    (self.name, name_span) = (text.value(), text.span());
                 }
-                Err(error) => errors.add(error),
+            } else if entry.key == "namespace" {
+                let text = entry.text("namespace = \"a::b\"").and_then(|text| namespace(&text));
+                self.namespace = errors.keep(text).unwrap_or_default();
+            } else if entry.key == "crate" {
+                if let Some(root) = errors.keep(entry.path("crate = ::hccl")) {
+                    self.root = root;
+                }
+            } else {
+                let problem = "a struct takes `name`, `namespace`, `size` and `crate`; `range` belongs to a field";
+                errors.say(entry.key.span(), problem);
             }
         }
-        errors.or(())
+        if let Some(problem) = names::problem(&self.name) {
+            errors.say(name_span, problem);
+        }
+    }
+
+    fn read_fields(&mut self, data: &DataStruct, errors: &mut Errors) {
+        let Fields::Named(fields) = &data.fields else {
+            let problem = "a tiling struct has fields with names, because C++ reads them by name";
+            errors.say(self.ident.span(), problem);
+            return;
+        };
+        let mut seen: HashMap<String, Ident> = HashMap::new();
+        let mut constants: HashMap<String, Ident> = HashMap::new();
+        for field in &fields.named {
+            self.is_beyond_us |= types::is_beyond_us(&field.ty);
+            let Some(mut field) = Field::read(field, errors) else { continue };
+            let ident = &field.ident;
+            if let Some(other) = seen.insert(field.name.clone(), ident.clone()) {
+                let name = &field.name;
+                let problem = format!(
+                    "`{other}` and `{ident}` are both `{name}` in C++: give one another name with `#[tiling(name = \"...\")]`"
+                );
+                errors.say(ident.span(), problem);
+            } else if let Some(constant) = &field.constant
+                && let Some(other) = constants.insert(constant.clone(), ident.clone())
+            {
+                let problem = format!(
+                    "`{other}` and `{ident}` would both have the constant `{constant}`: give one another name"
+                );
+                errors.say(ident.span(), problem);
+                field.constant = None;
+            }
+            self.fields.push(field);
+        }
     }
 
     /// A name for padding that no field has, in Rust or in C++.
@@ -151,103 +182,43 @@ impl Struct {
 }
 
 impl Field {
-    /// The range as it is written, for messages.
-    pub fn bounds(&self) -> Option<String> {
-        let range = self.range.as_ref()?;
-        let written = range.to_token_stream().to_string();
-        let mut text = String::with_capacity(written.len());
-        for word in written.split_whitespace() {
-            // Only between two words a space has to stay.
-            let of_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-            if of_word(text.chars().last()) && of_word(word.chars().next()) {
-                text.push(' ');
-            }
-            text.push_str(word);
-        }
-        Some(text)
-    }
-
-    fn read(field: &syn::Field) -> Result<Field> {
-        let Some(ident) = &field.ident else {
-            return Err(Error::new(field.span(), "a field of a tiling struct has a name"));
-        };
+    fn read(field: &syn::Field, errors: &mut Errors) -> Option<Field> {
+        let ident = field.ident.as_ref()?;
         let rust = ident.unraw().to_string();
         let mut name = names::lower_camel(&rust);
         let (mut name_span, mut range) = (ident.span(), None);
-        let mut errors = Errors(None);
-        errors.keep(attributes(&field.attrs, |meta| {
-            if meta.path.is_ident("name") {
-                let text: LitStr = meta.value()?.parse()?;
-                (name, name_span) = (text.value(), text.span());
-            } else if meta.path.is_ident("range") {
-                let value: Expr = meta.value()?.parse()?;
-                if !matches!(value, Expr::Range(_)) {
-                    return Err(Error::new(
-                        value.span(),
-                        "`range` takes a range: `range = 1..=64`, `range = 1..`",
-                    ));
+        let shape = errors.keep(Shape::read(&field.ty));
+        for entry in attributes::of_tiling(&field.attrs, "range = 1..=64", errors) {
+            if entry.key == "name" {
+                if let Some(text) = errors.keep(entry.text("name = \"tileNum\"")) {
+                    (name, name_span) = (text.value(), text.span());
                 }
-                range = Some(value);
+            } else if entry.key == "range" {
+                let shape = shape.as_ref();
+                let good = entry.value("range = 1..=64").and_then(|value| {
+                    range::check(value, shape)?;
+                    Ok(Range::Good(value.clone()))
+                });
+                range = Some(errors.keep(good).unwrap_or(Range::Refused));
             } else {
-                return Err(meta.error(
-                    "a field takes `name` and `range`; `size` and `namespace` belong to the struct",
-                ));
+                let problem = "a field takes `name` and `range`; `size`, `namespace` and `crate` belong to the struct";
+                errors.say(entry.key.span(), problem);
             }
-            Ok(())
-        }));
+        }
         if let Some(problem) = names::problem(&name) {
-            errors.add(Error::new(name_span, problem));
+            errors.say(name_span, problem);
         }
-        match Shape::read(&field.ty) {
-            Ok(shape) => errors.or(Field {
-                visibility: field.vis.clone(),
-                ident: ident.clone(),
-                rust,
-                name,
-                ty: field.ty.clone(),
-                shape,
-                range,
-            }),
-            Err(error) => {
-                errors.add(error);
-                Err(errors.0.unwrap_or_else(|| Error::new(ident.span(), "this field is refused")))
-            }
-        }
+        let member = shape.as_ref().filter(|shape| shape.name() == "Mc2CcTiling");
+        let member = member.filter(|shape| shape.lengths.is_empty());
+        let constant = member.map(|_| format!("{}_OFFSET", rust.to_uppercase()));
+        let (ident, visibility, ty) = (ident.clone(), field.vis.clone(), field.ty.clone());
+        Some(Field { ident, visibility, rust, name, ty, shape, range, constant })
     }
 }
 
-/// All that is wrong, in one go.
-struct Errors(Option<Error>);
-
-impl Errors {
-    fn add(&mut self, error: Error) {
-        match &mut self.0 {
-            Some(errors) => errors.combine(error),
-            None => self.0 = Some(error),
-        }
-    }
-
-    fn keep(&mut self, result: Result<()>) {
-        if let Err(error) = result {
-            self.add(error);
-        }
-    }
-
-    fn or<T>(self, value: T) -> Result<T> {
-        self.0.map_or(Ok(value), Err)
-    }
-}
-
-fn attributes(
-    attributes: &[Attribute],
-    mut each: impl FnMut(ParseNestedMeta<'_>) -> Result<()>,
-) -> Result<()> {
-    let ours = attributes.iter().filter(|attribute| attribute.path().is_ident("tiling"));
-    for attribute in ours {
-        attribute.parse_nested_meta(&mut each)?;
-    }
-    Ok(())
-}
+/// Representations of enums.
+const NUMBERS: [&str; 12] =
+    ["i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "u128", "usize"];
 
 /// `repr(C)`, and nothing beside it.
 fn representation(item: &DeriveInput) -> Result<()> {
@@ -258,6 +229,10 @@ fn representation(item: &DeriveInput) -> Result<()> {
             if part.path().is_ident("C") {
                 c = true;
                 continue;
+            }
+            // The compiler refuses it as well; once is enough.
+            if NUMBERS.iter().any(|number| part.path().is_ident(number)) {
+                return Ok(());
             }
             let problem = if part.path().is_ident("packed") {
                 "a packed struct has fields where the core cannot read them: put the fields with the greatest alignment first"

@@ -1,15 +1,17 @@
 //! `#[kernel]`: names, and what records the function.
 
-use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::parse::Parser;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Block, Error, Expr, FnArg, GenericParam, Ident, ItemFn, LitStr, Pat, Path, Result, ReturnType,
-    Stmt, Type,
+    Block, Error, Expr, FnArg, GenericParam, Generics, Ident, ItemFn, Pat, Path, ReturnType, Stmt,
+    Type,
 };
+
+use crate::attributes::{self, Errors};
+use crate::types::compact;
 
 /// What the attribute says.
 struct Options {
@@ -29,73 +31,172 @@ const MIXES: [(&str, &str); 6] = [
 ];
 
 impl Options {
-    fn read(attribute: TokenStream, of: &Ident) -> Result<Options> {
-        let (mut mix, mut inline, mut root) = (None, false, syn::parse_quote!(::hccl));
-        let all = || MIXES.map(|(name, _)| format!("\"{name}\"")).join(", ");
-        let parser = syn::meta::parser(|meta| {
-            if meta.path.is_ident("mix") {
-                let text: LitStr = meta.value()?.parse()?;
-                let known = MIXES.iter().find(|(name, _)| *name == text.value());
-                let Some((_, variant)) = known else {
-                    return Err(Error::new(text.span(), format!("`mix` is one of {}", all())));
-                };
-                mix = Some(Ident::new(variant, text.span()));
-            } else if meta.path.is_ident("inline") {
+    fn read(attribute: TokenStream, of: &Ident, errors: &mut Errors) -> Options {
+        let mut options = Options { mix: None, root: syn::parse_quote!(::hccl) };
+        let all = MIXES.map(|(name, _)| format!("\"{name}\"")).join(", ");
+        let good_so_far = errors.0.is_none();
+        let mut inline = false;
+        for entry in attributes::entries(attribute, errors) {
+            if entry.key == "mix" {
+                let Some(text) = errors.keep(entry.text("mix = \"aiv_1_0\"")) else { continue };
+                match MIXES.iter().find(|(name, _)| *name == text.value()) {
+                    Some((_, variant)) => options.mix = Some(Ident::new(variant, text.span())),
+                    None => errors.say(text.span(), format!("`mix` is one of {all}")),
+                }
+            } else if entry.key == "inline" {
                 inline = true;
-            } else if meta.path.is_ident("crate") {
-                root = meta.value()?.call(Path::parse_mod_style)?;
+                errors.keep(entry.alone());
+            } else if entry.key == "crate" {
+                if let Some(root) = errors.keep(entry.path("crate = ::hccl")) {
+                    options.root = root;
+                }
             } else {
-                return Err(meta.error("`kernel` takes `mix` or `inline`, and `crate`"));
+                errors.say(entry.key.span(), "`kernel` takes `mix` or `inline`, and `crate`");
             }
-            Ok(())
-        });
-        parser.parse2(attribute)?;
-        if inline == mix.is_some() {
-            let problem = format!(
-                "which cores run `{of}`? Write `#[kernel(mix = ..)]` with one of {}, or `#[kernel(inline)]` for a function that kernels call",
-                all()
-            );
-            return Err(Error::new(of.span(), problem));
         }
-        Ok(Options { mix, root })
+        if inline && options.mix.is_some() {
+            let problem = "`inline` is for a function that kernels call, which runs on their cores: leave `mix` or `inline` out";
+            errors.say(of.span(), problem);
+        } else if !inline && options.mix.is_none() && good_so_far && errors.0.is_none() {
+            let problem = format!(
+                "which cores run `{of}`? Write `#[kernel(mix = ..)]` with one of {all}, or `#[kernel(inline)]` for a function that kernels call"
+            );
+            errors.say(of.span(), problem);
+        }
+        options
     }
 }
 
-pub fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    let mut function: ItemFn = syn::parse2(item)?;
-    let Options { mix, root } = Options::read(attribute, &function.sig.ident)?;
-    let private = quote!(#root::kernel::__private);
-    Namer { private: private.clone() }.visit_block_mut(&mut function.block);
-    let Some(mix) = mix else { return Ok(quote!(#function)) };
-    let arguments = arguments(&function)?;
-
+/// The function, and what records it.
+pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let Ok(mut function) = syn::parse2::<ItemFn>(item.clone()) else {
+        let problem = "`kernel` stands above a function";
+        let error = Error::new(Span::call_site(), problem).into_compile_error();
+        return quote!(#error #item);
+    };
+    let mut errors = Errors::default();
+    let Options { mix, root } = Options::read(attribute, &function.sig.ident, &mut errors);
+    Namer.visit_block_mut(&mut function.block);
+    let names: Stmt = syn::parse_quote! {
+        #[allow(unused_imports, reason = "which of them depends on the types")]
+        use #root::kernel::__private::{Named as _, Nameless as _};
+    };
+    function.block.stmts.insert(0, names);
+    let Some(mix) = mix else {
+        return match errors.0 {
+            None => quote!(#function),
+            Some(error) => refused(&function, &root, &error),
+        };
+    };
+    let arguments = arguments(&function, &mut errors);
+    let (first, rest) = match (errors.0, arguments.split_first()) {
+        (None, Some(((_, first), rest))) => (*first, rest),
+        (error, _) => {
+            let none = || Error::new(function.sig.ident.span(), FIRST);
+            return refused(&function, &root, &error.unwrap_or_else(none));
+        }
+    };
     let ident = &function.sig.ident;
     let name = ident.unraw().to_string();
-    let (first, rest) = match arguments.split_first() {
-        Some(((_, first), rest)) => (*first, rest),
-        None => return Err(Error::new(ident.span(), FIRST)),
-    };
     let rest = rest.iter().map(|(argument, ty)| {
         let name = argument.unraw().to_string();
-        quote_spanned!(ty.span()=> <#ty as #private::Argument>::declare(start, #name, here))
+        quote_spanned! {ty.span()=>
+            <#ty as __hccl::Argument>::declare(__hccl_recording, #name, __hccl_here)
+        }
     });
-    let visibility = &function.vis;
-    let conditions = function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
-    let conditions: Vec<_> = conditions.collect();
     let generics = &function.sig.generics;
     let (parameters, where_clause) = (&generics.params, &generics.where_clause);
     let given = parameters.iter().filter_map(|parameter| match parameter {
-        GenericParam::Type(ty) => Some(&ty.ident),
-        GenericParam::Const(constant) => Some(&constant.ident),
+        GenericParam::Type(ty) => Some(ty.ident.to_token_stream()),
+        GenericParam::Const(constant) => {
+            // Without the braces it could be a type of the program.
+            let name = &constant.ident;
+            Some(quote!({ #name }))
+        }
         GenericParam::Lifetime(_) => None,
     });
+    let here = quote_spanned!(ident.span()=> __hccl::here());
+    let (check, first) = first_argument(first, generics);
+    let visibility = &function.vis;
+    let record = quote! {
+        /// Runs the kernel once, to record it.
+        ///
+        /// # Errors
+        ///
+        /// Everything in the kernel that no product can do, with its lines.
+        #visibility fn record<#parameters>() -> __hccl::Recording<<#first as __hccl::First>::Tiling>
+        #where_clause
+        {
+            let __hccl_here = #here;
+            __hccl::record::<#first>(
+                #name,
+                __hccl::Mix::#mix,
+                __hccl_here,
+                |__hccl_recording, __hccl_kernel| {
+                    #ident::<#(#given),*>(__hccl_kernel #(, #rest)*)
+                },
+            )
+        }
+    };
+    let names = quote! {
+        #[allow(unused_imports, reason = "what has parameters is checked where it is used")]
+        use #root::kernel::__private::{self as __hccl, Unfit as _};
+        #check
+    };
+    with_record(&function, &names, &record)
+}
+
+/// The check of the type of the first argument, and the type, of which nothing more is reported if it is refused.
+fn first_argument(ty: &Type, generics: &Generics) -> (TokenStream, TokenStream) {
+    if !generics.params.is_empty() {
+        // A constant knows no parameters.
+        return (TokenStream::new(), ty.to_token_stream());
+    }
+    let text = format!("{FIRST}, and `T` has `#[derive(Tiling)]`: not `{}`", compact(ty));
+    let check = quote_spanned! {ty.span()=>
+        const __HCCL_IS_FIRST: __hccl::core::primitive::bool = {
+            if !__hccl::Type::<#ty>::__HCCL_IS_FIRST {
+                __hccl::core::panic!("{}", #text)
+            }
+            true
+        };
+    };
+    (check, quote!(<#ty as __hccl::FirstIf<{ __HCCL_IS_FIRST }>>::Itself))
+}
+
+/// A function that is refused. It stays, and so does what records it, so that nothing is reported of what uses it.
+fn refused(function: &ItemFn, root: &Path, error: &Error) -> TokenStream {
+    if function.sig.receiver().is_some() {
+        // Where this stands there can be no type.
+        let errors = error.to_compile_error();
+        return quote!(#function #errors);
+    }
+    let (errors, nothing) = crate::symbols::nothing(error);
+    let signature = &function.sig;
+    let (visibility, parameters) = (&function.vis, &signature.generics.params);
+    let clause = &signature.generics.where_clause;
+    let names = quote! {
+        use #root::kernel::__private as __hccl;
+        #errors
+    };
+    let record = quote! {
+        #visibility fn record<#parameters>() -> #nothing #clause {
+            loop {}
+        }
+    };
+    with_record(function, &names, &record)
+}
+
+/// The function, and a type of its name that can `record` it.
+fn with_record(function: &ItemFn, names: &TokenStream, record: &TokenStream) -> TokenStream {
+    let (ident, visibility) = (&function.sig.ident, &function.vis);
+    let name = ident.unraw().to_string();
     let doc = format!(
         "The kernel [`{name}`](fn@{name}): [`record`](Self::record) makes a program of it."
     );
-    let here = quote_spanned!(ident.span()=> #private::here());
-    // At the type, which is what an error is about.
-    let tiling = quote_spanned!(first.span()=> <#first as #private::First>::Tiling);
-    Ok(quote! {
+    let conditions = function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+    let conditions: Vec<_> = conditions.collect();
+    quote! {
         #function
 
         #(#conditions)*
@@ -104,29 +205,20 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> 
         #visibility enum #ident {}
 
         #(#conditions)*
-        impl #ident {
-            /// Runs the kernel once, to record it.
-            ///
-            /// # Errors
-            ///
-            /// Everything in the kernel that no product can do, with its lines.
-            #visibility fn record<#parameters>() -> #private::Result<#tiling>
-            #where_clause
-            {
-                let here = #here;
-                #private::record::<#first>(#name, #private::Mix::#mix, here, |start, k| {
-                    #ident::<#(#given),*>(k #(, #rest)*)
-                })
+        const _: () = {
+            #names
+            impl #ident {
+                #record
             }
-        }
-    })
+        };
+    }
 }
 
 const FIRST: &str =
     "the first argument of a kernel is `k: Kernel<T>` with its tiling struct, or `k: Kernel`";
 
 /// Names and types of the arguments.
-fn arguments(function: &ItemFn) -> Result<Vec<(&Ident, &Type)>> {
+fn arguments<'a>(function: &'a ItemFn, errors: &mut Errors) -> Vec<(&'a Ident, &'a Type)> {
     let signature = &function.sig;
     let refused = [
         (signature.asyncness.map(|token| token.span), "a kernel is not `async`: it only records"),
@@ -135,48 +227,51 @@ fn arguments(function: &ItemFn) -> Result<Vec<(&Ident, &Type)>> {
     ];
     for (span, problem) in refused {
         if let Some(span) = span {
-            return Err(Error::new(span, problem));
+            errors.say(span, problem);
         }
     }
     if let ReturnType::Type(_, ty) = &signature.output {
         let problem = "a kernel returns nothing: results go into its outputs";
-        return Err(Error::new(ty.span(), problem));
+        errors.add(Error::new_spanned(ty, problem));
     }
-    let arguments = signature.inputs.iter().map(|argument| match argument {
-        FnArg::Receiver(receiver) => Err(Error::new(receiver.span(), FIRST)),
-        FnArg::Typed(typed) => match &*typed.pat {
-            Pat::Ident(pattern) if pattern.subpat.is_none() => Ok((&pattern.ident, &*typed.ty)),
-            pattern => Err(Error::new(pattern.span(), "an argument of a kernel has a name")),
-        },
-    });
-    arguments.collect()
+    let mut arguments = Vec::new();
+    for argument in &signature.inputs {
+        match argument {
+            FnArg::Receiver(receiver) => errors.add(Error::new_spanned(receiver, FIRST)),
+            FnArg::Typed(typed) => match (&*typed.pat, &*typed.ty) {
+                (_, Type::ImplTrait(ty)) => {
+                    let problem = "an argument of a kernel has a type with a name: `Input<E>` or `Output<E>`, with `E` a parameter of the kernel";
+                    errors.add(Error::new_spanned(ty, problem));
+                }
+                (Pat::Ident(pattern), ty) if pattern.subpat.is_none() => {
+                    arguments.push((&pattern.ident, ty));
+                }
+                (pattern, _) => {
+                    errors.add(Error::new_spanned(pattern, "an argument of a kernel has a name"));
+                }
+            },
+        }
+    }
+    arguments
 }
 
 /// Gives what `let` binds its name, behind the `let`; all else stays as it is.
-struct Namer {
-    private: TokenStream,
-}
+struct Namer;
 
 /// Methods whose closure has a parameter that takes its name.
 const LOOPS: [&str; 4] = ["range", "range_by", "iterate", "iterate_to_send"];
 
 impl Namer {
-    fn names(&self, pattern: &Pat) -> Vec<Stmt> {
+    fn names(pattern: &Pat) -> Vec<Stmt> {
         let mut idents = Vec::new();
         bound(pattern, &mut idents);
-        let private = &self.private;
         let name = |ident: &Ident| {
             let name = ident.unraw().to_string();
             if name.starts_with('_') || !name.is_ascii() {
                 return None;
             }
-            let call = quote_spanned!(ident.span()=> (&#ident).__name(#name););
-            syn::parse2(quote!({
-                #[allow(unused_imports, reason = "which of them depends on the type")]
-                use #private::{Named as _, Nameless as _};
-                #call
-            }))
-            .ok()
+            // One of two traits has it for every type, and no other trait has a method of that name.
+            syn::parse2(quote_spanned!(ident.span()=> (&#ident).__hccl_name(#name);)).ok()
         };
         idents.into_iter().filter_map(name).collect()
     }
@@ -188,7 +283,7 @@ impl VisitMut for Namer {
         let mut statements = Vec::with_capacity(block.stmts.len());
         for statement in block.stmts.drain(..) {
             let names = match &statement {
-                Stmt::Local(local) if local.init.is_some() => self.names(&local.pat),
+                Stmt::Local(local) if local.init.is_some() => Self::names(&local.pat),
                 _ => Vec::new(),
             };
             statements.push(statement);
@@ -203,7 +298,9 @@ impl VisitMut for Namer {
             return;
         }
         let Some(Expr::Closure(closure)) = call.args.last_mut() else { return };
-        let Some(names) = closure.inputs.first().map(|pattern| self.names(pattern)) else { return };
+        let Some(names) = closure.inputs.first().map(Self::names) else {
+            return;
+        };
         if !names.is_empty() {
             let body = &closure.body;
             let body = syn::parse_quote_spanned!(body.span()=> { #(#names)* #body });

@@ -1,13 +1,15 @@
 //! The derive macros of `hccl`. Use them from there: `hccl::kernel::Tiling`.
 //!
-//! A macro sees names and no types, so the work is divided. What can be told from the text (a missing `repr(C)`, a `Vec`, a name that C++
-//! does not take) is refused here. Everything that has to do with sizes is a constant next to the generated code, evaluated by the compiler
+//! A macro sees names and no types, so the work is divided. What can be told from the text (a missing `repr(C)`, a tuple, a name that C++
+//! does not take) is refused here. Everything that has to do with types and sizes is a constant in the generated code, evaluated by the compiler
 //! with the functions that `hccl` keeps for it, and placed so that the error appears at the field.
 
+mod attributes;
 mod expand;
 mod input;
 mod kernel;
 mod names;
+mod range;
 mod symbols;
 mod types;
 
@@ -25,15 +27,12 @@ use proc_macro::TokenStream;
 /// | `#[tiling(size = 592)]` | struct | does not compile with any other size in bytes |
 /// | `#[tiling(crate = path)]` | struct | where `hccl` is, when it is not `::hccl` |
 /// | `#[tiling(name = "tileNum")]` | field | its name in C++; else the one in Rust in lower camel case |
-/// | `#[tiling(range = 1..=64)]` | field | what the setter takes, which this makes: `set_tile_num(n)?`; the elements of an array each |
+/// | `#[tiling(range = 1..=64)]` | field | what the setter takes, which this makes: `set_tile_num(n)?`; the elements of an array each. The ends are constants of the type of the field, and the range is not empty |
 #[proc_macro_derive(Tiling, attributes(tiling))]
 pub fn tiling(item: TokenStream) -> TokenStream {
     let item = syn::parse_macro_input!(item as syn::DeriveInput);
-    let expanded = match input::Struct::read(&item) {
-        Ok(input) => expand::expand(&input),
-        Err(refused) => expand::refused(&refused),
-    };
-    expanded.into()
+    let (input, refused) = input::read(&item);
+    expand::expand(&input, refused.as_ref()).into()
 }
 
 /// A kernel: see `hccl::kernel`.
@@ -61,6 +60,5 @@ pub fn tiling(item: TokenStream) -> TokenStream {
 /// With `crate = path` it finds `hccl` elsewhere than at `::hccl`.
 #[proc_macro_attribute]
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    let expanded = kernel::expand(attribute.into(), item.into());
-    expanded.unwrap_or_else(syn::Error::into_compile_error).into()
+    kernel::expand(attribute.into(), item.into()).into()
 }

@@ -1,34 +1,30 @@
 //! The struct as a kernel sees it: the same fields, each a symbol.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote, quote_spanned};
+use quote::{format_ident, quote};
+use syn::Error;
 use syn::ext::IdentExt;
-use syn::spanned::Spanned;
-use syn::{Ident, Type};
 
+use crate::expand::{fits, of_program, target};
 use crate::input::Struct;
 
 pub fn expand(input: &Struct) -> TokenStream {
-    let Struct { ident, visibility, root, fields, .. } = input;
-    let private = quote!(#root::kernel::__private);
-    let symbols = format_ident!("{}Symbols", ident.unraw(), span = ident.span());
+    let Struct { ident, visibility, fields, .. } = input;
+    let symbols = format_ident!("__Hccl{}Symbols", ident.unraw(), span = ident.span());
     let doc = format!("`{ident}` in a kernel.");
-    // All that names the type of a field stands at that type, which is what an error is about, and the compiler says the same only once.
-    let members = fields.iter().map(|field| {
-        let (visibility, ident, ty) = (&field.visibility, &field.ident, &field.ty);
-        quote_spanned!(ty.span()=> #visibility #ident: <#ty as #private::Symbolic>::Symbols)
+    let members = fields.iter().enumerate().map(|(index, field)| {
+        let (visibility, ident, fits) = (&field.visibility, &field.ident, fits(index));
+        let ty = of_program(&field.ty, input);
+        quote!(#visibility #ident: <#ty as __hccl::If<{ #fits }>>::Symbols)
     });
-    let clones = fields.iter().map(|field| {
-        let ty = &field.ty;
-        let name = at(&field.ident, ty);
-        quote_spanned!(ty.span()=> #name: ::core::clone::Clone::clone(&self.#name))
-    });
+    let names: Vec<_> = fields.iter().map(|field| &field.ident).collect();
     let symbols_of = fields.iter().map(|field| {
-        let (cpp, ty) = (&field.name, &field.ty);
-        let name = at(&field.ident, ty);
-        quote_spanned! {ty.span()=>
-            #name: <#ty as #private::Symbolic>::symbols(
-                &at.field(::core::mem::offset_of!(#ident, #name), #cpp),
+        let (name, cpp, ty) = (&field.ident, &field.name, of_program(&field.ty, input));
+        quote! {
+            #name: __hccl::Type::<#ty>::__hccl_symbols(
+                __hccl_at,
+                __hccl::core::mem::offset_of!(#ident, #name),
+                #cpp,
             )
         }
     });
@@ -37,32 +33,59 @@ pub fn expand(input: &Struct) -> TokenStream {
         #[allow(missing_docs, dead_code, reason = "the fields are those of the struct, and a kernel may need few of them")]
         #visibility struct #symbols {
             #(#members,)*
-            // The size of a struct is asked of its last field; with this one it is known even if the type of another is refused.
-            __end: (),
         }
-        impl ::core::clone::Clone for #symbols {
+        impl __hccl::core::clone::Clone for #symbols {
             fn clone(&self) -> Self {
-                Self { #(#clones,)* __end: () }
+                Self { #(#names: __hccl::core::clone::Clone::clone(&self.#names),)* }
             }
         }
-        impl #private::Symbolic for #ident {
+        impl __hccl::Symbolic for #ident {
             type Symbols = #symbols;
-            type Array<const __HCCL_N: usize> = [#symbols; __HCCL_N];
+            type Array<const __HCCL_LENGTH: __hccl::core::primitive::usize> = [#symbols; __HCCL_LENGTH];
 
-            fn symbols(at: &#private::At) -> #symbols {
-                #symbols { #(#symbols_of,)* __end: () }
+            fn symbols(__hccl_at: &__hccl::At) -> #symbols {
+                #symbols { #(#symbols_of,)* }
             }
 
-            fn array<const __HCCL_N: usize>(at: &#private::At) -> [#symbols; __HCCL_N] {
-                #private::structs::<Self, __HCCL_N>(at)
+            fn array<const __HCCL_LENGTH: __hccl::core::primitive::usize>(
+                __hccl_at: &__hccl::At,
+            ) -> [#symbols; __HCCL_LENGTH] {
+                __hccl::structs::<Self, { __HCCL_LENGTH }>(__hccl_at)
             }
         }
     }
 }
 
-/// A name that stands where the type does.
-fn at(name: &Ident, ty: &Type) -> Ident {
-    let mut name = name.clone();
-    name.set_span(ty.span());
-    name
+/// The symbols of a struct that is refused. Their type depends on a constant that is an error, so the compiler reports nothing of what a kernel does with them.
+pub fn refused(input: &Struct, error: &Error) -> TokenStream {
+    let (errors, nothing) = nothing(error);
+    let (parameters, of) = target(input);
+    quote! {
+        #errors
+        impl #parameters __hccl::Symbolic for #of {
+            type Symbols = #nothing;
+            type Array<const __HCCL_LENGTH: __hccl::core::primitive::usize> = #nothing;
+
+            fn symbols(_: &__hccl::At) -> #nothing {
+                loop {}
+            }
+
+            fn array<const __HCCL_LENGTH: __hccl::core::primitive::usize>(
+                _: &__hccl::At,
+            ) -> #nothing {
+                loop {}
+            }
+        }
+    }
+}
+
+/// The errors, and a type of which the compiler reports nothing more.
+pub fn nothing(error: &Error) -> (TokenStream, TokenStream) {
+    let mut errors = error.clone().into_iter().map(|error| error.to_compile_error());
+    let first = errors.next();
+    let errors = quote! {
+        #(#errors)*
+        const __HCCL_REFUSED: __hccl::core::primitive::bool = #first;
+    };
+    (errors, quote!(<() as __hccl::If<{ __HCCL_REFUSED }>>::Symbols))
 }

@@ -1,9 +1,11 @@
-//! The type of a field: what can be told from its text.
+//! The type of a field.
 //!
-//! A name may stand for another type, so what is not known to be wrong passes, and the compiler says whether it implements the trait.
+//! A name may stand for any type, so a type with a name is never refused here: the compiler is asked whether it fits, and the name only decides
+//! what the error says. Types without a name are known from their text.
 
-use syn::spanned::Spanned;
-use syn::{Error, Expr, Result, Type};
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{Error, Expr, Ident, Result, Type};
 
 /// A field's type, arrays taken apart.
 pub struct Shape {
@@ -28,7 +30,7 @@ impl Shape {
             }
         }
         match refusal(item) {
-            Some(problem) => Err(Error::new(item.span(), problem)),
+            Some(problem) => Err(Error::new_spanned(item, problem)),
             None => Ok(Shape { item: item.clone(), lengths }),
         }
     }
@@ -37,6 +39,18 @@ impl Shape {
     pub fn name(&self) -> String {
         last_name(&self.item).unwrap_or_default()
     }
+
+    /// What is said when the type of an element does not fit.
+    pub fn misfit(&self) -> String {
+        let text = compact(&self.item);
+        match last_name(&self.item).and_then(|name| hint(&name)) {
+            Some(hint) => format!("`{text}` cannot be in a tiling struct: {hint}"),
+            None => format!(
+                "`{text}` cannot be in a tiling struct: it is neither a number (i8 to i64, u8 to u64, f32, f64, hccl::f16, hccl::bf16), nor `bool`, nor a struct with `#[derive(Tiling)]`; \
+                 an enum goes in as its number, a `u32`, and an array is written out, `[T; N]`, not under another name"
+            ),
+        }
+    }
 }
 
 fn last_name(ty: &Type) -> Option<String> {
@@ -44,10 +58,23 @@ fn last_name(ty: &Type) -> Option<String> {
     path.path.segments.last().map(|segment| segment.ident.to_string())
 }
 
+/// Whether a struct with such a field has no size, or whether the compiler refuses the field whatever we say.
+pub fn is_beyond_us(ty: &Type) -> bool {
+    match ty {
+        Type::Slice(_) | Type::TraitObject(_) | Type::Infer(_) | Type::ImplTrait(_) => true,
+        Type::Path(path) => path.path.is_ident("str"),
+        Type::Array(array) => is_beyond_us(&array.elem),
+        Type::Paren(inner) => is_beyond_us(&inner.elem),
+        Type::Group(inner) => is_beyond_us(&inner.elem),
+        _ => false,
+    }
+}
+
 /// Why a type cannot be in a tiling struct, and what to write.
 fn refusal(ty: &Type) -> Option<String> {
     let text = match ty {
-        Type::Path(_) => return last_name(ty).and_then(|name| refused_name(&name)),
+        Type::Path(path) if path.path.is_ident("str") => return hint("str"),
+        Type::Path(_) | Type::Macro(_) => return None,
         Type::Reference(_) | Type::Ptr(_) | Type::BareFn(_) => {
             "an address of the host means nothing to a kernel: pass tensors as arguments of the kernel, and a device address as `u64`"
         }
@@ -62,12 +89,14 @@ fn refusal(ty: &Type) -> Option<String> {
     Some(text.to_owned())
 }
 
-fn refused_name(name: &str) -> Option<String> {
+/// What to write in the place of a type with a well-known name.
+fn hint(name: &str) -> Option<String> {
     let why = match name {
         "usize" | "isize" => {
             let fixed = if name == "usize" { "u64` or `u32" } else { "i64` or `i32" };
-            return Some(format!("`{name}` has another size on another machine: use `{fixed}`"));
+            return Some(format!("it has another size on another machine: use `{fixed}`"));
         }
+        "Mc2CcTiling" => "CANN's releases have `Mc2CcTiling` and `Mc2CcTiling<280>`",
         "u128" | "i128" => "C++ has no standard type of 128 bits: use `[u64; 2]`",
         "char" => "a Rust `char` is not a C++ `char`: use `u8` for a byte, `u32` for a code point",
         "String" | "str" | "OsString" | "PathBuf" | "CString" => {
@@ -90,5 +119,38 @@ fn refused_name(name: &str) -> Option<String> {
         _ if name.starts_with("Atomic") => "a tiling struct is plain data: use the plain number",
         _ => return None,
     };
-    Some(format!("`{name}` cannot be in a tiling struct: {why}"))
+    Some(why.to_owned())
+}
+
+/// The text of some code, with spaces only where two words would touch.
+pub fn compact(code: &impl ToTokens) -> String {
+    let written = code.to_token_stream().to_string();
+    let mut text = String::with_capacity(written.len());
+    for word in written.split_whitespace() {
+        let of_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        if of_word(text.chars().last()) && of_word(word.chars().next()) {
+            text.push(' ');
+        }
+        text.push_str(word);
+    }
+    text
+}
+
+/// The same code, with the name of the struct for `Self`: it may stand where `Self` is another type, or none.
+pub fn without_self(code: TokenStream, name: &Ident) -> TokenStream {
+    let replace = |token| match token {
+        TokenTree::Ident(ident) if ident == "Self" => {
+            let mut name = name.clone();
+            name.set_span(ident.span());
+            TokenTree::Ident(name)
+        }
+        TokenTree::Group(group) => {
+            let inner = without_self(group.stream(), name);
+            let mut replaced = proc_macro2::Group::new(group.delimiter(), inner);
+            replaced.set_span(group.span());
+            TokenTree::Group(replaced)
+        }
+        token => token,
+    };
+    code.into_iter().map(replace).collect()
 }

@@ -1,13 +1,13 @@
 //! Misuse does not compile, and for our reason.
 //!
-//! Each file of `tests/ui` is a program that must not compile. It begins with what the compiler has to say:
+//! Each file of `tests/ui` is a program that must not compile. It begins with what the compiler has to say, a line for each mistake:
 //!
 //!     //~ E0277: no Ascend product reduces `u8` with
 //!
 //! that is the code of the error, or `macro` for an error of a macro of ours, and a phrase of its text; the rest of the compiler's
-//! message may change as it likes. With `there` behind the code, the error has to point to a line that is a mistake; with `alone`
-//! besides, there must be no error but such. In each
-//! file, lines that end in `// misuse` are the mistake, and comments that begin with `// correct: ` are what they should
+//! message may change as it likes. A program has as many errors as it has such lines, one for each. With `there` behind the code, the
+//! error has to point to a line that is a mistake. In each
+//! file, lines that end in `// misuse` are the mistakes, and comments that begin with `// correct: ` are what they should
 //! be. With the one in place of the other the program must compile, so that it is the mistake that is refused and
 //! nothing else.
 
@@ -34,15 +34,19 @@ impl Diagnostic {
     }
 }
 
+/// An error that a case must have.
+#[derive(Debug)]
+struct Expected {
+    code: String,
+    /// Whether it points to a line that is marked.
+    there: bool,
+    phrase: String,
+}
+
 /// A case before it is compiled.
 struct Case {
     name: String,
-    code: String,
-    /// Whether the error points to a line that is marked.
-    there: bool,
-    /// Whether it is the only one.
-    alone: bool,
-    phrase: String,
+    expected: Vec<Expected>,
     misuse: String,
     correct: String,
 }
@@ -51,22 +55,41 @@ impl Case {
     fn read(path: &Path) -> Case {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let misuse = fs::read_to_string(path).unwrap();
-        let expected = misuse.lines().next().and_then(|line| line.strip_prefix("//~ "));
-        let (code, phrase) = expected
-            .and_then(|line| line.split_once(": "))
-            .unwrap_or_else(|| panic!("{name} does not begin with `//~ CODE: phrase`"));
-        let (code, alone) = code.strip_suffix(" alone").map_or((code, false), |code| (code, true));
-        let (code, there) = code.strip_suffix(" there").map_or((code, false), |code| (code, true));
-        // The compiler numbers its own errors only.
-        let code = if code == "macro" { "" } else { code };
-        let (code, phrase) = (code.to_owned(), phrase.to_owned());
+        let expected = |line: &str| {
+            let (code, phrase) = line
+                .split_once(": ")
+                .unwrap_or_else(|| panic!("{name}: `//~ {line}` is not `//~ CODE: phrase`"));
+            let (code, there) =
+                code.strip_suffix(" there").map_or((code, false), |code| (code, true));
+            // The compiler numbers its own errors only.
+            let code = if code == "macro" { "" } else { code };
+            Expected { code: code.to_owned(), there, phrase: phrase.to_owned() }
+        };
+        let expected: Vec<_> =
+            misuse.lines().map_while(|line| line.strip_prefix("//~ ")).map(expected).collect();
+        assert!(!expected.is_empty(), "{name} does not begin with `//~ CODE: phrase`");
         let correct: String = misuse
             .lines()
             .filter(|line| !line.trim_end().ends_with("// misuse"))
             .map(|line| line.replacen("// correct: ", "", 1) + "\n")
             .collect();
         assert_ne!(correct, misuse, "{name} has no line that ends in `// misuse`");
-        Case { name, code, there, alone, phrase, misuse, correct }
+        Case { name, expected, misuse, correct }
+    }
+
+    /// Whether each expected error was found, and no other.
+    fn is_met(&self, found: &[Diagnostic]) -> bool {
+        let is = |expected: &Expected, found: &Diagnostic| {
+            found.code == expected.code
+                && found.text.contains(expected.phrase.as_str())
+                && (!expected.there || found.line().is_some_and(|line| self.is_mistake(line)))
+        };
+        let mut rest: Vec<&Diagnostic> = found.iter().collect();
+        for expected in &self.expected {
+            let Some(at) = rest.iter().position(|found| is(expected, found)) else { return false };
+            rest.remove(at);
+        }
+        rest.is_empty()
     }
 
     /// Whether the line of the program, from 1, is marked.
@@ -88,21 +111,10 @@ fn misuse_does_not_compile_for_our_reason() {
 
     let mut wrong = String::new();
     for case in &cases {
-        let found = errors.get(&format!("{}_misuse", case.name));
-        let expected = |error: &Diagnostic| {
-            error.code == case.code
-                && error.text.contains(case.phrase.as_str())
-                && (!case.there || error.line().is_some_and(|line| case.is_mistake(line)))
-        };
-        let others = |error: &Diagnostic| {
-            !expected(error) && !error.text.starts_with("error: aborting due to")
-        };
-        let good = found.is_some_and(|found| {
-            found.iter().any(expected) && !(case.alone && found.iter().any(others))
-        });
-        if !good {
-            let Case { name, code, phrase, .. } = case;
-            writeln!(wrong, "{name}: expected {code} with `{phrase}`, found {found:#?}").unwrap();
+        let found = errors.get(&format!("{}_misuse", case.name)).map_or(&[][..], Vec::as_slice);
+        if !case.is_met(found) {
+            let Case { name, expected, .. } = case;
+            writeln!(wrong, "{name}: expected {expected:#?}, found {found:#?}").unwrap();
         }
         if let Some(found) = errors.get(&format!("{}_correct", case.name)) {
             writeln!(wrong, "{}: the correct twin does not compile: {found:#?}", case.name)
@@ -161,9 +173,12 @@ fn check(package: &Path) -> BTreeMap<String, Vec<Diagnostic>> {
         if message["level"] != "error" {
             continue;
         }
-        // A syntax error and the closing summary have no code.
         let code = message["code"]["code"].as_str().unwrap_or_default();
         let text = message["rendered"].as_str().unwrap_or_default().to_owned();
+        // The compiler's summary at the end.
+        if text.starts_with("error: aborting due to") {
+            continue;
+        }
         let name = line["target"]["name"].as_str().unwrap_or_default().to_owned();
         errors.entry(name).or_default().push(Diagnostic { code: code.to_owned(), text });
     }

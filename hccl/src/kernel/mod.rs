@@ -66,6 +66,9 @@
 //! again, a client finalised in a loop. What is wrong on every product (a vector of bytes that is to be divided, 300 turns) is collected and comes back
 //! from `record`, each with its line. What depends on the product, on the numbers in the tiling struct or on the ranks is checked at launch.
 
+#[doc(hidden)]
+#[path = "generated.rs"]
+pub mod __private;
 pub mod check;
 mod client;
 mod control;
@@ -138,59 +141,3 @@ pub use value::{Value, Variable};
 pub use vector::Round;
 
 pub use crate::dtype::{Max, Min, Prod, Sum};
-
-/// What the generated code of the macros refers to.
-#[doc(hidden)]
-pub mod __private {
-    pub use ascend_program::Mix;
-
-    pub use super::control::First;
-    pub use super::symbol::{At, Symbolic, structs};
-    pub use super::tensor::Argument;
-    use super::value::Recordable;
-    use super::{RecordError, Recorded, control, record as recorder};
-
-    /// What recording a kernel gives.
-    pub type Result<T> = std::result::Result<Recorded<T>, RecordError>;
-
-    /// The place that the caller has in the source.
-    #[track_caller]
-    pub fn here() -> &'static std::panic::Location<'static> {
-        std::panic::Location::caller()
-    }
-
-    /// Records a kernel whose first argument is a `K`.
-    pub fn record<K: First>(
-        name: &str,
-        mix: Mix,
-        here: &'static std::panic::Location<'static>,
-        kernel: impl FnOnce(u64, K),
-    ) -> Result<K::Tiling> {
-        let program = recorder::record(name, mix, here, |recording| {
-            control::declare_tiling::<K::Tiling>(recording, here);
-            kernel(recording, K::first(recording));
-        })?;
-        Ok(Recorded::new(program))
-    }
-
-    /// Gives its name to what has one. This goes first, for it needs no reference more than the call has.
-    pub trait Named {
-        #[doc(hidden)]
-        fn __name(&self, name: &str);
-    }
-
-    impl<T: Recordable> Named for T {
-        #[track_caller]
-        fn __name(&self, name: &str) {
-            self.name(name);
-        }
-    }
-
-    /// Everything else that is bound in a kernel.
-    pub trait Nameless {
-        #[doc(hidden)]
-        fn __name(&self, _: &str) {}
-    }
-
-    impl<T: ?Sized> Nameless for &T {}
-}

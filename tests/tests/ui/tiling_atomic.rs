@@ -1,4 +1,4 @@
-//~ macro there: `AtomicU64` cannot be in a tiling struct: a tiling struct is plain data: use the plain number
+//~ E0080 there: `std::sync::atomic::AtomicU64` cannot be in a tiling struct: a tiling struct is plain data: use the plain number
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

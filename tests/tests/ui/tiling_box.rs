@@ -1,4 +1,4 @@
-//~ macro there: an address of the host means nothing to a kernel: put the value itself here
+//~ E0080 there: an address of the host means nothing to a kernel: put the value itself here
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

@@ -1,4 +1,4 @@
-//~ E0277 there: `Mc2CcTiling<300>` cannot be in a tiling struct
+//~ E0080 there: `Mc2CcTiling<300>` cannot be in a tiling struct
 use hccl::kernel::{Mc2CcTiling, Mc2InitTiling, Tiling};
 
 #[derive(Tiling)]

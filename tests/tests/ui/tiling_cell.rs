@@ -1,4 +1,4 @@
-//~ macro there: a tiling struct is plain data: put the value itself here
+//~ E0080 there: a tiling struct is plain data: put the value itself here
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

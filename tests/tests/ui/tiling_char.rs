@@ -1,4 +1,4 @@
-//~ macro there: a Rust `char` is not a C++ `char`: use `u8` for a byte, `u32` for a code point
+//~ E0080 there: a Rust `char` is not a C++ `char`: use `u8` for a byte, `u32` for a code point
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

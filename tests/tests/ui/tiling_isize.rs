@@ -1,4 +1,4 @@
-//~ macro there: `isize` has another size on another machine: use `i64` or `i32`
+//~ E0080 there: `isize` cannot be in a tiling struct: it has another size on another machine: use `i64` or `i32`
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

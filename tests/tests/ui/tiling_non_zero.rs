@@ -1,4 +1,4 @@
-//~ macro there: use the plain number with `#[tiling(range = 1..)]`
+//~ E0080 there: use the plain number with `#[tiling(range = 1..)]`
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

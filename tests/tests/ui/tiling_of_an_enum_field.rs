@@ -1,4 +1,4 @@
-//~ E0277 there: an enum goes in as its number, a `u32`
+//~ E0080 there: an enum goes in as its number, a `u32`
 use hccl::kernel::Tiling;
 
 #[repr(u64)]

@@ -1,4 +1,4 @@
-//~ E0277 there alone: neither a number, nor `bool`, nor a struct with `#[derive(Tiling)]`
+//~ E0080 there: nor a struct with `#[derive(Tiling)]`
 use hccl::kernel::{Kernel, Output, Tiling, kernel};
 
 pub struct Plain(pub u64);
@@ -9,8 +9,7 @@ pub struct Inner {
     pub length: u64,
 }
 
-#[derive(Tiling)] // misuse
-// correct: #[derive(Tiling)]
+#[derive(Tiling)]
 #[repr(C)]
 pub struct Data {
     pub inner: Plain, // misuse
@@ -20,8 +19,7 @@ pub struct Data {
 
 #[kernel(mix = "aiv_only")]
 pub fn writes(k: Kernel<Data>, y: Output<u64>) {
-    let t = k.tiling(); // misuse
-    // correct: let t = k.tiling();
+    let t = k.tiling();
     y.set(0, t.rows);
 }
 

@@ -1,4 +1,4 @@
-//~ macro there: C++ has no such layout: use a value that stands for none
+//~ E0080 there: C++ has no such layout: use a value that stands for none
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

@@ -1,4 +1,4 @@
-//~ E0277 there: can't compare
+//~ macro there: a `u64` is a whole number: write the end as one
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

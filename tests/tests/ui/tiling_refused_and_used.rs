@@ -1,4 +1,4 @@
-//~ macro there alone: `Vec` cannot be in a tiling struct: its contents lie elsewhere
+//~ E0080 there: `Vec<u64>` cannot be in a tiling struct: its contents lie elsewhere
 use hccl::kernel::{Kernel, Output, Tiling, kernel};
 
 #[derive(Tiling)]

@@ -1,4 +1,4 @@
-//~ macro there alone: an enum goes into one as its number, a `u32`
+//~ macro there: an enum goes into one as its number, a `u32`
 use hccl::kernel::{Kernel, Output, Tiling, kernel};
 
 #[derive(Tiling)]

@@ -1,4 +1,4 @@
-//~ macro there alone: `#[repr(C)]` is missing
+//~ macro there: `#[repr(C)]` is missing
 use hccl::kernel::{Kernel, Output, Tiling, kernel};
 
 #[derive(Tiling)]

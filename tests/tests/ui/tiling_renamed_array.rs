@@ -1,4 +1,4 @@
-//~ E0277 there: an array is written out, `[T; N]`, and not under another name
+//~ E0080 there: an array is written out, `[T; N]`, not under another name
 use hccl::kernel::Tiling;
 
 pub type Row = [f32; 4];

@@ -1,4 +1,4 @@
-//~ macro there: use bytes that end in a 0, `[u8; N]`
+//~ E0080 there: use bytes that end in a 0, `[u8; N]`
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

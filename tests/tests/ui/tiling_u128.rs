@@ -1,4 +1,4 @@
-//~ macro there: C++ has no standard type of 128 bits: use `[u64; 2]`
+//~ E0080 there: C++ has no standard type of 128 bits: use `[u64; 2]`
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

@@ -1,4 +1,4 @@
-//~ macro there: `usize` has another size on another machine: use `u64` or `u32`
+//~ E0080 there: `usize` cannot be in a tiling struct: it has another size on another machine: use `u64` or `u32`
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

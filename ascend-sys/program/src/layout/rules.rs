@@ -79,13 +79,6 @@ pub const fn field_problem(
 ) -> Option<Message> {
     let field = &layout.fields()[index];
     let say = Message::new();
-    if field.count() == 0 {
-        return Some(
-            say.text("`")
-                .text(name)
-                .text("` is an array of length 0, which C++ has not: remove it"),
-        );
-    }
     let end = if index == 0 { 0 } else { end(layout, index - 1) };
     let offset = field.offset as u64;
     if offset > end {

@@ -1,12 +1,10 @@
 //! What a field of a tiling struct can be.
 
-use std::fmt::Debug;
-
 use ascend_program::layout::{Field, Item, Layout, Number};
 
 use super::TilingError;
 use crate::dtype::{bf16, f16};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The type of a field, or of an element of an array: a number, `bool`, or a struct with `#[derive(Tiling)]`.
 ///
@@ -20,7 +18,7 @@ use crate::error::{Error, Result};
     note = "numbers are i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, hccl::f16 and hccl::bf16",
     note = "an enum goes in as its number, a `u32`; an array is written out, `[T; N]`, and not under another name"
 )]
-pub unsafe trait FieldType: Sized + Send + Sync + 'static {
+pub unsafe trait FieldType: Sized + 'static {
     /// The type as data.
     const ITEM: Item;
 
@@ -110,15 +108,4 @@ fn has_bools(field: &Field) -> bool {
         Item::Number(number) => *number == Number::Bool,
         Item::Struct(inner) => inner.fields().iter().any(has_bools),
     }
-}
-
-/// For the setters that the derive makes.
-#[doc(hidden)]
-pub fn out_of_range<T: FieldType + Debug>(
-    tiling: &'static str,
-    field: &'static str,
-    value: &T,
-    range: &'static str,
-) -> Error {
-    TilingError::OutOfRange { tiling, field, value: format!("{value:?}").into(), range }.into()
 }

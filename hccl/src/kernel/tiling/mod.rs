@@ -68,6 +68,7 @@ mod config;
 mod cube;
 mod field;
 mod kinds;
+pub(in crate::kernel) mod range;
 mod rules;
 #[expect(clippy::module_inception, reason = "it is about the trait of that name")]
 mod tiling;
@@ -85,18 +86,6 @@ pub use field::FieldType;
 pub use hccl_derive::Tiling;
 pub use kinds::{CmdType, DataType};
 pub use tiling::Tiling;
-
-/// What the generated code of the derive refers to.
-#[doc(hidden)]
-pub mod __private {
-    pub use ascend_program::layout::{
-        Field, Item, Layout, Role, field_problem, promise_problem, size_problem, tail_problem,
-    };
-
-    pub use super::field::out_of_range;
-    pub use super::{FieldType, Tiling};
-    pub use crate::Result;
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,122 @@
+//! The range of a field, read while the program is compiled.
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::ops::{Range, RangeFrom, RangeInclusive, RangeTo, RangeToInclusive};
+
+use super::TilingError;
+use crate::dtype::{bf16, f16};
+use crate::error::Result;
+
+/// A range of numbers of a type.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds<T> {
+    is_empty: bool,
+    /// The text of a value that is out of range. It is a function, so that nothing is asked of `T` where the range of another type is refused.
+    outside: fn(&Bounds<T>, &T) -> Option<String>,
+    start: T,
+    end: T,
+    /// Whether `end` is a value of the range.
+    closed: bool,
+}
+
+impl<T> Bounds<T> {
+    /// Whether no value lies in it.
+    pub const fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// Refuses a value out of range: of a field, with the range as it is written.
+    pub fn check(
+        &self,
+        value: &T,
+        tiling: &'static str,
+        field: &'static str,
+        range: &'static str,
+    ) -> Result<()> {
+        match (self.outside)(self, value) {
+            None => Ok(()),
+            Some(value) => {
+                Err(TilingError::OutOfRange { tiling, field, value: value.into(), range }.into())
+            }
+        }
+    }
+}
+
+fn outside<T: PartialOrd + Debug>(bounds: &Bounds<T>, value: &T) -> Option<String> {
+    let below = match bounds.closed {
+        true => *value <= bounds.end,
+        false => *value < bounds.end,
+    };
+    (!(below && *value >= bounds.start)).then(|| format!("{value:?}"))
+}
+
+/// A range of Rust whose ends are numbers `T`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no range of `{T}`",
+    label = "the ends are constants of the type of the field",
+    note = "only a field that is a number, or an array of numbers, has a range; the ends of one of `f16` or `bf16` are constants such as `f16::ONE`"
+)]
+pub trait RangeOf<T> {
+    /// Reads such a range.
+    type Reader;
+    /// The one there is.
+    const READER: Self::Reader;
+}
+
+/// Reads a range `R` in a constant, in which a trait has no functions to call.
+#[derive(Debug)]
+pub struct Reader<R>(PhantomData<R>);
+
+/// What reads a range of numbers `T`.
+pub const fn reader<T, R: RangeOf<T>>(_: &R) -> R::Reader {
+    R::READER
+}
+
+macro_rules! reader {
+    ($ty:ty, $range:ident, $it:ident => $ends:expr, $number:ident => $key:expr) => {
+        impl RangeOf<$ty> for $range<$ty> {
+            type Reader = Reader<Self>;
+            const READER: Reader<Self> = Reader(PhantomData);
+        }
+
+        impl Reader<$range<$ty>> {
+            /// The ends of a range.
+            pub const fn read(self, $it: &$range<$ty>) -> Bounds<$ty> {
+                let (start, end, closed): ($ty, $ty, bool) = $ends;
+                let $number = start;
+                let first = $key;
+                let $number = end;
+                let last = $key;
+                let has_values = first < last || closed && first == last;
+                Bounds { is_empty: !has_values, outside: outside::<$ty>, start, end, closed }
+            }
+        }
+    };
+}
+
+/// Numbers, their first and last values, and how a constant compares them.
+macro_rules! numbers {
+    ($($ty:ty: $first:ident, $last:ident, $number:ident => $key:expr;)*) => {$(
+        reader!($ty, Range, it => (it.start, it.end, false), $number => $key);
+        reader!($ty, RangeFrom, it => (it.start, <$ty>::$last, true), $number => $key);
+        reader!($ty, RangeInclusive, it => (*it.start(), *it.end(), true), $number => $key);
+        reader!($ty, RangeTo, it => (<$ty>::$first, it.end, false), $number => $key);
+        reader!($ty, RangeToInclusive, it => (<$ty>::$first, it.end, true), $number => $key);
+    )*};
+}
+
+numbers! {
+    i8: MIN, MAX, number => number;
+    i16: MIN, MAX, number => number;
+    i32: MIN, MAX, number => number;
+    i64: MIN, MAX, number => number;
+    u8: MIN, MAX, number => number;
+    u16: MIN, MAX, number => number;
+    u32: MIN, MAX, number => number;
+    u64: MIN, MAX, number => number;
+    f32: NEG_INFINITY, INFINITY, number => number;
+    f64: NEG_INFINITY, INFINITY, number => number;
+    f16: NEG_INFINITY, INFINITY, number => number.to_f64_const();
+    bf16: NEG_INFINITY, INFINITY, number => number.to_f64_const();
+}

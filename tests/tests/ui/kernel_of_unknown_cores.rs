@@ -1,0 +1,13 @@
+//~ macro there: `mix` is one of "aiv_only"
+use hccl::kernel::*;
+
+#[kernel(mix = "aiv")] pub fn writes(k: Kernel, y: Output<f32>) { // misuse
+// correct: #[kernel(mix = "aiv_only")] pub fn writes(k: Kernel, y: Output<f32>) {
+    let _ = k;
+    y.set(0u64, 1.0);
+}
+
+pub fn used() -> hccl::Result<()> {
+    println!("{}", writes::record()?);
+    Ok(())
+}

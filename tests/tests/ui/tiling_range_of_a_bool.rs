@@ -1,0 +1,10 @@
+//~ E0277 there: is no range of `bool`
+use hccl::kernel::Tiling;
+
+#[derive(Tiling)]
+#[repr(C)]
+pub struct Data {
+    #[tiling(range = false..=true)] pub rows: [bool; 8], // misuse
+    // correct: pub rows: [bool; 8],
+    pub last: u64,
+}

@@ -1,0 +1,10 @@
+//~ macro there: entries have commas between them
+use hccl::kernel::Tiling;
+
+#[derive(Tiling)]
+#[repr(C)]
+pub struct Data {
+    #[tiling(name = "a" range = 1..)] pub rows: u64, // misuse
+    // correct: #[tiling(name = "a", range = 1..)] pub rows: u64,
+    pub last: u64,
+}
