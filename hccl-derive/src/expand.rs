@@ -41,7 +41,6 @@ pub fn expand(input: &Struct, refused: Option<&Error>) -> TokenStream {
         }
     };
     quote! {
-        #[allow(unsafe_code, reason = "the derive checks what the traits demand")]
         #[allow(clippy::undocumented_unsafe_blocks, reason = "see `problems`")]
         const _: () = {
             #[allow(unused_imports, reason = "a struct may need only one of them")]
@@ -225,6 +224,8 @@ fn problems(input: &Struct) -> TokenStream {
     let too_large = problem(ident.span(), &quote!(__hccl::size_problem(#layout, #size)));
     let tail = problem(last, &quote!(__hccl::tail_problem(#layout, #size, #pad)));
     let promise = input.size.iter().map(|promised| {
+        // By the table, which there is not if a field does not fit: then nothing is known of the size.
+        let size = quote!(#layout.size as __hccl::core::primitive::usize);
         problem(promised.span(), &quote!(__hccl::promise_problem(#size, #promised)))
     });
     quote! { #(#fields)* #too_large #tail #(#promise)* }

@@ -135,6 +135,12 @@ impl<T: Symbolic> If<true> for T {
     type Symbols = T::Symbols;
 }
 
+/// So that the compiler does not know which one is meant by a constant that it has refused.
+impl<T> If<false> for T {
+    type Itself = T;
+    type Symbols = ();
+}
+
 /// A type that a kernel has for its first argument, if it can be that: like [`If`].
 pub trait FirstIf<const IS_FIRST: bool> {
     /// The type.
@@ -143,4 +149,9 @@ pub trait FirstIf<const IS_FIRST: bool> {
 
 impl<T: First> FirstIf<true> for T {
     type Itself = T;
+}
+
+/// So that the compiler does not know which one is meant by a constant that it has refused.
+impl<T> FirstIf<false> for T {
+    type Itself = super::Kernel<()>;
 }

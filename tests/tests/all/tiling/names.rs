@@ -28,7 +28,7 @@ mod crowded {
         bool char str i8 i16 i32 i64 u16 u32 u64 u128 usize isize f32 f64
         Option Result Vec String Box Some None Ok Err Clone Copy Debug Default Drop Sized Send Sync
         Cow Bounds Range Item Layout Role Message Type If Unfit Symbolic Symbols At Mix Argument Recording First
-        FieldType DataSymbols InnerSymbols HcclDataSymbols N T K E
+        FieldType InnerSymbols HcclDataSymbols N T K E
     }
 
     macro_rules! modules {
@@ -94,6 +94,13 @@ mod crowded {
         pub value: Number,
     }
 
+    /// Called as the symbols of `Data` could be.
+    #[derive(Tiling)]
+    #[repr(C)]
+    pub struct DataSymbols {
+        pub value: Number,
+    }
+
     #[derive(Tiling)]
     #[repr(C)]
     pub struct Data {
@@ -109,6 +116,7 @@ mod crowded {
         pub(in crate::tiling) value: Cell,
         pub(super) at: [Cell; 2],
         r#type: Number,
+        pub symbols: DataSymbols,
     }
 
     #[kernel(inline)]
@@ -130,7 +138,7 @@ mod crowded {
         let sizes = k_.tiling();
         let again = ::core::clone::Clone::clone(&sizes);
         let first = again.inner[N].length + each::<{ N }>(sizes);
-        let total = first + again.value.value + again.r#type;
+        let total = first + again.value.value + again.r#type + again.symbols.value;
         k_.range(..total, |row| x_.set(row, k_.value(1u8).cast::<T>()));
     }
 
