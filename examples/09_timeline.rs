@@ -66,8 +66,8 @@ fn sum_of_products(runtime: &Runtime) -> Outcome<Timeline> {
         let stream = device.stream()?;
         let mut comm = rank.communicator()?;
         let mut tiling = MatmulAllReduceTiling {
-            tile: rows(TILE),
-            tail: rows(TAIL),
+            tile: rows(TILE)?,
+            tail: rows(TAIL)?,
             tile_num: 2,
             ..Tiling::zeroed()
         };
@@ -100,9 +100,9 @@ fn product_of_all_rows(runtime: &Runtime) -> Outcome<Timeline> {
         let stream = device.stream()?;
         let mut comm = rank.communicator()?;
         let mut tiling = AllGatherMatmulTiling {
-            local: rows(ROWS),
-            tile: rows(TILE),
-            tail: rows(TAIL),
+            local: rows(ROWS)?,
+            tile: rows(TILE)?,
+            tail: rows(TAIL)?,
             tile_num: 2,
             ..Tiling::zeroed()
         };
@@ -127,17 +127,10 @@ fn product_of_all_rows(runtime: &Runtime) -> Outcome<Timeline> {
     Ok(timeline)
 }
 
-/// How a product of so many rows is divided: into pieces of 32 by 32, which the cores take in turn.
-fn rows(m: usize) -> TCubeTiling {
-    let (m, n, k) = (m as i32, WIDTH as i32, DEPTH as i32);
-    let mut cube = TCubeTiling { m, n, ka: k, kb: k, ..TCubeTiling::default() };
-    cube.used_core_num = 1;
-    (cube.single_core_m, cube.single_core_n, cube.single_core_k) = (32, 32, k);
-    (cube.base_m, cube.base_n, cube.base_k) = (32, 32, 16);
-    (cube.depth_a1, cube.depth_b1) = (1, 1);
-    (cube.step_m, cube.step_n, cube.step_ka, cube.step_kb) = (1, 1, 1, 1);
-    (cube.db_l0a, cube.db_l0b, cube.db_l0c) = (1, 1, 1);
-    cube
+/// How the cores share a product of so many rows.
+fn rows(m: usize) -> hccl::Result<TCubeTiling> {
+    let shape = TCubeTiling::for_shape::<f16, f16, f16>(Product::A3, m, WIDTH, DEPTH);
+    shape.cores(BLOCKS).build()
 }
 
 /// Tells the communication server what it is to do.

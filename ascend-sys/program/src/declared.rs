@@ -217,3 +217,24 @@ pub struct Matmul {
     /// The `TCubeTiling` in the tiling struct: its offset in bytes, and its path in C++.
     pub tiling: (u32, String),
 }
+
+impl Matmul {
+    /// Whether cube cores multiply these types, on any product.
+    pub fn exists(&self) -> bool {
+        use Number::*;
+        match (self.a, self.b, self.c) {
+            (F16, F16, F16 | F32) => matches!(self.bias, None | Some(F32 | F16)),
+            (F16, F16, Bf16) | (Bf16, Bf16, Bf16 | F32 | F16) | (F32, F32, F32) => {
+                matches!(self.bias, None | Some(F32))
+            }
+            (I8, I8, I32 | F16) => matches!(self.bias, None | Some(I32)),
+            _ => false,
+        }
+    }
+
+    /// `f16 * f16 + f32 -> f16`.
+    pub fn types(&self) -> String {
+        let bias = self.bias.map_or(String::new(), |bias| format!(" + {bias}"));
+        format!("{} * {}{bias} -> {}", self.a, self.b, self.c)
+    }
+}

@@ -4,7 +4,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 
-use ascend_program::layout::Number;
 use ascend_program::step::{Multiply, Step};
 use ascend_program::{Core, Declared, Matmul as MatmulOf, MatmulId};
 
@@ -38,20 +37,9 @@ impl<A, B, C, Bias> Recordable for Matmul<A, B, C, Bias> {
     }
 }
 
-/// The types that a product exists for, on any product.
-fn possible(a: Number, b: Number, c: Number) -> bool {
-    use Number::*;
-    matches!(
-        (a, b, c),
-        (F16, F16, F16 | F32 | Bf16)
-            | (Bf16, Bf16, Bf16 | F32 | F16)
-            | (F32, F32, F32)
-            | (I8, I8, I32 | F16)
-    )
-}
-
 impl<T> Kernel<T> {
-    /// Products `c = a * b` of matrices of these types, divided as a `TCubeTiling` of the tiling struct says.
+    /// Products `c = a * b` of matrices of these types, divided as a `TCubeTiling` of the tiling struct says:
+    /// [`TCubeTiling::for_shape`](super::TCubeTiling::for_shape) fills one.
     ///
     /// ```
     /// use hccl::kernel::*;
@@ -100,11 +88,6 @@ impl<T> Kernel<T> {
                 recorder.foreign();
             }
             let (a, b, c) = (number::<A>(), number::<B>(), number::<C>());
-            if !possible(a, b, c) {
-                recorder.mistake(format!(
-                    "no cube core multiplies {a} by {b} into {c}: it does f16 into f16, f32 or bf16, bf16 likewise, f32 into f32, and i8 into i32 or f16"
-                ));
-            }
             let matmul = MatmulId(recorder.program.matmuls.len() as u32);
             let name = recorder.unique("matmul");
             let what = MatmulOf {
@@ -116,6 +99,11 @@ impl<T> Kernel<T> {
                 transposed_b: false,
                 tiling: tiling.place(),
             };
+            if !what.exists() {
+                recorder.mistake(format!(
+                    "no cube core multiplies {a} by {b} into {c}: it does f16 into f16, f32 or bf16, bf16 likewise, f32 into f32, and i8 into i32 or f16"
+                ));
+            }
             recorder.program.matmuls.push(Declared { name, what });
             matmul
         });

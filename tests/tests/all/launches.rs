@@ -335,8 +335,8 @@ fn matmul_all_reduce_sums_the_products_of_all_ranks() {
         let stream = device.stream()?;
         let mut comm = rank.communicator()?;
         let tiling = matmul_all_reduce::MatmulAllReduceTiling {
-            tile: cube(64, WIDTH as i32, DEPTH as i32),
-            tail: cube(40, WIDTH as i32, DEPTH as i32),
+            tile: cube(64, WIDTH, DEPTH),
+            tail: cube(40, WIDTH, DEPTH),
             tile_num: 2,
             ..Tiling::zeroed()
         };
@@ -368,9 +368,9 @@ fn all_gather_matmul_multiplies_the_rows_of_all_ranks() {
         let stream = device.stream()?;
         let mut comm = rank.communicator()?;
         let tiling = all_gather_matmul::AllGatherMatmulTiling {
-            local: cube(ROWS as i32, WIDTH as i32, DEPTH as i32),
-            tile: cube(64, WIDTH as i32, DEPTH as i32),
-            tail: cube(40, WIDTH as i32, DEPTH as i32),
+            local: cube(ROWS, WIDTH, DEPTH),
+            tile: cube(64, WIDTH, DEPTH),
+            tail: cube(40, WIDTH, DEPTH),
             tile_num: 2,
             ..Tiling::zeroed()
         };

@@ -6,6 +6,7 @@
 mod bytes;
 mod config;
 mod cpp;
+mod cube;
 mod names;
 mod structs;
 mod texts;

@@ -267,13 +267,9 @@ fn a_product_and_an_activation_by_cores_of_both_kinds() {
         pointer
     });
     let mut bytes = kernel::build::tiling(&[]);
-    // TCubeTiling: cores, sizes, what a core has of them, base sizes, then depths and steps in the first level of memory.
-    let [m, n, k] = [rows, columns, depth].map(|size| size as u32);
-    let sizes = [3, m, n, k, k, m / 3, n, k, 16, 32, 16, 1, 1, 1, 1];
-    let others = [(26, 1), (27, 1), (30, 1), (31, 1), (32, 1)];
-    for (word, number) in sizes.into_iter().enumerate().chain(others) {
-        bytes[64 + 4 * word..][..4].copy_from_slice(&u32::to_le_bytes(number));
-    }
+    let size = [rows, columns, depth].map(|side| side as usize);
+    let cube = kernel::build::cube(Number::F32, None, size, 3);
+    bytes[64..264].copy_from_slice(&kernel::build::cube_bytes(&cube));
     let [a, w, y] = pointers.map(Given::Pointer);
     let binary = load(&program);
     let given = [a, w, y, Given::Pointer(malloc(16)), Given::Bytes(&bytes)];

@@ -89,9 +89,8 @@ fn a_product_of_more_rows_than_there_is_memory_is_refused() {
     let check = AscendExtCheck::ASCEND_EXT_CHECK_RACES.0;
     let _block = Block::one_with(AscendExtBlockConfig { check, ..Block::config() });
     let mut tiling = build::tiling(&[]);
-    for (at, n) in [(32, 16u32), (36, 16), (40, 16), (120, 1), (124, 1), (128, 1)] {
-        tiling[64 + at..][..4].copy_from_slice(&n.to_le_bytes());
-    }
+    let cube = build::cube(Number::F16, None, [16; 3], 1);
+    tiling[64..264].copy_from_slice(&build::cube_bytes(&cube));
     let [x, y, counts, workspace] = [512, 512, 8, 32].map(malloc);
     write(x, &[0; 512]);
     write(counts, &(1u64 << 60).to_le_bytes());

@@ -361,12 +361,8 @@ fn products_are_parts_of_what_a_core_runs() {
     let (program, block) = (b.done(), Block::one());
     let (stream, binary) = (stream(), load(&program));
     let mut tiling = build::tiling(&[]);
-    // TCubeTiling, as in the tests of the cores.
-    let sizes = [1, 4, 6, 8, 8, 4, 6, 8, 16, 32, 16, 1, 1, 1, 1];
-    let others = [(26, 1), (27, 1), (30, 1), (31, 1), (32, 1)];
-    for (word, number) in sizes.into_iter().enumerate().chain(others) {
-        tiling[64 + 4 * word..][..4].copy_from_slice(&u32::to_le_bytes(number));
-    }
+    let cube = build::cube(Number::F32, None, [4, 6, 8], 1);
+    tiling[64..264].copy_from_slice(&build::cube_bytes(&cube));
     let memory = [(); 3].map(|()| Given::Pointer(malloc(256)));
     let given: Vec<_> =
         memory.into_iter().chain([Given::Pointer(null_mut()), Given::Bytes(&tiling)]).collect();

@@ -1,10 +1,10 @@
 //! Products of matrices: types, the tiling that the host made, and bounds.
 
-use super::Product;
 use super::global::{touch, within};
 use super::view::View;
+use crate::cube::{Field, Problem, Tiles};
 use crate::declared::{Core, Matmul};
-use crate::layout::Number::{self, *};
+use crate::layout::Number;
 use crate::step::{Multiply, Place};
 
 pub(super) fn look(view: &mut View<'_, '_>, multiply: &Multiply) {
@@ -16,7 +16,10 @@ pub(super) fn look(view: &mut View<'_, '_>, multiply: &Multiply) {
     let declared = &view.ground.program.matmuls[multiply.matmul.0 as usize];
     let matmul = &declared.what;
     types(view, matmul);
-    tiling(view, &declared.name, matmul, multiply.bias.is_some());
+    let tiles = tiles(view, matmul);
+    if let Some(tiles) = &tiles {
+        tiling(view, &declared.name, matmul, tiles);
+    }
     let Multiply { a, b, c, bias, rows, columns, depth, pitches, .. } = multiply;
     let mut numbers = [0; 6];
     for (number, value) in numbers.iter_mut().zip([rows, columns, depth].into_iter().chain(pitches))
@@ -34,6 +37,15 @@ pub(super) fn look(view: &mut View<'_, '_>, multiply: &Multiply) {
         let message = format!("a product of {rows} by {depth} and {depth} by {columns} elements");
         view.error("matmul", message, "leave it out when there is nothing to do");
         return;
+    }
+    if let Some(tiles) = &tiles
+        && let Ok(deepest @ 1..) = u64::try_from(tiles.get(Field::SingleCoreK))
+        && depth > deepest
+    {
+        let name = &declared.name;
+        let message =
+            format!("a product {depth} deep, but singleCoreK of `{name}` covers {deepest}");
+        view.error("cube-tiling", message, "fill the tiling for the whole depth");
     }
     let turned =
         |turned: bool, rows, columns| if turned { (columns, rows) } else { (rows, columns) };
@@ -76,59 +88,34 @@ fn matrix(
 }
 
 fn types(view: &mut View<'_, '_>, matmul: &Matmul) {
-    let good = match (matmul.a, matmul.b, matmul.c) {
-        (F16, F16, F16 | F32) => matches!(matmul.bias, None | Some(F32 | F16)),
-        (F16, F16, Bf16) | (Bf16, Bf16, Bf16 | F32 | F16) | (F32, F32, F32) => {
-            matches!(matmul.bias, None | Some(F32))
-        }
-        (I8, I8, I32 | F16) => matches!(matmul.bias, None | Some(I32)),
-        _ => false,
-    };
-    if !good {
-        let bias = matmul.bias.map_or(String::new(), |bias| format!(" + {bias}"));
-        let message =
-            format!("no product of matrices is {} * {}{bias} -> {}", matmul.a, matmul.b, matmul.c);
+    if !matmul.exists() {
+        let message = format!("no product of matrices is {}", matmul.types());
         view.error("matmul", message, "f16 * f16 + f32 -> f16 is one of those there are");
     }
 }
 
-/// The `TCubeTiling` of this launch.
-fn tiling(view: &mut View<'_, '_>, name: &str, matmul: &Matmul, bias: bool) {
-    let mut field = |offset: u64| view.tiling(u64::from(matmul.tiling.0) + offset, Number::I32);
-    let fields = [32, 36, 40, 120, 124, 128, 60].map(&mut field);
-    let [Some(m), Some(n), Some(k), Some(double_a), Some(double_b), Some(double_c), Some(has_bias)] =
-        fields
-    else {
-        return;
-    };
-    let mut wrong = |message: String, help: &str| view.error("matmul", message, help.to_owned());
-    let refill = "have the host compute its tiling with the library";
-    for (what, number) in [("baseM", m), ("baseN", n), ("baseK", k)] {
-        if number == 0 || number > 1 << 16 || number % 16 != 0 {
-            let message =
-                format!("{what} of `{name}` is {}, and must be a multiple of 16", number as i64);
-            return wrong(message, refill);
-        }
+/// The `TCubeTiling` of this launch. None has been reported.
+fn tiles(view: &mut View<'_, '_>, matmul: &Matmul) -> Option<Tiles> {
+    let mut tiles = Tiles([0; 50]);
+    for (at, number) in (0_u64..).zip(&mut tiles.0) {
+        *number = view.tiling(u64::from(matmul.tiling.0) + 4 * at, Number::I32)? as i32;
     }
-    for (what, number) in [("dbL0A", double_a), ("dbL0B", double_b), ("dbL0C", double_c)] {
-        if number != 1 && number != 2 {
-            return wrong(format!("{what} of `{name}` is {}, not 1 or 2", number as i64), refill);
-        }
+    Some(tiles)
+}
+
+fn tiling(view: &mut View<'_, '_>, name: &str, matmul: &Matmul, tiles: &Tiles) {
+    let help = "let `TCubeTiling::for_shape` fill it, or CANN's library on the host";
+    let chip = view.product().cube();
+    let mixed = view.ground.program.mix.ratio(Core::Aiv) > 0;
+    let l1 = chip.l1 - if mixed { chip.l1_reserve } else { 0 };
+    if let Some(Problem { field, must }) = tiles.problem(matmul, &chip, l1) {
+        let (field, number) = (field.name(), tiles.get(field));
+        let message = format!("{field} of `{name}` is {number}, and must be {must}");
+        return view.error("cube-tiling", message, help);
     }
-    if bias && has_bias != 1 {
-        let message = format!("`{name}` is given a bias, but isBias in its tiling is {has_bias}");
-        wrong(message, "have the host enable the bias");
-    }
-    let result: u64 = if view.product() == Product::Ascend950 { 256 } else { 128 };
-    for (what, bytes, room) in [
-        ("left", m * k * u64::from(matmul.a.size()) * double_a, 64),
-        ("right", n * k * u64::from(matmul.b.size()) * double_b, 64),
-        ("resulting", m * n * 4 * double_c, result),
-    ] {
-        if bytes > room * 1024 {
-            let message =
-                format!("the {what} blocks of `{name}` take {bytes} bytes, of {}", room * 1024);
-            view.error("matmul", message, refill);
-        }
+    if let Some(field) = tiles.not_plain().next() {
+        let (field, number) = (field.name(), tiles.get(field));
+        let message = format!("{field} of `{name}` is {number}; in a plain product it is 0");
+        view.note("cube-tiling", message, "set it to 0, unless CANN's library has filled it");
     }
 }

@@ -1,5 +1,7 @@
 //! What a launch is checked against.
 
+use crate::cube::Chip;
+
 /// A product: the chip, and the rules that come with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Product {
@@ -26,6 +28,24 @@ impl Product {
         match self {
             Product::A2 | Product::A3 => 24,
             Product::Ascend950 => 32,
+        }
+    }
+
+    /// The cube cores of such a chip and their memory.
+    pub fn cube(self) -> Chip {
+        const KIB: u32 = 1024;
+        let (l0c, l1_reserve, bias) = match self {
+            Product::A2 | Product::A3 => (128 * KIB, 256, KIB),
+            Product::Ascend950 => (256 * KIB, 0, 4 * KIB),
+        };
+        Chip {
+            cores: self.cube_cores(),
+            l0a: 64 * KIB,
+            l0b: 64 * KIB,
+            l0c,
+            l1: 512 * KIB,
+            l1_reserve,
+            bias,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use ascend_program::check::Product;
+use ascend_program::cube::{Shape, Tiles};
 use ascend_program::layout::{Field, Item, Layout, Number, Role};
 use ascend_program::step::*;
 use ascend_program::*;
@@ -349,4 +351,18 @@ pub fn tiling(operations: &[u32]) -> Vec<u8> {
         bytes[offset + 16..offset + 21].copy_from_slice(b"group");
     }
     bytes
+}
+
+/// The numbers of a `TCubeTiling` for `c = a * b` of one type on the A3.
+pub fn cube(number: Number, bias: Option<Number>, [m, n, k]: [usize; 3], cores: u32) -> Tiles {
+    let [a, b, c] = [number; 3];
+    let tiling = (0, String::new());
+    let matmul = Matmul { a, b, c, bias, transposed_a: false, transposed_b: false, tiling };
+    let chip = Product::A3.cube();
+    Shape { m, n, k, matmul: &matmul, chip: &chip, cores }.tiles().expect("a tiling")
+}
+
+/// Its bytes.
+pub fn cube_bytes(tiles: &Tiles) -> Vec<u8> {
+    tiles.0.iter().flat_map(|number| number.to_le_bytes()).collect()
 }

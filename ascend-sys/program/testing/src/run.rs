@@ -2,10 +2,12 @@
 
 use std::process::Command;
 
-use ascend_program::layout::{Item, Layout};
+use ascend_program::cube::Field;
+use ascend_program::layout::{Item, Layout, Number};
 use ascend_program::{Core, Program};
 use half::f16;
 
+use crate::build;
 use crate::compiler::{Directory, compiler, program_of_host};
 
 /// How a kernel is started: the same on all ranks but for bytes.
@@ -86,6 +88,10 @@ pub fn run_with(program: &Program, launch: &Launch, more: &[&str]) -> Option<Out
 /// The bytes of a tiling struct: CANN's structs as its host side fills them, and these numbers.
 pub fn tiling(layout: &Layout, operation: u32, numbers: &[(&str, &[u64])]) -> Vec<u8> {
     let mut bytes = vec![0; layout.size as usize];
+    let side = |of: &str| {
+        let found = numbers.iter().find(|(name, _)| *name == of);
+        found.map_or(1, |(_, list)| list[0] as usize)
+    };
     let mut put = |at: u32, number: u32| {
         bytes[at as usize..at as usize + 4].copy_from_slice(&number.to_le_bytes());
     };
@@ -98,9 +104,12 @@ pub fn tiling(layout: &Layout, operation: u32, numbers: &[(&str, &[u64])]) -> Ve
                 put(field.offset + 272, operation);
             }
             Item::Struct(_) => {
-                // Base blocks of a product, and how many buffers it has of each.
-                for (at, number) in [(32, 16), (36, 16), (40, 16), (120, 2), (124, 2), (128, 1)] {
-                    put(field.offset + at, number);
+                let mut cube = build::cube(Number::F16, None, ["m", "n", "k"].map(side), 1);
+                // Small blocks, so that there are some.
+                cube.0[Field::BaseM as usize] = 16;
+                cube.0[Field::BaseN as usize] = 16;
+                for (at, number) in (0_u32..).zip(cube.0) {
+                    put(field.offset + 4 * at, number.cast_unsigned());
                 }
             }
             Item::Number(_) => {}

@@ -3,6 +3,7 @@
 mod harness;
 
 mod client;
+mod cube;
 mod groups;
 mod limits;
 mod local;

@@ -2,6 +2,7 @@
 
 mod ascend_c;
 mod check;
+mod cube;
 mod encoding;
 mod flow;
 mod show;

@@ -10,15 +10,22 @@ macro_rules! cube_tiling {
     ($($rust:ident $cpp:literal $doc:literal;)*) => {
         /// `TCubeTiling` of CANN, 200 bytes: what the high-level `Matmul` of a kernel is configured with.
         ///
-        /// CANN's library `MultiCoreMatmulTiling` computes it for a shape and a product; a struct that is filled by hand must keep the
-        /// rules that stand in the documents of `Matmul` (`base_m` and `base_n` are multiples of 16, two buffers of a base block fit in
-        /// L0, and so on). The layout, batch and share fields are 0 for a plain product.
+        /// [`for_shape`](Self::for_shape) fills it, and so does CANN's library `MultiCoreMatmulTiling`. A struct that is filled by hand
+        /// is checked before a launch for the rules that CANN documents: `base_m` and `base_n` are multiples of 16, the buffers of a
+        /// block fit in L0, and so on. The layout, batch and share fields are 0 for a plain product.
         ///
         /// Older releases of CANN lack the last field. The C++ header asserts the size.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[repr(C)]
         pub struct TCubeTiling {
             $(#[doc = concat!("`", $cpp, "`", $doc)] pub $rust: i32,)*
+        }
+
+        impl TCubeTiling {
+            /// All fields, in their order.
+            pub(super) fn from_numbers([$($rust),*]: [i32; 50]) -> Self {
+                TCubeTiling { $($rust),* }
+            }
         }
 
         // SAFETY: numbers only.

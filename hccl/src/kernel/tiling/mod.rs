@@ -70,6 +70,7 @@ mod field;
 mod kinds;
 pub(in crate::kernel) mod range;
 mod rules;
+mod shape;
 #[expect(clippy::module_inception, reason = "it is about the trait of that name")]
 mod tiling;
 
@@ -85,6 +86,7 @@ pub use cube::TCubeTiling;
 pub use field::FieldType;
 pub use hccl_derive::Tiling;
 pub use kinds::{CmdType, DataType};
+pub use shape::TCubeTilingBuilder;
 pub use tiling::Tiling;
 
 #[cfg(test)]

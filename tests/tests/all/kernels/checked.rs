@@ -2,6 +2,7 @@
 
 use ascend_program::check::{Product, Setting, check};
 use ascend_program::flow::Launch;
+use hccl::f16;
 use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
 use hccl::kernel::*;
 use hccl_examples::kernels::*;
@@ -96,32 +97,9 @@ fn reduce_scatter_passes_with_the_figures_of_its_page() {
     passes(&recorded, tiling, CmdType::ReduceScatter, 8, &[1200, 300], ALL);
 }
 
-/// A matrix product by one instruction block a core, divided into a piece of 32 rows for each core
-/// in turn.
-pub(crate) fn cube(m: i32, n: i32, k: i32) -> TCubeTiling {
-    TCubeTiling {
-        used_core_num: 1,
-        m,
-        n,
-        ka: k,
-        kb: k,
-        single_core_m: 32,
-        single_core_n: 32,
-        single_core_k: k,
-        base_m: 32,
-        base_n: 32,
-        base_k: 16,
-        depth_a1: 1,
-        depth_b1: 1,
-        step_m: 1,
-        step_n: 1,
-        step_ka: 1,
-        step_kb: 1,
-        db_l0a: 1,
-        db_l0b: 1,
-        db_l0c: 1,
-        ..TCubeTiling::default()
-    }
+/// A matrix product in up to six pieces, which no product has too little memory for.
+pub(crate) fn cube(m: usize, n: usize, k: usize) -> TCubeTiling {
+    TCubeTiling::for_shape::<f16, f16, f16>(hccl::Product::A3, m, n, k).cores(6).build().unwrap()
 }
 
 #[test]

@@ -27,16 +27,14 @@ fn bytes_of(program: &ascend_program::Program, operation: u32, algorithm: &str) 
     bytes[64 + 16..][..5].copy_from_slice(b"world");
     bytes[64 + 144..][..algorithm.len()].copy_from_slice(algorithm.as_bytes());
     for field in layout.fields() {
-        let mut put = |at: usize, number: i32| {
-            bytes[field.offset as usize + at..][..4].copy_from_slice(&number.to_le_bytes());
-        };
         if field.item.size() == 200 {
             // What the library adds of its own is not there: nobody here is the library.
-            [40, 120, 124, 128].into_iter().for_each(|at| put(at, 0));
+            let cube = &mut bytes[field.offset as usize..][..200];
+            cube.fill(0);
             for (at, number) in
                 [(0, 20), (4, 448), (8, 640), (12, 5120), (16, 5120), (32, 128), (36, 256)]
             {
-                put(at, number);
+                cube[at..at + 4].copy_from_slice(&i32::to_le_bytes(number));
             }
         }
     }

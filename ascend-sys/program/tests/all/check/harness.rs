@@ -68,6 +68,12 @@ impl Kernel {
         self.patches.push((at, number.to_le_bytes().to_vec()));
     }
 
+    /// The tiling of a product on one core.
+    pub fn put_cube(&mut self, at: usize, number: Number, bias: Option<Number>, size: [usize; 3]) {
+        let tiles = build::cube(number, bias, size, 1);
+        self.patches.push((at, build::cube_bytes(&tiles)));
+    }
+
     pub fn findings(self) -> Vec<Finding> {
         let mut tiling = build::tiling(&self.operations);
         for at in 0..self.operations.len() {

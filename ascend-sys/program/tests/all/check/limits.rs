@@ -34,9 +34,7 @@ fn product(k: &mut Kernel, bias: Option<Number>, change: impl FnOnce(&mut Kernel
     k.builder.program.tiling = Some(tiling_layout(0));
     // Two would write the same elements.
     k.blocks = 1;
-    for (at, n) in [(32, 16), (36, 16), (40, 16), (120, 1), (124, 2), (128, 1), (60, 1)] {
-        k.put(64 + at, n);
-    }
+    k.put_cube(64, Number::F16, bias, [16; 3]);
     let (matmul, n) = (k.matmul("mm", Number::F16, bias, 64), k.n(16));
     let [a, b, c] = [x, x, y].map(|base| k.at(base, 0));
     let (rows, columns, depth, pitches) = (n, n, n, [n; 3]);
@@ -190,21 +188,6 @@ rules! {
         product(k, (!broken).then_some(Number::F16), |_, multiply| {
             multiply.bias = Some(multiply.a);
         });
-    };
-
-    a_bias_is_in_the_tiling, "matmul", MixAic11, |k, broken| {
-        product(k, Some(Number::F16), |_, multiply| multiply.bias = Some(multiply.a));
-        k.put(64 + 60, u32::from(!broken));
-    };
-
-    a_block_is_held_once_or_twice, "matmul", MixAic11, |k, broken| {
-        product(k, None, |_, _| {});
-        k.put(64 + 124, if broken { 3 } else { 2 });
-    };
-
-    blocks_are_multiples_of_16, "matmul", MixAic11, |k, broken| {
-        product(k, None, |_, _| {});
-        k.put(64 + 32, if broken { 24 } else { 32 });
     };
 
     cube_cores_do_not_copy, "core", MixAic11, |k, broken| {

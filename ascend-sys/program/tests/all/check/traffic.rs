@@ -186,9 +186,7 @@ rules! {
         let hccl = k.ready(&[2]);
         let tiles = k.task("tiles", hccl);
         let at = 64 + 512;
-        for (field, n) in [(32, 16), (36, 16), (40, 16), (120, 1), (124, 1), (128, 1)] {
-            k.put(at + field, n);
-        }
+        k.put_cube(at, Number::F16, None, [16; 3]);
         let (matmul, n) = (k.matmul("mm", Number::F16, None, at as u32), k.n(16));
         let [a, b, to] = [x, w, c].map(|base| k.at(base, 0));
         let pitches = [n; 3];

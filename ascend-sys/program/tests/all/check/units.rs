@@ -228,9 +228,7 @@ rules! {
         k.blocks = 1;
         let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
         k.builder.program.tiling = Some(ascend_program_testing::build::tiling_layout(0));
-        for (at, n) in [(32, 16), (36, 16), (40, 16), (120, 1), (124, 1), (128, 1)] {
-            k.put(64 + at, n);
-        }
+        k.put_cube(64, Number::F16, None, [16; 3]);
         let (matmul, n) = (k.matmul("mm", Number::F16, None, 64), k.n(16));
         let (rows, columns, depth, pitches) = (n, n, n, [n; 3]);
         let [first, second] = [0, 256].map(|at| k.at(y, at));
@@ -248,9 +246,7 @@ rules! {
         k.blocks = 1;
         let (x, y) = (k.output("x", Number::F16), k.output("y", Number::F16));
         k.builder.program.tiling = Some(ascend_program_testing::build::tiling_layout(0));
-        for (at, n) in [(32, 16), (36, 16), (40, 16), (120, 1), (124, 1), (128, 1)] {
-            k.put(64 + at, n);
-        }
+        k.put_cube(64, Number::F16, None, [16; 3]);
         let (matmul, n) = (k.matmul("mm", Number::F16, None, 64), k.n(16));
         let (rows, columns, depth, pitches) = (n, n, n, [n; 3]);
         let [a, c] = [x, y].map(|base| k.at(base, 0));

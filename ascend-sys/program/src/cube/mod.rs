@@ -1,0 +1,123 @@
+//! `TCubeTiling`: how the cube cores divide a product of matrices.
+//!
+//! [`Tiles`] is its 50 numbers. [`Tiles::problem`] holds them to the rules that CANN documents for
+//! `MatmulImpl` with `CFG_MDL`, the form that is printed; [`Shape::tiles`] fills them so that they
+//! keep these rules.
+
+mod rules;
+mod shape;
+
+pub use rules::Problem;
+pub use shape::{Refused, Shape};
+
+/// The cube cores of a chip, and what one of them has for blocks of matrices, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chip {
+    /// Cube cores.
+    pub cores: u32,
+    /// Blocks of A on their way into the cube unit.
+    pub l0a: u32,
+    /// Blocks of B on their way into the cube unit.
+    pub l0b: u32,
+    /// Blocks of C.
+    pub l0c: u32,
+    /// Blocks of A and B before that, and the bias.
+    pub l1: u32,
+    /// Bytes of L1 that a kernel with vector cores beside the cube cores does not have.
+    pub l1_reserve: u32,
+    /// The bias of a block.
+    pub bias: u32,
+}
+
+macro_rules! fields {
+    ($($field:ident $name:literal,)*) => {
+        /// A number of a `TCubeTiling`, in the order of the struct.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "the names are CANN's")]
+        pub enum Field { $($field,)* }
+
+        impl Field {
+            /// All of them.
+            pub const ALL: [Field; 50] = [$(Field::$field,)*];
+
+            /// Its name in C++.
+            pub fn name(self) -> &'static str {
+                match self { $(Field::$field => $name,)* }
+            }
+        }
+    };
+}
+
+fields! {
+    UsedCoreNum "usedCoreNum",
+    M "M",
+    N "N",
+    Ka "Ka",
+    Kb "Kb",
+    SingleCoreM "singleCoreM",
+    SingleCoreN "singleCoreN",
+    SingleCoreK "singleCoreK",
+    BaseM "baseM",
+    BaseN "baseN",
+    BaseK "baseK",
+    DepthA1 "depthA1",
+    DepthB1 "depthB1",
+    StepM "stepM",
+    StepN "stepN",
+    IsBias "isBias",
+    TransLength "transLength",
+    IterateOrder "iterateOrder",
+    ShareMode "shareMode",
+    ShareL1Size "shareL1Size",
+    ShareL0CSize "shareL0CSize",
+    ShareUbSize "shareUbSize",
+    BatchM "batchM",
+    BatchN "batchN",
+    SingleBatchM "singleBatchM",
+    SingleBatchN "singleBatchN",
+    StepKa "stepKa",
+    StepKb "stepKb",
+    DepthAL1CacheUB "depthAL1CacheUB",
+    DepthBL1CacheUB "depthBL1CacheUB",
+    DbL0A "dbL0A",
+    DbL0B "dbL0B",
+    DbL0C "dbL0C",
+    ALayoutInfoB "ALayoutInfoB",
+    ALayoutInfoS "ALayoutInfoS",
+    ALayoutInfoN "ALayoutInfoN",
+    ALayoutInfoG "ALayoutInfoG",
+    ALayoutInfoD "ALayoutInfoD",
+    BLayoutInfoB "BLayoutInfoB",
+    BLayoutInfoS "BLayoutInfoS",
+    BLayoutInfoN "BLayoutInfoN",
+    BLayoutInfoG "BLayoutInfoG",
+    BLayoutInfoD "BLayoutInfoD",
+    CLayoutInfoB "CLayoutInfoB",
+    CLayoutInfoS1 "CLayoutInfoS1",
+    CLayoutInfoN "CLayoutInfoN",
+    CLayoutInfoG "CLayoutInfoG",
+    CLayoutInfoS2 "CLayoutInfoS2",
+    BatchNum "BatchNum",
+    MxTypePara "mxTypePara",
+}
+
+/// The numbers of a `TCubeTiling`, in the order of the struct.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tiles(pub [i32; 50]);
+
+impl Tiles {
+    /// The number of this field.
+    pub fn get(&self, field: Field) -> i32 {
+        self.0[field as usize]
+    }
+
+    /// For products, which do not fit in the type of a field.
+    fn wide(&self, field: Field) -> i128 {
+        self.get(field).into()
+    }
+
+    fn set(&mut self, field: Field, number: u32) {
+        // No size is above that of a matrix, which has been looked at.
+        self.0[field as usize] = i32::try_from(number).unwrap_or(i32::MAX);
+    }
+}

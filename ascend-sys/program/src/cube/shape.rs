@@ -1,0 +1,168 @@
+//! Numbers for a shape: large blocks, held twice, and pieces of about the same size for all cores.
+
+use super::Field::*;
+use super::{Chip, Tiles};
+use crate::declared::Matmul;
+
+/// A product of matrices that is to be divided.
+#[derive(Debug, Clone)]
+pub struct Shape<'a> {
+    /// Rows of A and of C.
+    pub m: usize,
+    /// Columns of B and of C.
+    pub n: usize,
+    /// Columns of A, and rows of B.
+    pub k: usize,
+    /// The types.
+    pub matmul: &'a Matmul,
+    /// Where it runs.
+    pub chip: &'a Chip,
+    /// Cube cores that it may use.
+    pub cores: u32,
+}
+
+/// A part of a [`Shape`] for which there are no numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Its name.
+    pub setting: &'static str,
+    /// What it is.
+    pub value: String,
+    /// What is taken.
+    pub rule: String,
+}
+
+/// The sizes of a piece or of a block: rows and columns.
+type Size = (u32, u32);
+
+impl Shape<'_> {
+    /// The numbers for it, which have no [`problem`](Tiles::problem): neither in a kernel that has
+    /// cube cores only, nor beside vector cores.
+    pub fn tiles(&self) -> Result<Tiles, Refused> {
+        let side = |setting, size: usize| match i32::try_from(size) {
+            Ok(size @ 1..) => Ok(size.unsigned_abs()),
+            _ => Err(Refused {
+                setting,
+                value: size.to_string(),
+                rule: format!("a matrix has 1 to {} rows and columns", i32::MAX),
+            }),
+        };
+        let (m, n, k) = (side("m", self.m)?, side("n", self.n)?, side("k", self.k)?);
+        if self.cores == 0 || self.cores > self.chip.cores {
+            let rule = format!("the chip has 1 to {} cube cores to use", self.chip.cores);
+            return Err(Refused { setting: "cores", value: self.cores.to_string(), rule });
+        }
+        if !self.matmul.exists() {
+            let rule = "`f16, f16, f16` with a bias of `f32` are some of those that are multiplied";
+            let value = self.matmul.types();
+            return Err(Refused { setting: "types", value, rule: rule.into() });
+        }
+        let piece = piece((m, n), self.cores);
+        let (base_m, base_n) = self.base(piece);
+        let base_k = self.base_k((base_m, base_n), k);
+        let buffers_c = if 8 * base_m * base_n <= self.chip.l0c { 2 } else { 1 };
+        let step = self.step((base_m, base_n, base_k), k);
+        let mut tiles = Tiles([0; 50]);
+        for (field, number) in [
+            (UsedCoreNum, m.div_ceil(piece.0) * n.div_ceil(piece.1)),
+            (M, m),
+            (N, n),
+            (Ka, k),
+            (Kb, k),
+            (SingleCoreM, piece.0),
+            (SingleCoreN, piece.1),
+            (SingleCoreK, k),
+            (BaseM, base_m),
+            (BaseN, base_n),
+            (BaseK, base_k),
+            (DepthA1, 2 * step),
+            (DepthB1, 2 * step),
+            (StepM, 1),
+            (StepN, 1),
+            (StepKa, step),
+            (StepKb, step),
+            (IsBias, self.matmul.bias.is_some().into()),
+            (DbL0A, 2),
+            (DbL0B, 2),
+            (DbL0C, buffers_c),
+        ] {
+            tiles.set(field, number);
+        }
+        Ok(tiles)
+    }
+
+    /// Bytes of an element of A and of B.
+    fn sizes(&self) -> (u32, u32) {
+        (self.matmul.a.size(), self.matmul.b.size())
+    }
+
+    /// What baseK is a multiple of, whichever matrices are transposed.
+    fn grain(&self) -> u32 {
+        (32 / self.matmul.a.size()).max(16)
+    }
+
+    /// Rows and columns of a block: of those that fit, the one that reads A and B least often; of
+    /// several, the nearest to a square.
+    fn base(&self, (rows, columns): Size) -> Size {
+        let grain = self.grain();
+        let (a, b) = self.sizes();
+        let fits = |(m, n): &Size| {
+            let bias = self.matmul.bias.is_none() || 4 * n <= self.chip.bias;
+            2 * m * grain * a <= self.chip.l0a
+                && 2 * n * grain * b <= self.chip.l0b
+                && 4 * m * n <= self.chip.l0c
+                && bias
+        };
+        let read = |(m, n): &Size| {
+            let times = |of: u32, base: u32| u64::from(of.div_ceil(base));
+            u64::from(rows) * times(columns, *n) * u64::from(a)
+                + u64::from(columns) * times(rows, *m) * u64::from(b)
+        };
+        let pairs = lengths(rows).flat_map(|m| lengths(columns).map(move |n| (m, n)));
+        // There is one: 16 by 16 fits everywhere.
+        pairs
+            .filter(fits)
+            .min_by_key(|size| (read(size), size.0.max(size.1), size.0))
+            .unwrap_or((16, 16))
+    }
+
+    /// As deep as two blocks of A and two of B allow.
+    fn base_k(&self, (m, n): Size, k: u32) -> u32 {
+        let (a, b) = self.sizes();
+        let grain = self.grain();
+        let most = (self.chip.l0a / (2 * m * a)).min(self.chip.l0b / (2 * n * b));
+        (most / grain * grain).min(k.div_ceil(grain) * grain)
+    }
+
+    /// Blocks along K that L1 holds of each matrix, twice: all of them, or a power of two.
+    fn step(&self, (m, n, base_k): (u32, u32, u32), k: u32) -> u32 {
+        let (a, b) = self.sizes();
+        // Twice too, as nothing says how often the bias is held.
+        let bias = if self.matmul.bias.is_some() { 2 * 4 * n } else { 0 };
+        let room = self.chip.l1 - self.chip.l1_reserve - bias;
+        let most = (room / (2 * base_k * (m * a + n * b))).max(1);
+        let all = k.div_ceil(base_k);
+        if all <= most { all } else { 1 << most.ilog2() }
+    }
+}
+
+/// Lengths that a block may have along a side of this length: powers of two, and all of it.
+fn lengths(of: u32) -> impl Iterator<Item = u32> + Clone {
+    let all = of.div_ceil(16).saturating_mul(16);
+    let powers = (4..=10).map(|power| 1 << power).filter(move |length| *length < all);
+    powers.chain((all <= 1024).then_some(all))
+}
+
+/// The piece of C of a core: of those that are hardly larger than the smallest possible, the one
+/// nearest to a square, since that reads least.
+fn piece((m, n): Size, cores: u32) -> Size {
+    // A border between two cores is one between two blocks of 16.
+    let along = |of: u32, pieces: u32| of.div_ceil(pieces).div_ceil(16).saturating_mul(16).min(of);
+    let area = |(rows, columns): &Size| u64::from(*rows) * u64::from(*columns);
+    let sides = |(rows, columns): &Size| (u64::from(*rows) + u64::from(*columns), *rows);
+    let splits = (1..=cores).flat_map(|down| (1..=cores / down).map(move |across| (down, across)));
+    let pieces = splits.map(|(down, across)| (along(m, down), along(n, across)));
+    let smallest = pieces.clone().map(|piece| area(&piece)).min().unwrap_or(u64::MAX);
+    let small = |piece: &Size| area(piece) <= smallest.saturating_add(smallest / 32);
+    pieces.filter(small).min_by_key(sides).unwrap_or((m, n))
+}
