@@ -83,6 +83,11 @@ macro_rules! elements {
                 bytes >> self.size().trailing_zeros()
             }
 
+            /// Whether sums and products of its elements are rounded.
+            pub(crate) const fn is_float(self) -> bool {
+                matches!(self, DType::F16 | DType::F32 | DType::F64 | DType::BF16)
+            }
+
             /// CANN's number for the type (`HcclDataType`).
             pub const fn code(self) -> u32 {
                 match self { $(DType::$name => $code,)* }

@@ -342,11 +342,42 @@ pub struct Operator {
     pub count: u64,
     /// Bytes of an element.
     pub element: u64,
+    /// Whether elements are floating point, so that sums and products of them are rounded.
+    pub floats: bool,
+    /// Whether notifies [`READY`] and [`LEFT`] of each end of a channel say that a communication
+    /// buffer is exposed to the peer, and that the peer has left it.
+    pub handshake: bool,
+    /// The line that made it, if it is known.
+    pub source: Option<&'static Location<'static>>,
     /// Each rank's share.
     pub ranks: Vec<RankTasks>,
 }
 
+/// Of the notifies at an end of a channel, with a [handshake](Operator::handshake): the peer's
+/// communication buffer is ready.
+pub const READY: u32 = 0;
+/// The same: the peer has left this rank's communication buffer.
+pub const LEFT: u32 = 1;
+
 impl Operator {
+    /// The line in which a rank first uses its channel to a peer, else the one that made the operator.
+    pub(crate) fn source_of_channel(
+        &self,
+        rank: u32,
+        peer: u32,
+    ) -> Option<&'static Location<'static>> {
+        let uses = |step: &&Step| match &step.task {
+            Task::Copy { from, to } | Task::Reduce { from, to, .. } => {
+                from.rank == peer || to.rank == peer
+            }
+            Task::Record(Signal::Channel { rank: other, .. }) => *other == peer,
+            Task::Wait(Signal::Channel { peer: other, .. }) => *other == peer,
+            Task::Record(_) | Task::Wait(_) => false,
+        };
+        let steps = self.ranks.get(rank as usize).into_iter().flat_map(|tasks| &tasks.threads);
+        steps.flatten().find(uses).map(|step| step.source).or(self.source)
+    }
+
     /// How many tasks it has in all.
     pub fn tasks(&self) -> usize {
         self.ranks.iter().flat_map(|rank| &rank.threads).map(Vec::len).sum()

@@ -118,7 +118,7 @@ mod state;
 mod thread;
 
 pub use crate::error::operator::{Mistake, RecordError};
-pub use ascend_operator::check::{Finding, Report};
+pub use ascend_operator::check::{Finding, Report, Severity};
 pub use ascend_operator::plan::{Engine, Plan};
 pub use ascend_operator::{Cost, Goal, Model, TaskId, check};
 pub use channel::{Access, Channel, Exposed};

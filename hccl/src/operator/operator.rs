@@ -42,18 +42,22 @@ pub struct Operator {
     name: &'static str,
     goal: Arc<Goal>,
     function: Arc<Function>,
+    /// The line that made it.
+    source: &'static Location<'static>,
 }
 
 /// A constructor for a goal.
 macro_rules! goals {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) $goal:expr;)*) => {$(
         $(#[$doc])*
+        #[track_caller]
         pub fn $name(
             name: &'static str,
             $($argument: $type,)*
             function: impl Fn(&Recorder<'_>, &mut MainThread<'_>) + Send + Sync + 'static,
         ) -> Self {
-            Operator { name, goal: Arc::new($goal), function: Arc::new(function) }
+            let source = Location::caller();
+            Operator { name, goal: Arc::new($goal), function: Arc::new(function), source }
         }
     )*};
 }
@@ -219,6 +223,9 @@ impl Setting<'_> {
             goal: Goal::clone(&operator.goal),
             count: count as u64,
             element: dtype.size() as u64,
+            floats: dtype.is_float(),
+            handshake: true,
+            source: Some(operator.source),
             ranks,
         }))
     }

@@ -48,6 +48,8 @@ impl Recorded {
     /// Looks for everything that can go wrong: deadlocks, races, notifies that are lost or left over, results that are not what the operator is for.
     /// What is found is certain, and what is not found is not there, for any input and any speed of the threads; the rules are listed at [`check`].
     /// Nothing runs and nothing blocks.
+    ///
+    /// A sum of floating point whose order is open is right, and may differ from run to run: that is a [note](Report::notes).
     pub fn check(&self) -> Report {
         check::check(&self.0)
     }

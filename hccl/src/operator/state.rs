@@ -11,10 +11,6 @@ use crate::error::operator::Mistake;
 
 /// Notifies at each end of a channel that exposing and entering take.
 pub(super) const HANDSHAKE: u32 = 2;
-/// Of those: the peer's memory is ready.
-pub(super) const READY: u32 = 0;
-/// Of those: the peer has left this rank's memory.
-pub(super) const LEFT: u32 = 1;
 
 /// Threads that a fork can have: beyond what CANN gives, so that the checker can say what would be too many.
 pub(super) const MOST_THREADS: u32 = 4096;

@@ -7,12 +7,13 @@ use std::fmt;
 use std::ops::Deref;
 use std::panic::Location;
 
+use ascend_operator::task::{LEFT, READY};
 use ascend_operator::{Piece, ReduceOp, Signal, Task};
 
 use super::channel::{Access, Channel, Exposed, line};
 use super::memory::{LocalBuffer, RemoteBuffer};
 use super::notify::{Clear, Notify, Set};
-use super::state::{HANDSHAKE, Here, LEFT, MOST_THREADS, READY, State, Visit};
+use super::state::{HANDSHAKE, Here, MOST_THREADS, State, Visit};
 
 /// A thread of the rank: a queue of tasks (CANN: `HcclThreadAcquire`).
 pub struct Thread<'f> {
@@ -325,7 +326,8 @@ impl<'f> Thread<'f> {
     }
 
     /// Combines elements into those of a peer, with the reduction of the operator (CANN: `HcommWriteReduceOnThread`). Of several that do so at the same time
-    /// into the same elements none is lost, in any order.
+    /// into the same elements none is lost, in any order; but sums of floating point in another order are rounded differently, which
+    /// [`check`](super::Recorded::check) notes as `not-reproducible`.
     #[track_caller]
     pub fn write_reduce(&self, from: LocalBuffer<'_>, into: RemoteBuffer<'_>) {
         self.uses(into);

@@ -4,3 +4,4 @@ pub mod algorithms;
 mod data;
 mod lives;
 mod refused;
+mod told;

@@ -37,17 +37,31 @@ impl Display for Place {
     }
 }
 
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The operator must not run.
+    Error,
+    /// The operator is right, and may surprise.
+    Note,
+}
+
 /// One thing to say about an operator.
 ///
 /// Its `Display` is like the compiler's: what, where, on which rank and thread, and what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
     /// The rule, as a short name.
     pub rule: &'static str,
     /// What, with both sides.
     pub message: String,
     /// The tasks that it is about; none, if it is about a rank or about all of them.
     pub places: Vec<Place>,
+    /// The line, where there are no places: the one that first uses the channel that it is about, else
+    /// the one that made the operator. None: it is not known.
+    pub source: Option<&'static Location<'static>>,
     /// What to change.
     pub help: String,
     /// How many more there are of this rule in the same lines.
@@ -56,7 +70,14 @@ pub struct Finding {
 
 impl Display for Finding {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "error[{}]: {}", self.rule, self.message)?;
+        let severity = match self.severity {
+            Severity::Error => "error",
+            Severity::Note => "note",
+        };
+        write!(f, "{severity}[{}]: {}", self.rule, self.message)?;
+        if let (true, Some(source)) = (self.places.is_empty(), self.source) {
+            write!(f, "\n  --> {source}")?;
+        }
         for place in self.places.iter().take(PRINTED) {
             write!(f, "\n{place}")?;
         }
@@ -75,7 +96,7 @@ impl Display for Finding {
 /// What was looked at, and what was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What was found, each rule once for the same lines.
+    /// What was found, errors first, each rule once for the same lines.
     pub findings: Vec<Finding>,
     /// Rules that could not be looked at, or not to the end, because of what was found: they follow when that is mended.
     pub skipped: Vec<&'static str>,
@@ -90,9 +111,19 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether nothing was found.
+    /// Whether nothing was found but notes.
     pub fn is_good(&self) -> bool {
-        self.findings.is_empty()
+        self.errors().next().is_none()
+    }
+
+    /// The findings that are errors.
+    pub fn errors(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.severity == Severity::Error)
+    }
+
+    /// The findings that are notes.
+    pub fn notes(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.severity == Severity::Note)
     }
 }
 
@@ -110,9 +141,13 @@ impl Display for Report {
         let Report { ranks, threads, tasks, .. } = *self;
         let (ranks, threads) = (counted(ranks, "rank"), counted(threads, "thread"));
         write!(f, "{ranks}, {threads}, {}: ", counted(tasks, "task"))?;
-        match self.findings.len() {
-            0 => write!(f, "no finding")?,
-            several => write!(f, "{}", counted(several as u64, "finding"))?,
+        match (self.errors().count() as u64, self.notes().count() as u64) {
+            (0, 0) => write!(f, "no finding")?,
+            (errors, 0) => write!(f, "{}", counted(errors, "finding"))?,
+            (0, notes) => write!(f, "no error, {}", counted(notes, "note"))?,
+            (errors, notes) => {
+                write!(f, "{}, {}", counted(errors, "error"), counted(notes, "note"))?;
+            }
         }
         if !self.skipped.is_empty() {
             write!(f, "; until then nothing more is said of {}", self.skipped.join(", "))?;
@@ -132,7 +167,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Notes a finding; of what breaks the same rule in the same lines, only how often.
+    /// Notes an error about tasks; of what breaks the same rule in the same lines, only how often.
     pub(super) fn add(
         &mut self,
         rule: &'static str,
@@ -140,6 +175,32 @@ impl Notes {
         places: Vec<Place>,
         words: impl FnOnce() -> (String, String),
     ) {
+        if !self.again(rule, kind, &places) {
+            self.push(Severity::Error, rule, places, None, words());
+        }
+    }
+
+    /// Notes an error that is about no task; of the same kind, only how often.
+    pub(super) fn about(
+        &mut self,
+        rule: &'static str,
+        kind: &'static str,
+        source: Option<&'static Location<'static>>,
+        words: impl FnOnce() -> (String, String),
+    ) {
+        if !self.again(rule, kind, &[]) {
+            self.push(Severity::Error, rule, Vec::new(), source, words());
+        }
+    }
+
+    /// Whether the same has been found in the same lines; then it is counted. Else it has to be
+    /// [pushed](Self::push), which may have more places.
+    pub(super) fn again(
+        &mut self,
+        rule: &'static str,
+        kind: &'static str,
+        places: &[Place],
+    ) -> bool {
         let line = |place: &Place| {
             let source = place.source;
             (source.file(), source.line(), source.column())
@@ -147,11 +208,21 @@ impl Notes {
         let key = (rule, kind, places.iter().map(line).collect());
         if let Some(known) = self.seen.get(&key) {
             self.findings[*known].more += 1;
-            return;
+            return true;
         }
         self.seen.insert(key, self.findings.len());
-        let (message, help) = words();
-        self.findings.push(Finding { rule, message, places, help, more: 0 });
+        false
+    }
+
+    pub(super) fn push(
+        &mut self,
+        severity: Severity,
+        rule: &'static str,
+        places: Vec<Place>,
+        source: Option<&'static Location<'static>>,
+        (message, help): (String, String),
+    ) {
+        self.findings.push(Finding { severity, rule, message, places, source, help, more: 0 });
     }
 
     /// Whether one of these rules was broken.
@@ -159,7 +230,9 @@ impl Notes {
         self.findings.iter().any(|finding| rules.contains(&finding.rule))
     }
 
-    pub(super) fn into_findings(self) -> Vec<Finding> {
+    /// Errors first.
+    pub(super) fn into_findings(mut self) -> Vec<Finding> {
+        self.findings.sort_by_key(|finding| finding.severity);
         self.findings
     }
 }

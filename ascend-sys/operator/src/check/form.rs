@@ -11,7 +11,7 @@ pub(super) fn look(operators: &[Operator], notes: &mut Notes) {
         let other = others.into_iter().find(|(_, other)| other.ranks.len() != first.ranks.len());
         other.map(|(at, other)| (first, at, other))
     }) {
-        notes.add("form", "ranks differ", Vec::new(), || {
+        notes.about("form", "ranks differ", other.source, || {
             let (a, b) = (first.ranks.len(), other.ranks.len());
             let message = format!("operator 0 has {a} ranks, and operator {at} has {b}");
             (message, "operators of one communicator have the ranks of that communicator".into())
@@ -38,7 +38,7 @@ pub(super) fn look(operators: &[Operator], notes: &mut Notes) {
 fn sizes(operator: &Operator, notes: &mut Notes) {
     let ranks = operator.ranks.len() as u32;
     let mut add = |kind, message: String, help: &str| {
-        notes.add("form", kind, Vec::new(), || (message, help.to_owned()));
+        notes.about("form", kind, operator.source, || (message, help.to_owned()));
     };
     if ranks == 0 {
         let message = format!("operator `{}` has no ranks", operator.name);
@@ -107,7 +107,8 @@ fn channels(operator: &Operator, kept: &mut Channels, notes: &mut Notes) -> Chan
             } else {
                 continue;
             };
-            notes.add("form", kind, Vec::new(), || (message, help.to_owned()));
+            let source = operator.source_of_channel(rank, peer);
+            notes.about("form", kind, source, || (message, help.to_owned()));
         }
     }
     let mut sorted: Vec<_> = ends.iter().collect();
@@ -133,7 +134,8 @@ fn channels(operator: &Operator, kept: &mut Channels, notes: &mut Notes) -> Chan
             ),
             Some(_) => continue,
         };
-        notes.add("remote", kind, Vec::new(), || (message, help.to_owned()));
+        let source = operator.source_of_channel(rank, peer);
+        notes.about("remote", kind, source, || (message, help.to_owned()));
     }
     for (&(rank, peer), &notifies) in &ends {
         if ends.contains_key(&(peer, rank)) {

@@ -3,7 +3,7 @@
 use super::finding::Notes;
 use super::ground::Ground;
 use crate::order::TaskId;
-use crate::task::{Signal, Task};
+use crate::task::{LEFT, READY, Signal, Task};
 use std::collections::HashMap;
 
 /// A record that would end a wait, and the wait of its thread that is in the way.
@@ -64,6 +64,13 @@ pub(super) fn look(ground: &Ground<'_>, waits: &[TaskId], notes: &mut Notes) {
 
 /// Nobody who could still come records it. `meant` may be meant for it.
 fn never(ground: &Ground<'_>, wait: u32, signal: Signal, meant: Option<u32>, notes: &mut Notes) {
+    let operator = &ground.operators[ground.operator(wait) as usize];
+    if let Signal::Channel { rank, peer, index } = signal
+        && operator.handshake
+        && matches!(index, READY | LEFT)
+    {
+        return handshake(ground, wait, (rank, peer, index), notes);
+    }
     let places = std::iter::once(wait).chain(meant).map(|task| ground.place(task)).collect();
     notes.add("deadlock", "never", places, || {
         let record = Task::Record(signal);
@@ -86,6 +93,53 @@ fn never(ground: &Ground<'_>, wait: u32, signal: Signal, meant: Option<u32>, not
         };
         (message, help)
     });
+}
+
+/// A buffer is exposed more or less often than it is entered, or entered more often than it is left.
+fn handshake(
+    ground: &Ground<'_>,
+    wait: u32,
+    (rank, peer, index): (u32, u32, u32),
+    notes: &mut Notes,
+) {
+    let (owner, visitor) = if index == READY { (peer, rank) } else { (rank, peer) };
+    let ready = Signal::Channel { rank: visitor, peer: owner, index: READY };
+    let left = Signal::Channel { rank: owner, peer: visitor, index: LEFT };
+    let count = |task| ground.steps.iter().filter(|step| step.task == task).count();
+    let (exposed, entered) = (count(Task::Record(ready)), count(Task::Wait(ready)));
+    // The last task of the other end, if there is one.
+    let other = if index == READY { Task::Record(ready) } else { Task::Wait(ready) };
+    let other = (0..).zip(&ground.steps).filter(|(_, step)| step.task == other).last();
+    let places = [Some(wait), other.map(|(task, _)| task)];
+    let places = places.into_iter().flatten().map(|task| ground.place(task)).collect();
+    notes.add("deadlock", "handshake", places, || {
+        let (ours, theirs) = if exposed != entered {
+            (
+                times(owner, "exposes", &format!("its buffer to rank {visitor}"), exposed),
+                times(visitor, "enters", "it", entered),
+            )
+        } else {
+            (
+                times(owner, "reclaims", &format!("its buffer from rank {visitor}"), count(Task::Wait(left))),
+                times(visitor, "leaves", "it", count(Task::Record(left))),
+            )
+        };
+        let message = format!("this wait never ends: {ours}, and {theirs}");
+        let help = format!(
+            "let rank {owner} expose and reclaim its buffer as often as rank {visitor} enters and leaves it: each `lend` has its `visit`"
+        );
+        (message, help)
+    });
+}
+
+/// "rank 0 exposes it twice"
+fn times(rank: u32, verb: &str, what: &str, count: usize) -> String {
+    match count {
+        0 => format!("rank {rank} never {verb} {what}"),
+        1 => format!("rank {rank} {verb} {what} once"),
+        2 => format!("rank {rank} {verb} {what} twice"),
+        _ => format!("rank {rank} {verb} {what} {count} times"),
+    }
 }
 
 /// Who waits and who records, without the index.

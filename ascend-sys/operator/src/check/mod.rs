@@ -16,6 +16,7 @@
 //! | `set-twice`, `two-waits` | a notify is recorded again when its last wait is over, and has one waiter at a time |
 //! | `race` | two tasks that touch the same bytes are ordered, if one of them writes, unless both reduce alike |
 //! | `result` | what is read was written; what each output holds in the end is what the [goal](crate::Goal) asks for: by where every byte comes from |
+//! | `not-reproducible` | a note: sums of floating point that are reduced into one place in any order |
 //! | `early`, `outlives` | peers use a communication buffer between the first and the last task of its owner's main thread |
 //!
 //! What orders tasks: those of a thread complete one after the other, and a wait ends behind its record. On HCCS and in the emulator a
@@ -37,8 +38,9 @@ mod origin;
 mod quota;
 mod race;
 mod result;
+mod rounding;
 
-pub use finding::{Finding, Place, Report};
+pub use finding::{Finding, Place, Report, Severity};
 
 use crate::order::Order;
 pub use crate::plan::Product;
@@ -114,6 +116,7 @@ pub fn check_with(operators: &[Operator], setting: &Setting) -> Report {
                     skipped.push("result");
                 } else {
                     result::look(&ground, &mut notes);
+                    rounding::look(&ground, &mut notes, &mut skipped);
                 }
                 frontier::look(&ground, &mut notes, &mut skipped);
             }
@@ -132,6 +135,9 @@ pub fn check_with(operators: &[Operator], setting: &Setting) -> Report {
                 "outlives",
             ]);
         }
+    }
+    if skipped.contains(&"result") && operators.iter().any(|operator| operator.floats) {
+        skipped.push("not-reproducible");
     }
     let ranks = operators.iter().map(|operator| operator.ranks.len() as u64);
     let threads = |operator: &Operator| operator.ranks.iter().map(|rank| rank.threads.len()).sum();

@@ -5,6 +5,7 @@ use super::{Product, Setting};
 use crate::acquire::Holdings;
 use crate::plan::Plan;
 use crate::task::{Operator, ReduceOp, Step, Task};
+use std::panic::Location;
 
 pub(super) fn look(operators: &[Operator], setting: &Setting, notes: &mut Notes) {
     let ranks = operators.iter().map(|operator| operator.ranks.len()).max().unwrap_or(0);
@@ -15,18 +16,20 @@ pub(super) fn look(operators: &[Operator], setting: &Setting, notes: &mut Notes)
         for (at, plan) in plans.iter().enumerate() {
             let Some(plan) = plan else { continue };
             held.acquire(at, plan, setting.product);
-            opened(rank, at, plan, &held, notes);
+            opened(rank, at, &operators[at], (plan, &held), notes);
         }
+        // It takes all of them; the first one is where to begin.
+        let source = operators.iter().find_map(|operator| operator.source);
         let Some(plan) = plans.into_iter().flatten().reduce(|all, plan| all.with(&plan)) else {
             continue;
         };
-        quota(rank, &plan, &held, setting, notes);
+        quota(rank, &plan, &held, (setting, source), notes);
         let planned = match &setting.plans[..] {
             [all] => Some(all),
             plans => plans.get(rank),
         };
         if let Some(planned) = planned {
-            against(rank, &plan, planned, notes);
+            against(rank, &plan, (planned, source), notes);
         }
     }
     if let Some(product @ (Product::A2 | Product::A3)) = setting.product {
@@ -37,12 +40,19 @@ pub(super) fn look(operators: &[Operator], setting: &Setting, notes: &mut Notes)
 }
 
 /// Channels that an operator before this one has opened with too few notifies.
-fn opened(rank: usize, at: usize, plan: &Plan, held: &Holdings, notes: &mut Notes) {
+fn opened(
+    rank: usize,
+    at: usize,
+    operator: &Operator,
+    (plan, held): (&Plan, &Holdings),
+    notes: &mut Notes,
+) {
     for (peer, uses) in &plan.channels {
         if let Some((opener, has)) = held.channels.get(peer)
             && has < uses
         {
-            notes.add("quota", "opened", Vec::new(), || {
+            let source = operator.source_of_channel(rank as u32, *peer);
+            notes.about("quota", "opened", source, || {
                 let message = format!(
                     "operator {at} uses {uses} notifies of the channel from rank {rank} to rank {peer}, which operator {opener} opened with {has}"
                 );
@@ -53,10 +63,19 @@ fn opened(rank: usize, at: usize, plan: &Plan, held: &Holdings, notes: &mut Note
     }
 }
 
-fn quota(rank: usize, plan: &Plan, held: &Holdings, setting: &Setting, notes: &mut Notes) {
+/// The line of what takes too much.
+type Source = Option<&'static Location<'static>>;
+
+fn quota(
+    rank: usize,
+    plan: &Plan,
+    held: &Holdings,
+    (setting, source): (&Setting, Source),
+    notes: &mut Notes,
+) {
     let mut add = |kind, needs: u64, has: u32, what: &str, help: &str| {
         if needs > has.into() {
-            notes.add("quota", kind, Vec::new(), || {
+            notes.about("quota", kind, source, || {
                 let message = format!("rank {rank} takes {needs} {what}, and there are {has}");
                 (message, help.to_owned())
             });
@@ -83,10 +102,10 @@ fn quota(rank: usize, plan: &Plan, held: &Holdings, setting: &Setting, notes: &m
 }
 
 /// What is taken and was not planned.
-fn against(rank: usize, plan: &Plan, planned: &Plan, notes: &mut Notes) {
+fn against(rank: usize, plan: &Plan, (planned, source): (&Plan, Source), notes: &mut Notes) {
     let mut add = |kind, message: String| {
         let help = "plan for this operator (`Plan::of`), or let it take less";
-        notes.add("plan", kind, Vec::new(), || (message, help.to_owned()));
+        notes.about("plan", kind, source, || (message, help.to_owned()));
     };
     let mut more = |kind, takes: u32, has: u32, what: String| {
         if takes > has {

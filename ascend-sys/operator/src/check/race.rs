@@ -9,11 +9,11 @@ use crate::shadow::{Found, Mode, Oracle, Shadow};
 use crate::task::Task;
 
 /// Orders tasks by their numbers.
-struct Tasks<'a, 'b> {
-    search: &'a mut Search<'b>,
-    lanes: &'a Lanes,
+pub(super) struct Tasks<'a, 'b> {
+    pub(super) search: &'a mut Search<'b>,
+    pub(super) lanes: &'a Lanes,
     /// The one that touches memory now.
-    now: u32,
+    pub(super) now: u32,
 }
 
 impl Oracle<u32> for Tasks<'_, '_> {

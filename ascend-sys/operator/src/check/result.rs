@@ -4,11 +4,11 @@
 //! same.
 
 use super::expected::{self, Expected, Giver};
-use super::finding::Notes;
+use super::finding::{Notes, Severity};
 use super::ground::{Bytes, Ground};
 use super::origin::{Origin, Sets, Value, Values};
 use crate::lanes::NONE;
-use crate::task::{Goal, Memory, ReduceOp, Task};
+use crate::task::{Goal, Memory, Operator, ReduceOp, Task};
 use crate::words;
 use std::ops::Range;
 
@@ -190,7 +190,7 @@ impl ResultRun<'_, '_> {
                     self.memories[memory].get(range, &mut runs);
                     for (range, value, by) in runs.drain(..) {
                         if value != wanted && value != Value::Reported {
-                            self.wrong(&Bytes { memory, range }, (value, by), wanted);
+                            self.wrong(operator, &Bytes { memory, range }, (value, by), wanted);
                         }
                     }
                     self.to = runs;
@@ -207,30 +207,82 @@ impl ResultRun<'_, '_> {
         Origin { operator, ranks, op, shift: 0 }
     }
 
-    fn wrong(&mut self, bytes: &Bytes, (value, by): (Value, u32), wanted: Value) {
-        let (Value::From(wanted), range) = (wanted, &bytes.range) else { return };
+    fn wrong(
+        &mut self,
+        operator: &Operator,
+        bytes: &Bytes,
+        (value, by): (Value, u32),
+        wanted: Value,
+    ) {
+        let Value::From(wanted) = wanted else { return };
+        let (range, source) = (&bytes.range, operator.source);
         let (place, needed) = (self.ground.words(bytes), self.words(wanted, range));
         let Value::From(found) = value else {
-            self.notes.add("result", "missing", Vec::new(), || {
+            self.notes.about("result", "missing", source, || {
                 let message = format!("{place} must be {needed}, and nobody writes them");
                 (message, "let some task write them: look at the offsets and lengths".into())
             });
             return;
         };
-        let places = if by == NONE { Vec::new() } else { vec![self.ground.place(by)] };
+        let last = (by != NONE).then(|| self.ground.place(by));
         let (has, must) = (self.sets.ranks(found.ranks), self.sets.ranks(wanted.ranks));
         let missing: Vec<usize> =
             must.into_iter().filter(|rank| has.binary_search(rank).is_err()).collect();
         let same = (found.operator, found.shift) == (wanted.operator, wanted.shift);
-        let (kind, help) = if same && wanted.op.is_some() && !missing.is_empty() {
-            ("incomplete", format!("reduce those of {} too", words::ranks(&missing)))
-        } else {
-            ("wrong", "this is the task that wrote them last: look at what it reads, and where it puts it".to_owned())
+        let incomplete = same && wanted.op.is_some() && !missing.is_empty();
+        let kind = if incomplete { "incomplete" } else { "wrong" };
+        if self.notes.again("result", kind, last.as_slice()) {
+            return;
+        }
+        let ways = match by {
+            NONE => Vec::new(),
+            by => self.ways(by, (bytes.memory, range.start)),
         };
-        let found = self.words(found, range);
-        self.notes.add("result", kind, places, || {
-            (format!("{place} must be {needed}, and are {found}"), help)
-        });
+        let (more, help) = match &ways[..] {
+            [] => ("", "no task writes them: let some task do it"),
+            [_] => ("", "look at what this task reads, and where it puts it"),
+            _ => (
+                "; they came by these tasks, the last one first",
+                "look at what each task reads, and where it puts it",
+            ),
+        };
+        let help = match incomplete {
+            true => format!("reduce those of {} too", words::ranks(&missing)),
+            false => help.to_owned(),
+        };
+        let message =
+            format!("{place} must be {needed}, and are {}{more}", self.words(found, range));
+        let places = ways.into_iter().map(|task| self.ground.place(task)).collect();
+        self.notes.push(Severity::Error, "result", places, source, (message, help));
+    }
+
+    /// The tasks by which a byte has got what it holds, from the one that wrote it last back to those
+    /// that read inputs.
+    fn ways(&self, last: u32, byte: (usize, usize)) -> Vec<u32> {
+        let sequence: Vec<u32> = self.ground.sequence().collect();
+        let (mut bytes, mut ways) = (vec![byte], Vec::new());
+        for &task in sequence.iter().rev().skip_while(|task| **task != last) {
+            let Some((from, to)) = self.ground.moved(task) else { continue };
+            let written =
+                |(memory, at): &(usize, usize)| *memory == to.memory && to.range.contains(at);
+            let source =
+                |(_, at): &(usize, usize)| (from.memory, at - to.range.start + from.range.start);
+            let sources: Vec<_> = bytes.iter().filter(|byte| written(byte)).map(source).collect();
+            if sources.is_empty() {
+                continue;
+            }
+            // A reduction leaves in it what was there.
+            if matches!(self.ground.task(task), Task::Copy { .. }) {
+                bytes.retain(|byte| !written(byte));
+            }
+            for source in sources {
+                if !bytes.contains(&source) {
+                    bytes.push(source);
+                }
+            }
+            ways.push(task);
+        }
+        ways
     }
 
     /// Bytes of inputs, for those that lie in this range now.

@@ -33,6 +33,9 @@ fn join(operators: &[Operator]) -> Cow<'_, Operator> {
         goal: crate::Goal::Other { input: 0, output: 0 },
         count: 0,
         element: 1,
+        floats: false,
+        handshake: false,
+        source: None,
         ranks: Vec::new(),
     };
     for operator in operators {

@@ -204,7 +204,7 @@ fn blocks_of_two_ranks_in_each_other_s_place_are_found() {
         || goal(Goal::Gather { root: 0 }, 2),
         |r, broken| {
             let (mine, its) = if broken { (4..8, 0..4) } else { (0..4, 4..8) };
-            r.copy(1, 0, input(1, 0..4), buffer(1, 0..4)).tell((1, 0), (0, 0), 0);
+            r.here().copy(1, 0, input(1, 0..4), buffer(1, 0..4)).tell((1, 0), (0, 0), 0);
             // The other block is wrong in another line.
             r.copy(0, 0, input(0, 0..4), output(0, mine));
             r.here().copy(0, 0, buffer(1, 0..4), output(0, its.clone()));
@@ -225,15 +225,19 @@ fn a_part_from_the_wrong_offset_is_found() {
         || goal(Goal::Scatter { root: 0 }, 2),
         |r, broken| {
             let part = if broken { 0..4 } else { 4..8 };
-            r.copy(0, 0, input(0, 0..8), buffer(0, 0..8)).tell((0, 0), (1, 0), 0);
+            r.here().copy(0, 0, input(0, 0..8), buffer(0, 0..8)).tell((0, 0), (1, 0), 0);
             r.here().copy(1, 0, buffer(0, part), output(1, 0..4));
             r.copy(0, 0, input(0, 0..4), output(0, 0..4));
         },
     );
 }
 
-/// Both ranks reduce into the buffer of the first one, which both read then.
-fn reduce_then_read(r: &mut Recorder, reduce: impl Fn(&mut Recorder)) {
+/// Both ranks reduce into the buffer of the first one, which both read then. Whether a finding is to
+/// point at all of it.
+fn reduce_then_read(r: &mut Recorder, whole: bool, reduce: impl Fn(&mut Recorder)) {
+    if whole {
+        r.here();
+    }
     r.copy(0, 0, input(0, 0..4), buffer(0, 0..4)).tell((0, 0), (1, 0), 0);
     reduce(r);
     r.tell((1, 0), (0, 0), 1);
@@ -250,10 +254,14 @@ fn a_rank_that_is_left_out_of_a_sum_is_found() {
         &words,
         || goal(Goal::Reduce { op: ReduceOp::Sum, root: 0 }, 3),
         |r, broken| {
-            r.copy(0, 0, input(0, 0..4), buffer(0, 0..4));
+            r.here().copy(0, 0, input(0, 0..4), buffer(0, 0..4));
             for peer in if broken { 1..2 } else { 1..3 } {
                 r.tell((0, 0), (peer, 0), 0);
-                r.sum(peer, 0, input(peer, 0..4), buffer(0, 0..4)).tell((peer, 0), (0, 0), 0);
+                r.here().sum(peer, 0, input(peer, 0..4), buffer(0, 0..4)).tell(
+                    (peer, 0),
+                    (0, 0),
+                    0,
+                );
             }
             r.here().copy(0, 0, buffer(0, 0..4), output(0, 0..4));
         },
@@ -270,7 +278,7 @@ fn a_rank_that_is_added_twice_is_found() {
         &words,
         || goal(Goal::Reduce { op: ReduceOp::Sum, root: 0 }, 2),
         |r, broken| {
-            reduce_then_read(r, |r| {
+            reduce_then_read(r, false, |r| {
                 if broken {
                     r.sum(1, 0, input(1, 0..4), buffer(0, 0..4));
                 }
@@ -284,7 +292,7 @@ fn a_rank_that_is_added_twice_is_found() {
 #[test]
 fn a_maximum_takes_a_rank_twice() {
     let mut r = goal(Goal::Reduce { op: ReduceOp::Max, root: 0 }, 2);
-    reduce_then_read(&mut r, |r| {
+    reduce_then_read(&mut r, false, |r| {
         let task = Task::Reduce { from: input(1, 0..4), to: buffer(0, 0..4), op: ReduceOp::Max };
         r.task(1, 0, task).task(1, 0, task);
     });
@@ -302,8 +310,8 @@ fn a_maximum_in_the_place_of_a_sum_is_found() {
         || goal(Goal::Reduce { op: ReduceOp::Sum, root: 0 }, 2),
         |r, broken| {
             let op = if broken { ReduceOp::Max } else { ReduceOp::Sum };
-            reduce_then_read(r, |r| {
-                r.task(1, 0, Task::Reduce { from: input(1, 0..4), to: buffer(0, 0..4), op });
+            reduce_then_read(r, true, |r| {
+                r.here().task(1, 0, Task::Reduce { from: input(1, 0..4), to: buffer(0, 0..4), op });
             });
             r.here().copy(0, 0, buffer(0, 0..4), output(0, 0..4));
         },
@@ -337,7 +345,7 @@ fn elements_of_different_places_in_one_sum_are_found() {
         || goal(Goal::Reduce { op: ReduceOp::Sum, root: 0 }, 2),
         |r, broken| {
             let second = if broken { 0..2 } else { 2..4 };
-            reduce_then_read(r, |r| {
+            reduce_then_read(r, false, |r| {
                 r.sum(1, 0, input(1, 0..2), buffer(0, 0..2));
                 r.here().sum(1, 0, input(1, second.clone()), buffer(0, 2..4));
             });
@@ -388,6 +396,9 @@ fn an_all_to_all_by_the_wrong_row_is_found() {
     ];
     twins("result", &words, new, |r, broken| {
         for rank in 0..2 {
+            if rank == 1 {
+                r.here();
+            }
             r.copy(rank, 0, input(rank, 0..3), buffer(rank, 0..3)).tell(
                 (rank, 0),
                 (1 - rank, 0),
@@ -413,6 +424,9 @@ fn an_input_in_place_that_is_overwritten_too_early_is_found() {
     ];
     twins("result", &words, new, |r, broken| {
         for rank in 0..2 {
+            if rank == 0 {
+                r.here();
+            }
             r.copy(rank, 0, input(rank, 0..4), buffer(rank, 0..4)).tell(
                 (rank, 0),
                 (1 - rank, 0),

@@ -95,6 +95,12 @@ fn the_page_shows_what_is_wrong_with_notifies() {
     let mut r = goal(Goal::AllGather, 2);
     r.wait(0, 0, of_channel(0, 1, 1)).record(1, 0, of_channel(0, 1, 0));
     shows(&r);
+    let mut r = goal(Goal::AllGather, 2);
+    r.operator.handshake = true;
+    r.record(0, 0, of_channel(1, 0, 0)).wait(0, 0, of_channel(0, 1, 1));
+    r.wait(1, 0, of_channel(1, 0, 0)).record(1, 0, of_channel(0, 1, 1));
+    r.wait(1, 0, of_channel(1, 0, 0)).record(1, 0, of_channel(0, 1, 1));
+    shows(&r);
     let mut r = goal(Goal::Send { from: 0, to: 1 }, 2);
     r.copy(0, 0, input(0, 0..4), buffer(1, 0..4)).record(0, 0, of_channel(1, 0, 1));
     r.copy(1, 0, buffer(1, 0..4), output(1, 0..4));
@@ -123,6 +129,16 @@ fn the_page_shows_races_and_results() {
     shows(&r);
     let mut r = goal(Goal::Send { from: 0, to: 1 }, 2);
     r.copy(1, 0, buffer(0, 0..4), output(1, 0..4));
+    shows(&r);
+    let mut r = goal(Goal::Reduce { op: ReduceOp::Sum, root: 0 }, 3);
+    r.operator.floats = true;
+    r.copy(0, 0, input(0, 0..4), buffer(0, 0..4));
+    for peer in 1..3 {
+        r.tell((0, 0), (peer, 0), 0);
+        r.sum(peer, 0, input(peer, 0..4), buffer(0, 0..4)).record(peer, 0, of_channel(0, peer, 0));
+    }
+    r.wait(0, 0, of_channel(0, 1, 0)).wait(0, 0, of_channel(0, 2, 0));
+    r.copy(0, 0, buffer(0, 0..4), output(0, 0..4));
     shows(&r);
 }
 

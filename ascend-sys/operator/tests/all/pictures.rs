@@ -247,7 +247,16 @@ fn what_makes_no_sense_is_drawn_too() {
     let rank = RankTasks { threads: vec![Vec::new(), thread], ..RankTasks::default() };
     let goal = Goal::Other { input: 0, output: 0 };
     let name = "<b>\"&\u{1}'\n".to_owned();
-    let mut operator = Operator { name, goal, count: 0, element: 4, ranks: Vec::new() };
+    let mut operator = Operator {
+        name,
+        goal,
+        count: 0,
+        element: 4,
+        floats: false,
+        handshake: false,
+        source: None,
+        ranks: Vec::new(),
+    };
     for ranks in [Vec::new(), vec![RankTasks::default()], vec![rank]] {
         operator.ranks = ranks;
         let nowhere = [TaskId { rank: 5, thread: u32::MAX, position: u32::MAX }];

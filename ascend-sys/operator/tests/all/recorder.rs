@@ -60,7 +60,16 @@ impl Recorder {
             }
         };
         let ranks = (0..ranks).map(of).collect();
-        let operator = Operator { name: "test".into(), goal, count, element: ELEMENT, ranks };
+        let operator = Operator {
+            name: "test".into(),
+            goal,
+            count,
+            element: ELEMENT,
+            floats: false,
+            handshake: false,
+            source: None,
+            ranks,
+        };
         Recorder { operator, marks: Vec::new(), marking: false, meets: None }
     }
 

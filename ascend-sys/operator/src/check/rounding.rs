@@ -1,0 +1,66 @@
+//! Sums whose order is open: of floating point, they are not the same in every run.
+
+use super::PATIENCE;
+use super::finding::{Notes, Severity};
+use super::ground::{Bytes, Ground};
+use super::race::Tasks;
+use crate::shadow::{Found, Mode, Shadow};
+use crate::task::{ReduceOp, Task};
+
+/// Looks at operators in which nothing races: two tasks that write the same bytes in any order are two
+/// reductions then.
+pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'static str>) {
+    if ground.operators.iter().all(|operator| !operator.floats) {
+        return;
+    }
+    let mut shadows: Vec<Option<Shadow<u32>>> = Vec::new();
+    shadows.resize_with(ground.memories(), || None);
+    let mut search = ground.order.search();
+    let mut found = false;
+    for task in ground.sequence() {
+        let Some((_, to)) = ground.moved(task) else { continue };
+        let Some(shadow) = shadows.get_mut(to.memory) else { continue };
+        let shadow = shadow.get_or_insert_with(|| Shadow::new(0..ground.size(to.memory), true));
+        let mut others = Vec::new();
+        // As if each were a plain write: only the last one is kept, since what comes behind all that
+        // are there comes behind those before them.
+        let tasks = Tasks { search: &mut search, lanes: ground.order.lanes(), now: task };
+        shadow.access(to.range.clone(), Mode::Write, &task, tasks, |what| {
+            if let Found::Unordered { bytes, other, .. } = what {
+                others.push((bytes, other));
+            }
+        });
+        for (range, other) in others.into_iter().filter(|(_, other)| rounds(ground, *other)) {
+            found = true;
+            tell(ground, [other, task], &Bytes { range, ..to.clone() }, notes);
+        }
+        if found && search.steps() > PATIENCE {
+            skipped.push("further not-reproducible");
+            break;
+        }
+    }
+}
+
+/// Whether another order gives another result.
+fn rounds(ground: &Ground<'_>, task: u32) -> bool {
+    let sums = |op| matches!(op, ReduceOp::Sum | ReduceOp::Prod);
+    ground.operators[ground.operator(task) as usize].floats
+        && matches!(ground.task(task), Task::Reduce { op, .. } if sums(*op))
+}
+
+fn tell(ground: &Ground<'_>, both: [u32; 2], bytes: &Bytes, notes: &mut Notes) {
+    let places = both.map(|task| ground.place(task)).to_vec();
+    if notes.again("not-reproducible", "", &places) {
+        return;
+    }
+    let op = match ground.task(both[0]) {
+        Task::Reduce { op, .. } => op.name(),
+        _ => "reduction",
+    };
+    let words = ground.words(bytes);
+    let message = format!(
+        "two tasks reduce into {words}, and nothing orders the two: a {op} of floating-point numbers is rounded, so it may differ from run to run"
+    );
+    let help = "nothing to change if it may; else let one wait for the other, or let one thread reduce all of them in turn";
+    notes.push(Severity::Note, "not-reproducible", places, None, (message, help.to_owned()));
+}
