@@ -232,6 +232,22 @@ fn a_part_from_the_wrong_offset_is_found() {
     );
 }
 
+#[test]
+fn a_task_whose_bytes_were_written_over_is_not_among_those_by_which_they_came() {
+    twins(
+        "result",
+        &["they came by these tasks, the last one first"],
+        || goal(Goal::Scatter { root: 0 }, 2),
+        |r, broken| {
+            let part = if broken { 0..4 } else { 4..8 };
+            r.here().copy(0, 0, input(0, 0..8), buffer(0, 0..8)).tell((0, 0), (1, 0), 0);
+            r.copy(1, 0, buffer(0, 4..8), output(1, 0..4));
+            r.here().copy(1, 0, buffer(0, part), output(1, 0..4));
+            r.copy(0, 0, input(0, 0..4), output(0, 0..4));
+        },
+    );
+}
+
 /// Both ranks reduce into the buffer of the first one, which both read then. Whether a finding is to
 /// point at all of it.
 fn reduce_then_read(r: &mut Recorder, whole: bool, reduce: impl Fn(&mut Recorder)) {
