@@ -17,13 +17,15 @@
 //! A name is printed where the value still is what the name holds: a value made of a variable loses its name when the variable
 //! changes, so the source computes what [`Walk`](crate::flow::Walk) computes. What C++ would leave open is either
 //! said (a floating point number that becomes a whole one is the nearest that fits) or nothing that a walk computes: a signed number that
-//! leaves its type, a division by zero, and a loop that begins again are faults of the kernel.
+//! leaves its type, a division by zero, and a loop that begins again are faults of the kernel. Arithmetic that changes nothing is left
+//! out, offsets in bytes are elements with their `sizeof`, and 16-bit floating point numbers are converted by way of `float` only.
 
 mod barriers;
 mod client;
 mod declare;
 mod expression;
 mod files;
+mod fold;
 mod kernel;
 mod local;
 mod matmul;

@@ -56,3 +56,10 @@ pub fn of(number: Number) -> Option<u32> {
         Number::Bool => return None,
     })
 }
+
+/// The number that a data type is, if kernels have one of that kind.
+pub fn number(dtype: u32) -> Option<Number> {
+    use Number::*;
+    let all = [I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32, F64];
+    all.into_iter().find(|number| of(*number) == Some(dtype))
+}

@@ -455,15 +455,15 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn is_float(number: Number) -> bool {
+pub(crate) fn is_float(number: Number) -> bool {
     matches!(number, Number::F16 | Number::Bf16 | Number::F32 | Number::F64)
 }
 
-fn is_signed(number: Number) -> bool {
+pub(crate) fn is_signed(number: Number) -> bool {
     matches!(number, Number::I8 | Number::I16 | Number::I32 | Number::I64)
 }
 
-fn compare(operator: Binary, number: Number, a: u64, b: u64) -> bool {
+pub(crate) fn compare(operator: Binary, number: Number, a: u64, b: u64) -> bool {
     let order = if is_float(number) {
         f64::from_bits(a).partial_cmp(&f64::from_bits(b))
     } else if is_signed(number) {
@@ -502,7 +502,7 @@ pub fn fit(number: Number, bits: u64) -> u64 {
 }
 
 /// A conversion between types. What does not fit into an integer saturates, and 16-bit floating point numbers are made of `float`.
-fn convert(from: Number, to: Number, bits: u64) -> u64 {
+pub(crate) fn convert(from: Number, to: Number, bits: u64) -> u64 {
     match (is_float(from), is_float(to)) {
         (false, false) if to == Number::Bool => u64::from(bits != 0),
         (false, false) => fit(to, bits),

@@ -4,6 +4,8 @@ use super::names::Thing;
 use super::printer::Printer;
 use super::text::Text;
 use crate::declared::*;
+use crate::dtype;
+use crate::layout::Number;
 use crate::step::*;
 
 impl Printer<'_> {
@@ -185,8 +187,9 @@ impl Printer<'_> {
                 let send_displs = self.per_rank(send_displs, &format!("{prefix}_send_displs"));
                 let recv_counts = self.per_rank(recv_counts, &format!("{prefix}_recv_counts"));
                 let recv_displs = self.per_rank(recv_displs, &format!("{prefix}_recv_displs"));
+                let element = element(*dtype);
                 let dtype = self.dtype(*dtype);
-                let (send, recv) = (self.address(send), self.address(recv));
+                let (send, recv) = (self.address(send, element), self.address(recv, element));
                 let arguments = vec![
                     send,
                     send_counts,
@@ -200,7 +203,7 @@ impl Printer<'_> {
                 ("AlltoAllV", arguments)
             }
             Operation::BatchWrite { items, count, queue } => {
-                let mut arguments = vec![self.address(items), self.argument(*count)];
+                let mut arguments = vec![self.address(items, Number::U8), self.argument(*count)];
                 if !self.is_plain(*queue, 0) {
                     arguments.push(self.argument(*queue));
                 }
@@ -210,8 +213,9 @@ impl Printer<'_> {
                 ("BatchWrite", arguments)
             }
             Operation::AlltoAllvWrite { send, offsets, sizes, window, local } => {
+                let places = [(send, Number::U8), (offsets, Number::U64), (sizes, Number::U64)];
                 let mut arguments: Vec<_> =
-                    [send, offsets, sizes].map(|place| self.address(place)).into();
+                    places.map(|(place, element)| self.address(place, element)).into();
                 arguments.extend([window, local].map(|value| self.argument(*value)));
                 if !self.is_plain(repeat, 1) {
                     self.problem("an AlltoAllvWrite is one turn");
@@ -231,8 +235,8 @@ impl Printer<'_> {
 
     fn exchange(&mut self, of: &Exchange) -> Vec<String> {
         vec![
-            self.address(&of.send),
-            self.address(&of.recv),
+            self.address(&of.send, element(of.dtype)),
+            self.address(&of.recv, element(of.dtype)),
             self.argument(of.count),
             self.dtype(of.dtype),
         ]
@@ -291,6 +295,11 @@ impl Printer<'_> {
         };
         format!("HcclDataType::HCCL_DATA_TYPE_{name}")
     }
+}
+
+/// The elements of an operation. Where kernels have no such number, offsets count bytes.
+fn element(dtype: u32) -> Number {
+    dtype::number(dtype).unwrap_or(Number::U8)
 }
 
 /// Its enumerator.

@@ -3,7 +3,7 @@
 use super::names::Thing;
 use super::printer::{Helper, Printer};
 use crate::declared::*;
-use crate::flow::fit;
+pub(super) use crate::flow::{is_float, is_signed};
 use crate::layout::Number;
 
 /// How tightly the outermost operator of an expression binds.
@@ -93,12 +93,43 @@ impl Printer<'_> {
     /// `sizeof` as a factor behind a number of elements; nothing for bytes.
     pub(super) fn bytes(&mut self, count: ValueId, number: Number) -> String {
         let count = self.without_widening(count);
+        let size = format!("sizeof({})", number.ascend_c());
         match number.size() {
             1 => self.operand(count, Level::Any),
+            _ if self.is_plain(count, 1) => size,
             _ => {
                 let text = self.operand(count, Level::Product);
-                format!("{text} * sizeof({})", number.ascend_c())
+                format!("{text} * {size}")
             }
+        }
+    }
+
+    /// An offset that counts bytes, as far as they are elements with `sizeof`.
+    pub(super) fn byte_offset(&mut self, id: ValueId, element: Number) -> String {
+        let size = u64::from(element.size());
+        let whole = |bits: u64| size > 1 && bits.is_multiple_of(size);
+        let id = self.without_widening(id);
+        let nameless = self.names.get(Thing::Value(id)).is_none();
+        match self.program.values[id.0 as usize].of {
+            Of::Constant(bits) if nameless && whole(bits) => sized(bits / size, element),
+            Of::Binary(Binary::Add, a, b) if nameless => {
+                let (a, b) = (self.byte_offset(a, element), self.byte_offset(b, element));
+                format!("{a} + {b}")
+            }
+            Of::Binary(Binary::Mul, a, b) if nameless => {
+                let (a, bits) = match (self.literal(a), self.literal(b)) {
+                    (_, Some(bits)) => (a, bits),
+                    (Some(bits), None) => (b, bits),
+                    (None, None) => return self.operand(id, Level::Product),
+                };
+                if !whole(bits) {
+                    return self.operand(id, Level::Product);
+                }
+                // What is multiplied first has to be as wide as the sum.
+                let a = if bits == size { self.without_widening(a) } else { a };
+                format!("{} * {}", self.operand(a, Level::Product), sized(bits / size, element))
+            }
+            _ => self.operand(id, Level::Product),
         }
     }
 
@@ -169,39 +200,11 @@ impl Printer<'_> {
                 let (a, b) = self.pair(*a, *b, Level::Or, Level::Select, false);
                 Expression::new(format!("{condition} ? {a} : {b}"), Level::Select)
             }
-            Of::Cast(a) => match self.literal(id) {
-                Some(bits) => constant(number, bits),
-                None if self.number(*a) == number => self.expression(*a),
-                None if is_float(self.number(*a))
-                    && !is_float(number)
-                    && number != Number::Bool =>
-                {
-                    self.saturated(*a, number)
-                }
-                None => {
-                    let a = self.operand(*a, Level::Any);
-                    let ty = number.ascend_c();
-                    Expression::new(format!("static_cast<{ty}>({a})"), Level::Primary)
-                }
-            },
+            Of::Cast(a) => self.cast(*a, number),
         }
     }
 
     fn binary(&mut self, number: Number, operator: Binary, a: ValueId, b: ValueId) -> Expression {
-        let neutral = match operator {
-            _ if is_float(number) => None,
-            Binary::Add => Some(0),
-            Binary::Mul => Some(1),
-            _ => None,
-        };
-        if let Some(neutral) = neutral {
-            if self.is_plain(a, neutral) {
-                return self.expression(b);
-            }
-            if self.is_plain(b, neutral) {
-                return self.expression(a);
-            }
-        }
         let (sign, level) = match operator {
             Binary::Add => ("+", Level::Sum),
             Binary::Sub => ("-", Level::Sum),
@@ -290,14 +293,32 @@ impl Printer<'_> {
         Expression::new(format!("{name}<{ty}>({})", arguments.join(", ")), Level::Primary)
     }
 
+    /// A conversion.
+    fn cast(&mut self, id: ValueId, number: Number) -> Expression {
+        let from = self.number(id);
+        if from == number {
+            return self.expression(id);
+        }
+        if is_float(from) && is_whole(number) {
+            return self.saturated(id, number);
+        }
+        // A `half` has a way to `float` and one from there, and no other.
+        let by_float = match number {
+            Number::F32 => false,
+            _ => is_half(from) || is_half(number) && from != Number::F32,
+        };
+        let a = self.operand(id, Level::Any);
+        let a = if by_float { format!("static_cast<float>({a})") } else { a };
+        let text = format!("static_cast<{}>({a})", number.ascend_c());
+        Expression::new(text, Level::Primary)
+    }
+
     /// A floating point number as a whole one.
     fn saturated(&mut self, id: ValueId, number: Number) -> Expression {
         let from = self.number(id);
-        let a = match from {
-            Number::F16 | Number::Bf16 => {
-                format!("static_cast<float>({})", self.operand(id, Level::Any))
-            }
-            _ => self.typed(id),
+        let a = match is_half(from) {
+            true => format!("static_cast<float>({})", self.operand(id, Level::Any)),
+            false => self.typed(id),
         };
         self.helped(Helper::Saturated, number, &[a])
     }
@@ -329,14 +350,12 @@ impl Printer<'_> {
     /// If one of two operands has the type for certain, C++ brings the other one there. `mixes`: also if a sign gets lost,
     /// of which compilers warn in comparisons.
     fn without_one_widening(&self, a: ValueId, b: ValueId, mixes: bool) -> (ValueId, ValueId) {
-        let signed =
-            |number| matches!(number, Number::I8 | Number::I16 | Number::I32 | Number::I64);
         let number = self.number(a);
         if is_narrow(number) || is_float(number) {
             return (a, b);
         }
         let (inner_a, inner_b) = (self.without_widening(a), self.without_widening(b));
-        let same_sign = |inner| mixes || signed(self.number(inner)) == signed(number);
+        let same_sign = |inner| mixes || is_signed(self.number(inner)) == is_signed(number);
         if inner_b != b && self.has_its_type(a) && same_sign(inner_b) {
             (a, inner_b)
         } else if inner_a != a && self.has_its_type(b) && same_sign(inner_a) {
@@ -353,12 +372,6 @@ impl Printer<'_> {
         }
         match &self.program.values[id.0 as usize] {
             Value { of: Of::Constant(bits), .. } => Some(*bits),
-            Value { of: Of::Cast(a), number, .. } => {
-                let from = self.number(*a);
-                let whole = |number| !is_float(number) && number != Number::Bool;
-                let bits = self.literal(*a)?;
-                (whole(from) && whole(*number)).then(|| fit(*number, bits))
-            }
             _ => None,
         }
     }
@@ -372,12 +385,11 @@ impl Printer<'_> {
             return id;
         };
         let (from, of) = (self.number(*a), &self.program.values[a.0 as usize].of);
-        let whole = |number| !is_float(number) && number != Number::Bool;
         // Where the cores count they never do so from below zero.
         let counted =
             matches!(of, Of::BlockIndex | Of::BlockCount | Of::SubBlockIndex | Of::TaskRatio);
-        let widens = whole(from)
-            && whole(*number)
+        let widens = is_whole(from)
+            && is_whole(*number)
             && (from.size() < number.size() || (counted && *number == Number::U64));
         // What is computed in the smaller type has to be brought into its range first, which a name does, or a cast makes visible.
         let computed = matches!(of, Of::Binary(..) | Of::Unary(..) | Of::Select(..))
@@ -395,9 +407,8 @@ impl Printer<'_> {
         }
         let Value { of, number, .. } = &self.program.values[id.0 as usize];
         match of {
-            Of::Constant(_) | Of::Cast(_) if self.literal(id).is_some() => {
-                matches!(number, Number::I32 | Number::Bool) || is_float(*number)
-            }
+            Of::Cast(a) if self.number(*a) == *number => self.has_its_type(*a),
+            Of::Constant(_) => matches!(number, Number::I32 | Number::Bool) || is_float(*number),
             Of::Select(_, a, b) => self.has_its_type(*a) && self.has_its_type(*b),
             Of::Binary(operator, a, b) if !matches!(operator, Binary::Min | Binary::Max) => {
                 *number == Number::Bool
@@ -409,14 +420,29 @@ impl Printer<'_> {
     }
 }
 
+/// The bytes of some elements.
+fn sized(count: u64, element: Number) -> String {
+    let size = format!("sizeof({})", element.ascend_c());
+    match count {
+        1 => size,
+        _ => format!("{} * {size}", literal_text(Number::U64, count)),
+    }
+}
+
 /// A type in which C++ does not compute.
 fn is_narrow(number: Number) -> bool {
     use Number::*;
     matches!(number, I8 | I16 | U8 | U16 | F16 | Bf16)
 }
 
-pub(super) fn is_float(number: Number) -> bool {
-    matches!(number, Number::F16 | Number::Bf16 | Number::F32 | Number::F64)
+/// An integer.
+pub(super) fn is_whole(number: Number) -> bool {
+    !is_float(number) && number != Number::Bool
+}
+
+/// A floating point number of 16 bits. Ascend C converts these to `float` and from it, and nothing else.
+fn is_half(number: Number) -> bool {
+    matches!(number, Number::F16 | Number::Bf16)
 }
 
 /// A number as C++ has it.

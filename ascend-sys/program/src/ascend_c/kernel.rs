@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::barriers::LocalBlock;
-use super::expression::Level;
+use super::expression::{Level, is_float};
+use super::fold::folded;
 use super::names::Thing;
 use super::printer::Printer;
 use super::text::Text;
@@ -19,7 +20,8 @@ const DEEPEST: usize = 64;
 pub(super) fn source(program: &Program) -> Result<String, String> {
     program.validate()?;
     nesting(program)?;
-    let mut printer = Printer::new(program);
+    let program = folded(program);
+    let mut printer = Printer::new(&program);
     let text = printer.file();
     match printer.problems.into_iter().next() {
         Some(problem) => Err(problem),
@@ -193,6 +195,7 @@ impl<'a> Printer<'a> {
                     }
                 }
             }
+            Step::Set(variable, value) if self.more(*variable, *value) => {}
             Step::Set(variable, value) => {
                 let text = self.initialiser(*value);
                 self.assign(*variable, &text);
@@ -229,6 +232,34 @@ impl<'a> Printer<'a> {
         let target = self.target(Thing::Variable(variable), what.ascend_c(), name);
         self.text.line(&format!("{target} = {text};"));
         self.outdated(|changed| changed == variable);
+    }
+
+    /// `sum += x` where a variable becomes itself and something.
+    fn more(&mut self, variable: VariableId, value: ValueId) -> bool {
+        let Value { of, number, .. } = &self.program.values[value.0 as usize];
+        let Of::Binary(operator, a, b) = of else { return false };
+        let sign = match operator {
+            Binary::Add => "+=",
+            Binary::Sub => "-=",
+            Binary::Mul => "*=",
+            _ => return false,
+        };
+        let own =
+            matches!(self.program.values[a.0 as usize].of, Of::Variable(id) if id == variable);
+        let nameless = [value, *a].iter().all(|id| self.names.get(Thing::Value(*id)).is_none());
+        // In smaller types C++ computes something else before it assigns.
+        let alike = number.size() >= 4;
+        let Some(target) = self.names.get(Thing::Variable(variable)).map(str::to_owned) else {
+            return false;
+        };
+        if !own || !nameless || !alike {
+            return false;
+        }
+        let more = if is_float(*number) { *b } else { self.without_widening(*b) };
+        let more = self.operand(more, Level::Any);
+        self.text.line(&format!("{target} {sign} {more};"));
+        self.outdated(|changed| changed == variable);
+        true
     }
 
     /// Values keep their names only as long as a name holds what its value is.

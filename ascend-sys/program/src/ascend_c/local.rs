@@ -1,6 +1,5 @@
 //! Local memory: queues, copies, arithmetic of the vector unit, and who waits for whom.
 
-use super::expression::Level;
 use super::names::Thing;
 use super::printer::{Helper, Printer};
 use crate::declared::*;
@@ -293,7 +292,7 @@ impl Printer<'_> {
             }
             _ => {
                 self.helpers.insert(Helper::TensorAt);
-                let address = self.address(place);
+                let address = self.address(place, number);
                 format!("TensorAt<{}>({address})", number.ascend_c())
             }
         }
@@ -309,8 +308,8 @@ impl Printer<'_> {
         }
     }
 
-    /// A place as an address in bytes.
-    pub(super) fn address(&mut self, place: &Place) -> String {
+    /// A place as an address in bytes, of elements of a type.
+    pub(super) fn address(&mut self, place: &Place, element: Number) -> String {
         let (base, number) = match place.base {
             Base::Parameter(at) => {
                 let number = self.program.parameters[at as usize].number;
@@ -329,12 +328,9 @@ impl Printer<'_> {
         if self.is_plain(place.offset, 0) {
             return base;
         }
-        let offset = match number.size() {
-            1 => {
-                let offset = self.without_widening(place.offset);
-                self.operand(offset, Level::Product)
-            }
-            _ => self.bytes(place.offset, number),
+        let offset = match (place.base, number.size()) {
+            (Base::Parameter(_), 2..) => self.bytes(place.offset, number),
+            _ => self.byte_offset(place.offset, element),
         };
         format!("{base} + {offset}")
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::expression::is_float;
+use super::expression::{is_float, is_signed};
 use super::names::Thing;
 use super::printer::Printer;
 use super::uses::operands;
@@ -61,7 +61,7 @@ impl Printer<'_> {
     /// Whether there are numbers for which C++ leaves open what a value is, so that it must not be computed but where it is needed.
     fn may_fail(&self, id: ValueId) -> bool {
         let Value { of, number, .. } = &self.program.values[id.0 as usize];
-        let signed = matches!(number, Number::I8 | Number::I16 | Number::I32 | Number::I64);
+        let signed = is_signed(*number);
         let itself = match of {
             Of::Tiling { element, .. } => element.is_some(),
             Of::Binary(Binary::Div | Binary::Rem, ..) => !is_float(*number),

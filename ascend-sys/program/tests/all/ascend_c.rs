@@ -3,6 +3,7 @@
 mod anything;
 mod barriers;
 mod defined;
+mod folded;
 mod golden;
 mod host;
 mod project;

@@ -66,16 +66,21 @@ inline uint16_t ToBfloat(float value)
 }
 } // namespace host
 
+// There is a way from float and one to it, and no other: not all compilers have the ones for 64 bits and for bool.
 struct half {
     half() = default;
     half(float value) : bits(host::ToHalf(value)) {}
+    template <typename T> half(T value) = delete;
     operator float() const { return host::FromHalf(bits); }
+    template <typename T> explicit operator T() const = delete;
     uint16_t bits;
 };
 
 struct bfloat16_t {
     bfloat16_t() = default;
     bfloat16_t(float value) : bits(host::ToBfloat(value)) {}
+    template <typename T> bfloat16_t(T value) = delete;
     operator float() const { return host::FloatOf(static_cast<uint32_t>(bits) << 16); }
+    template <typename T> explicit operator T() const = delete;
     uint16_t bits;
 };

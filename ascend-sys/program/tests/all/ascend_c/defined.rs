@@ -10,7 +10,7 @@ use ascend_program_testing::build::{Builder, tiling_layout};
 use ascend_program_testing::compiler::{Directory, complaints, sources};
 
 /// How a value is printed where it is written to a tensor of its type.
-fn printed(number: Number, build: impl FnOnce(&mut Builder) -> ValueId) -> String {
+pub(super) fn printed(number: Number, build: impl FnOnce(&mut Builder) -> ValueId) -> String {
     let mut b = Builder::new(Mix::AivOnly);
     b.program.workspace = false;
     b.program.tiling = Some(tiling_layout(0));
@@ -24,11 +24,11 @@ fn printed(number: Number, build: impl FnOnce(&mut Builder) -> ValueId) -> Strin
     value.join(" ")
 }
 
-fn field(b: &mut Builder, number: Number) -> ValueId {
+pub(super) fn field(b: &mut Builder, number: Number) -> ValueId {
     b.value(Of::Tiling { offset: 64, path: "f".into(), element: None }, number)
 }
 
-fn of_field(number: Number, operator: Binary, other: u64) -> String {
+pub(super) fn of_field(number: Number, operator: Binary, other: u64) -> String {
     printed(number, |b| {
         let (f, other) = (field(b, number), b.value(Of::Constant(other), number));
         b.binary(operator, f, other)

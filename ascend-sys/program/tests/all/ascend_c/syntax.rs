@@ -46,6 +46,10 @@ fn the_headers_refuse_what_cann_s_compiler_would() {
         "MatmulImpl<Half, Float, Half> mixed; (void)mixed;",
         "TQue<TPosition::VECCALC, 1> nowhere; (void)nowhere;",
         "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV);",
+        "const half of = static_cast<half>(GetBlockIdx()); (void)of;",
+        "const bfloat16_t of = static_cast<bfloat16_t>(true); (void)of;",
+        "const auto to = static_cast<uint64_t>(half(1.0f)); (void)to;",
+        "const auto to = static_cast<bool>(bfloat16_t(1.0f)); (void)to;",
     ];
     let directory = Directory::new("refused");
     let write = |body: &str| {
