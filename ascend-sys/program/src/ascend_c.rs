@@ -11,6 +11,7 @@
 //! | a unit waits for another | `FetchEventID`, `SetFlag`, `WaitFlag` |
 //! | vector operations one after the other | `PipeBarrier<PIPE_V>` where they touch the same memory |
 //! | a configured client | `SetCcTilingV2`, and a return if it fails |
+//! | a prepared task | its `HcclHandle`, and a return if it is `INVALID_HANDLE_ID` |
 //! | a product of matrices | `MatmulImpl` with its types, shapes and tensors, block by block |
 //! | queues, tensors, arguments | `TPipe`, `TQue`, `TBuf`, `GlobalTensor` |
 //!

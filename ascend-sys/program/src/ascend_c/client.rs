@@ -142,9 +142,7 @@ impl Printer<'_> {
             true => format!("{client}.SetCcTiling(tiling + offsetof({of}, {field}))"),
             false => format!("{client}.SetCcTilingV2(offsetof({of}, {field}){from})"),
         };
-        self.text.open(&format!("if ({call} != HCCL_SUCCESS)"));
-        self.text.line("return;");
-        self.text.close("");
+        self.leave_if(&format!("{call} != HCCL_SUCCESS"));
     }
 
     fn prepare(&mut self, task: TaskId, operation: &Operation, repeat: ValueId, commit: bool) {
@@ -231,6 +229,16 @@ impl Printer<'_> {
         let target = self.target(Thing::Task(task), "HcclHandle", name);
         let arguments = arguments.join(", ");
         self.text.line(&format!("{target} = {client}.{call}{commits}({arguments});"));
+        // The answer depends on the arguments alone, so all cores that prepare leave here, before any of them waits. The server never gets its
+        // last message, and the launch fails instead of ending without a result.
+        let task = self.name(Thing::Task(task));
+        self.leave_if(&format!("{task} == INVALID_HANDLE_ID"));
+    }
+
+    fn leave_if(&mut self, failed: &str) {
+        self.text.open(&format!("if ({failed})"));
+        self.text.line("return;");
+        self.text.close("");
     }
 
     fn exchange(&mut self, of: &Exchange) -> Vec<String> {

@@ -57,9 +57,15 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM
         const uint64_t stride = rankRows * depth;
         const HcclHandle tiles = hccl.AllGather<true>(x, gathered, rows * depth, HcclDataType::HCCL_DATA_TYPE_FP16,
             stride, tilingData.tileNum);
+        if (tiles == INVALID_HANDLE_ID) {
+            return;
+        }
         const uint64_t done = tailRow * depth;
         const HcclHandle tail = hccl.AllGather<true>(x + done * sizeof(half), gathered + done * sizeof(half),
             tilingData.tail.M * depth, HcclDataType::HCCL_DATA_TYPE_FP16, stride);
+        if (tail == INVALID_HANDLE_ID) {
+            return;
+        }
 
         // What this rank has needs no waiting.
         const uint32_t rank = hccl.GetRankId();

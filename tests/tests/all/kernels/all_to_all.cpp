@@ -18,6 +18,9 @@ extern "C" __global__ __aicore__ void all_to_all_custom(GM_ADDR x, GM_ADDR y, GM
             return;
         }
         const HcclHandle task = hccl.AlltoAll<true>(x, y, tilingData.dataCount, HcclDataType::HCCL_DATA_TYPE_FP16);
+        if (task == INVALID_HANDLE_ID) {
+            return;
+        }
         hccl.Wait(task);
 
         // Core 0 clears what the others look at while they wait, so nobody may still wait when it finalises.

@@ -21,8 +21,14 @@ extern "C" __global__ __aicore__ void all_to_all_rounds(GM_ADDR x, GM_ADDR y, GM
         const uint64_t stride = done + tilingData.tailLen * tilingData.tailNum;
         const HcclHandle tiles = hccl.AlltoAll<true>(x, y, tilingData.tileLen, HcclDataType::HCCL_DATA_TYPE_FP16,
             stride, tilingData.tileNum);
+        if (tiles == INVALID_HANDLE_ID) {
+            return;
+        }
         const HcclHandle tails = hccl.AlltoAll<true>(x + done * sizeof(half), y + done * sizeof(half),
             tilingData.tailLen, HcclDataType::HCCL_DATA_TYPE_FP16, stride, tilingData.tailNum);
+        if (tails == INVALID_HANDLE_ID) {
+            return;
+        }
         for (uint64_t i = 0; i < tilingData.tileNum; ++i) {
             hccl.Wait(tiles);
         }

@@ -21,6 +21,9 @@ extern "C" __global__ __aicore__ void all_to_all_v_custom(GM_ADDR x, GM_ADDR y, 
             const_cast<uint64_t*>(tilingData.sendDispls), HcclDataType::HCCL_DATA_TYPE_FP16, y,
             const_cast<uint64_t*>(tilingData.recvCounts), const_cast<uint64_t*>(tilingData.recvDispls),
             HcclDataType::HCCL_DATA_TYPE_FP16);
+        if (task == INVALID_HANDLE_ID) {
+            return;
+        }
         hccl.Wait(task);
         SyncAll<true>();
         hccl.Finalize();

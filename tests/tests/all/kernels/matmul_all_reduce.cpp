@@ -53,8 +53,14 @@ extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM
         const uint64_t tailRow = rows * tilingData.tileNum;
         const HcclHandle tiles = hccl.AllReduce(y, y, rows * width, HcclDataType::HCCL_DATA_TYPE_FP16,
             HcclReduceOp::HCCL_REDUCE_SUM, tilingData.tileNum);
+        if (tiles == INVALID_HANDLE_ID) {
+            return;
+        }
         const HcclHandle tail = hccl.AllReduce(y + tailRow * width * sizeof(half), y + tailRow * width * sizeof(half),
             tilingData.tail.M * width, HcclDataType::HCCL_DATA_TYPE_FP16, HcclReduceOp::HCCL_REDUCE_SUM);
+        if (tail == INVALID_HANDLE_ID) {
+            return;
+        }
         MatmulOp tileProduct;
         tileProduct.SetSubBlockIdx(0);
         tileProduct.Init(&tilingData.tile, &pipe);

@@ -144,6 +144,36 @@ fn kernels_in_rounds_make_the_calls_of_their_pages() {
     summed(on_four_ranks(&program, 7, &fields, [4 * 300, 300], &calls), 300);
 }
 
+/// A task of no turns is none: its handle is invalid.
+#[test]
+fn a_kernel_whose_task_is_refused_leaves_on_all_cores_before_it_waits() {
+    let program = reduce_scatter::reduce_scatter_rounds::record().unwrap().program().clone();
+    let run = |turns: [u64; 2]| {
+        let fields: [(&str, &[u64]); 4] = [
+            ("tileNum", &turns[..1]),
+            ("tileLen", &[128]),
+            ("tailNum", &turns[1..]),
+            ("tailLen", &[44]),
+        ];
+        let launch = Launch {
+            ranks: 2,
+            blocks: 2,
+            tilings: vec![tiling(program.tiling.as_ref().unwrap(), 7, &fields)],
+            inputs: vec![vec![bytes([0.0; 600]); 2]],
+            outputs: vec![600],
+        };
+        run::run(&program, &launch)
+    };
+    let Some(outcome) = run([0, 1]) else { return };
+    for calls in outcome.calls {
+        assert_eq!(calls, ["InitV2 group=0", "SetCcTilingV2 offset=64"]);
+    }
+    // The second one is refused: the first has been prepared, and nobody waits for it.
+    for calls in run([2, 0]).unwrap().calls {
+        assert!(calls.len() == 3 && calls[2].starts_with("ReduceScatter commit=1"), "{calls:?}");
+    }
+}
+
 #[test]
 fn kernels_at_once_make_the_calls_of_their_pages() {
     if !full() {

@@ -19,6 +19,9 @@ extern "C" __global__ __aicore__ void reduce_scatter_custom(GM_ADDR x, GM_ADDR y
         }
         const HcclHandle task = hccl.ReduceScatter<true>(x, y, tilingData.recvCount, HcclDataType::HCCL_DATA_TYPE_FP16,
             HcclReduceOp::HCCL_REDUCE_SUM, 0);
+        if (task == INVALID_HANDLE_ID) {
+            return;
+        }
         hccl.Wait(task);
 
         // Core 0 clears what the others look at while they wait, so nobody may still wait when it finalises.

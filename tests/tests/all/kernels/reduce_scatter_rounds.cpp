@@ -21,9 +21,15 @@ extern "C" __global__ __aicore__ void reduce_scatter_rounds(GM_ADDR x, GM_ADDR y
         const uint64_t stride = done + tilingData.tailLen * tilingData.tailNum;
         const HcclHandle tiles = hccl.ReduceScatter<true>(x, y, tilingData.tileLen, HcclDataType::HCCL_DATA_TYPE_FP16,
             HcclReduceOp::HCCL_REDUCE_SUM, stride, tilingData.tileNum);
+        if (tiles == INVALID_HANDLE_ID) {
+            return;
+        }
         const HcclHandle tails = hccl.ReduceScatter<true>(x + done * sizeof(half), y + done * sizeof(half),
             tilingData.tailLen, HcclDataType::HCCL_DATA_TYPE_FP16, HcclReduceOp::HCCL_REDUCE_SUM, stride,
             tilingData.tailNum);
+        if (tails == INVALID_HANDLE_ID) {
+            return;
+        }
         for (uint64_t i = 0; i < tilingData.tileNum; ++i) {
             hccl.Wait(tiles);
         }

@@ -62,11 +62,17 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR a, GM_ADDR b, GM
         const uint64_t done = tileCount * tileRows;
         const HcclHandle tiles = hccl.AllGather<true>(a, gatherOut, tileRows * k, HcclDataType::HCCL_DATA_TYPE_FP16,
             stride, static_cast<uint8_t>(tileCount));
+        if (tiles == INVALID_HANDLE_ID) {
+            return;
+        }
         const bool hasTail = tailCount > 0;
         HcclHandle tail = INVALID_HANDLE_ID;
         if (hasTail) {
             tail = hccl.AllGather<true>(a + done * k * sizeof(half), gatherOut + done * k * sizeof(half), tailRows * k,
                 HcclDataType::HCCL_DATA_TYPE_FP16, stride, static_cast<uint8_t>(tailCount));
+            if (tail == INVALID_HANDLE_ID) {
+                return;
+            }
         }
 
         // The own rows need nobody.

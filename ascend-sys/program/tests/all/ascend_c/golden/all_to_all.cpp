@@ -20,6 +20,9 @@ extern "C" __global__ __aicore__ void alltoall_custom(GM_ADDR x, GM_ADDR y, GM_A
             return;
         }
         const HcclHandle handleId = hccl.AlltoAll<true>(x, y, dataCount, HcclDataType::HCCL_DATA_TYPE_FP16);
+        if (handleId == INVALID_HANDLE_ID) {
+            return;
+        }
         hccl.Wait(handleId);
 
         // No core may be waiting any more when core 0 finalises.

@@ -27,10 +27,16 @@ extern "C" __global__ __aicore__ void alltoall_custom(GM_ADDR x, GM_ADDR y, GM_A
         // The tiles of one length.
         const HcclHandle tiles = hccl.AlltoAll<true>(x, y, tileLen, HcclDataType::HCCL_DATA_TYPE_FP16, strideCount,
             tileNum);
+        if (tiles == INVALID_HANDLE_ID) {
+            return;
+        }
 
         // The tail behind them.
         const HcclHandle tail = hccl.AlltoAll<true>(x + tileLen * tileNum * sizeof(half),
             y + tileLen * tileNum * sizeof(half), tailLen, HcclDataType::HCCL_DATA_TYPE_FP16, strideCount, tailNum);
+        if (tail == INVALID_HANDLE_ID) {
+            return;
+        }
 
         // One wait for each turn.
         for (uint8_t turn = 0; turn < tileNum; ++turn) {

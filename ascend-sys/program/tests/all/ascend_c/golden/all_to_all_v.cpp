@@ -21,6 +21,9 @@ extern "C" __global__ __aicore__ void alltoallv_custom(GM_ADDR x, GM_ADDR y, GM_
             const_cast<uint64_t*>(tilingData.sdispls), HcclDataType::HCCL_DATA_TYPE_FP16, y,
             const_cast<uint64_t*>(tilingData.recvCounts), const_cast<uint64_t*>(tilingData.rdispls),
             HcclDataType::HCCL_DATA_TYPE_FP16);
+        if (blocks == INVALID_HANDLE_ID) {
+            return;
+        }
         hccl.Wait(blocks);
         SyncAll<true>();
         hccl.Finalize();

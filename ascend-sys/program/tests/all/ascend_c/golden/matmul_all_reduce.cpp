@@ -58,11 +58,17 @@ extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM
         // Everything is prepared; each tile is committed when it is there.
         const HcclHandle tiles = hccl.AllReduce(y, y, tileRows * n, HcclDataType::HCCL_DATA_TYPE_FP16,
             HcclReduceOp::HCCL_REDUCE_SUM, static_cast<uint8_t>(tileCount));
+        if (tiles == INVALID_HANDLE_ID) {
+            return;
+        }
         const bool hasTail = tailCount > 0;
         HcclHandle tail = INVALID_HANDLE_ID;
         if (hasTail) {
             tail = hccl.AllReduce(y + done * n * sizeof(half), y + done * n * sizeof(half), tailRows * n,
                 HcclDataType::HCCL_DATA_TYPE_FP16, HcclReduceOp::HCCL_REDUCE_SUM, static_cast<uint8_t>(tailCount));
+            if (tail == INVALID_HANDLE_ID) {
+                return;
+            }
         }
         MatmulOp product;
         product.SetSubBlockIdx(0);

@@ -22,6 +22,9 @@ extern "C" __global__ __aicore__ void reduce_scatter_custom(GM_ADDR x, GM_ADDR y
         }
         const HcclHandle handleId = hccl.ReduceScatter<true>(x, y, recvCount, HcclDataType::HCCL_DATA_TYPE_FP16,
             HcclReduceOp::HCCL_REDUCE_SUM, strideCount);
+        if (handleId == INVALID_HANDLE_ID) {
+            return;
+        }
         hccl.Wait(handleId);
         SyncAll<true>();
         hccl.Finalize();

@@ -27,11 +27,17 @@ extern "C" __global__ __aicore__ void reduce_scatter_custom(GM_ADDR x, GM_ADDR y
         // The tiles of one length.
         const HcclHandle tiles = hccl.ReduceScatter<true>(x, y, tileLen, HcclDataType::HCCL_DATA_TYPE_FP16,
             HcclReduceOp::HCCL_REDUCE_SUM, strideCount, tileNum);
+        if (tiles == INVALID_HANDLE_ID) {
+            return;
+        }
 
         // The tail behind them.
         const HcclHandle tail = hccl.ReduceScatter<true>(x + tileLen * tileNum * sizeof(half),
             y + tileLen * tileNum * sizeof(half), tailLen, HcclDataType::HCCL_DATA_TYPE_FP16,
             HcclReduceOp::HCCL_REDUCE_SUM, strideCount, tailNum);
+        if (tail == INVALID_HANDLE_ID) {
+            return;
+        }
 
         // One wait for each turn.
         for (uint8_t turn = 0; turn < tileNum; ++turn) {
