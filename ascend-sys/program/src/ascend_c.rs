@@ -9,6 +9,7 @@
 //! | a copy, in elements | `DataCopyPad` with `DataCopyExtParams`, in bytes |
 //! | a copy that adds | `SetAtomicAdd` ... `DisableDmaAtomic` around it |
 //! | a unit waits for another | `FetchEventID`, `SetFlag`, `WaitFlag` |
+//! | units or cores wait | the reason beside the call |
 //! | vector operations one after the other | `PipeBarrier<PIPE_V>` where they touch the same memory |
 //! | a configured client | `SetCcTilingV2`, and a return if it fails |
 //! | a prepared task | its `HcclHandle`, and a return if it is `INVALID_HANDLE_ID` |
@@ -35,6 +36,7 @@ mod naming;
 mod operator;
 mod printer;
 mod project;
+mod reasons;
 mod text;
 mod uses;
 

@@ -144,7 +144,7 @@ impl<'a> Printer<'a> {
     fn block(&mut self, block: usize) {
         let nodes = &self.program.blocks[block];
         for (at, node) in nodes.iter().enumerate() {
-            self.source = node.source;
+            (self.source, self.place) = (node.source, (block, at));
             for thing in self.uses.declared_at(block, at).to_vec() {
                 self.declare(thing, &node.step);
             }
@@ -174,7 +174,7 @@ impl<'a> Printer<'a> {
                 LocalBlock::Scratch(scratch) => Thing::Scratch(scratch),
             };
             let name = self.name(thing);
-            self.text.line(&format!("PipeBarrier<PIPE_V>(); // vectors before have used {name}"));
+            self.text.noted("PipeBarrier<PIPE_V>();", &format!("vectors before have used {name}"));
         }
         match &node.step {
             Step::Comment(comment) => {

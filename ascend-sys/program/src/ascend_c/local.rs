@@ -169,12 +169,22 @@ impl Printer<'_> {
     }
 
     pub(super) fn sync(&mut self, sync: &Sync) {
-        match *sync {
+        let call = match *sync {
             Sync::Pipe(Pipe::Scalar) => {
-                self.problem("the scalar unit does one thing after another: it has no barrier");
+                return self
+                    .problem("the scalar unit does one thing after another: it has no barrier");
             }
-            Sync::Pipe(of) => self.text.line(&format!("PipeBarrier<{}>();", pipe(of))),
-            Sync::Units(first, second) => self.units(first, second),
+            // What it does itself is in order anyway.
+            Sync::Units(Pipe::Scalar, Pipe::Scalar) => return,
+            Sync::Pipe(of) => format!("PipeBarrier<{}>();", pipe(of)),
+            Sync::Units(first, second) if first == second => {
+                format!("PipeBarrier<{}>();", pipe(first))
+            }
+            Sync::Units(first, second) => match event(first, second) {
+                Some(event) => self.wait_for(event),
+                // There is no event for these, so everything waits for everything.
+                None => "PipeBarrier<PIPE_ALL>();".to_owned(),
+            },
             Sync::Raise { mode, pipe: of, flag } => {
                 if matches!(of, Pipe::Scalar | Pipe::All) {
                     self.problem("a flag is raised by the vector, copying or fixing unit");
@@ -184,45 +194,19 @@ impl Printer<'_> {
                     Mode::Pair => 1,
                     Mode::Block => 2,
                 };
-                self.text.line(&format!("CrossCoreSetFlag<{mode}, {}>({flag});", pipe(of)));
+                format!("CrossCoreSetFlag<{mode}, {}>({flag});", pipe(of))
             }
-            Sync::Await { flag } => self.text.line(&format!("CrossCoreWaitFlag({flag});")),
-            Sync::All { vector } => self.text.line(&format!("SyncAll<{vector}>();")),
-        }
-    }
-
-    fn units(&mut self, first: Pipe, second: Pipe) {
-        let event = match (first, second) {
-            // What it does itself is in order anyway.
-            (Pipe::Scalar, Pipe::Scalar) => return,
-            (a, b) if a == b => return self.text.line(&format!("PipeBarrier<{}>();", pipe(a))),
-            (Pipe::In, Pipe::Vector) => "MTE2_V",
-            (Pipe::Vector, Pipe::In) => "V_MTE2",
-            (Pipe::Out, Pipe::Vector) => "MTE3_V",
-            (Pipe::Vector, Pipe::Out) => "V_MTE3",
-            (Pipe::Out, Pipe::In) => "MTE3_MTE2",
-            (Pipe::In, Pipe::Out) => "MTE2_MTE3",
-            (Pipe::Scalar, Pipe::Vector) => "S_V",
-            (Pipe::Vector, Pipe::Scalar) => "V_S",
-            (Pipe::Scalar, Pipe::In) => "S_MTE2",
-            (Pipe::In, Pipe::Scalar) => "MTE2_S",
-            (Pipe::Scalar, Pipe::Out) => "S_MTE3",
-            (Pipe::Out, Pipe::Scalar) => "MTE3_S",
-            (Pipe::Fix, Pipe::Scalar) => "FIX_S",
-            (Pipe::Fix, Pipe::In) => "FIX_MTE2",
-            (Pipe::In, Pipe::Fix) => "MTE2_FIX",
-            (Pipe::Fix, Pipe::Out) => "FIX_MTE3",
-            // There is no event for these, so everything waits for everything.
-            _ => return self.text.line("PipeBarrier<PIPE_ALL>();"),
+            Sync::Await { flag } => format!("CrossCoreWaitFlag({flag});"),
+            Sync::All { vector } => format!("SyncAll<{vector}>();"),
         };
-        self.wait_for(event);
+        self.reasoned(&call, sync);
     }
 
-    /// One unit waits for another.
-    pub(super) fn wait_for(&mut self, event: &str) {
+    /// The call with which one unit waits for another.
+    pub(super) fn wait_for(&mut self, event: &str) -> String {
         self.pipe = true;
         self.helpers.insert(Helper::SyncUnits);
-        self.text.line(&format!("SyncUnits<HardEvent::{event}>(pipe);"));
+        format!("SyncUnits<HardEvent::{event}>(pipe);")
     }
 
     pub(super) fn read(&mut self, variable: VariableId, read: &Read) {
@@ -334,6 +318,29 @@ impl Printer<'_> {
         };
         format!("{base} + {offset}")
     }
+}
+
+/// The event with which the second unit waits for the first, if there is one.
+fn event(first: Pipe, second: Pipe) -> Option<&'static str> {
+    Some(match (first, second) {
+        (Pipe::In, Pipe::Vector) => "MTE2_V",
+        (Pipe::Vector, Pipe::In) => "V_MTE2",
+        (Pipe::Out, Pipe::Vector) => "MTE3_V",
+        (Pipe::Vector, Pipe::Out) => "V_MTE3",
+        (Pipe::Out, Pipe::In) => "MTE3_MTE2",
+        (Pipe::In, Pipe::Out) => "MTE2_MTE3",
+        (Pipe::Scalar, Pipe::Vector) => "S_V",
+        (Pipe::Vector, Pipe::Scalar) => "V_S",
+        (Pipe::Scalar, Pipe::In) => "S_MTE2",
+        (Pipe::In, Pipe::Scalar) => "MTE2_S",
+        (Pipe::Scalar, Pipe::Out) => "S_MTE3",
+        (Pipe::Out, Pipe::Scalar) => "MTE3_S",
+        (Pipe::Fix, Pipe::Scalar) => "FIX_S",
+        (Pipe::Fix, Pipe::In) => "FIX_MTE2",
+        (Pipe::In, Pipe::Fix) => "MTE2_FIX",
+        (Pipe::Fix, Pipe::Out) => "FIX_MTE3",
+        _ => return None,
+    })
 }
 
 /// Its enumerator.

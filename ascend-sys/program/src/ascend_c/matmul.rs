@@ -149,7 +149,8 @@ impl Printer<'_> {
         let result = self.global(c, what.c);
         self.text.open(&format!("while ({name}.Iterate())"));
         self.text.line(&format!("{name}.GetTensorC({result});"));
-        self.wait_for("FIX_M");
+        let wait = self.wait_for("FIX_M");
+        self.text.noted(&wait, "the next block overwrites what FIX reads");
         self.text.close("");
         if shared {
             self.text.line(&format!("{name}.End();"));

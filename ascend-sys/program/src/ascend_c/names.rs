@@ -80,13 +80,18 @@ impl Names {
 
     /// Gives a name that looks like this one (in snake case).
     pub(super) fn give(&mut self, thing: Thing, wanted: &str) -> String {
-        // Where the first one cannot be seen, the second one is called the same.
-        let name = self.free(&lower_camel(self.first_of(wanted).unwrap_or(wanted)));
+        let name = self.free(&self.wanted(wanted));
         self.of.insert(thing, name.clone());
         if let Some(scope) = self.scopes.last_mut() {
             scope.push((thing, name.clone()));
         }
         name
+    }
+
+    /// What something is called (in snake case) if nothing else has the name.
+    pub(super) fn wanted(&self, name: &str) -> String {
+        // Where the first one cannot be seen, the second one is called the same.
+        lower_camel(self.first_of(name).unwrap_or(name))
     }
 
     /// A thing is what another one is, and called like it.

@@ -23,6 +23,8 @@ pub(super) struct Printer<'a> {
     pub(super) pipe: bool,
     /// Where the step stands that is being written.
     pub(super) source: Source,
+    /// The same in the program: its block, and which step of it.
+    pub(super) place: (usize, usize),
 }
 
 impl<'a> Printer<'a> {
@@ -37,6 +39,7 @@ impl<'a> Printer<'a> {
             problems: Vec::new(),
             pipe: false,
             source: Source::default(),
+            place: (0, 0),
         }
     }
 

@@ -35,6 +35,15 @@ impl Text {
         self.lines.push(rest);
     }
 
+    /// A line with a comment behind it, or above it where there is no room.
+    pub(super) fn noted(&mut self, text: &str, note: &str) {
+        if 4 * self.depth + text.len() + 4 + note.len() <= WIDTH {
+            return self.line(&format!("{text} // {note}"));
+        }
+        self.comment(note);
+        self.line(text);
+    }
+
     /// An empty line, unless there is one already or a block has just begun.
     pub(super) fn blank(&mut self) {
         match self.lines.last() {

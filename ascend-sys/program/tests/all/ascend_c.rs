@@ -7,6 +7,7 @@ mod folded;
 mod golden;
 mod host;
 mod project;
+mod reasons;
 mod syntax;
 mod values;
 

@@ -91,7 +91,7 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM
             localProduct.SetTensorB(bGm[column]);
             while (localProduct.Iterate()) {
                 localProduct.GetTensorC(yGm[rank * rankRows * width + start * width2 + column]);
-                SyncUnits<HardEvent::FIX_M>(pipe);
+                SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
             }
         }
         localProduct.End();
@@ -120,7 +120,7 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM
                         tileProduct.SetTensorB(bGm[column]);
                         while (tileProduct.Iterate()) {
                             tileProduct.GetTensorC(yGm[row * width + start * width + column]);
-                            SyncUnits<HardEvent::FIX_M>(pipe);
+                            SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
                         }
                     }
                 }
@@ -152,13 +152,13 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM
                     tailProduct.SetTensorB(bGm[column]);
                     while (tailProduct.Iterate()) {
                         tailProduct.GetTensorC(yGm[row * width + start * width3 + column]);
-                        SyncUnits<HardEvent::FIX_M>(pipe);
+                        SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
                     }
                 }
             }
         }
         tailProduct.End();
-        CrossCoreSetFlag<0, PIPE_FIX>(8);
+        CrossCoreSetFlag<0, PIPE_FIX>(8); // no core waits any longer when the counters are cleared
         CrossCoreWaitFlag(8);
         hccl.Finalize();
     }

@@ -35,7 +35,7 @@ extern "C" __global__ __aicore__ void all_to_all_rounds(GM_ADDR x, GM_ADDR y, GM
         for (uint64_t i = 0; i < tilingData.tailNum; ++i) {
             hccl.Wait(tails);
         }
-        SyncAll<true>();
+        SyncAll<true>(); // no core waits any longer when the counters are cleared
         hccl.Finalize();
     }
 }

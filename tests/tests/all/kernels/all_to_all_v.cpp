@@ -25,7 +25,7 @@ extern "C" __global__ __aicore__ void all_to_all_v_custom(GM_ADDR x, GM_ADDR y, 
             return;
         }
         hccl.Wait(task);
-        SyncAll<true>();
+        SyncAll<true>(); // no core waits any longer when the counters are cleared
         hccl.Finalize();
     }
 }

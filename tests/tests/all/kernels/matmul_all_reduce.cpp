@@ -83,7 +83,7 @@ extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM
                 tileProduct.SetTensorB(bGm[column]);
                 while (tileProduct.Iterate()) {
                     tileProduct.GetTensorC(yGm[row * width + start * width + column]);
-                    SyncUnits<HardEvent::FIX_M>(pipe);
+                    SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
                 }
             }
 
@@ -115,18 +115,18 @@ extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM
             tailProduct.SetTensorB(bGm[column]);
             while (tailProduct.Iterate()) {
                 tailProduct.GetTensorC(yGm[tailRow * width + start * width2 + column]);
-                SyncUnits<HardEvent::FIX_M>(pipe);
+                SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
             }
         }
         tailProduct.End();
-        CrossCoreSetFlag<0, PIPE_FIX>(8);
+        CrossCoreSetFlag<0, PIPE_FIX>(8); // tail sends what all cores have written to y
         CrossCoreWaitFlag(8);
         hccl.Commit(tail);
         for (uint64_t i = 0; i < tilingData.tileNum; ++i) {
             hccl.Wait(tiles);
         }
         hccl.Wait(tail);
-        CrossCoreSetFlag<0, PIPE_FIX>(8);
+        CrossCoreSetFlag<0, PIPE_FIX>(8); // no core waits any longer when the counters are cleared
         CrossCoreWaitFlag(8);
         hccl.Finalize();
     }

@@ -36,7 +36,7 @@ extern "C" __global__ __aicore__ void reduce_scatter_rounds(GM_ADDR x, GM_ADDR y
         for (uint64_t i = 0; i < tilingData.tailNum; ++i) {
             hccl.Wait(tails);
         }
-        SyncAll<true>();
+        SyncAll<true>(); // no core waits any longer when the counters are cleared
         hccl.Finalize();
     }
 }

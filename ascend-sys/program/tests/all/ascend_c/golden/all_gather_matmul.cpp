@@ -92,7 +92,7 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR a, GM_ADDR b, GM
             local.SetTensorB(bGm[column]);
             while (local.Iterate()) {
                 local.GetTensorC(yGm[rank * m * n + row * n + column]);
-                SyncUnits<HardEvent::FIX_M>(pipe);
+                SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
             }
         }
         local.End();
@@ -120,7 +120,7 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR a, GM_ADDR b, GM
                         tile.SetTensorB(bGm[column]);
                         while (tile.Iterate()) {
                             tile.GetTensorC(yGm[first * n + row * n + column]);
-                            SyncUnits<HardEvent::FIX_M>(pipe);
+                            SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
                         }
                     }
                 }
@@ -145,14 +145,14 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR a, GM_ADDR b, GM
                         tile.SetTensorB(bGm[column]);
                         while (tile.Iterate()) {
                             tile.GetTensorC(yGm[first * n + row * n + column]);
-                            SyncUnits<HardEvent::FIX_M>(pipe);
+                            SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
                         }
                     }
                 }
             }
         }
         tile.End();
-        CrossCoreSetFlag<0, PIPE_FIX>(8);
+        CrossCoreSetFlag<0, PIPE_FIX>(8); // no core waits any longer when the counters are cleared
         CrossCoreWaitFlag(8);
         hccl.Finalize();
     }

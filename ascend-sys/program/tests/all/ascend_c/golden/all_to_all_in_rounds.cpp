@@ -43,7 +43,7 @@ extern "C" __global__ __aicore__ void alltoall_custom(GM_ADDR x, GM_ADDR y, GM_A
             hccl.Wait(tiles);
         }
         hccl.Wait(tail);
-        SyncAll<true>();
+        SyncAll<true>(); // no core waits any longer when the counters are cleared
         hccl.Finalize();
     }
 }

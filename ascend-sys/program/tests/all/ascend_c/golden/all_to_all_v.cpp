@@ -25,7 +25,7 @@ extern "C" __global__ __aicore__ void alltoallv_custom(GM_ADDR x, GM_ADDR y, GM_
             return;
         }
         hccl.Wait(blocks);
-        SyncAll<true>();
+        SyncAll<true>(); // no core waits any longer when the counters are cleared
         hccl.Finalize();
     }
 }

@@ -88,10 +88,10 @@ extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM
                 product.SetTensorB(bGm[column]);
                 while (product.Iterate()) {
                     product.GetTensorC(yGm[turn * tileRows * n + row * n + column]);
-                    SyncUnits<HardEvent::FIX_M>(pipe);
+                    SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
                 }
             }
-            CrossCoreSetFlag<0, PIPE_FIX>(8);
+            CrossCoreSetFlag<0, PIPE_FIX>(8); // tiles sends what all cores have written to y
             CrossCoreWaitFlag(8);
             hccl.Commit(tiles);
         }
@@ -110,10 +110,10 @@ extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM
                 product.SetTensorB(bGm[column]);
                 while (product.Iterate()) {
                     product.GetTensorC(yGm[done * n + row * n + column]);
-                    SyncUnits<HardEvent::FIX_M>(pipe);
+                    SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
                 }
             }
-            CrossCoreSetFlag<0, PIPE_FIX>(8);
+            CrossCoreSetFlag<0, PIPE_FIX>(8); // tail sends what all cores have written to y
             CrossCoreWaitFlag(8);
             hccl.Commit(tail);
         }
@@ -124,7 +124,7 @@ extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM
         if (hasTail) {
             hccl.Wait(tail);
         }
-        CrossCoreSetFlag<0, PIPE_FIX>(8);
+        CrossCoreSetFlag<0, PIPE_FIX>(8); // no core waits any longer when the counters are cleared
         CrossCoreWaitFlag(8);
         hccl.Finalize();
     }

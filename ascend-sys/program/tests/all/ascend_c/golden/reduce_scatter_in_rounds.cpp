@@ -44,7 +44,7 @@ extern "C" __global__ __aicore__ void reduce_scatter_custom(GM_ADDR x, GM_ADDR y
             hccl.Wait(tiles);
         }
         hccl.Wait(tail);
-        SyncAll<true>();
+        SyncAll<true>(); // no core waits any longer when the counters are cleared
         hccl.Finalize();
     }
 }

@@ -1,0 +1,406 @@
+//! Why a kernel synchronises: a comment beside each call that makes units or cores wait.
+//!
+//! The reason is the first step behind the call that needs it: one that uses memory which a step before it has used, of which one
+//! writes. A comment that the kernel has right in front of the call is the reason, and nothing is added to it.
+
+use super::names::Thing;
+use super::printer::Printer;
+use super::uses::{blocks_of, locals_of, places_of};
+use crate::declared::*;
+use crate::program::Program;
+use crate::step::*;
+
+/// Steps that are looked at on each side of a call.
+const FARTHEST: usize = 4096;
+
+/// Memory, as far as a reason tells one from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    Parameter(u32),
+    Workspace,
+    Window,
+    Tensor(LocalId),
+    Scratch(ScratchId),
+    Queue(QueueId),
+}
+
+impl Memory {
+    fn of(place: &Place) -> Self {
+        match place.base {
+            Base::Parameter(at) => Memory::Parameter(at),
+            Base::Workspace => Memory::Workspace,
+            Base::WindowIn(..) | Base::WindowOut(..) => Memory::Window,
+        }
+    }
+
+    fn is_global(self) -> bool {
+        matches!(self, Memory::Parameter(_) | Memory::Workspace | Memory::Window)
+    }
+}
+
+/// A step's use of memory.
+#[derive(Debug, Clone, Copy)]
+struct Use {
+    unit: Pipe,
+    memory: Memory,
+    tensor: Option<LocalId>,
+    writes: bool,
+}
+
+/// What stands around a call.
+struct Around<'p> {
+    program: &'p Program,
+    /// The last one first.
+    before: Vec<&'p Step>,
+    after: Vec<&'p Step>,
+}
+
+impl<'p> Around<'p> {
+    fn new(program: &'p Program, (block, at): (usize, usize)) -> Self {
+        let mut around = Around { program, before: Vec::new(), after: Vec::new() };
+        let (mut block, mut at) = (block, at);
+        loop {
+            let nodes = &program.blocks[block];
+            let outer = parent(program, block);
+            let loops = matches!(outer, Some((_, _, Step::Loop { .. })));
+            around.add_before(nodes[..at].iter().rev());
+            around.add_after(nodes[at + 1..].iter());
+            if loops {
+                // The turn before, and the one that follows.
+                around.add_before(nodes[at + 1..].iter().rev());
+                around.add_after(nodes[..at].iter());
+            }
+            match outer {
+                Some((outer, of, _)) => (block, at) = (outer, of),
+                None => return around,
+            }
+        }
+    }
+
+    fn add_before(&mut self, nodes: impl Iterator<Item = &'p Node>) {
+        for node in nodes {
+            for inner in blocks_of(&node.step).collect::<Vec<_>>() {
+                self.add_before(self.program.blocks[inner.0 as usize].iter().rev());
+            }
+            if self.before.len() < FARTHEST {
+                self.before.push(&node.step);
+            }
+        }
+    }
+
+    fn add_after(&mut self, nodes: impl Iterator<Item = &'p Node>) {
+        for node in nodes {
+            if self.after.len() < FARTHEST {
+                self.after.push(&node.step);
+            }
+            for inner in blocks_of(&node.step).collect::<Vec<_>>() {
+                self.add_after(self.program.blocks[inner.0 as usize].iter());
+            }
+        }
+    }
+
+    /// The first use behind the call that has to wait for one before it.
+    fn conflict(
+        &self,
+        first: impl Fn(&Use) -> bool,
+        second: impl Fn(&Use) -> bool,
+        stop: impl Fn(&Step) -> bool,
+    ) -> Option<(Use, Use)> {
+        let of = |step: &&Step| uses(self.program, step);
+        let before: Vec<_> = (self.before.iter().take_while(|step| !stop(step)).flat_map(of))
+            .filter(|used| first(used))
+            .collect();
+        self.after.iter().flat_map(of).filter(|used| second(used)).find_map(|second| {
+            let meets =
+                |used: &&Use| used.memory == second.memory && (used.writes || second.writes);
+            before.iter().find(meets).map(|first| (*first, second))
+        })
+    }
+}
+
+/// The step that a block belongs to, and where it stands.
+fn parent(program: &Program, block: usize) -> Option<(usize, usize, &Step)> {
+    // It stands in an earlier block.
+    program.blocks[..block].iter().enumerate().find_map(|(outer, nodes)| {
+        let inside = |node: &Node| blocks_of(&node.step).any(|inner| inner.0 as usize == block);
+        nodes.iter().position(inside).map(|at| (outer, at, &nodes[at].step))
+    })
+}
+
+fn uses(program: &Program, step: &Step) -> Vec<Use> {
+    let global =
+        |unit, place: &Place, writes| Use { unit, memory: Memory::of(place), tensor: None, writes };
+    let local = |unit, local: &Local, writes| Use {
+        unit,
+        memory: buffer(program, local.tensor),
+        tensor: Some(local.tensor),
+        writes,
+    };
+    match step {
+        Step::Read(_, Read::Global(place)) => vec![global(Pipe::Scalar, place, false)],
+        Step::Read(_, Read::Local(of)) => vec![local(Pipe::Scalar, of, false)],
+        Step::Copy(Copy::In { to, from, .. }) => {
+            vec![global(Pipe::In, from, false), local(Pipe::In, to, true)]
+        }
+        Step::Copy(Copy::Out { to, from, .. }) => {
+            vec![local(Pipe::Out, from, false), global(Pipe::Out, to, true)]
+        }
+        Step::Copy(Copy::Set { to, .. }) => vec![global(Pipe::Scalar, to, true)],
+        Step::Copy(Copy::SetLocal { to, .. }) => vec![local(Pipe::Scalar, to, true)],
+        Step::Vector(vector) => {
+            let works = matches!(vector, Vector::Reduce { .. });
+            let of =
+                |(at, of): (usize, &Local)| local(Pipe::Vector, of, at == 0 || at == 2 && works);
+            // What is read is what has to be there.
+            locals_of(vector).iter().enumerate().map(of).rev().collect()
+        }
+        Step::Matmul(multiply) => (places_of(step).iter())
+            .map(|place| match *place == multiply.c {
+                true => global(Pipe::Fix, place, true),
+                false => global(Pipe::In, place, false),
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The memory of a tensor: those of one buffer share it.
+fn buffer(program: &Program, tensor: LocalId) -> Memory {
+    let of = program.blocks.iter().flatten().find_map(|node| match node.step {
+        Step::Buffer(Buffer::Get(scratch, local)) if local == tensor => {
+            Some(Memory::Scratch(scratch))
+        }
+        Step::Buffer(Buffer::Alloc(queue, local) | Buffer::Dequeue(queue, local))
+            if local == tensor =>
+        {
+            Some(Memory::Queue(queue))
+        }
+        _ => None,
+    });
+    of.unwrap_or(Memory::Tensor(tensor))
+}
+
+/// Whether all cores of a kind wait for each other here.
+fn meets(step: &Step) -> bool {
+    let flag = matches!(step, Step::Sync(Sync::Raise { mode: Mode::Kind, .. }));
+    flag || matches!(step, Step::Sync(Sync::All { .. }))
+}
+
+/// What a task sends or receives.
+fn task_memory(program: &Program, task: TaskId, received: bool) -> Option<Memory> {
+    let prepared = program.blocks.iter().flatten().find_map(|node| match &node.step {
+        Step::Hccl(Hccl::Prepare { task: of, operation, .. }) if *of == task => Some(operation),
+        _ => None,
+    })?;
+    let (send, recv) = match prepared {
+        Operation::AllReduce(of, _)
+        | Operation::AllGather(of, _)
+        | Operation::ReduceScatter(of, ..)
+        | Operation::AlltoAll(of, _) => (of.send, of.recv),
+        Operation::AlltoAllV { send, recv, .. } => (*send, *recv),
+        Operation::BatchWrite { .. } | Operation::AlltoAllvWrite { .. } => return None,
+    };
+    Some(Memory::of(if received { &recv } else { &send }))
+}
+
+impl Printer<'_> {
+    /// A call that makes units or cores wait, with its reason.
+    pub(super) fn reasoned(&mut self, call: &str, sync: &Sync) {
+        match self.reason(sync) {
+            Some(reason) => self.text.noted(call, &reason),
+            None => self.text.line(call),
+        }
+    }
+
+    fn reason(&self, sync: &Sync) -> Option<String> {
+        let (block, at) = self.place;
+        let nodes = &self.program.blocks[block];
+        let told = |node: &Node| matches!(node.step, Step::Comment(_));
+        let last = at.checked_sub(1).map(|last| &nodes[last]);
+        if last.is_some_and(told) {
+            return None;
+        }
+        let next = nodes.get(at + 1).map(|node| &node.step);
+        let around = Around::new(self.program, self.place);
+        Some(match *sync {
+            Sync::Units(first, second) => self.of_units(&around, first, second),
+            Sync::Pipe(of) => self.of_units(&around, of, of),
+            Sync::All { .. } => self.of_cores(&around),
+            Sync::Raise { mode: Mode::Kind, flag, .. }
+                if next == Some(&Step::Sync(Sync::Await { flag })) =>
+            {
+                self.of_cores(&around)
+            }
+            Sync::Raise { pipe, .. } => self.of_raising(&around, pipe),
+            // One with the call before.
+            Sync::Await { flag } => match last.map(|node| &node.step) {
+                Some(Step::Sync(Sync::Raise { mode: Mode::Kind, flag: raised, .. }))
+                    if *raised == flag =>
+                {
+                    return None;
+                }
+                _ => self.of_waiting(&around, flag),
+            },
+        })
+    }
+
+    fn of_units(&self, around: &Around<'_>, first: Pipe, second: Pipe) -> String {
+        let is = |unit: Pipe| move |used: &Use| unit == Pipe::All || used.unit == unit;
+        let none = |_: &Step| false;
+        if let Some((one, other)) = around.conflict(is(first), is(second), none) {
+            let memory = self.called(&other);
+            let (a, b) = (unit(one.unit), unit(other.unit));
+            return match (one.writes, other.writes) {
+                _ if a == b => format!("{b} has used {memory} before"),
+                (true, false) => format!("{b} reads {memory}, which {a} has written"),
+                (true, true) => format!("{b} writes {memory}, which {a} has written"),
+                (false, _) => format!("{b} writes {memory}, which {a} has read"),
+            };
+        }
+        let commit = around.after.iter().find_map(|step| match step {
+            Step::Hccl(Hccl::Commit(task)) => Some(self.name(Thing::Task(*task))),
+            _ => None,
+        });
+        match (first, second, commit) {
+            (_, Pipe::Scalar, Some(task)) => {
+                format!("{task} is committed when {} is done", unit(first))
+            }
+            (Pipe::All, ..) => "all units are done with what comes before".to_owned(),
+            (a, b, _) if a == b => format!("{} is done with what comes before", unit(a)),
+            (a, b, _) => format!("{} goes on when {} is done", unit(b), unit(a)),
+        }
+    }
+
+    fn of_cores(&self, around: &Around<'_>) -> String {
+        let of_all = |used: &Use| used.memory.is_global();
+        let before = || around.before.iter().take_while(|step| !meets(step));
+        let sent = |task| task_memory(self.program, task, false);
+        let has_written = |memory: Option<Memory>| {
+            let all = before().flat_map(|step| uses(self.program, step));
+            let mut written = all.filter(|used| used.writes && of_all(used));
+            written.any(|used| memory.is_none_or(|memory| memory == used.memory))
+        };
+        for (at, step) in around.after.iter().enumerate() {
+            match step {
+                Step::Hccl(Hccl::Finalize(..)) => {
+                    return "no core waits any longer when the counters are cleared".to_owned();
+                }
+                Step::Hccl(Hccl::Commit(task)) if has_written(sent(*task)) => {
+                    let name = self.name(Thing::Task(*task));
+                    let to = sent(*task).map(|memory| format!(" to {}", self.memory(memory)));
+                    let to = to.unwrap_or_default();
+                    return format!("{name} sends what all cores have written{to}");
+                }
+                Step::Hccl(Hccl::Prepare { task, commit: true, .. })
+                    if has_written(sent(*task)) =>
+                {
+                    return "the server reads what all cores have written".to_owned();
+                }
+                _ => {}
+            }
+            for used in uses(self.program, step).into_iter().filter(of_all) {
+                let received = before().find_map(|step| match step {
+                    Step::Hccl(Hccl::Wait(task))
+                        if task_memory(self.program, *task, true) == Some(used.memory) =>
+                    {
+                        Some(self.name(Thing::Task(*task)))
+                    }
+                    _ => None,
+                });
+                let memory = self.memory(used.memory);
+                if let Some(task) = received.filter(|name| !name.is_empty()) {
+                    return format!("{memory} is used, which {task} has received");
+                }
+                let one = Around {
+                    program: self.program,
+                    before: before().copied().collect(),
+                    after: vec![around.after[at]],
+                };
+                let this = |other: &Use| other.memory == used.memory;
+                if let Some((first, second)) = one.conflict(of_all, this, |_| false) {
+                    return match (first.writes, second.writes) {
+                        (true, false) => format!("{memory} is read, which all cores have written"),
+                        (true, true) => format!("{memory} is written, as all cores have before"),
+                        (false, _) => format!("{memory} is written, which all cores have read"),
+                    };
+                }
+            }
+        }
+        "all cores have come here".to_owned()
+    }
+
+    fn of_raising(&self, around: &Around<'_>, pipe: Pipe) -> String {
+        let uses = |step: &&Step| uses(self.program, step);
+        let mut used = around.before.iter().flat_map(uses).filter(|used| used.unit == pipe);
+        match used.find(|used| used.writes && used.memory.is_global()) {
+            Some(used) => format!("{} is there when {} is done", self.called(&used), unit(pipe)),
+            None => format!("raised when {} is done", unit(pipe)),
+        }
+    }
+
+    fn of_waiting(&self, around: &Around<'_>, flag: u16) -> String {
+        // What comes before the flag is raised, wherever that is.
+        let raising = self.program.blocks.iter().enumerate().find_map(|(block, nodes)| {
+            let raises = |node: &Node| match node.step {
+                Step::Sync(Sync::Raise { flag: raised, pipe, .. }) if raised == flag => Some(pipe),
+                _ => None,
+            };
+            nodes.iter().enumerate().find_map(|(at, node)| Some((block, at, raises(node)?)))
+        });
+        let Some((block, at, pipe)) = raising else { return "until it is raised".to_owned() };
+        let written = Around {
+            program: self.program,
+            before: Around::new(self.program, (block, at)).before,
+            after: around.after.clone(),
+        };
+        let first = |used: &Use| used.unit == pipe && used.memory.is_global();
+        match written.conflict(first, |_| true, |_| false) {
+            Some((Use { writes: true, .. }, used)) => {
+                format!("{} is used, which other cores have written", self.called(&used))
+            }
+            Some((_, used)) => {
+                format!("{} is written, which other cores have read", self.called(&used))
+            }
+            None => format!("until {} of the other cores is done", unit(pipe)),
+        }
+    }
+
+    fn called(&self, used: &Use) -> String {
+        match used.tensor {
+            Some(tensor) => self.tensor(tensor),
+            None => self.memory(used.memory),
+        }
+    }
+
+    /// Its name here, or what it will be called.
+    fn tensor(&self, tensor: LocalId) -> String {
+        let name = &self.program.locals[tensor.0 as usize].name;
+        match self.names.get(Thing::Local(tensor)) {
+            Some(name) => name.to_owned(),
+            None => self.names.wanted(name),
+        }
+    }
+
+    fn memory(&self, memory: Memory) -> String {
+        match memory {
+            Memory::Parameter(at) => self.name(Thing::Parameter(at)),
+            Memory::Workspace => "the workspace".to_owned(),
+            Memory::Window => "the window".to_owned(),
+            Memory::Tensor(tensor) => self.tensor(tensor),
+            Memory::Scratch(scratch) => self.name(Thing::Scratch(scratch)),
+            Memory::Queue(queue) => self.name(Thing::Queue(queue)),
+        }
+    }
+}
+
+/// Its name in the documents.
+fn unit(of: Pipe) -> &'static str {
+    match of {
+        Pipe::Scalar => "S",
+        Pipe::Vector => "V",
+        Pipe::In => "MTE2",
+        Pipe::Out => "MTE3",
+        Pipe::Fix => "FIX",
+        Pipe::All => "any unit",
+    }
+}
