@@ -177,6 +177,7 @@ impl EmulatorOptions {
             connect_timeout: None,
             exec_timeout: None,
             checked: false,
+            kernel_seed: 0,
             deadline: None,
             faults: Vec::new(),
         }

@@ -93,13 +93,14 @@ fn places(step: &mut Step) -> Vec<&mut Place> {
         Step::Copy(Copy::In { from, .. }) => vec![from],
         Step::Copy(Copy::Out { to, .. } | Copy::Set { to, .. }) => vec![to],
         Step::Matmul(multiply) => vec![&mut multiply.a, &mut multiply.b, &mut multiply.c],
-        Step::Hccl(Hccl::Prepare { operation, .. }) => match operation {
-            Operation::AllReduce(e, _)
-            | Operation::AllGather(e, _)
-            | Operation::ReduceScatter(e, ..)
-            | Operation::AlltoAll(e, _) => vec![&mut e.send, &mut e.recv],
-            _ => Vec::new(),
-        },
+        Step::Hccl(Hccl::Prepare {
+            operation:
+                Operation::AllReduce(e, _)
+                | Operation::AllGather(e, _)
+                | Operation::ReduceScatter(e, ..)
+                | Operation::AlltoAll(e, _),
+            ..
+        }) => vec![&mut e.send, &mut e.recv],
         _ => Vec::new(),
     }
 }

@@ -9,13 +9,15 @@ use hccl::kernel::*;
 use hccl::prelude::Product;
 use hccl_examples::kernels::*;
 
+/// Fills a tiling struct for a communicator of this name.
+pub type Fill = Box<dyn Fn(&str) -> Vec<u8> + Sync>;
+
 /// A good kernel and its launch, the same on all ranks but for its inputs.
 pub struct Subject {
     pub program: Program,
     pub ranks: u32,
     pub blocks: u32,
-    /// For a communicator of this name.
-    pub tiling: Box<dyn Fn(&str) -> Vec<u8> + Sync>,
+    pub tiling: Fill,
     /// Bytes of each tensor, in the order of the arguments, and whether it holds halves.
     pub tensors: Vec<usize>,
     pub workspace: usize,
@@ -186,7 +188,7 @@ pub fn subjects() -> Vec<Subject> {
         alone(
             &vadd::vadd::record().unwrap(),
             2,
-            vadd::VaddTiling { total: 300, tile: 64, ..Tiling::zeroed() }.as_bytes(),
+            vadd::VaddTiling { total: 300, tile: 64 }.as_bytes(),
             &[300 * HALF; 3],
         ),
         subject(
