@@ -122,7 +122,7 @@ fn bounds_of(of: &Ident, index: usize, item: &TokenStream, bounds: &Expr) -> Tok
 
 /// The traits, with the values that are checked.
 fn traits(input: &Struct, refused: Option<&Error>) -> TokenStream {
-    let Struct { name, namespace, fields, .. } = input;
+    let Struct { name, namespace, docs, fields, .. } = input;
     let (parameters, of) = target(input);
     let described = fields.iter().enumerate().filter(|_| refused.is_none());
     let (mut layouts, mut checks) = (Vec::new(), Vec::new());
@@ -144,6 +144,7 @@ fn traits(input: &Struct, refused: Option<&Error>) -> TokenStream {
             const LAYOUT: &'static __hccl::Layout = &__hccl::Layout {
                 name: __hccl::Cow::Borrowed(#name),
                 namespace: __hccl::Cow::Borrowed(#namespace),
+                doc: __hccl::Cow::Borrowed(#docs),
                 role: __hccl::Role::User,
                 size: __hccl::core::mem::size_of::<#of>() as __hccl::core::primitive::u32,
                 align: __hccl::core::mem::align_of::<#of>() as __hccl::core::primitive::u32,
@@ -182,13 +183,14 @@ pub fn target(input: &Struct) -> (TokenStream, TokenStream) {
 }
 
 fn layout_of(input: &Struct, index: usize, field: &Field) -> Option<TokenStream> {
-    let (ident, Field { ident: field_ident, name, shape, .. }) = (&input.ident, field);
+    let (ident, Field { ident: field_ident, name, docs, shape, .. }) = (&input.ident, field);
     let shape = shape.as_ref()?;
     let (item, fits) = (of_program(&shape.item, input), fits(index));
     let lengths = shape.lengths.iter().map(|length| without_self(length.to_token_stream(), ident));
     Some(quote! {
         __hccl::Field {
             name: __hccl::Cow::Borrowed(#name),
+            doc: __hccl::Cow::Borrowed(#docs),
             offset: __hccl::core::mem::offset_of!(#ident, #field_ident) as __hccl::core::primitive::u32,
             // There is no table of a struct with a field that does not fit.
             item: { let _ = #fits; __hccl::Type::<#item>::__HCCL_ITEM },

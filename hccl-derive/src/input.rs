@@ -12,7 +12,7 @@ use syn::{
 
 use crate::attributes::{self, Errors};
 use crate::types::{self, Shape};
-use crate::{names, range};
+use crate::{docs, names, range};
 
 /// A struct with the derive.
 pub struct Struct {
@@ -24,6 +24,8 @@ pub struct Struct {
     pub name: String,
     /// In C++.
     pub namespace: String,
+    /// Its doc comment.
+    pub docs: String,
     /// What the attribute promises.
     pub size: Option<LitInt>,
     /// Where `hccl` is.
@@ -41,6 +43,8 @@ pub struct Field {
     pub rust: String,
     /// In C++.
     pub name: String,
+    /// Its doc comment.
+    pub docs: String,
     pub ty: syn::Type,
     /// None if the type is refused.
     pub shape: Option<Shape>,
@@ -65,6 +69,7 @@ pub fn read(item: &DeriveInput) -> (Struct, Option<Error>) {
         generics: item.generics.clone(),
         name: ident.unraw().to_string(),
         namespace: String::new(),
+        docs: docs::text(&item.attrs),
         size: None,
         root: syn::parse_quote!(::hccl),
         fields: Vec::new(),
@@ -212,7 +217,8 @@ impl Field {
         let member = member.filter(|shape| shape.lengths.is_empty());
         let constant = member.map(|_| format!("{}_OFFSET", rust.to_uppercase()));
         let (ident, visibility, ty) = (ident.clone(), field.vis.clone(), field.ty.clone());
-        Some(Field { ident, visibility, rust, name, ty, shape, range, constant })
+        let docs = docs::text(&field.attrs);
+        Some(Field { ident, visibility, rust, name, docs, ty, shape, range, constant })
     }
 }
 

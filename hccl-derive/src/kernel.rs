@@ -118,6 +118,7 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let here = quote_spanned!(ident.span()=> __hccl::here());
     let (check, first) = first_argument(first, generics);
     let visibility = &function.vis;
+    let docs = crate::docs::text(&function.attrs);
     let record = quote! {
         /// Runs the kernel once, to record it.
         ///
@@ -129,7 +130,7 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         {
             let __hccl_here = #here;
             __hccl::record::<#first>(
-                #name,
+                (#name, #docs),
                 __hccl::Mix::#mix,
                 __hccl_here,
                 |__hccl_recording, __hccl_kernel| {

@@ -5,6 +5,7 @@
 //! with the functions that `hccl` keeps for it, and placed so that the error appears at the field.
 
 mod attributes;
+mod docs;
 mod expand;
 mod input;
 mod kernel;
@@ -41,7 +42,7 @@ pub fn tiling(item: TokenStream) -> TokenStream {
 /// any other, by other kernels too; `name::record()` runs it once and gives the program.
 ///
 /// What `let` binds has its name in the program: values, variables, tensors in local memory, clients and tasks. The type of what is bound must be known
-/// where it is bound. Nothing else in the function is changed.
+/// where it is bound. Nothing else in the function is changed. Its doc comment is that of the function in the printed source.
 ///
 /// `mix` says which cores run it:
 ///

@@ -31,6 +31,8 @@ pub struct Layout {
     pub name: Cow<'static, str>,
     /// The C++ namespace it is declared in; empty for the global one.
     pub namespace: Cow<'static, str>,
+    /// The doc comment of the struct in Rust, for the header; empty if there is none.
+    pub doc: Cow<'static, str>,
     /// Whether CANN's own headers declare it.
     pub role: Role,
     /// In bytes.
@@ -59,6 +61,8 @@ pub enum Role {
 pub struct Field {
     /// Its name in C++.
     pub name: Cow<'static, str>,
+    /// Its doc comment in Rust, for the header; empty if there is none.
+    pub doc: Cow<'static, str>,
     /// From the start of the struct, in bytes.
     pub offset: u32,
     /// Of each element.

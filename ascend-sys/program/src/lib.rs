@@ -12,6 +12,7 @@
 
 pub mod ascend_c;
 pub mod check;
+mod comment;
 pub mod cube;
 mod declared;
 pub mod dtype;

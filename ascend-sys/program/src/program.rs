@@ -17,6 +17,8 @@ pub const VERSION: u32 = 2;
 pub struct Program {
     /// The entry function, in snake case.
     pub name: String,
+    /// The doc comment of the function, for the printed source; empty if there is none.
+    pub doc: String,
     /// Which cores run it.
     pub mix: Mix,
     /// Its arguments before workspace and tiling: all inputs, then all outputs.

@@ -82,8 +82,11 @@ impl<T: TilingArgument> First for Kernel<T> {
 }
 
 /// What the recording of a kernel begins with.
-pub(super) fn declare_tiling<T: TilingArgument>(recording: u64, here: Caller) {
-    record::with(recording, here, |recorder| recorder.program.tiling = T::TABLE.cloned());
+pub(super) fn declare<T: TilingArgument>(recording: u64, doc: &str, here: Caller) {
+    record::with(recording, here, |recorder| {
+        recorder.program.doc = doc.to_owned();
+        recorder.program.tiling = T::TABLE.cloned();
+    });
 }
 
 impl<T: TilingArgument> Kernel<T> {

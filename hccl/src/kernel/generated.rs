@@ -30,13 +30,13 @@ pub fn here() -> &'static std::panic::Location<'static> {
 
 /// Records a kernel whose first argument is a `K`.
 pub fn record<K: First>(
-    name: &str,
+    (name, doc): (&str, &str),
     mix: Mix,
     here: &'static std::panic::Location<'static>,
     kernel: impl FnOnce(u64, K),
 ) -> Recording<K::Tiling> {
     let program = recorder::record(name, mix, here, |recording| {
-        control::declare_tiling::<K::Tiling>(recording, here);
+        control::declare::<K::Tiling>(recording, doc, here);
         kernel(recording, K::first(recording));
     })?;
     Ok(Recorded::new(program))

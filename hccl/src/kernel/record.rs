@@ -175,6 +175,7 @@ impl KernelRecorder {
     fn new(number: u64, name: &str, mix: Mix, here: Caller) -> Self {
         let program = Program {
             name: name.to_owned(),
+            doc: String::new(),
             mix,
             parameters: Vec::new(),
             workspace: false,

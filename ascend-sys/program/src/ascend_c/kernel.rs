@@ -87,6 +87,7 @@ impl<'a> Printer<'a> {
             program.name,
             parameters.join(", ")
         );
+        file.comment(&program.doc);
         file.line(&head);
         file.line("{");
         let mut prologue = Text::indented(1);

@@ -1,5 +1,7 @@
 //! Lines of source: indentation, and breaks where a line gets too long.
 
+use crate::comment;
+
 /// Of a line.
 const WIDTH: usize = 120;
 
@@ -57,26 +59,8 @@ impl Text {
     /// A comment of as many lines as it takes.
     pub(super) fn comment(&mut self, text: &str) {
         let width = WIDTH.saturating_sub(4 * self.depth + 3);
-        for paragraph in text.lines() {
-            let mut line = String::new();
-            for word in paragraph.split(|c: char| c.is_whitespace() || c.is_control()) {
-                if !line.is_empty() && line.len() + 1 + word.len() > width {
-                    self.comment_line(&line);
-                    line.clear();
-                }
-                if !line.is_empty() && !word.is_empty() {
-                    line.push(' ');
-                }
-                line.push_str(word);
-            }
-            self.comment_line(&line);
-        }
-    }
-
-    fn comment_line(&mut self, line: &str) {
-        // A backslash at the end would make a comment of the next line.
-        let line = format!("// {}", line.trim_end_matches(['\\', ' ']));
-        self.lines.push(format!("{}{}", "    ".repeat(self.depth), line.trim_end()));
+        let indent = "    ".repeat(self.depth);
+        self.lines.extend(comment::lines(text, width).iter().map(|line| format!("{indent}{line}")));
     }
 
     pub(super) fn open(&mut self, head: &str) {

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use super::{Field, Item, Layout, Number, Role};
+use crate::comment;
 
 /// Why a struct cannot be written in the older form.
 #[derive(Clone, PartialEq, Eq)]
@@ -102,8 +103,10 @@ impl Layout {
         line(&mut text, "\nnamespace optiling {");
         let own: Vec<_> = parts.iter().filter(|part| part.role == Role::User).collect();
         for (i, part) in own.iter().enumerate() {
+            comment(&mut text, "", &part.doc);
             line(&mut text, &format!("BEGIN_TILING_DATA_DEF({})", part.name));
             for field in part.fields() {
+                comment(&mut text, "    ", &field.doc);
                 line(&mut text, &format!("    {};", definition(part, field)?));
             }
             line(&mut text, "END_TILING_DATA_DEF;");
@@ -151,8 +154,10 @@ fn parts(layout: &Layout) -> Vec<&Layout> {
 fn plain(text: &mut String, layout: &Layout, name: &str, declare: impl Fn(&Field) -> String) {
     let declarations: Vec<String> = layout.fields().iter().map(declare).collect();
     let width = declarations.iter().map(String::len).max().unwrap_or(0);
+    comment(text, "", &layout.doc);
     line(text, &format!("struct {name} {{"));
     for (field, declaration) in layout.fields().iter().zip(&declarations) {
+        comment(text, "    ", &field.doc);
         let (offset, size) = (field.offset, field.size());
         let note = match field.item {
             Item::Number(Number::F16) => ", the bits of half",
@@ -279,6 +284,13 @@ fn open(text: &mut String, namespace: &str) {
 fn close(text: &mut String, namespace: &str) {
     for part in namespace.rsplit("::").filter(|part| !part.is_empty()) {
         line(text, &format!("}} // namespace {part}"));
+    }
+}
+
+/// A doc comment.
+fn comment(text: &mut String, indent: &str, doc: &str) {
+    for comment in comment::lines(doc, 117 - indent.len()) {
+        line(text, &format!("{indent}{comment}"));
     }
 }
 

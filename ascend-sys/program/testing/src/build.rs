@@ -20,6 +20,7 @@ impl Builder {
     pub fn new(mix: Mix) -> Self {
         let program = Program {
             name: "kernel".into(),
+            doc: String::new(),
             mix,
             parameters: Vec::new(),
             workspace: true,
@@ -306,10 +307,12 @@ impl Builder {
 pub fn tiling_layout(configured: u32) -> Layout {
     let part = |name: &'static str, role, size| {
         let (name, namespace) = (Cow::Borrowed(name), Cow::Borrowed(""));
-        Cow::Owned(Layout { name, namespace, role, size, align: 1, fields: Cow::Borrowed(&[]) })
+        let (doc, fields) = (Cow::Borrowed(""), Cow::Borrowed(&[][..]));
+        Cow::Owned(Layout { name, namespace, doc, role, size, align: 1, fields })
     };
     let mut fields = vec![Field {
         name: "init".into(),
+        doc: "".into(),
         offset: 0,
         item: Item::Struct(part("Mc2InitTiling", Role::InitTiling, 64)),
         lengths: Cow::Borrowed(&[]),
@@ -317,6 +320,7 @@ pub fn tiling_layout(configured: u32) -> Layout {
     for at in 0..configured {
         fields.push(Field {
             name: format!("cc{at}").into(),
+            doc: "".into(),
             offset: 64 + 512 * at,
             item: Item::Struct(part("Mc2CcTiling", Role::CcTiling, 512)),
             lengths: Cow::Borrowed(&[]),
@@ -325,6 +329,7 @@ pub fn tiling_layout(configured: u32) -> Layout {
     Layout {
         name: "KernelTiling".into(),
         namespace: "".into(),
+        doc: "".into(),
         role: Role::User,
         size: 64 + 512 * configured + 4096,
         align: 8,

@@ -22,6 +22,7 @@ fn built_in(name: &'static str, role: Role, size: u32) -> Item {
     let layout = Layout {
         name: name.into(),
         namespace: "".into(),
+        doc: "".into(),
         role,
         size,
         align,
@@ -37,7 +38,7 @@ fn cube_fields() -> Vec<Field> {
 }
 
 fn field(name: &'static str, offset: u32, item: Item, lengths: &[u32]) -> Field {
-    Field { name: name.into(), offset, item, lengths: lengths.to_vec().into() }
+    Field { name: name.into(), doc: "".into(), offset, item, lengths: lengths.to_vec().into() }
 }
 
 /// A tiling struct, made field by field.
@@ -50,6 +51,7 @@ impl Tiling {
         let layout = Layout {
             name: name.into(),
             namespace: "".into(),
+            doc: "".into(),
             role: Role::User,
             size: 0,
             align: 8,

@@ -210,8 +210,8 @@ where
 
 /// A field with a plain number or, with a length, an array.
 const fn field(name: &'static str, offset: u32, number: Number, lengths: &'static [u32]) -> Field {
-    let (name, lengths) = (Cow::Borrowed(name), Cow::Borrowed(lengths));
-    Field { name, offset, item: Item::Number(number), lengths }
+    let (name, doc, lengths) = (Cow::Borrowed(name), Cow::Borrowed(""), Cow::Borrowed(lengths));
+    Field { name, doc, offset, item: Item::Number(number), lengths }
 }
 
 // SAFETY: bytes, of which every pattern is a value.
@@ -224,6 +224,7 @@ unsafe impl Tiling for Mc2InitTiling {
     const LAYOUT: &'static Layout = &Layout {
         name: Cow::Borrowed("Mc2InitTiling"),
         namespace: Cow::Borrowed(""),
+        doc: Cow::Borrowed(""),
         role: Role::InitTiling,
         size: 64,
         align: 1,
@@ -253,6 +254,7 @@ macro_rules! cc_tiling {
             const LAYOUT: &'static Layout = &Layout {
                 name: Cow::Borrowed("Mc2CcTiling"),
                 namespace: Cow::Borrowed(""),
+        doc: Cow::Borrowed(""),
                 role: Role::CcTiling,
                 size: $bytes,
                 align: 1,

@@ -38,11 +38,13 @@ macro_rules! cube_tiling {
             const LAYOUT: &'static Layout = &Layout {
                 name: Cow::Borrowed("TCubeTiling"),
                 namespace: Cow::Borrowed(""),
+                doc: Cow::Borrowed(""),
                 role: Role::CubeTiling,
                 size: size_of::<Self>() as u32,
                 align: align_of::<Self>() as u32,
                 fields: Cow::Borrowed(&[$(Field {
                     name: Cow::Borrowed($cpp),
+                    doc: Cow::Borrowed(""),
                     offset: std::mem::offset_of!(TCubeTiling, $rust) as u32,
                     item: Item::Number(Number::I32),
                     lengths: Cow::Borrowed(&[]),

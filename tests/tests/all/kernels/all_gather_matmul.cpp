@@ -26,6 +26,7 @@ __aicore__ inline void SyncUnits(TPipe& pipe)
     WaitFlag<event>(id);
 }
 
+// `y = gathered * b`, with `gathered` the `x` of all ranks, one below the other: `m` by `k` elements a rank.
 extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM_ADDR y, GM_ADDR gathered,
     GM_ADDR workspace, GM_ADDR tiling)
 {

@@ -5,6 +5,7 @@
 
 using namespace AscendC;
 
+// Block `j` of rank `i` becomes block `i` of rank `j`.
 extern "C" __global__ __aicore__ void all_to_all_custom(GM_ADDR x, GM_ADDR y, GM_ADDR workspace, GM_ADDR tiling)
 {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);

@@ -5,6 +5,7 @@
 
 using namespace AscendC;
 
+// `send_counts[j]` elements go to rank `j`.
 extern "C" __global__ __aicore__ void all_to_all_v_custom(GM_ADDR x, GM_ADDR y, GM_ADDR workspace, GM_ADDR tiling)
 {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);

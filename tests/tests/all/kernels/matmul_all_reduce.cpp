@@ -26,6 +26,9 @@ __aicore__ inline void SyncUnits(TPipe& pipe)
     WaitFlag<event>(id);
 }
 
+// `y = sum of a * b over the ranks`, with `a` of `m` by `k` and `b` of `k` by `n` elements.
+//
+// Each tile of `y` is computed in place, committed, and reduced in place while the cores go on.
 extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM_ADDR y, GM_ADDR workspace,
     GM_ADDR tiling)
 {

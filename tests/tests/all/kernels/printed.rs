@@ -45,6 +45,30 @@ fn the_kernels_of_the_examples_are_printed_as_a_person_would_write_them() {
 }
 
 #[test]
+fn doc_comments_are_carried_over() {
+    let kernel = weighted_sum::weighted_sum::record().unwrap();
+    let source = kernel.ascend_c().unwrap();
+    let documented = "\n// `y = sum of weight * x over the ranks`. While the server sums one tile, the cores scale the next.\nextern";
+    assert!(source.contains(documented), "{source}");
+    let header = kernel.program().tiling.as_ref().unwrap().header();
+    for documented in [
+        "\n// Sizes of `weighted_sum()`, and the weight of this rank.\nstruct WeightedSumTiling {\n",
+        "\n    // Elements of a tile.\n    uint64_t tileLen;",
+    ] {
+        assert!(header.contains(documented), "{header}");
+    }
+    // Text, whatever is in it.
+    let mut program = kernel.program().clone();
+    program.doc = format!("First \\\n\n{} */ last \\ ", "word ".repeat(40));
+    let source = ascend_c::kernel(&program).unwrap();
+    let comment = source.split("\nextern").next().unwrap().split("\n\n").last().unwrap();
+    let lines: Vec<_> = comment.lines().collect();
+    assert_eq!(lines[..2], ["// First", "//"]);
+    assert_eq!(lines[lines.len() - 1].split("word").last(), Some(" */ last"));
+    assert!(lines.iter().all(|line| line.starts_with("//") && line.len() <= 120), "{comment}");
+}
+
+#[test]
 fn a_recorded_kernel_comes_with_its_operator_project() {
     let kernel = reduce_scatter::reduce_scatter_rounds::record().unwrap();
     let mut bytes = tiling(kernel.program().tiling.as_ref().unwrap(), 7, &ROUNDS);

@@ -5,6 +5,7 @@
 
 using namespace AscendC;
 
+// Rank `r` gets the sum of block `r` of all ranks.
 extern "C" __global__ __aicore__ void reduce_scatter_custom(GM_ADDR x, GM_ADDR y, GM_ADDR workspace, GM_ADDR tiling)
 {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);

@@ -10,6 +10,7 @@
 static_assert(sizeof(Mc2InitTiling) == 64, "this release of CANN has another Mc2InitTiling");
 static_assert(sizeof(Mc2CcTiling) == 512, "this release of CANN has another Mc2CcTiling");
 
+// The struct of a kernel that communicates, with the names of the documents.
 struct AllToAllCustomTilingData {
     Mc2InitTiling init;           // at 0, 64 bytes
     Mc2CcTiling alltoallCcTiling; // at 64, 512 bytes

@@ -9,6 +9,7 @@
 #include "tiling/tiling_api.h"
 
 namespace optiling {
+// The struct of a kernel that communicates, with the names of the documents.
 BEGIN_TILING_DATA_DEF(AllToAllCustomTilingData)
     TILING_DATA_FIELD_DEF_STRUCT(Mc2InitTiling, init);
     TILING_DATA_FIELD_DEF_STRUCT(Mc2CcTiling, alltoallCcTiling);
@@ -20,6 +21,7 @@ REGISTER_TILING_DATA_CLASS(AllToAllCustom, AllToAllCustomTilingData)
 
 // What the framework lays out for the kernel.
 namespace layout {
+// The struct of a kernel that communicates, with the names of the documents.
 struct AllToAllCustomTilingData {
     uint8_t init[64];              // at 0, 64 bytes
     uint8_t alltoallCcTiling[512]; // at 64, 512 bytes

@@ -7,6 +7,7 @@
 
 namespace tests {
 namespace every {
+// A part in the same namespace.
 struct Part {
     uint32_t rows;   // at 0, 4 bytes
     bool done;       // at 4, 1 byte
@@ -20,6 +21,7 @@ static_assert(offsetof(Part, _pad) == 5, "Part: offset of _pad");
 } // namespace tests
 
 namespace tests {
+// A part in another namespace.
 struct Twin {
     uint16_t halves[4]; // at 0, 8 bytes, the bits of half
 };
@@ -29,6 +31,7 @@ static_assert(offsetof(Twin, halves) == 0, "Twin: offset of halves");
 
 namespace tests {
 namespace every {
+// One field of every type, arrays, arrays of arrays, and structs in structs.
 struct Everything {
     int8_t i8;          // at 0, 1 byte
     uint8_t u8;         // at 1, 1 byte

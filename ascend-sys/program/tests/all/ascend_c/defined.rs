@@ -75,6 +75,7 @@ fn small_numbers_are_computed_in_as_many_bits_as_they_need() {
 fn numbers_that_the_host_does_not_have_are_made_of_their_bits() {
     let part = |name, offset, number, lengths| layout::Field {
         name: Cow::Borrowed(name),
+        doc: Cow::Borrowed(""),
         offset,
         item: layout::Item::Number(number),
         lengths: Cow::Borrowed(lengths),
