@@ -14,7 +14,7 @@
 //! | a configured client | `SetCcTilingV2`, and a return if it fails |
 //! | a prepared task | its `HcclHandle`, and a return if it is `INVALID_HANDLE_ID` |
 //! | a product of matrices | `MatmulImpl` with its types, shapes and tensors, block by block |
-//! | queues, tensors, arguments | `TPipe`, `TQue`, `TBuf`, `GlobalTensor` |
+//! | queues, tensors, arguments, named parts of the workspace | `TPipe`, `TQue`, `TBuf`, `GlobalTensor` |
 //!
 //! A name is printed where the value still is what the name holds: a value made of a variable loses its name when the variable
 //! changes, so the source computes what [`Walk`](crate::flow::Walk) computes. What C++ would leave open is either
@@ -39,6 +39,7 @@ mod project;
 mod reasons;
 mod text;
 mod uses;
+mod views;
 
 pub use project::Project;
 

@@ -33,6 +33,15 @@ pub struct Parameter {
     pub output: bool,
 }
 
+/// A name for elements of the workspace. It says nothing of what is done there: a [`Place`](crate::step::Place) counts bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    /// Of its elements.
+    pub number: Number,
+    /// Where the first one is, in bytes from the start of the workspace.
+    pub byte: u64,
+}
+
 /// A value: pure, so that it may be computed wherever it is used. What can change has been put into a variable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Value {

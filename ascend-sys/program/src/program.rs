@@ -25,6 +25,8 @@ pub struct Program {
     pub parameters: Vec<Parameter>,
     /// Whether there is a workspace argument that the kernel uses.
     pub workspace: bool,
+    /// Parts of the workspace that have a name in the source.
+    pub views: Vec<Declared<View>>,
     /// The struct behind the tiling argument.
     pub tiling: Option<Layout>,
     /// Communicators it takes part in: so many hidden context arguments come first.

@@ -157,9 +157,14 @@ impl<'a> Checker<'a> {
     }
 
     fn declarations(&self) -> Result<(), String> {
-        let Program { variables, queues, scratches, locals, clients, tasks, matmuls, .. } =
-            self.program;
-        let names = (variables.iter().map(|d| &d.name))
+        let Program {
+            views, variables, queues, scratches, locals, clients, tasks, matmuls, ..
+        } = self.program;
+        if !views.is_empty() && !self.program.workspace {
+            return Err("there is no workspace".into());
+        }
+        let names = (views.iter().map(|d| &d.name))
+            .chain(variables.iter().map(|d| &d.name))
             .chain(queues.iter().map(|d| &d.name))
             .chain(scratches.iter().map(|d| &d.name))
             .chain(locals.iter().map(|d| &d.name))

@@ -15,7 +15,7 @@ use ascend_program::flow::fit;
 use ascend_program::layout::Number;
 use ascend_program::step::{Node, Source, Step};
 use ascend_program::{
-    Binary, BlockId, Core, Declared, Mix, Of, Program, Value, ValueId, VariableId,
+    Binary, BlockId, Core, Declared, Mix, Of, Program, Value, ValueId, VariableId, View,
 };
 
 use crate::error::kernel::{Mistake, RecordError};
@@ -179,6 +179,7 @@ impl KernelRecorder {
             mix,
             parameters: Vec::new(),
             workspace: false,
+            views: Vec::new(),
             tiling: None,
             groups: 0,
             values: Vec::new(),
@@ -446,6 +447,14 @@ impl KernelRecorder {
         let block = self.block();
         self.arena[handle.id.0 as usize].made = Some((value, block));
         self.step(Step::Name(value));
+    }
+
+    /// Gives a part of the workspace the name that it has in the source, unless it has one.
+    pub fn name_view(&mut self, what: View, name: &str) {
+        if self.program.views.iter().all(|known| known.what != what) {
+            let name = self.unique(name);
+            self.program.views.push(Declared { name, what });
+        }
     }
 
     /// Gives something the name that it has in the source, unless it has one.

@@ -6,11 +6,11 @@ use std::panic::Location;
 
 use ascend_program::layout::Number;
 use ascend_program::step::{Base, Copy as Move, Place, Read, Step};
-use ascend_program::{Binary, ClientId, Of, Parameter, ValueId};
+use ascend_program::{Binary, ClientId, Of, Parameter, ValueId, View};
 
 use super::count::{Count, Counted};
 use super::record::{self, Caller, Id, KernelRecorder, NamedKind};
-use super::value::{Scalar, Value};
+use super::value::{Recordable, Scalar, Value, named};
 use crate::dtype::{DType, Element};
 
 /// What a kernel may only read.
@@ -156,6 +156,19 @@ impl<E: Element, A> Global<E, A> {
             return Spot { base: Root::Parameter(0), offset: None };
         }
         self.spot
+    }
+}
+
+impl<E: Element, A> Recordable for Global<E, A> {
+    /// An argument has the name of the parameter, and a window is asked for where it is used.
+    #[track_caller]
+    fn name(&self, name: &str) {
+        let Spot { base: Root::Workspace(from), offset: None } = self.spot else { return };
+        named(self.recording, Location::caller(), |recorder| {
+            if let Some(byte) = recorder.known(from) {
+                recorder.name_view(View { number: number::<E>(), byte }, name);
+            }
+        });
     }
 }
 
@@ -309,5 +322,5 @@ impl<E: Element> Argument for Output<E> {
 
 /// Gives a declared thing its name.
 pub(super) fn rename(recording: u64, here: Caller, kind: NamedKind, at: u32, name: &str) {
-    super::value::named(recording, here, |recorder| recorder.name(kind, at, name));
+    named(recording, here, |recorder| recorder.name(kind, at, name));
 }

@@ -51,7 +51,7 @@ impl Printer<'_> {
             }
             Thing::Client(id) => self.declare_client(id),
             Thing::Matmul(id) => self.declare_matmul(id),
-            Thing::Parameter(_) | Thing::Global(_) | Thing::Value(_) => {}
+            Thing::Parameter(_) | Thing::Global(_) | Thing::View(_) | Thing::Value(_) => {}
         }
     }
 

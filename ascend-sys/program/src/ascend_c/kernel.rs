@@ -51,6 +51,9 @@ impl<'a> Printer<'a> {
             parameters.push(format!("GM_ADDR {name}"));
         }
         parameters.extend(["GM_ADDR workspace".to_owned(), "GM_ADDR tiling".to_owned()]);
+        for (at, view) in program.views.iter().enumerate() {
+            self.names.give(Thing::View(at as u32), &view.name);
+        }
         self.tensors();
         self.block(0);
         let body = std::mem::take(&mut self.text);
@@ -93,6 +96,7 @@ impl<'a> Printer<'a> {
         let mut prologue = Text::indented(1);
         self.prologue(&mut prologue);
         file.append(prologue);
+        file.append(self.view_tensors());
         file.append(body);
         file.line("}");
         file.finish()

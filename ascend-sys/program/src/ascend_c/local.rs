@@ -87,7 +87,7 @@ impl Printer<'_> {
                 self.text.line(&format!("{tensor}.SetValue({offset}, {value});"));
             }
             Copy::Clean(place) => {
-                let number = self.place_number(place);
+                let number = self.viewed_number(place).unwrap_or_else(|| self.place_number(place));
                 let ty = number.ascend_c();
                 let tensor = self.global(place, number);
                 self.text.line(&format!(
@@ -275,6 +275,12 @@ impl Printer<'_> {
                 }
             }
             _ => {
+                if let Some((view, index)) = self.viewed(place, number) {
+                    return match index.as_str() {
+                        "0" => view,
+                        index => format!("{view}[{index}]"),
+                    };
+                }
                 self.helpers.insert(Helper::TensorAt);
                 let address = self.address(place, number);
                 format!("TensorAt<{}>({address})", number.ascend_c())
@@ -288,7 +294,10 @@ impl Printer<'_> {
             Base::Parameter(at) if self.program.parameters[at as usize].number == number => {
                 (self.name(Thing::Global(at)), self.argument(place.offset))
             }
-            _ => (self.global(place, number), "0".to_owned()),
+            _ => match self.viewed(place, number) {
+                Some(found) => found,
+                None => (self.global(place, number), "0".to_owned()),
+            },
         }
     }
 

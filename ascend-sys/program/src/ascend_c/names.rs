@@ -11,6 +11,8 @@ pub(super) enum Thing {
     Parameter(u32),
     /// The `GlobalTensor` over a parameter.
     Global(u32),
+    /// The `GlobalTensor` over a part of the workspace.
+    View(u32),
     Value(ValueId),
     Variable(VariableId),
     Queue(QueueId),
@@ -53,7 +55,8 @@ impl Names {
         let reserved = RESERVED.iter().chain(ascend_names::KEYWORDS);
         let taken = reserved.map(|name| (*name).to_owned()).collect();
         let values = program.values.iter().filter_map(|value| value.name.as_ref());
-        let recorded = (program.variables.iter().map(|declared| &declared.name))
+        let recorded = (program.views.iter().map(|declared| &declared.name))
+            .chain(program.variables.iter().map(|declared| &declared.name))
             .chain(program.queues.iter().map(|declared| &declared.name))
             .chain(program.scratches.iter().map(|declared| &declared.name))
             .chain(program.locals.iter().map(|declared| &declared.name))

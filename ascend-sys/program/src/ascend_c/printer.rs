@@ -17,6 +17,8 @@ pub(super) struct Printer<'a> {
     pub(super) text: Text,
     pub(super) helpers: BTreeSet<Helper>,
     pub(super) barriers: Barriers,
+    /// Parts of the workspace that are used by their names.
+    pub(super) views: BTreeSet<u32>,
     /// What Ascend C has no words for.
     pub(super) problems: Vec<String>,
     /// Whether a `TPipe` is needed.
@@ -36,6 +38,7 @@ impl<'a> Printer<'a> {
             text: Text::indented(1),
             helpers: BTreeSet::new(),
             barriers: Barriers::default(),
+            views: BTreeSet::new(),
             problems: Vec::new(),
             pipe: false,
             source: Source::default(),

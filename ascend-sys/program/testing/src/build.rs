@@ -24,6 +24,7 @@ impl Builder {
             mix,
             parameters: Vec::new(),
             workspace: true,
+            views: Vec::new(),
             tiling: None,
             groups: 1,
             values: Vec::new(),

@@ -10,6 +10,7 @@ mod project;
 mod reasons;
 mod syntax;
 mod values;
+mod views;
 
 use ascend_program::Program;
 use ascend_program_testing::kernels;

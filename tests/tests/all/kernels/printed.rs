@@ -5,7 +5,7 @@ use std::path::Path;
 use std::{env, fs};
 
 use ascend_program::{Program, ascend_c};
-use hccl::kernel::Project;
+use hccl::kernel::*;
 use hccl_examples::kernels::*;
 use hccl_tests::full;
 
@@ -42,6 +42,62 @@ fn the_kernels_of_the_examples_are_printed_as_a_person_would_write_them() {
         let expected = fs::read_to_string(&path).unwrap();
         assert_eq!(found, expected, "{name} is printed differently");
     }
+}
+
+/// The sums of pairs, by way of two parts of the workspace.
+#[kernel(mix = "aiv_1_0")]
+fn by_way_of_the_workspace(k: Kernel, x: Input<f32>, y: Output<f32>) {
+    let sums = k.workspace::<f32>(0);
+    let counts = k.workspace::<u64>(1024);
+    let scratch = k.scratch::<f32>(64).get();
+    k.when(k.block_index().eq(0), || {
+        k.copy_in(&scratch, x, 64);
+        k.wait_for(Pipe::Out, Pipe::In);
+        k.copy_out(sums.at(64), &scratch, 64);
+        k.range(..32u64, |i| {
+            let pair = x.get(i * 2) + x.get(i * 2 + 1);
+            sums.set(i, pair);
+            sums.clean(i);
+            counts.set(i, i);
+            counts.clean(i);
+        });
+        k.wait_for(Pipe::Scalar, Pipe::Out);
+        k.range(..32u64, |i| {
+            sums.clean(i + 64);
+            let first = sums.get(i + 64);
+            let number = counts.get(i);
+            y.set(number, sums.get(i) + first);
+            y.clean(number);
+        });
+    });
+}
+
+#[test]
+fn parts_of_the_workspace_have_their_names_and_hold_what_is_written() {
+    let program = by_way_of_the_workspace::record().unwrap().program().clone();
+    let source = ascend_c::kernel(&program).unwrap();
+    for text in [
+        "GlobalTensor<float> sums;\n    sums.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(userWorkspace));",
+        "counts.SetGlobalBuffer(reinterpret_cast<__gm__ uint64_t*>(userWorkspace + 1024));",
+        "DataCopyPad(sums[64], ",
+        "sums.SetValue(i, pair);",
+        "DataCacheCleanAndInvalid<float, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(sums[i]);",
+        "const float first = sums.GetValue(i + 64);",
+    ] {
+        assert!(source.contains(text), "{text} is not in\n{source}");
+    }
+    let floats: Vec<f32> = (0..64).map(|at| element(0, at)).collect();
+    let launch = Launch {
+        ranks: 1,
+        blocks: 2,
+        tilings: Vec::new(),
+        inputs: vec![vec![floats.iter().flat_map(|x| x.to_le_bytes()).collect()]],
+        outputs: vec![128],
+    };
+    let Some(outcome) = run::run(&program, &launch) else { return };
+    let expected = (0..32).map(|at| floats[2 * at] + floats[2 * at + 1] + floats[at]);
+    let expected: Vec<u8> = expected.flat_map(f32::to_le_bytes).collect();
+    assert_eq!(outcome.outputs[0][0], expected);
 }
 
 #[test]
