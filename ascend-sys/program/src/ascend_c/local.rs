@@ -49,8 +49,32 @@ impl Printer<'_> {
         let Declared { name, what } = &self.program.locals[local.0 as usize];
         let ty = what.ascend_c();
         let from = self.name(from);
+        if let Some(earlier) = self.given_away(local) {
+            self.names.share(Thing::Local(local), Thing::Local(earlier));
+        }
         let target = self.target(Thing::Local(local), &format!("LocalTensor<{ty}>"), name);
         self.text.line(&format!("{target} = {from}.{call}<{ty}>();"));
+    }
+
+    /// An earlier tensor of this block that is called like a new one and no longer used: in Rust the new one hides it.
+    fn given_away(&self, new: LocalId) -> Option<LocalId> {
+        let locals = &self.program.locals;
+        let Declared { name, what } = &locals[new.0 as usize];
+        let called = |at: LocalId| self.names.get(Thing::Local(at));
+        if called(new).is_some() {
+            return None;
+        }
+        let (block, step) = self.place;
+        let home = |at: LocalId| self.uses.home(Thing::Local(at));
+        let over = |at| home(at).is_some_and(|home| home.block == block && home.last < step);
+        let all = || (0..locals.len() as u32).map(LocalId);
+        let earlier = all().find(|at| {
+            let other = &locals[at.0 as usize];
+            called(*at).is_some() && other.what == *what && self.names.alike(&other.name, name)
+        })?;
+        // All that share the name are over.
+        let mut sharing = all().filter(|at| called(*at) == called(earlier));
+        sharing.all(over).then_some(earlier)
     }
 
     pub(super) fn copy(&mut self, copy: &Copy) {

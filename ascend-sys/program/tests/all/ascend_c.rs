@@ -5,6 +5,7 @@ mod barriers;
 mod defined;
 mod folded;
 mod golden;
+mod hidden;
 mod host;
 mod project;
 mod reasons;

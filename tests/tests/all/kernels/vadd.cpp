@@ -41,15 +41,15 @@ extern "C" __global__ __aicore__ void vadd(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_A
         DataCopyPad(b, yGm[offset], DataCopyExtParams(1, count * sizeof(half), 0, 0, 0), DataCopyPadExtParams<half>());
         inX.EnQue(a);
         inY.EnQue(b);
-        LocalTensor<half> a2 = inX.DeQue<half>();
-        LocalTensor<half> b2 = inY.DeQue<half>();
+        a = inX.DeQue<half>();
+        b = inY.DeQue<half>();
         LocalTensor<half> sum = outZ.AllocTensor<half>();
-        Add(sum, a2, b2, count);
-        inX.FreeTensor(a2);
-        inY.FreeTensor(b2);
+        Add(sum, a, b, count);
+        inX.FreeTensor(a);
+        inY.FreeTensor(b);
         outZ.EnQue(sum);
-        LocalTensor<half> sum2 = outZ.DeQue<half>();
-        DataCopyPad(zGm[offset], sum2, DataCopyExtParams(1, count * sizeof(half), 0, 0, 0));
-        outZ.FreeTensor(sum2);
+        sum = outZ.DeQue<half>();
+        DataCopyPad(zGm[offset], sum, DataCopyExtParams(1, count * sizeof(half), 0, 0, 0));
+        outZ.FreeTensor(sum);
     }
 }
