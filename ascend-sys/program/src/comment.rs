@@ -1,6 +1,7 @@
 //! Text of a kernel as comments of C++.
 
-/// The lines of a comment, each of at most `width` characters behind its slashes if its words allow it.
+/// The lines of a comment, each of at most `width` characters behind its slashes if its words allow
+/// it.
 pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for paragraph in text.lines() {

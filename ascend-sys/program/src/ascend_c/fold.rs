@@ -1,8 +1,9 @@
 //! No arithmetic is left over: what is known is computed, and what changes nothing is left out.
 //!
-//! The source computes what a walk computes wherever a walk computes anything: unsigned integers wrap, and a signed one that would
-//! leave its type, or a division by zero, is a fault of the kernel and stays as it is written. Floating point numbers are left
-//! alone, because `x + 0.0` is not `x` for every `x`. A name of the kernel is kept where it is used.
+//! The source computes what a walk computes wherever a walk computes anything: unsigned integers
+//! wrap, and a signed one that would leave its type, or a division by zero, is a fault of the
+//! kernel and stays as it is written. Floating point numbers are left alone, because `x + 0.0` is
+//! not `x` for every `x`. A name of the kernel is kept where it is used.
 
 use std::collections::BTreeSet;
 
@@ -197,7 +198,8 @@ impl Fold {
         Some(Of::Binary(Binary::Mul, x, constant))
     }
 
-    /// A new one. It stands behind the value that it is a part of, which is no harm: it has no parts.
+    /// A new one. It stands behind the value that it is a part of, which is no harm: it has no
+    /// parts.
     fn constant(&mut self, number: Number, bits: u64) -> ValueId {
         self.values.push(Value { of: Of::Constant(bits), number, name: None });
         ValueId(self.values.len() as u32 - 1)

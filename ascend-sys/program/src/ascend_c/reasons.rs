@@ -1,7 +1,8 @@
 //! Why a kernel synchronises: a comment beside each call that makes units or cores wait.
 //!
-//! The reason is the first step behind the call that needs it: one that uses memory which a step before it has used, of which one
-//! writes. A comment that the kernel has right in front of the call is the reason, and nothing is added to it.
+//! The reason is the first step behind the call that needs it: one that uses memory which a step
+//! before it has used, of which one writes. A comment that the kernel has right in front of the
+//! call is the reason, and nothing is added to it.
 
 use super::names::Thing;
 use super::printer::Printer;

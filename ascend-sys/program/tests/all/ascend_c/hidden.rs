@@ -6,7 +6,8 @@ use ascend_program::*;
 
 use ascend_program_testing::build::Builder;
 
-/// The lines that give tensors their memory: `a` is allocated, and `a_2` comes out of the queue, inside of a branch or beside it.
+/// The lines that give tensors their memory: `a` is allocated, and `a_2` comes out of the queue,
+/// inside of a branch or beside it.
 fn obtained(second: Number, used_behind: bool, inside: bool) -> Vec<String> {
     let mut b = Builder::new(Mix::AivOnly);
     b.program.workspace = false;

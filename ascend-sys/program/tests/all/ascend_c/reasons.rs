@@ -7,7 +7,8 @@ use ascend_program::*;
 use ascend_program_testing::build::Builder;
 use ascend_program_testing::kernels;
 
-/// The source of a kernel of both kinds of cores with a tensor in global memory and one in local memory.
+/// The source of a kernel of both kinds of cores with a tensor in global memory and one in local
+/// memory.
 fn source(build: impl FnOnce(&mut Builder, Base, Local)) -> String {
     let mut b = Builder::new(Mix::MixAic12);
     let y = b.output("y", F32);
