@@ -107,11 +107,11 @@ fn bounds_of(of: &Ident, index: usize, item: &TokenStream, bounds: &Expr) -> Tok
     let text = format!("the range `{}` is empty: no value lies in it", compact(bounds));
     let bounds = without_self(bounds.to_token_stream(), of);
     let item = quote!(<#item as __hccl::If<{ #fits }>>::Itself);
-    let empty = quote!(__hccl::Bounds::is_empty(&__hccl_bounds));
+    let empty = quote!(__hccl::RangeBounds::is_empty(&__hccl_bounds));
     let refuse = refuse(span, &empty, &text);
     // All at one place, at which the compiler says the same only once.
     quote_spanned! {span=>
-        const #range: __hccl::Bounds<#item> = {
+        const #range: __hccl::RangeBounds<#item> = {
             let __hccl_range = #bounds;
             let __hccl_bounds = __hccl::reader::<#item, _>(&__hccl_range).read(&__hccl_range);
             #refuse
@@ -268,7 +268,7 @@ fn check_range(input: &Struct, index: usize, field: &Field) -> Option<TokenStrea
     let (Some(Range::Good(bounds)), Some(_)) = (&field.range, &field.shape) else { return None };
     let (range, of, rust) = (range(index), input.ident.unraw().to_string(), &field.rust);
     let text = compact(bounds);
-    Some(quote!(__hccl::Bounds::check(&#range, __hccl_value, #of, #rust, #text)?;))
+    Some(quote!(__hccl::RangeBounds::check(&#range, __hccl_value, #of, #rust, #text)?;))
 }
 
 /// The setters of fields with a range, and the offsets of the communication members.

@@ -125,7 +125,7 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         /// # Errors
         ///
         /// Everything in the kernel that no product can do, with its lines.
-        #visibility fn record<#parameters>() -> __hccl::Recording<<#first as __hccl::First>::Tiling>
+        #visibility fn record<#parameters>() -> __hccl::RecordResult<<#first as __hccl::First>::Tiling>
         #where_clause
         {
             let __hccl_here = #here;

@@ -35,7 +35,7 @@ pub struct Parameter {
 
 /// A name for elements of the workspace. It says nothing of what is done there: a [`Place`](crate::step::Place) counts bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct View {
+pub struct WorkspaceView {
     /// Of its elements.
     pub number: Number,
     /// Where the first one is, in bytes from the start of the workspace.

@@ -26,7 +26,7 @@ pub struct Program {
     /// Whether there is a workspace argument that the kernel uses.
     pub workspace: bool,
     /// Parts of the workspace that have a name in the source.
-    pub views: Vec<Declared<View>>,
+    pub views: Vec<Declared<WorkspaceView>>,
     /// The struct behind the tiling argument.
     pub tiling: Option<Layout>,
     /// Communicators it takes part in: so many hidden context arguments come first.

@@ -13,14 +13,14 @@ pub use core;
 pub use super::control::First;
 pub use super::symbol::{At, Symbolic, structs};
 pub use super::tensor::Argument;
-pub use super::tiling::range::{Bounds, RangeOf, Reader, reader};
+pub use super::tiling::range::{RangeBounds, RangeOf, Reader, reader};
 pub use super::tiling::{FieldType, Tiling};
 use super::value::Recordable;
 use super::{RecordError, Recorded, control, record as recorder};
 pub use crate::Result;
 
 /// What recording a kernel gives.
-pub type Recording<T> = std::result::Result<Recorded<T>, RecordError>;
+pub type RecordResult<T> = std::result::Result<Recorded<T>, RecordError>;
 
 /// The place that the caller has in the source.
 #[track_caller]
@@ -34,7 +34,7 @@ pub fn record<K: First>(
     mix: Mix,
     here: &'static std::panic::Location<'static>,
     kernel: impl FnOnce(u64, K),
-) -> Recording<K::Tiling> {
+) -> RecordResult<K::Tiling> {
     let program = recorder::record(name, mix, here, |recording| {
         control::declare::<K::Tiling>(recording, doc, here);
         kernel(recording, K::first(recording));

@@ -15,7 +15,7 @@ use ascend_program::flow::fit;
 use ascend_program::layout::Number;
 use ascend_program::step::{Node, Source, Step};
 use ascend_program::{
-    Binary, BlockId, Core, Declared, Mix, Of, Program, Value, ValueId, VariableId, View,
+    Binary, BlockId, Core, Declared, Mix, Of, Program, Value, ValueId, VariableId, WorkspaceView,
 };
 
 use crate::error::kernel::{Mistake, RecordError};
@@ -450,7 +450,7 @@ impl KernelRecorder {
     }
 
     /// Gives a part of the workspace the name that it has in the source, unless it has one.
-    pub fn name_view(&mut self, what: View, name: &str) {
+    pub fn name_view(&mut self, what: WorkspaceView, name: &str) {
         if self.program.views.iter().all(|known| known.what != what) {
             let name = self.unique(name);
             self.program.views.push(Declared { name, what });

@@ -6,7 +6,7 @@ use std::panic::Location;
 
 use ascend_program::layout::Number;
 use ascend_program::step::{Base, Copy as Move, Place, Read, Step};
-use ascend_program::{Binary, ClientId, Of, Parameter, ValueId, View};
+use ascend_program::{Binary, ClientId, Of, Parameter, ValueId, WorkspaceView};
 
 use super::count::{Count, Counted};
 use super::record::{self, Caller, Id, KernelRecorder, NamedKind};
@@ -166,7 +166,7 @@ impl<E: Element, A> Recordable for Global<E, A> {
         let Spot { base: Root::Workspace(from), offset: None } = self.spot else { return };
         named(self.recording, Location::caller(), |recorder| {
             if let Some(byte) = recorder.known(from) {
-                recorder.name_view(View { number: number::<E>(), byte }, name);
+                recorder.name_view(WorkspaceView { number: number::<E>(), byte }, name);
             }
         });
     }

@@ -14,9 +14,9 @@ use crate::step::*;
 /// Steps that are looked at on each side of a call.
 const FARTHEST: usize = 4096;
 
-/// Memory, as far as a reason tells one from another.
+/// ReasonPlace, as far as a reason tells one from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Memory {
+enum ReasonPlace {
     Parameter(u32),
     Workspace,
     Window,
@@ -25,25 +25,25 @@ enum Memory {
     Queue(QueueId),
 }
 
-impl Memory {
+impl ReasonPlace {
     fn of(place: &Place) -> Self {
         match place.base {
-            Base::Parameter(at) => Memory::Parameter(at),
-            Base::Workspace => Memory::Workspace,
-            Base::WindowIn(..) | Base::WindowOut(..) => Memory::Window,
+            Base::Parameter(at) => ReasonPlace::Parameter(at),
+            Base::Workspace => ReasonPlace::Workspace,
+            Base::WindowIn(..) | Base::WindowOut(..) => ReasonPlace::Window,
         }
     }
 
     fn is_global(self) -> bool {
-        matches!(self, Memory::Parameter(_) | Memory::Workspace | Memory::Window)
+        matches!(self, ReasonPlace::Parameter(_) | ReasonPlace::Workspace | ReasonPlace::Window)
     }
 }
 
 /// A step's use of memory.
 #[derive(Debug, Clone, Copy)]
-struct Use {
+struct UnitAccess {
     unit: Pipe,
-    memory: Memory,
+    memory: ReasonPlace,
     tensor: Option<LocalId>,
     writes: bool,
 }
@@ -103,17 +103,17 @@ impl<'p> Around<'p> {
     /// The first use behind the call that has to wait for one before it.
     fn conflict(
         &self,
-        first: impl Fn(&Use) -> bool,
-        second: impl Fn(&Use) -> bool,
+        first: impl Fn(&UnitAccess) -> bool,
+        second: impl Fn(&UnitAccess) -> bool,
         stop: impl Fn(&Step) -> bool,
-    ) -> Option<(Use, Use)> {
+    ) -> Option<(UnitAccess, UnitAccess)> {
         let of = |step: &&Step| uses(self.program, step);
         let before: Vec<_> = (self.before.iter().take_while(|step| !stop(step)).flat_map(of))
             .filter(|used| first(used))
             .collect();
         self.after.iter().flat_map(of).filter(|used| second(used)).find_map(|second| {
             let meets =
-                |used: &&Use| used.memory == second.memory && (used.writes || second.writes);
+                |used: &&UnitAccess| used.memory == second.memory && (used.writes || second.writes);
             before.iter().find(meets).map(|first| (*first, second))
         })
     }
@@ -128,10 +128,14 @@ fn parent(program: &Program, block: usize) -> Option<(usize, usize, &Step)> {
     })
 }
 
-fn uses(program: &Program, step: &Step) -> Vec<Use> {
-    let global =
-        |unit, place: &Place, writes| Use { unit, memory: Memory::of(place), tensor: None, writes };
-    let local = |unit, local: &Local, writes| Use {
+fn uses(program: &Program, step: &Step) -> Vec<UnitAccess> {
+    let global = |unit, place: &Place, writes| UnitAccess {
+        unit,
+        memory: ReasonPlace::of(place),
+        tensor: None,
+        writes,
+    };
+    let local = |unit, local: &Local, writes| UnitAccess {
         unit,
         memory: buffer(program, local.tensor),
         tensor: Some(local.tensor),
@@ -166,19 +170,19 @@ fn uses(program: &Program, step: &Step) -> Vec<Use> {
 }
 
 /// The memory of a tensor: those of one buffer share it.
-fn buffer(program: &Program, tensor: LocalId) -> Memory {
+fn buffer(program: &Program, tensor: LocalId) -> ReasonPlace {
     let of = program.blocks.iter().flatten().find_map(|node| match node.step {
         Step::Buffer(Buffer::Get(scratch, local)) if local == tensor => {
-            Some(Memory::Scratch(scratch))
+            Some(ReasonPlace::Scratch(scratch))
         }
         Step::Buffer(Buffer::Alloc(queue, local) | Buffer::Dequeue(queue, local))
             if local == tensor =>
         {
-            Some(Memory::Queue(queue))
+            Some(ReasonPlace::Queue(queue))
         }
         _ => None,
     });
-    of.unwrap_or(Memory::Tensor(tensor))
+    of.unwrap_or(ReasonPlace::Tensor(tensor))
 }
 
 /// Whether all cores of a kind wait for each other here.
@@ -188,7 +192,7 @@ fn meets(step: &Step) -> bool {
 }
 
 /// What a task sends or receives.
-fn task_memory(program: &Program, task: TaskId, received: bool) -> Option<Memory> {
+fn task_memory(program: &Program, task: TaskId, received: bool) -> Option<ReasonPlace> {
     let prepared = program.blocks.iter().flatten().find_map(|node| match &node.step {
         Step::Hccl(Hccl::Prepare { task: of, operation, .. }) if *of == task => Some(operation),
         _ => None,
@@ -201,7 +205,7 @@ fn task_memory(program: &Program, task: TaskId, received: bool) -> Option<Memory
         Operation::AlltoAllV { send, recv, .. } => (*send, *recv),
         Operation::BatchWrite { .. } | Operation::AlltoAllvWrite { .. } => return None,
     };
-    Some(Memory::of(if received { &recv } else { &send }))
+    Some(ReasonPlace::of(if received { &recv } else { &send }))
 }
 
 impl Printer<'_> {
@@ -246,7 +250,7 @@ impl Printer<'_> {
     }
 
     fn of_units(&self, around: &Around<'_>, first: Pipe, second: Pipe) -> String {
-        let is = |unit: Pipe| move |used: &Use| unit == Pipe::All || used.unit == unit;
+        let is = |unit: Pipe| move |used: &UnitAccess| unit == Pipe::All || used.unit == unit;
         let none = |_: &Step| false;
         if let Some((one, other)) = around.conflict(is(first), is(second), none) {
             let memory = self.called(&other);
@@ -273,10 +277,10 @@ impl Printer<'_> {
     }
 
     fn of_cores(&self, around: &Around<'_>) -> String {
-        let of_all = |used: &Use| used.memory.is_global();
+        let of_all = |used: &UnitAccess| used.memory.is_global();
         let before = || around.before.iter().take_while(|step| !meets(step));
         let sent = |task| task_memory(self.program, task, false);
-        let has_written = |memory: Option<Memory>| {
+        let has_written = |memory: Option<ReasonPlace>| {
             let all = before().flat_map(|step| uses(self.program, step));
             let mut written = all.filter(|used| used.writes && of_all(used));
             written.any(|used| memory.is_none_or(|memory| memory == used.memory))
@@ -317,7 +321,7 @@ impl Printer<'_> {
                     before: before().copied().collect(),
                     after: vec![around.after[at]],
                 };
-                let this = |other: &Use| other.memory == used.memory;
+                let this = |other: &UnitAccess| other.memory == used.memory;
                 if let Some((first, second)) = one.conflict(of_all, this, |_| false) {
                     return match (first.writes, second.writes) {
                         (true, false) => format!("{memory} is read, which all cores have written"),
@@ -354,9 +358,9 @@ impl Printer<'_> {
             before: Around::new(self.program, (block, at)).before,
             after: around.after.clone(),
         };
-        let first = |used: &Use| used.unit == pipe && used.memory.is_global();
+        let first = |used: &UnitAccess| used.unit == pipe && used.memory.is_global();
         match written.conflict(first, |_| true, |_| false) {
-            Some((Use { writes: true, .. }, used)) => {
+            Some((UnitAccess { writes: true, .. }, used)) => {
                 format!("{} is used, which other cores have written", self.called(&used))
             }
             Some((_, used)) => {
@@ -366,7 +370,7 @@ impl Printer<'_> {
         }
     }
 
-    fn called(&self, used: &Use) -> String {
+    fn called(&self, used: &UnitAccess) -> String {
         match used.tensor {
             Some(tensor) => self.tensor(tensor),
             None => self.memory(used.memory),
@@ -382,14 +386,14 @@ impl Printer<'_> {
         }
     }
 
-    fn memory(&self, memory: Memory) -> String {
+    fn memory(&self, memory: ReasonPlace) -> String {
         match memory {
-            Memory::Parameter(at) => self.name(Thing::Parameter(at)),
-            Memory::Workspace => "the workspace".to_owned(),
-            Memory::Window => "the window".to_owned(),
-            Memory::Tensor(tensor) => self.tensor(tensor),
-            Memory::Scratch(scratch) => self.name(Thing::Scratch(scratch)),
-            Memory::Queue(queue) => self.name(Thing::Queue(queue)),
+            ReasonPlace::Parameter(at) => self.name(Thing::Parameter(at)),
+            ReasonPlace::Workspace => "the workspace".to_owned(),
+            ReasonPlace::Window => "the window".to_owned(),
+            ReasonPlace::Tensor(tensor) => self.tensor(tensor),
+            ReasonPlace::Scratch(scratch) => self.name(Thing::Scratch(scratch)),
+            ReasonPlace::Queue(queue) => self.name(Thing::Queue(queue)),
         }
     }
 }

@@ -17,7 +17,7 @@ impl Printer<'_> {
             _ => return None,
         };
         let size = u64::from(number.size());
-        let begins = |view: &View| {
+        let begins = |view: &WorkspaceView| {
             let whole = || (constant - view.byte).is_multiple_of(size);
             view.number == number && view.byte <= constant && whole()
         };
@@ -83,7 +83,7 @@ impl Printer<'_> {
     pub(super) fn view_tensors(&self) -> Text {
         let mut text = Text::indented(1);
         for at in &self.views {
-            let View { number, byte } = self.program.views[*at as usize].what;
+            let WorkspaceView { number, byte } = self.program.views[*at as usize].what;
             let (name, ty) = (self.name(Thing::View(*at)), number.ascend_c());
             let from = match byte {
                 0 => "userWorkspace".to_owned(),

@@ -56,7 +56,7 @@ struct Rules<'a> {
 }
 
 /// The numbers of one of the two matrices that are multiplied.
-struct Side {
+struct OperandTiling {
     name: char,
     /// Bytes of an element.
     size: i128,
@@ -70,7 +70,7 @@ struct Side {
     step_k: Field,
 }
 
-impl Side {
+impl OperandTiling {
     /// Bytes of a block.
     fn block(&self, tiles: &Tiles) -> i128 {
         tiles.wide(self.base) * tiles.wide(BaseK) * self.size
@@ -96,8 +96,8 @@ impl Rules<'_> {
         self.l1()
     }
 
-    fn sides(&self) -> [Side; 2] {
-        let a = Side {
+    fn sides(&self) -> [OperandTiling; 2] {
+        let a = OperandTiling {
             name: 'A',
             size: self.matmul.a.size().into(),
             base: BaseM,
@@ -108,7 +108,7 @@ impl Rules<'_> {
             step: StepM,
             step_k: StepKa,
         };
-        let b = Side {
+        let b = OperandTiling {
             name: 'B',
             size: self.matmul.b.size().into(),
             base: BaseN,
@@ -224,7 +224,7 @@ impl Rules<'_> {
         }
     }
 
-    fn l0(&self, side: &Side) -> Result<(), Problem> {
+    fn l0(&self, side: &OperandTiling) -> Result<(), Problem> {
         let (bytes, (memory, room)) =
             (side.block(self.tiles) * self.tiles.wide(side.buffers), side.l0);
         if bytes <= room {
@@ -256,7 +256,7 @@ impl Rules<'_> {
     }
 
     /// Blocks in L1 are as many as a step has, or twice that.
-    fn blocks(&self, side: &Side) -> Result<(), Problem> {
+    fn blocks(&self, side: &OperandTiling) -> Result<(), Problem> {
         let [blocks, step, step_k] =
             [side.blocks, side.step, side.step_k].map(|field| self.tiles.wide(field));
         let once = step * step_k;
@@ -272,7 +272,7 @@ impl Rules<'_> {
         must(side.blocks, why)
     }
 
-    fn whole_depth(&self, side: &Side) -> Result<(), Problem> {
+    fn whole_depth(&self, side: &OperandTiling) -> Result<(), Problem> {
         let [depth, base_k, step_k] =
             [side.depth, BaseK, side.step_k].map(|field| self.tiles.wide(field));
         if self.tiles.get(side.step) == 1 || depth <= base_k * step_k {

@@ -10,17 +10,17 @@ use crate::error::Result;
 
 /// A range of numbers of a type.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds<T> {
+pub struct RangeBounds<T> {
     is_empty: bool,
     /// The text of a value that is out of range. It is a function, so that nothing is asked of `T` where the range of another type is refused.
-    outside: fn(&Bounds<T>, &T) -> Option<String>,
+    outside: fn(&RangeBounds<T>, &T) -> Option<String>,
     start: T,
     end: T,
     /// Whether `end` is a value of the range.
     closed: bool,
 }
 
-impl<T> Bounds<T> {
+impl<T> RangeBounds<T> {
     /// Whether no value lies in it.
     pub const fn is_empty(&self) -> bool {
         self.is_empty
@@ -43,7 +43,7 @@ impl<T> Bounds<T> {
     }
 }
 
-fn outside<T: PartialOrd + Debug>(bounds: &Bounds<T>, value: &T) -> Option<String> {
+fn outside<T: PartialOrd + Debug>(bounds: &RangeBounds<T>, value: &T) -> Option<String> {
     let below = match bounds.closed {
         true => *value <= bounds.end,
         false => *value < bounds.end,
@@ -82,14 +82,14 @@ macro_rules! reader {
 
         impl Reader<$range<$ty>> {
             /// The ends of a range.
-            pub const fn read(self, $it: &$range<$ty>) -> Bounds<$ty> {
+            pub const fn read(self, $it: &$range<$ty>) -> RangeBounds<$ty> {
                 let (start, end, closed): ($ty, $ty, bool) = $ends;
                 let $number = start;
                 let first = $key;
                 let $number = end;
                 let last = $key;
                 let has_values = first < last || closed && first == last;
-                Bounds { is_empty: !has_values, outside: outside::<$ty>, start, end, closed }
+                RangeBounds { is_empty: !has_values, outside: outside::<$ty>, start, end, closed }
             }
         }
     };

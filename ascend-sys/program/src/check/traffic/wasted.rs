@@ -15,7 +15,7 @@ type Block<'a> = (u128, u128, &'a Sent, &'a Touched);
 
 /// What turns do to a piece of memory, by where it begins.
 #[derive(Default)]
-struct Turns<'a> {
+struct TurnBlocks<'a> {
     receives: Vec<Block<'a>>,
     sends: Vec<Block<'a>>,
 }
@@ -28,7 +28,7 @@ pub(super) fn look(
     sent: &[Sent],
     server: impl Fn(ClientId) -> usize,
 ) {
-    let mut turns: BTreeMap<Space, Turns<'_>> = BTreeMap::new();
+    let mut turns: BTreeMap<Space, TurnBlocks<'_>> = BTreeMap::new();
     for turn in sent {
         for touched in turn.touched.iter() {
             let of = turns.entry(touched.space.0).or_default();
@@ -47,7 +47,8 @@ pub(super) fn look(
         of.receives.sort_by_key(|block| (block.0, block.2.number));
         of.sends.sort_by_key(|block| block.0);
         let accesses = traffic.accesses.get(space).map_or(&[][..], |all| all);
-        let memory = Memory { of, accesses, longest: longest(of, accesses), server: &server };
+        let memory =
+            ReceivedMemory { of, accesses, longest: longest(of, accesses), server: &server };
         for block in &of.receives {
             memory.look(ground, report, block, &mut looked);
             if looked > MOST_PAIRS {
@@ -67,7 +68,7 @@ fn never_written(
     traffic: &Traffic,
     ground: &Ground<'_>,
     report: &mut Report,
-    turns: &BTreeMap<Space, Turns<'_>>,
+    turns: &BTreeMap<Space, TurnBlocks<'_>>,
 ) {
     let mut names = Vec::new();
     for (at, parameter) in ground.program.parameters.iter().enumerate() {
@@ -168,15 +169,15 @@ fn siblings(ground: &Ground<'_>, report: &mut Report, sent: &[Sent]) {
 }
 
 /// A piece of memory, and what is done to it.
-struct Memory<'a, F> {
-    of: &'a Turns<'a>,
+struct ReceivedMemory<'a, F> {
+    of: &'a TurnBlocks<'a>,
     accesses: &'a [Access],
     /// The longest of each: received, sent, accessed.
     longest: [u128; 3],
     server: &'a F,
 }
 
-fn longest(of: &Turns<'_>, accesses: &[Access]) -> [u128; 3] {
+fn longest(of: &TurnBlocks<'_>, accesses: &[Access]) -> [u128; 3] {
     let blocks = |list: &[Block<'_>]| list.iter().map(|(from, to, ..)| to - from).max();
     let area = accesses.iter().map(|access| access.area.end() - access.area.from).max();
     [blocks(&of.receives), blocks(&of.sends), area].map(|longest| longest.unwrap_or(0))
@@ -195,7 +196,7 @@ enum Later<'a> {
     Core(&'a Access),
 }
 
-impl<F: Fn(ClientId) -> usize> Memory<'_, F> {
+impl<F: Fn(ClientId) -> usize> ReceivedMemory<'_, F> {
     fn look(
         &self,
         ground: &Ground<'_>,

@@ -15,7 +15,7 @@ fn copied_to(
     let mut b = Builder::new(Mix::AivOnly);
     b.program.tiling = Some(tiling_layout(0));
     for (name, number, byte) in views {
-        let what = View { number: *number, byte: *byte };
+        let what = WorkspaceView { number: *number, byte: *byte };
         b.program.views.push(Declared { name: (*name).into(), what });
     }
     let offset = offset(&mut b);
@@ -74,7 +74,7 @@ fn an_index_counts_elements() {
 fn a_name_without_a_workspace_is_refused() {
     let mut b = Builder::new(Mix::AivOnly);
     b.program.workspace = false;
-    let what = View { number: F32, byte: 0 };
+    let what = WorkspaceView { number: F32, byte: 0 };
     b.program.views.push(Declared { name: "sums".into(), what });
     assert_eq!(b.program.validate(), Err("there is no workspace".into()));
     b.program.workspace = true;
