@@ -5,12 +5,12 @@ use super::finding::{Notes, Severity};
 use super::ground::{Bytes, Ground};
 use super::race::Tasks;
 use crate::shadow::{Found, Mode, Shadow};
-use crate::task::{ReduceOp, Task};
+use crate::task::{Operator, ReduceOp, Task};
 
 /// Looks at operators in which nothing races: two tasks that write the same bytes in any order are two
 /// reductions then.
 pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'static str>) {
-    if ground.operators.iter().all(|operator| !operator.floats) {
+    if !ground.operators.iter().any(may_round) {
         return;
     }
     let mut shadows: Vec<Option<Shadow<u32>>> = Vec::new();
@@ -41,11 +41,19 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
     }
 }
 
+/// Whether an operator has a reduction that is rounded.
+pub(super) fn may_round(operator: &Operator) -> bool {
+    let mut steps = operator.ranks.iter().flat_map(|rank| &rank.threads).flatten();
+    operator.floats && steps.any(|step| sums(&step.task))
+}
+
 /// Whether another order gives another result.
 fn rounds(ground: &Ground<'_>, task: u32) -> bool {
-    let sums = |op| matches!(op, ReduceOp::Sum | ReduceOp::Prod);
-    ground.operators[ground.operator(task) as usize].floats
-        && matches!(ground.task(task), Task::Reduce { op, .. } if sums(*op))
+    ground.operators[ground.operator(task) as usize].floats && sums(ground.task(task))
+}
+
+fn sums(task: &Task) -> bool {
+    matches!(task, Task::Reduce { op: ReduceOp::Sum | ReduceOp::Prod, .. })
 }
 
 fn tell(ground: &Ground<'_>, both: [u32; 2], bytes: &Bytes, notes: &mut Notes) {

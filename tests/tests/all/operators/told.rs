@@ -58,7 +58,7 @@ fn a_buffer_that_is_exposed_less_often_than_it_is_entered_is_told_as_that() {
    = rank 0, thread 0, task 2: record of notify 0 of rank 1 on its channel with rank 0
    = help: let rank 0 expose and reclaim its buffer as often as rank 1 enters and leaves it: each `lend` has its `visit`
 
-2 ranks, 2 threads, 9 tasks: 1 finding; until then nothing more is said of unconsumed, set-twice, two-waits, race, result, early, outlives, not-reproducible
+2 ranks, 2 threads, 9 tasks: 1 finding; until then nothing more is said of unconsumed, set-twice, two-waits, race, result, early, outlives
 ",
     );
 }
@@ -81,7 +81,7 @@ fn a_buffer_that_is_never_entered_is_told_as_that() {
    = rank 0, thread 0, task 1: wait for notify 1 of rank 0 on its channel with rank 1
    = help: let rank 0 expose and reclaim its buffer as often as rank 1 enters and leaves it: each `lend` has its `visit`
 
-2 ranks, 2 threads, 2 tasks: 1 finding; until then nothing more is said of unconsumed, set-twice, two-waits, race, result, early, outlives, not-reproducible
+2 ranks, 2 threads, 2 tasks: 1 finding; until then nothing more is said of unconsumed, set-twice, two-waits, race, result, early, outlives
 ",
     );
 }
@@ -165,7 +165,7 @@ error[unconsumed]: nobody waits for this record: it ends a wait of whatever runs
    = rank 0, thread 0, task 0: record of notify 2 of rank 1 on its channel with rank 0
    = help: let rank 1 wait for it in the same operator, or leave the record out
 
-2 ranks, 2 threads, 1 task: 2 findings; until then nothing more is said of result, not-reproducible
+2 ranks, 2 threads, 1 task: 2 findings; until then nothing more is said of result
 ",
     );
 }
