@@ -4,9 +4,8 @@
 //! freed its buffer. So peers come to a buffer behind the first task of its owner's main thread, and are done before the last one. Then
 //! operators that are right alone do not race in any row.
 
-use super::PATIENCE;
 use super::finding::Notes;
-use super::ground::Ground;
+use super::ground::{Ground, PATIENCE};
 use crate::order::Search;
 use crate::task::{Memory, Piece, Task};
 use std::collections::BTreeMap;

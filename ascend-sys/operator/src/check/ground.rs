@@ -6,6 +6,9 @@ use crate::order::Order;
 use crate::task::{Memory, Operator, Piece, Step, Task};
 use std::ops::Range;
 
+/// Steps of a search after which a rule goes no further once it has found something: what is not ordered takes longest to tell.
+pub(super) const PATIENCE: u64 = 200_000_000;
+
 pub(super) struct Ground<'a> {
     pub(super) operators: &'a [Operator],
     pub(super) order: &'a Order,

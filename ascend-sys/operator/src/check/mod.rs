@@ -49,9 +49,6 @@ use crate::task::Operator;
 use finding::Notes;
 use ground::Ground;
 
-/// Steps of a search after which a rule goes no further once it has found something: what is not ordered takes longest to tell.
-const PATIENCE: u64 = 200_000_000;
-
 /// What counts besides the tasks. The default: any product, the default [`Engine`], CANN's [limits], no plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {

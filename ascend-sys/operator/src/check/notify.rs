@@ -1,8 +1,7 @@
 //! Notifies: every record ends a wait, every next record comes behind that wait, and nobody else waits meanwhile.
 
-use super::PATIENCE;
 use super::finding::Notes;
-use super::ground::Ground;
+use super::ground::{Ground, PATIENCE};
 use crate::order::Search;
 use crate::task::{Signal, Task};
 use std::collections::HashMap;

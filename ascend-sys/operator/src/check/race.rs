@@ -1,8 +1,7 @@
 //! Races: two tasks that touch the same bytes, of which one writes, and nothing orders them.
 
-use super::PATIENCE;
 use super::finding::Notes;
-use super::ground::{Bytes, Ground};
+use super::ground::{Bytes, Ground, PATIENCE};
 use crate::lanes::Lanes;
 use crate::order::Search;
 use crate::shadow::{Found, Mode, Oracle, Shadow};

@@ -1,8 +1,7 @@
 //! Sums whose order is open: of floating point, they are not the same in every run.
 
-use super::PATIENCE;
 use super::finding::{Notes, Severity};
-use super::ground::{Bytes, Ground};
+use super::ground::{Bytes, Ground, PATIENCE};
 use super::race::Tasks;
 use crate::shadow::{Found, Mode, Shadow};
 use crate::task::{Operator, ReduceOp, Task};
