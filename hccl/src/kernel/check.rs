@@ -69,6 +69,7 @@ impl<T: TilingArgument> Recorded<T> {
             product,
             blocks,
             ranks,
+            sizes: names.clone().zip(sizes.iter().copied()).collect(),
             unknown: names.skip(sizes.len()).collect(),
             findings: Vec::new(),
         };
@@ -97,14 +98,16 @@ pub struct Report {
     product: Product,
     blocks: u32,
     ranks: u32,
-    /// Tensors of which it is not known how long they are.
+    /// The tensors of which it is known how long they are, in bytes.
+    sizes: Vec<(String, usize)>,
+    /// Those of which it is not known.
     unknown: Vec<String>,
     /// Each finding, and the ranks on which it was found.
     findings: Vec<(Finding, Vec<u32>)>,
 }
 
 impl Report {
-    /// Errors first; on each rank in the order of the source.
+    /// Errors first, and causes before what they may have caused; on each rank in the order of the source.
     fn add(&mut self, rank: u32, findings: Vec<Finding>) {
         let place = |of: &Finding| (of.severity, of.rule, of.file.clone(), of.line, of.column);
         for finding in findings {
@@ -114,7 +117,8 @@ impl Report {
                 None => self.findings.push((finding, vec![rank])),
             }
         }
-        self.findings.sort_by_key(|(finding, _)| finding.severity);
+        let place = |finding: &Finding| (finding.severity, finding.may_be_caused());
+        self.findings.sort_by_key(|(finding, _)| place(finding));
     }
 
     /// All of it: errors first, then warnings, then notes.
@@ -155,7 +159,7 @@ impl Display for Report {
             1 => format!("1 {what}"),
             _ => format!("{count} {what}s"),
         };
-        let Report { kernel, product, blocks, ranks, unknown, findings } = self;
+        let Report { kernel, product, blocks, ranks, unknown, findings, .. } = self;
         let errors = match self.errors().count() {
             0 => "no error".to_owned(),
             count => many(count, "error"),
@@ -173,6 +177,18 @@ impl Display for Report {
         match self.is_complete() {
             true => write!(f, ", all of it checked")?,
             false => write!(f, ", not all of it checked")?,
+        }
+        if self.is_complete() && self.errors().next().is_none() {
+            let sizes: Vec<String> = self
+                .sizes
+                .iter()
+                .map(|(name, bytes)| format!("`{name}` of {bytes} bytes"))
+                .collect();
+            let sizes = if sizes.is_empty() { "no tensors".to_owned() } else { sizes.join(", ") };
+            write!(
+                f,
+                "\n   = in every order of units, cores and turns, with this tiling and {sizes}"
+            )?;
         }
         if !unknown.is_empty() {
             write!(f, "\n   = bounds of {} were not: no size was given", unknown.join(", "))?;

@@ -44,6 +44,15 @@ pub enum Severity {
     Note,
 }
 
+impl Finding {
+    /// Whether a mistake elsewhere in the kernel often leads to this: a core that does not get to a barrier, since it waits for
+    /// a tensor; memory that nobody has written, since the copy went elsewhere.
+    pub fn may_be_caused(&self) -> bool {
+        let rules = ["hang", "unawaited", "freed", "unwritten", "never-written", "overwritten"];
+        rules.contains(&self.rule)
+    }
+}
+
 impl Display for Finding {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let severity = match self.severity {
@@ -136,7 +145,7 @@ impl Report {
         }
     }
 
-    /// Errors first, each kind in the order of the source.
+    /// Errors first; of each kind those that may have caused others before the ones that may have been caused, in the order of the source.
     pub(super) fn into_findings(self, program: &Program) -> Vec<Finding> {
         let is_allowed = |(_, _, _, rule): &(_, _, _, &str)| {
             program.allowed.iter().any(|allowed| allowed.warning.rule() == *rule)
@@ -161,7 +170,7 @@ impl Report {
                 help: entry.said.help,
             })
             .collect();
-        findings.sort_by_key(|finding| finding.severity);
+        findings.sort_by_key(|finding| (finding.severity, finding.may_be_caused()));
         findings
     }
 }

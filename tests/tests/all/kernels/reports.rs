@@ -72,7 +72,7 @@ fn the_missing_waits_are_named() {
     assert!(report.is_good(true), "{report}");
     assert_eq!(
         report.to_string(),
-        "`with_waits` on Atlas A3, 1 block, 1 rank: no error, all of it checked"
+        "`with_waits` on Atlas A3, 1 block, 1 rank: no error, all of it checked\n   = in every order of units, cores and turns, with this tiling and `x` of 256 bytes, `y` of 256 bytes"
     );
 }
 
@@ -168,6 +168,41 @@ fn a_flag_is_of_one_unit() {
     assert_eq!(rules(&report), ["race"], "{report}");
     let report = check(with_a_flag_of_copies::record().unwrap());
     assert!(report.is_good(true), "{report}");
+}
+
+#[test]
+fn a_report_says_for_what_a_kernel_was_proved_good() {
+    let report = with_waits::record().unwrap().check(&(), 1, 1, Product::A2, &[256, 512]);
+    let text = report.to_string();
+    let proved = "no error, all of it checked\n   = in every order of units, cores and turns, with this tiling and `x` of 256 bytes, `y` of 512 bytes";
+    assert!(text.ends_with(proved), "{text}");
+}
+
+/// A core that does not get to the barrier, because it waits for a tensor for ever.
+#[kernel(mix = "aiv_1_0")]
+fn hangs_for_a_reason(k: Kernel, y: Output<f32>) {
+    k.when(k.block_index().lt(1), || k.sync_all_aiv());
+    let queue = k.queue::<f32>(Position::VecOut, 1, 64);
+    let a = queue.alloc();
+    let b = queue.alloc();
+    k.fill(&b, 1.0, 64);
+    queue.free(a);
+    queue.enqueue(b);
+    let b = queue.dequeue();
+    k.copy_out(y, &b, 64);
+    queue.free(b);
+}
+
+#[test]
+fn causes_come_before_what_they_may_have_caused() {
+    let report = hangs_for_a_reason::record().unwrap().check(&(), 2, 1, Product::A2, &[256]);
+    let rules = rules(&report);
+    // The barrier stands before the queue in the source.
+    let (queue, hang) = (
+        rules.iter().position(|rule| *rule == "queue"),
+        rules.iter().position(|rule| *rule == "hang"),
+    );
+    assert!(queue.is_some() && hang.is_some() && queue < hang, "{report}");
 }
 
 #[test]
