@@ -8,3 +8,21 @@ mod host;
 mod operations;
 mod setup;
 mod streams;
+
+/// Each row of the page on checked mode has a program here that is wrong in that way.
+#[test]
+fn every_row_of_the_page_is_planted() {
+    let page = include_str!("../../../../docs/src/how-to/checked-mode.md");
+    let rows = page.split("## What is found").nth(1).unwrap().lines();
+    let labels = rows.filter_map(|row| row.strip_prefix("| `")?.split('`').next());
+    let planted = [
+        include_str!("races/comms.rs"),
+        include_str!("races/host.rs"),
+        include_str!("races/streams.rs"),
+    ];
+    let missing: Vec<_> = labels
+        .clone()
+        .filter(|label| !planted.iter().any(|source| source.contains(&format!("\"{label}: "))))
+        .collect();
+    assert!(missing.is_empty() && labels.count() == 7, "{missing:?}");
+}
