@@ -55,6 +55,7 @@ impl Runtime {
     /// | `connect_timeout` | `Duration` | 120 s | how long ranks wait for one another when they connect, at most 49 days |
     /// | `exec_timeout` | `Duration` | 1836 s | how long an operation may take on the device, at most 49 days |
     /// | `checked` | `bool` | `false` | whether accesses that nothing orders are looked for ([`findings`](Self::findings)) |
+    /// | `kernel_seed` | `u64` | 0 | not 0: chooses the order in which the units of a core, cores and servers of kernels go on |
     /// | `deadline` | `Duration` | 5 min | how long everything that waits waits ([`set_deadline`](Self::set_deadline)) |
     /// | `fault` | [`Fault`] | none | something that goes wrong on one device; can be given several times |
     ///
