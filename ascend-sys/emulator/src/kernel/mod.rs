@@ -48,6 +48,7 @@ mod interpreter;
 pub(crate) mod launch;
 mod local;
 mod matmul;
+mod moves;
 mod order;
 mod posted;
 mod prepare;

@@ -43,6 +43,7 @@ mod ranges;
 mod run;
 mod setting;
 mod space;
+mod stop;
 mod sync;
 mod traffic;
 mod vector;

@@ -10,6 +10,7 @@ use super::clock::{Clock, Ticks, Unit, Units};
 use super::finding::{CoreName, Report, Severity};
 use super::local::LocalMemory;
 use super::space::Spaces;
+use super::stop::{LONGEST, left_out, not_followed, stuck};
 use super::sync::{self, Flags};
 use super::traffic::Traffic;
 use super::view::{Ground, View};
@@ -21,9 +22,6 @@ use crate::program::Program;
 use crate::show::Words;
 use crate::step::{Hccl, Read, Source, Step, Sync};
 
-/// Steps of all cores together, after which long loops are no longer followed to their ends.
-const LONGEST: u64 = 1 << 20;
-
 /// Steps that do nothing, for each one that counts.
 const IDLE: u64 = 64;
 
@@ -31,17 +29,17 @@ const IDLE: u64 = 64;
 const MOST_BLOCKS: u32 = 256;
 
 /// One core.
-struct Member<'a> {
-    name: CoreName,
-    walk: Walk<'a>,
+pub(super) struct Member<'a> {
+    pub name: CoreName,
+    pub walk: Walk<'a>,
     memory: LocalMemory,
     units: Units,
-    state: State,
+    pub state: State,
 }
 
 /// Where a core is.
 #[derive(Debug, Clone, Copy)]
-enum State {
+pub(super) enum State {
     /// It can go on.
     Ready,
     /// It waits for a flag.
@@ -409,42 +407,6 @@ impl Run<'_> {
     }
 }
 
-/// What is said of a branch or a loop that the checker goes on behind, and by which rule.
-fn left_out(why: &Unknown) -> (&'static str, String) {
-    match why {
-        Unknown::Short(turns) => (
-            "long",
-            format!(
-                "the first {turns} turns of this loop are checked and later ones are not, because the kernel takes over {LONGEST} steps"
-            ),
-        ),
-        _ => (
-            "data",
-            "whether this is done depends on data that is not there yet, so what is in it is not checked"
-                .to_owned(),
-        ),
-    }
-}
-
-/// What is said of one that it cannot go on behind, and what to change.
-fn not_followed(why: &Unknown) -> (&'static str, String, &'static str) {
-    match why {
-        Unknown::Short(turns) => (
-            "long",
-            format!(
-                "checked up to here, because after {turns} turns of this loop the kernel takes over {LONGEST} steps, and others must know of what it does"
-            ),
-            "nothing to change; use longer tiles if you can",
-        ),
-        _ => (
-            "data",
-            "checked up to here, because the way depends on data that is not there yet, and others must know of it"
-                .to_owned(),
-            "move calls of the client, flags and barriers out of what depends on data",
-        ),
-    }
-}
-
 /// A call of a client, and what the core does then.
 fn hccl(clients: &mut Clients, view: &mut View<'_, '_>, at: usize, call: &Hccl) -> State {
     let mut known = true;
@@ -472,61 +434,4 @@ fn hccl(clients: &mut Clients, view: &mut View<'_, '_>, at: usize, call: &Hccl) 
         Hccl::Finalize(client, waits) => clients.finalize(view, at, *client, *waits),
     }
     if known { State::Ready } else { State::Lost }
-}
-
-/// Why a core never gets to its end, if so: the rule, what, and what to change.
-fn stuck(
-    ground: &Ground<'_>,
-    members: &[Member<'_>],
-    flags: &Flags,
-    clients: &Clients,
-    at: usize,
-) -> Option<(&'static str, String, &'static str)> {
-    let where_is = |at: usize| {
-        let Member { name, walk, state, .. } = &members[at];
-        let line = walk.source().line;
-        match state {
-            State::Ended => format!("{name} is at its end"),
-            State::Flag(flag) => format!("{name} awaits flag {flag} in line {line}"),
-            State::Barrier(_) => format!("{name} is at the barrier in line {line}"),
-            State::Turn(_) => format!("{name} waits for the server in line {line}"),
-            State::Ready | State::Lost => format!("{name} is in line {line}"),
-        }
-    };
-    Some(match members[at].state {
-        State::Ready | State::Ended | State::Lost => return None,
-        State::Flag(_) if flags.refused() => return None,
-        State::Flag(flag) => {
-            let why = match flags.missing(members[at].name, flag) {
-                Some((missing, all)) => {
-                    let who = missing.first().map_or(String::new(), |first| where_is(*first));
-                    format!("{} of {all} cores have not raised it: {who}", missing.len())
-                }
-                None => "nobody raises it".to_owned(),
-            };
-            let message = format!("flag {flag} is awaited for ever: {why}");
-            ("hang", message, "let all cores that raise the flag do it, also those without work")
-        }
-        State::Barrier(vector) => {
-            let part = |m: &&Member<'_>| !vector || m.name.kind == Core::Aiv;
-            let there = |m: &&Member<'_>| matches!(m.state, State::Barrier(of) if of == vector);
-            let all = members.iter().filter(part).count();
-            let here = members.iter().filter(part).filter(there).count();
-            let first = members.iter().position(|m| part(&m) && !there(&m));
-            let first = first.map_or(String::new(), where_is);
-            let message = format!("{here} of {all} cores get to this barrier: {first}");
-            ("hang", message, "let all cores call it, equally often, also those without work")
-        }
-        State::Turn(turn) => {
-            let task = ground.words.task(turn.task);
-            let why = match clients.holds_up(ground.program, turn) {
-                Some((holds_up, share)) => {
-                    format!("{share} of `{}` are committed", ground.words.task(holds_up))
-                }
-                None => "the core that writes messages has not prepared it".to_owned(),
-            };
-            let message = format!("`{task}` is waited for for ever: {why}");
-            ("hang", message, "the server takes tasks in the order of prepares: commit them so")
-        }
-    })
 }

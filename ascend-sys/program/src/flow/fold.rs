@@ -3,7 +3,8 @@
 //! A body that adds to integers what is the same in every turn, or the loop's own number, need not be walked through turn by turn:
 //! the sums are known.
 
-use super::{Fault, Unknown, Walk, fit, is_float, is_signed};
+use super::number::{fit, is_float, is_signed};
+use super::{Fault, Unknown, Walk};
 use crate::declared::*;
 use crate::layout::Number;
 use crate::step::{Source, Step};

@@ -1,0 +1,104 @@
+//! Why a core is not followed any further, in words.
+
+use super::client::Clients;
+use super::run::{Member, State};
+use super::sync::Flags;
+use super::view::Ground;
+use crate::declared::Core;
+use crate::flow::Unknown;
+
+/// Steps of all cores together, after which long loops are no longer followed to their ends.
+pub(super) const LONGEST: u64 = 1 << 20;
+
+/// What is said of a branch or a loop that the checker goes on behind, and by which rule.
+pub(super) fn left_out(why: &Unknown) -> (&'static str, String) {
+    match why {
+        Unknown::Short(turns) => (
+            "long",
+            format!(
+                "the first {turns} turns of this loop are checked and later ones are not, because the kernel takes over {LONGEST} steps"
+            ),
+        ),
+        _ => (
+            "data",
+            "whether this is done depends on data that is not there yet, so what is in it is not checked"
+                .to_owned(),
+        ),
+    }
+}
+
+/// What is said of one that it cannot go on behind, and what to change.
+pub(super) fn not_followed(why: &Unknown) -> (&'static str, String, &'static str) {
+    match why {
+        Unknown::Short(turns) => (
+            "long",
+            format!(
+                "checked up to here, because after {turns} turns of this loop the kernel takes over {LONGEST} steps, and others must know of what it does"
+            ),
+            "nothing to change; use longer tiles if you can",
+        ),
+        _ => (
+            "data",
+            "checked up to here, because the way depends on data that is not there yet, and others must know of it"
+                .to_owned(),
+            "move calls of the client, flags and barriers out of what depends on data",
+        ),
+    }
+}
+
+/// Why a core never gets to its end, if so: the rule, what, and what to change.
+pub(super) fn stuck(
+    ground: &Ground<'_>,
+    members: &[Member<'_>],
+    flags: &Flags,
+    clients: &Clients,
+    at: usize,
+) -> Option<(&'static str, String, &'static str)> {
+    let where_is = |at: usize| {
+        let Member { name, walk, state, .. } = &members[at];
+        let line = walk.source().line;
+        match state {
+            State::Ended => format!("{name} is at its end"),
+            State::Flag(flag) => format!("{name} awaits flag {flag} in line {line}"),
+            State::Barrier(_) => format!("{name} is at the barrier in line {line}"),
+            State::Turn(_) => format!("{name} waits for the server in line {line}"),
+            State::Ready | State::Lost => format!("{name} is in line {line}"),
+        }
+    };
+    Some(match members[at].state {
+        State::Ready | State::Ended | State::Lost => return None,
+        State::Flag(_) if flags.refused() => return None,
+        State::Flag(flag) => {
+            let why = match flags.missing(members[at].name, flag) {
+                Some((missing, all)) => {
+                    let who = missing.first().map_or(String::new(), |first| where_is(*first));
+                    format!("{} of {all} cores have not raised it: {who}", missing.len())
+                }
+                None => "nobody raises it".to_owned(),
+            };
+            let message = format!("flag {flag} is awaited for ever: {why}");
+            ("hang", message, "let all cores that raise the flag do it, also those without work")
+        }
+        State::Barrier(vector) => {
+            let part = |m: &&Member<'_>| !vector || m.name.kind == Core::Aiv;
+            let there = |m: &&Member<'_>| matches!(m.state, State::Barrier(of) if of == vector);
+            let all = members.iter().filter(part).count();
+            let here = members.iter().filter(part).filter(there).count();
+            let first = members.iter().position(|m| part(&m) && !there(&m));
+            let first = first.map_or(String::new(), where_is);
+            let message = format!("{here} of {all} cores get to this barrier: {first}");
+            ("hang", message, "let all cores call it, equally often, also those without work")
+        }
+        State::Turn(turn) => {
+            let task = ground.words.task(turn.task);
+            let why = match clients.holds_up(ground.program, turn) {
+                Some((holds_up, share)) => {
+                    format!("{share} of `{}` are committed", ground.words.task(holds_up))
+                }
+                None => "the core that writes messages has not prepared it".to_owned(),
+            };
+            let message = format!("`{task}` is waited for for ever: {why}");
+            ("hang", message, "the server takes tasks in the order of prepares: commit them so")
+        }
+    })
+}
