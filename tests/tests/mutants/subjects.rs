@@ -4,6 +4,7 @@ use ascend_emulator_testing::kernel;
 use ascend_emulator_testing::random_kernel::Sample;
 use ascend_program::Program;
 use hccl::dtype::ReduceKind;
+use hccl::f16;
 use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
 use hccl::kernel::*;
 use hccl::prelude::Product;
@@ -294,29 +295,7 @@ fn random(seed: u64) -> Subject {
     }
 }
 
-/// Pieces of 32 by 32.
-fn cube(m: i32, n: i32, k: i32) -> TCubeTiling {
-    TCubeTiling {
-        used_core_num: 1,
-        m,
-        n,
-        ka: k,
-        kb: k,
-        single_core_m: 16,
-        single_core_n: 32,
-        single_core_k: k,
-        base_m: 16,
-        base_n: 32,
-        base_k: 16,
-        depth_a1: 1,
-        depth_b1: 1,
-        step_m: 1,
-        step_n: 1,
-        step_ka: 1,
-        step_kb: 1,
-        db_l0a: 1,
-        db_l0b: 1,
-        db_l0c: 1,
-        ..TCubeTiling::default()
-    }
+/// A product of halves, for two cores.
+fn cube(m: usize, n: usize, k: usize) -> TCubeTiling {
+    TCubeTiling::for_shape::<f16, f16, f16>(Product::A3, m, n, k).cores(2).build().unwrap()
 }
