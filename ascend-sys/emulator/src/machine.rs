@@ -16,7 +16,7 @@ use ascend_sys::{
     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -441,26 +441,32 @@ const KERNEL_SEED: &str = "ASCEND_EMULATOR_KERNEL_SEED";
 
 /// What chooses the order of kernels where a block does not say.
 pub(crate) fn kernel_seed_from_environment() -> Result<u64, Failure> {
-    let Ok(text) = std::env::var(KERNEL_SEED) else { return Ok(0) };
+    number(KERNEL_SEED, std::env::var(KERNEL_SEED).ok(), 0..=u64::MAX, 0)
+        .map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))
+}
+
+/// The number that a variable has, if it is set.
+fn number(
+    name: &str,
+    text: Option<String>,
+    possible: RangeInclusive<u64>,
+    unset: u64,
+) -> Result<u64, String> {
+    let Some(text) = text else { return Ok(unset) };
     match text.trim().parse() {
-        Ok(seed) => Ok(seed),
-        Err(_) => fail!(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "{KERNEL_SEED}={text}: a whole number from 0 to {} is expected",
-            u64::MAX
-        ),
+        Ok(value) if possible.contains(&value) => Ok(value),
+        _ => {
+            let (least, most) = (possible.start(), possible.end());
+            Err(format!("{name}={text}: a whole number from {least} to {most} is expected"))
+        }
     }
 }
 
 fn request_from_environment(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<BlockRequest, String> {
-    let number = |name: &str, least: u64, most: u64, unset: u64| match variable(name) {
-        None => Ok(unset),
-        Some(text) => match text.trim().parse::<u64>() {
-            Ok(value) if (least..=most).contains(&value) => Ok(value),
-            _ => Err(format!("{name}={text}: a whole number from {least} to {most} is expected")),
-        },
+    let number = |name: &str, least: u64, most: u64, unset: u64| {
+        number(name, variable(name), least..=most, unset)
     };
     let product = match variable("ASCEND_EMULATOR_PRODUCT") {
         None => Product::A3,

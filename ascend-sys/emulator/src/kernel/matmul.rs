@@ -144,11 +144,6 @@ impl MatrixProduct {
         })
     }
 
-    /// Where the result begins.
-    pub(super) fn result(&self) -> RegionAddress {
-        self.c.clone()
-    }
-
     /// All rows of the result, and where they belong, without writing them.
     pub(super) fn rows(&mut self) -> Result<Vec<(u64, Vec<u8>)>, String> {
         let mut rows = Vec::new();

@@ -413,10 +413,11 @@ impl Core {
     ) -> Result<(), String> {
         let result = Arc::new(Mutex::new(Vec::new()));
         let computed = Arc::clone(&result);
-        let (a, b, mut c) = spots.clone();
+        let (a, b, c) = spots.clone();
+        let mut written = c.clone();
         self.done_by(Unit::In, world, move |_, world| {
             let mut product = MatrixProduct::new(types.clone(), sizes, spots, bias)?;
-            world.note_product(&types, &sizes, &a, &b, &product.result());
+            world.note_product(&types, &sizes, &a, &b, &c);
             *lock(&computed) = product.rows()?;
             Ok(())
         })?;
@@ -426,7 +427,7 @@ impl Core {
         }
         self.done_by(Unit::Fix, world, move |_, _| {
             let rows = std::mem::take(&mut *lock(&result));
-            rows.into_iter().try_for_each(|(offset, bytes)| c.region.write(offset, &bytes))
+            rows.into_iter().try_for_each(|(offset, bytes)| written.region.write(offset, &bytes))
         })
     }
 }

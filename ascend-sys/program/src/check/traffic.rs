@@ -218,18 +218,15 @@ impl Traffic {
         let mut longest = BTreeMap::new();
         for (space, accesses) in &mut self.accesses {
             accesses.sort_by_key(|access| access.area.from);
-            let length = accesses.iter().map(|access| access.area.end() - access.area.from).max();
-            longest.insert(*space, length.unwrap_or(0));
+            longest.insert(*space, longest_of(&*accesses));
         }
         for turn in sent {
             for touched in turn.touched.iter() {
                 let (space, start) = touched.space;
                 let Some(accesses) = self.accesses.get(&space) else { continue };
                 for (from, to) in turn.blocks(touched, start) {
-                    let first = from.saturating_sub(longest[&space]);
-                    let begin = accesses.partition_point(|access| access.area.from < first);
-                    let near = accesses[begin..].iter().take_while(|access| access.area.from < to);
-                    for access in near.filter(|access| access.area.write || touched.write) {
+                    let near = near(accesses, |of| of.area.from, longest[&space], (from, to));
+                    for access in near.iter().filter(|of| of.area.write || touched.write) {
                         let before = turn.knew(access);
                         let after = access.clock.turns(server(turn.client)) >= turn.number;
                         if !before
@@ -292,6 +289,19 @@ fn say(
         };
         (message, help, witness)
     });
+}
+
+/// How long the longest of them is.
+fn longest_of<'a>(accesses: impl IntoIterator<Item = &'a Access>) -> u128 {
+    let lengths = accesses.into_iter().map(|access| access.area.end() - access.area.from);
+    lengths.max().unwrap_or(0)
+}
+
+/// Those that may reach into `from..to`, of a list that is sorted by where they begin and of which none is longer than `longest`.
+fn near<T>(list: &[T], at: impl Fn(&T) -> u128, longest: u128, (from, to): (u128, u128)) -> &[T] {
+    let first = list.partition_point(|one| at(one) < from.saturating_sub(longest));
+    let end = list.partition_point(|one| at(one) < to);
+    list.get(first..end).unwrap_or(&[])
 }
 
 /// Of what an access's base is made of; bytes in the workspace and in windows.

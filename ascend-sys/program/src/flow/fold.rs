@@ -23,8 +23,14 @@ pub(super) struct Range {
     pub step: u64,
 }
 
-/// What a variable becomes.
-type After = (VariableId, Option<u64>);
+/// A variable to which each turn adds.
+struct Sum {
+    variable: VariableId,
+    /// It subtracts.
+    negative: bool,
+    term: Term,
+    source: Source,
+}
 
 /// What is added in each turn.
 enum Term {
@@ -53,12 +59,12 @@ impl Walk<'_> {
         if turns < u128::from(FEW) || !is_within {
             return Ok(false);
         }
-        let Some(sets) = self.sums(range.variable, body) else { return Ok(false) };
+        let Some(sums) = self.sums(range.variable, body) else { return Ok(false) };
         if turns > u128::from(MOST) {
             return Err(self.fault(&format!("a loop of {turns} turns in which nothing is done")));
         }
-        let mut results: Vec<After> = Vec::new();
-        for (variable, negative, term, source) in sets {
+        let mut results: Vec<(VariableId, Option<u64>)> = Vec::new();
+        for Sum { variable, negative, term, source } in sums {
             let of = self.program.variables[variable.0 as usize].what;
             let before = self.variables[variable.0 as usize];
             let (before, each) = match (before, term) {
@@ -94,12 +100,7 @@ impl Walk<'_> {
     }
 
     /// What the body adds to which variable, if it does nothing else.
-    #[allow(clippy::type_complexity, reason = "it is taken apart where it is used")]
-    fn sums(
-        &self,
-        own: VariableId,
-        body: BlockId,
-    ) -> Option<Vec<(VariableId, bool, Term, Source)>> {
+    fn sums(&self, own: VariableId, body: BlockId) -> Option<Vec<Sum>> {
         let block = &self.program.blocks[body.0 as usize];
         let mut sets = Vec::new();
         for node in block {
@@ -145,7 +146,7 @@ impl Walk<'_> {
                         Err(_) => return None,
                     }
                 };
-                Some((variable, negative, term, source))
+                Some(Sum { variable, negative, term, source })
             })
             .collect()
     }

@@ -31,13 +31,10 @@ pub(super) fn look(
 ) {
     let mut caches = Caches { traffic, ground, sent, whole, pairs: 0 };
     for (space, accesses) in &traffic.accesses {
-        let longest = accesses.iter().map(|access| access.area.end() - access.area.from).max();
-        let longest = longest.unwrap_or(0);
+        let longest = longest_of(accesses);
         for scalar in accesses.iter().filter(|access| access.area.way == Way::Cache) {
             let (from, to) = (scalar.area.from, scalar.area.end());
-            let first = from.saturating_sub(longest);
-            let begin = accesses.partition_point(|access| access.area.from < first);
-            let near = accesses[begin..].iter().take_while(|access| access.area.from < to);
+            let near = near(accesses, |of| of.area.from, longest, (from, to)).iter();
             let near = near.filter(|access| access.area.meets(from, to).is_some());
             let found = match scalar.area.write {
                 true => caches.written(*space, scalar, near),

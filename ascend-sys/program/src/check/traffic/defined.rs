@@ -32,7 +32,7 @@ pub(super) fn look(
     };
     let accesses = traffic.accesses.get(&space).map_or(&[][..], |all| all);
     let writes: Vec<&Access> = accesses.iter().filter(|access| access.area.write).collect();
-    let longest = writes.iter().map(|of| of.area.end() - of.area.from).max().unwrap_or(0);
+    let longest = longest_of(writes.iter().copied());
     let mut workspace = Workspace { space, writes, longest, sent, looked: 0 };
     let reads = |access: &&Access| !access.area.write || access.area.way == Way::Add;
     for read in accesses.iter().filter(reads) {
@@ -92,10 +92,7 @@ impl Workspace<'_> {
         behind: impl Fn(&Sent) -> bool,
     ) -> Ranges {
         let mut found = Ranges::default();
-        let first = from.saturating_sub(self.longest);
-        let begin = self.writes.partition_point(|write| write.area.from < first);
-        let near = self.writes[begin..].iter().take_while(|write| write.area.from < to);
-        for write in near {
+        for write in near(&self.writes, |of| of.area.from, self.longest, (from, to)) {
             self.looked += 1;
             if later(write) || self.looked > MOST_PIECES {
                 continue;

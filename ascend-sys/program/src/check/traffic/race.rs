@@ -19,8 +19,7 @@ pub(super) fn look(
 ) {
     let mut pairs = 0;
     for accesses in accesses.values().filter(|all| all.iter().any(|access| access.area.write)) {
-        let longest = accesses.iter().map(|access| access.area.end() - access.area.from).max();
-        let longest = longest.unwrap_or(0);
+        let longest = longest_of(accesses);
         for (at, access) in accesses.iter().enumerate() {
             let first = access.area.from.saturating_sub(longest);
             let begin = accesses[..at].partition_point(|other| other.area.from < first);

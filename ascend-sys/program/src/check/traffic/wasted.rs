@@ -178,16 +178,9 @@ struct ReceivedMemory<'a, F> {
 }
 
 fn longest(of: &TurnBlocks<'_>, accesses: &[Access]) -> [u128; 3] {
-    let blocks = |list: &[Block<'_>]| list.iter().map(|(from, to, ..)| to - from).max();
-    let area = accesses.iter().map(|access| access.area.end() - access.area.from).max();
-    [blocks(&of.receives), blocks(&of.sends), area].map(|longest| longest.unwrap_or(0))
-}
-
-/// Those that may reach into `from..to`, of a list that is sorted by where they begin.
-fn near<T>(list: &[T], at: impl Fn(&T) -> u128, longest: u128, (from, to): (u128, u128)) -> &[T] {
-    let first = list.partition_point(|one| at(one) < from.saturating_sub(longest));
-    let end = list.partition_point(|one| at(one) < to);
-    list.get(first..end).unwrap_or(&[])
+    let blocks =
+        |list: &[Block<'_>]| list.iter().map(|(from, to, ..)| to - from).max().unwrap_or(0);
+    [blocks(&of.receives), blocks(&of.sends), longest_of(accesses)]
 }
 
 /// What overwrites a result.
