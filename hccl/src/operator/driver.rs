@@ -7,8 +7,10 @@
 //! Tasks are told in the order in which they were recorded. No thread of the rank then ever waits for something that has not been told yet, however
 //! short the queues of the device are.
 //!
-//! An operation is complete when its stream is, and sub-threads end before that, since the main thread waits for them. But when something fails,
-//! that wait may end early, and a sub-thread go on. So the stream also waits for an event behind each of them, which is there however it ended.
+//! Sub-threads begin when the main thread lets them, and end before it does. But these are waits for notifies, and when the
+//! communicator fails, such a wait ends early and what stands behind it runs. What an operator touches belongs to others before
+//! and after it, whether it fails or not. So the other threads first wait for an event of the stream, and the stream at the end for
+//! an event of each of them: a failure ends no wait for an event.
 
 #![expect(unsafe_code, reason = "the one place where primitives are called")]
 
@@ -188,6 +190,9 @@ impl OperatorDriver<'_> {
         // SAFETY: the caller's promise.
         let host = unsafe { self.resources.acquire(self.site, self.tape, stream.raw()) }?;
         self.check()?;
+        if let Some(event) = event {
+            self.part(stream, event)?;
+        }
         table.start_batch()?;
         *begun = true;
         // SAFETY: the caller's promise; the handles were just acquired; the tasks have been looked at.
@@ -196,6 +201,13 @@ impl OperatorDriver<'_> {
         let ended = table.end_batch();
         let joined = event.map_or(Ok(()), |event| self.join(stream, event));
         told.and(ended).and(joined)
+    }
+
+    /// Lets the other threads wait for what stands in the stream.
+    fn part(&self, stream: &StreamHandle, event: &EventHandle) -> Result<()> {
+        let Site { table, engine, .. } = self.site;
+        table.record_event(event, stream)?;
+        self.resources.streams(engine).try_for_each(|of_thread| table.wait_event(of_thread, event))
     }
 
     /// Lets the stream wait for what the other threads have been told.

@@ -201,6 +201,43 @@ fn after_a_failure_nothing_is_written_any_more() {
 }
 
 #[test]
+fn a_failure_does_not_let_an_operator_begin_before_what_its_stream_holds() {
+    let copies = Operator::all_reduce("copies", Sum, |op, main| {
+        main.fork(2, |threads| threads.get(1).copy(op.input(), op.output()));
+    });
+    let runtime = Runtime::emulator(2).unwrap();
+    let read = runtime.run_ranks(2, |rank| -> Result<bool> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let mut gates = rank.communicator()?;
+        let mut comm = gates.split(Some(0), rank.index()).wait()?.expect("all are in it");
+        gates.connect().wait()?;
+        let x = device.upload(&[1.0f32; 100], &stream)?;
+        let mut y = device.upload(&[2.0f32; 100], &stream)?;
+        if rank.index() == 1 {
+            comm.run(&copies).input(&x).output(&mut y).submit(&stream)?.wait()?;
+            comm.barrier(&stream)?.wait()?;
+            // It may be too late for that.
+            drop(comm.run(&copies).input(&x).output(&mut y).submit(&stream));
+            std::thread::sleep(Duration::from_millis(100));
+            gates.barrier(&stream)?.wait()?;
+            return Ok(true);
+        }
+        comm.run(&copies).input(&x).output(&mut y).submit(&stream)?.wait()?;
+        y.upload(&[2.0; 100], &stream)?.wait()?;
+        comm.barrier(&stream)?.wait()?;
+        // The stream stands at the gate while the communicator fails.
+        gates.barrier(&stream)?;
+        let before = y.to_vec(&stream);
+        let work = comm.run(&copies).input(&x).output(&mut y).submit(&stream)?;
+        comm.abort_handle().abort()?;
+        let before = before.wait()?;
+        assert!(work.wait().is_err(), "its communicator was aborted");
+        Ok(before == [2.0; 100])
+    });
+    assert_eq!(read.unwrap(), [true; 2], "the operator wrote what was still to be read");
+}
+
+#[test]
 fn an_operator_whose_peer_has_dropped_the_communicator_fails_and_so_does_the_next() {
     let runtime = Runtime::emulator(2).unwrap();
     let (gone, wait) = mpsc::sync_channel::<()>(1);
