@@ -3,6 +3,7 @@
 //! There is one batch mode for each OS thread, as in CANN. Its tag names a sub-graph that hardware would cache; here it only has to be the same
 //! at the end. When an OS thread ends in a batch mode, what it has kept is dropped.
 
+use super::channel::Channel;
 use super::memory::buffer_so_far;
 use super::primitive::Primitive;
 use super::submit::submit;
@@ -19,6 +20,8 @@ struct BatchedPrimitive {
     thread: u64,
     call: &'static str,
     primitive: Primitive,
+    /// The channel that it crosses.
+    over: Option<u64>,
 }
 
 #[derive(Default)]
@@ -73,7 +76,9 @@ pub(crate) fn end(tag: Option<&str>) -> Result<(), Failure> {
     OPEN.set(false);
     let beyond_caches = beyond_caches(&kept);
     let submitted =
-        kept.drain(..).try_for_each(|BatchedPrimitive { thread, call, mut primitive }| {
+        kept.drain(..).try_for_each(|BatchedPrimitive { thread, call, mut primitive, over }| {
+            // The peer may have gone since, and what it has freed may be somebody else's.
+            let _reach = over.map(|channel| Channel::named(channel)?.reach()).transpose()?;
             primitive.check_again()?;
             if let (Primitive::Copy(copy), Some(user)) = (&mut primitive, &beyond_caches)
                 && user.has(nominal(copy.to))
@@ -117,8 +122,9 @@ fn beyond_caches(kept: &[BatchedPrimitive]) -> Option<OfUser> {
 }
 
 /// Keeps a primitive for the end.
-pub(super) fn keep(thread: u64, call: &'static str, primitive: Primitive) {
-    BATCH.with_borrow_mut(|batch| batch.kept.push(BatchedPrimitive { thread, call, primitive }));
+pub(super) fn keep(thread: u64, call: &'static str, primitive: Primitive, over: Option<u64>) {
+    let kept = BatchedPrimitive { thread, call, primitive, over };
+    BATCH.with_borrow_mut(|batch| batch.kept.push(kept));
 }
 
 fn say(tag: &Option<String>) -> String {

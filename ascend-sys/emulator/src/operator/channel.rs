@@ -5,6 +5,7 @@
 
 use super::engine::{OperatorEngine, name_of};
 use super::latch::{Latch, end_all, mark};
+use super::reach::Reaches;
 use super::thread::{generation, of_rank, side_of};
 use crate::fabric::Member;
 use crate::message::{Failure, refuse};
@@ -42,6 +43,8 @@ pub(crate) struct Channel {
     start: AtomicUsize,
     bytes: AtomicUsize,
     latches: [Latch; MOST_NOTIFIES as usize],
+    /// Calls that have memory of the peer in hand.
+    pub(super) reaches: Reaches,
     about: Mutex<Option<About>>,
 }
 
@@ -91,6 +94,7 @@ impl Slotted for Channel {
             start: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             latches: std::array::from_fn(|_| Latch::new()),
+            reaches: Reaches::new(),
             about: Mutex::new(None),
         }
     }
@@ -215,7 +219,7 @@ impl Channel {
 
     /// Whether the peer has exchanged all of these bytes.
     #[inline]
-    pub(super) fn reaches(&self, address: usize, bytes: usize) -> bool {
+    pub(super) fn has_exchanged(&self, address: usize, bytes: usize) -> bool {
         let inside = |start: usize, length: usize| {
             let offset = address.wrapping_sub(start);
             offset < length && bytes <= length - offset

@@ -2,10 +2,10 @@
 //!
 //! All that could be refused is looked at before anything is issued, so that it is all or nothing.
 
-use super::channel::Channel;
 use super::issue::{Transfer, channel_of, issue, signal_of_peer, thread_of};
 use super::memory::{local, remote};
 use super::primitive::Primitive;
+use super::reach::Reach;
 use super::thread::Thread;
 use crate::message::Failure;
 
@@ -28,7 +28,7 @@ impl Crossing {
     fn primitives(
         self,
         thread: &Thread,
-        channel: &'static Channel,
+        channel: &Reach,
     ) -> Result<[Option<Primitive>; 2], Failure> {
         let (moves, notify) = match self {
             Crossing::Write(transfer) => (write(thread, channel, transfer)?, None),
@@ -49,7 +49,7 @@ impl Crossing {
 #[inline]
 fn write(
     thread: &Thread,
-    channel: &Channel,
+    channel: &Reach,
     transfer: Transfer,
 ) -> Result<Option<Primitive>, Failure> {
     let Some(bytes) = transfer.bytes()? else { return Ok(None) };
@@ -61,7 +61,7 @@ fn write(
 #[inline]
 fn read(
     thread: &Thread,
-    channel: &Channel,
+    channel: &Reach,
     transfer: Transfer,
 ) -> Result<Option<Primitive>, Failure> {
     let Some(bytes) = transfer.bytes()? else { return Ok(None) };
@@ -79,8 +79,10 @@ pub(crate) fn cross(
     crossing: Crossing,
 ) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
-    let primitives = crossing.primitives(thread, channel_of(thread, channel)?)?;
-    primitives.into_iter().flatten().try_for_each(|primitive| issue(thread, call, primitive))
+    let channel = channel_of(thread, channel)?.reach()?;
+    let primitives = crossing.primitives(thread, &channel)?;
+    let mut primitives = primitives.into_iter().flatten();
+    primitives.try_for_each(|primitive| issue(thread, call, primitive, Some(&channel)))
 }
 
 /// Issues a list of them to a thread, in order. A failure says which item of the argument `list` it is about.
@@ -92,13 +94,13 @@ pub(crate) fn cross_all(
     crossings: impl Iterator<Item = Result<Crossing, Failure>>,
 ) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
-    let channel = channel_of(thread, channel)?;
+    let channel = channel_of(thread, channel)?.reach()?;
     let mut all = Vec::new();
     for (at, crossing) in crossings.enumerate() {
-        let primitives = crossing.and_then(|it| it.primitives(thread, channel));
+        let primitives = crossing.and_then(|it| it.primitives(thread, &channel));
         let primitives =
             primitives.map_err(|failure| failure.of_item(format_args!("{list}[{at}]")))?;
         all.extend(primitives.into_iter().flatten());
     }
-    all.into_iter().try_for_each(|primitive| issue(thread, call, primitive))
+    all.into_iter().try_for_each(|primitive| issue(thread, call, primitive, Some(&channel)))
 }

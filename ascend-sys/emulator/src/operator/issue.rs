@@ -7,6 +7,7 @@ use super::batch_mode;
 use super::channel::Channel;
 use super::memory::local;
 use super::primitive::Primitive;
+use super::reach::Reach;
 use super::reduce::Reduce;
 use super::signal::{Await, NotifyRef, Signal};
 use super::submit::submit;
@@ -23,18 +24,20 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::time::Duration;
 
-/// Puts a primitive into the queue of its thread, or keeps it for the end of the batch mode.
+/// Puts a primitive into the queue of its thread, or keeps it for the end of the batch mode. With the channel that it crosses.
 #[inline]
 pub(super) fn issue(
     thread: &'static Thread,
     call: &'static str,
     primitive: Primitive,
+    over: Option<&Reach>,
 ) -> Result<(), Failure> {
+    let over = over.map(|channel| channel.handle());
     if task_cache::is_open() {
-        task_cache::note(thread.handle(), call, &primitive);
+        task_cache::note(thread.handle(), call, &primitive, over);
     }
     if batch_mode::is_open() {
-        batch_mode::keep(thread.handle(), call, primitive);
+        batch_mode::keep(thread.handle(), call, primitive, over);
         return Ok(());
     }
     if thread.is_batched() {
@@ -155,7 +158,7 @@ pub(crate) fn local_transfer(
     }
     let to = local(thread.device(), "dst", transfer.dst, bytes)?;
     let from = local(thread.device(), "src", transfer.src, bytes)?;
-    issue(thread, call, transfer.primitive(to, from, bytes)?)
+    issue(thread, call, transfer.primitive(to, from, bytes)?, None)
 }
 
 /// `HcommThreadNotifyRecordOnThread`: sets a notify of a thread of the same rank.
@@ -177,7 +180,7 @@ pub(crate) fn record_thread(
         );
     }
     let signal = Signal::of_thread(spot_of_thread(of, index)?);
-    issue(thread, call, Primitive::Signal(signal))
+    issue(thread, call, Primitive::Signal(signal), None)
 }
 
 /// `HcommThreadNotifyWaitOnThread`: waits for a notify of the thread itself.
@@ -190,7 +193,7 @@ pub(crate) fn wait_thread(
 ) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     let spot = spot_of_thread(thread, index)?;
-    issue(thread, call, Primitive::Await(Await::new(spot, limit.of(thread))))
+    issue(thread, call, Primitive::Await(Await::new(spot, limit.of(thread))), None)
 }
 
 #[inline]
@@ -242,14 +245,14 @@ pub(crate) fn wait_channel(
     let thread = thread_of(thread)?;
     let channel = channel_of(thread, channel)?;
     let spot = spot_of_own(channel, index)?;
-    issue(thread, call, Primitive::Await(Await::new(spot, limit.of(thread))))
+    issue(thread, call, Primitive::Await(Await::new(spot, limit.of(thread))), None)
 }
 
 /// `HcommAclrtNotifyRecordOnThread`: a notify of the runtime, by its number.
 pub(crate) fn record_aclrt(call: &'static str, thread: u64, id: u64) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     let handle = notify::handle_of(id).map_err(not_a_notify)?;
-    issue(thread, call, Primitive::Record(handle))
+    issue(thread, call, Primitive::Record(handle), None)
 }
 
 /// `HcommAclrtNotifyWaitOnThread`.
@@ -261,7 +264,7 @@ pub(crate) fn wait_aclrt(
 ) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     let handle = notify::handle_of(id).map_err(not_a_notify)?;
-    issue(thread, call, Primitive::Wait(handle, limit.of(thread)))
+    issue(thread, call, Primitive::Wait(handle, limit.of(thread)), None)
 }
 
 #[cold]

@@ -1,6 +1,7 @@
 //! Memory for communication: the buffer that a communicator has, what a program registers, and which addresses a primitive may name.
 
 use super::channel::{Channel, Exchanged};
+use super::reach::Reach;
 use super::resources::{CommMemory, with_resources};
 use crate::fabric::Member;
 use crate::machine;
@@ -114,16 +115,14 @@ fn not_local(
 /// The bytes of a primitive on the peer's side: only what the peer has exchanged over the channel.
 #[inline]
 pub(super) fn remote(
-    channel: &Channel,
+    channel: &Reach,
     argument: &str,
     address: *const c_void,
     bytes: usize,
 ) -> Result<*mut u8, Failure> {
-    if !channel.reaches(address.addr(), bytes) {
+    if !channel.has_exchanged(address.addr(), bytes) {
         return not_exchanged(channel, argument, address, bytes);
     }
-    // What the peer has exchanged goes with its end, and other memory may come to lie there.
-    channel.peer()?;
     match memory::resolve(address.addr(), bytes) {
         Ok(found) => Ok(found.data),
         Err(text) => refuse!(HCCL_E_PARA, "{argument}: {text}"),

@@ -44,6 +44,7 @@ pub(crate) mod now;
 pub(crate) mod open;
 mod primitive;
 mod rank_graph;
+mod reach;
 mod reduce;
 pub(crate) mod resources;
 mod signal;

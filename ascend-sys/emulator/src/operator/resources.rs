@@ -358,15 +358,17 @@ pub(super) fn end_stream(stream: &'static Stream) {
     stream_end::destroy(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Ended);
 }
 
-/// Ends one end of a channel, and tells the other.
+/// Ends one end of a channel, and tells the other. No call of the peer has memory of this end in hand afterwards.
 pub(super) fn end_channel(handle: u64) {
-    if let Ok(channel) = Channel::named(handle)
-        && let Ok((peer, _)) = channel.peer()
-    {
+    let peer = Channel::named(handle).and_then(Channel::peer).ok();
+    if let Some((peer, _)) = peer {
         peer.note_left();
         peer.waiters().for_each(Stream::wake);
     }
     Channel::end(handle);
+    if let Some((peer, _)) = peer {
+        peer.reaches.wait();
+    }
 }
 
 impl RankResources {

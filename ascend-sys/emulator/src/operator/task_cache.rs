@@ -3,6 +3,7 @@
 //! While they are noted they run as always. What is noted of an address is where it lies in the ranges that the recording began with; an execution names
 //! as many ranges, and each address lies at the same place of the new one. Addresses outside of all ranges stay. The recordings of a device end with it.
 
+use super::channel::Channel;
 use super::issue::issue;
 use super::primitive::Primitive;
 use super::reduce::Reduce;
@@ -28,6 +29,8 @@ struct CachedPrimitive {
     thread: u64,
     call: &'static str,
     what: AddressedPrimitive,
+    /// The channel that it crosses.
+    over: Option<u64>,
 }
 
 /// A primitive by addresses that programs know.
@@ -62,7 +65,7 @@ pub(super) fn is_open() -> bool {
 
 /// Notes a primitive.
 #[cold]
-pub(super) fn note(thread: u64, call: &'static str, primitive: &Primitive) {
+pub(super) fn note(thread: u64, call: &'static str, primitive: &Primitive, over: Option<u64>) {
     let moves = |to: *const u8, from: *const u8, bytes, kind| AddressedPrimitive::Move {
         to: nominal(to),
         from: nominal(from),
@@ -82,7 +85,7 @@ pub(super) fn note(thread: u64, call: &'static str, primitive: &Primitive) {
     };
     RECORDING.with_borrow_mut(|recording| {
         if let Some(recording) = recording {
-            recording.noted.push(CachedPrimitive { thread, call, what });
+            recording.noted.push(CachedPrimitive { thread, call, what, over });
         }
     });
 }
@@ -157,7 +160,8 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<
         );
     }
     let now = |address: usize, bytes: usize| kept.moved(address, bytes, ranges);
-    for CachedPrimitive { thread, call, what } in &kept.noted {
+    for CachedPrimitive { thread, call, what, over } in &kept.noted {
+        let reach = over.map(|channel| Channel::named(channel)?.reach()).transpose()?;
         let primitive = match what {
             AddressedPrimitive::Move { to, from, bytes, kind } => {
                 let (to, from) = (now(*to, *bytes)?, now(*from, *bytes)?);
@@ -181,7 +185,7 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<
             AddressedPrimitive::Record(handle) => Primitive::Record(*handle),
             AddressedPrimitive::Wait(handle, limit) => Primitive::Wait(*handle, *limit),
         };
-        issue(Thread::named(*thread)?, call, primitive)?;
+        issue(Thread::named(*thread)?, call, primitive, reach.as_ref())?;
     }
     Ok(())
 }

@@ -124,3 +124,40 @@ fn memory_of_a_peer_that_has_ended_its_communicator_is_out_of_reach() {
         });
     }
 }
+
+#[test]
+fn what_was_kept_for_a_peer_that_has_gone_does_not_reach_what_lies_in_its_place() {
+    for product in PRODUCTS {
+        let barrier = Barrier::new(2);
+        on_block(block(product, 2), |rank| {
+            rank.join();
+            let thread = stream_thread(rank, 1);
+            let channel = channels(rank, CPU, &[desc(1 - rank.rank, protocol_of(product), 2)])[0];
+            let ((own, _), (theirs, size)) = (buffer(rank), remote_buffer(rank, channel));
+            if rank.rank == 1 {
+                let (place, _) = buffer(rank);
+                barrier.wait();
+                hccl!(HcclCommDestroy(rank.comm));
+                let other = common::malloc(size as usize);
+                assert_eq!(other, place, "it lies elsewhere: the test shows nothing");
+                ok!(aclrtMemset(other, 64, 7, 64));
+                barrier.wait();
+                barrier.wait();
+                assert_eq!(common::read(other, 64), [7; 64]);
+                ok!(aclrtFree(other));
+                return;
+            }
+            issue!(HcommBatchModeStart(std::ptr::null()));
+            issue!(HcommWriteOnThread(thread, channel, theirs, own, 64));
+            barrier.wait();
+            barrier.wait();
+            not_issued!(
+                HCCL_E_REMOTE,
+                ["EI0012", "the other end"],
+                HcommBatchModeEnd(std::ptr::null())
+            );
+            barrier.wait();
+            hccl!(HcclCommDestroy(rank.comm));
+        });
+    }
+}

@@ -1,0 +1,116 @@
+//! A call that reaches for memory of the peer: until its task is in the queue, the peer does not take the memory away.
+//!
+//! A task that is queued keeps the memory that it names: what is freed later waits for it. But between the lookup of an address and the
+//! queue a call has the address in hand, and nobody sees that. So an end of a channel counts such calls. The peer first takes its end
+//! away, then [waits](Reaches::wait) until no call is left that may have found it; only then its memory goes.
+//!
+//! The count and the peer's end are two places: a call counts itself and then looks for the end, the peer takes the end away and then
+//! looks at the count. A fence between the two on each side lets one of them see the other.
+
+use super::channel::Channel;
+use crate::message::Failure;
+use ascend_sync::{AtomicU32, Ordering, fence, spin_until};
+use std::ops::Deref;
+
+/// How many calls reach over an end of a channel.
+pub(super) struct Reaches(AtomicU32);
+
+impl Reaches {
+    pub(super) fn new() -> Reaches {
+        Reaches(AtomicU32::new(0))
+    }
+
+    /// One more. The caller looks for the peer's end after this.
+    #[inline]
+    fn begin(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        // Before the look for the end; pairs with the fence in `are_over`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// What the call has queued comes before this.
+    #[inline]
+    fn end(&self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Whether no call is left that has found the peer's end, which is away.
+    fn are_over(&self) -> bool {
+        // After the end went; pairs with the fence in `begin`.
+        fence(Ordering::SeqCst);
+        self.0.load(Ordering::Acquire) == 0
+    }
+
+    /// The peer's end is away: waits for the calls that may have found it. They wait for nobody but room in a queue.
+    pub(super) fn wait(&self) {
+        spin_until(|| self.are_over().then_some(()));
+    }
+}
+
+/// An end of a channel over which a call reaches, with the peer's end there.
+pub(crate) struct Reach(&'static Channel);
+
+impl Channel {
+    /// Begins to reach over it. An error where the peer's end is gone.
+    #[inline]
+    pub(crate) fn reach(&'static self) -> Result<Reach, Failure> {
+        self.reaches.begin();
+        // Ends when it is dropped, also by the error.
+        let reach = Reach(self);
+        self.peer()?;
+        Ok(reach)
+    }
+}
+
+impl Deref for Reach {
+    type Target = &'static Channel;
+
+    #[inline]
+    fn deref(&self) -> &&'static Channel {
+        &self.0
+    }
+}
+
+impl Drop for Reach {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.reaches.end();
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicBool;
+    use loom::thread;
+
+    /// A call reaches for the peer's memory while the peer leaves: it is refused, or the memory stays until it is through.
+    #[test]
+    fn loom_memory_stays_while_a_call_reaches_for_it() {
+        loom::model(|| {
+            let all = Arc::new((Reaches::new(), AtomicBool::new(true), UnsafeCell::new(7)));
+            let leaver = {
+                let all = Arc::clone(&all);
+                thread::spawn(move || {
+                    let (reaches, is_there, memory) = &*all;
+                    is_there.store(false, Ordering::Release);
+                    while !reaches.are_over() {
+                        thread::yield_now();
+                    }
+                    // SAFETY: nobody reaches for it, which loom checks.
+                    memory.with_mut(|memory| unsafe { *memory = 0 });
+                })
+            };
+            let (reaches, is_there, memory) = &*all;
+            reaches.begin();
+            if is_there.load(Ordering::Acquire) {
+                // SAFETY: it stays until the end, which loom checks.
+                memory.with(|memory| assert_eq!(unsafe { *memory }, 7));
+            }
+            reaches.end();
+            leaver.join().unwrap();
+        });
+    }
+}
