@@ -84,7 +84,7 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function.block.stmts.insert(0, names);
     let Some(mix) = mix else {
         return match errors.0 {
-            None => quote!(#function),
+            None => called(function, &root),
             Some(error) => refused(&function, &root, &error),
         };
     };
@@ -145,6 +145,50 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         #check
     };
     with_record(&function, &names, &record)
+}
+
+/// A function that kernels call: what it does is noted as a call. The body is a function of its own, since what is called by one that
+/// tracks its caller has the caller's line.
+fn called(mut function: ItemFn, root: &Path) -> TokenStream {
+    let signature = &function.sig;
+    let (name, docs) = (signature.ident.unraw().to_string(), crate::docs::text(&function.attrs));
+    if !name.is_ascii() || signature.constness.is_some() || signature.asyncness.is_some() {
+        return quote!(#function);
+    }
+    let body = &function.block;
+    let output = match &signature.output {
+        ReturnType::Type(arrow, ty) if is_nameable(ty) => quote!(#arrow #ty),
+        _ => TokenStream::new(),
+    };
+    let body = match output.is_empty() {
+        true => quote!((move || #body)()),
+        false => quote!((move || #output #body)()),
+    };
+    function.block = syn::parse_quote!({
+        let __hccl_call = #root::kernel::__private::call(#name, #docs);
+        #[allow(clippy::redundant_closure_call, reason = "so that its steps have their own lines")]
+        let __hccl_result = #body;
+        ::core::mem::drop(__hccl_call);
+        __hccl_result
+    });
+    let tracks = |attribute: &syn::Attribute| attribute.path().is_ident("track_caller");
+    if !function.attrs.iter().any(tracks) {
+        function.attrs.push(syn::parse_quote!(#[track_caller]));
+    }
+    quote!(#function)
+}
+
+/// Whether a closure can have it for its result.
+fn is_nameable(ty: &Type) -> bool {
+    struct Opaque(bool);
+    impl VisitMut for Opaque {
+        fn visit_type_impl_trait_mut(&mut self, _: &mut syn::TypeImplTrait) {
+            self.0 = true;
+        }
+    }
+    let mut opaque = Opaque(false);
+    opaque.visit_type_mut(&mut ty.clone());
+    !opaque.0
 }
 
 /// The check of the type of the first argument, and the type, of which nothing more is reported if it is refused.

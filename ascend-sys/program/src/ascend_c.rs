@@ -28,6 +28,7 @@ mod declare;
 mod expression;
 mod files;
 mod fold;
+mod function;
 mod kernel;
 mod local;
 mod matmul;

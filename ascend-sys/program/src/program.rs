@@ -10,7 +10,7 @@ use crate::step::{Node, Source};
 pub const MAGIC: [u8; 8] = *b"\x7fASCPROG";
 
 /// The version of the encoding. A reader takes no other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A recorded kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,8 +51,21 @@ pub struct Program {
     pub blocks: Vec<Vec<Node>>,
     /// The source files that [`Source`] counts.
     pub files: Vec<String>,
+    /// The calls of functions that the kernel has made; one within another comes behind it.
+    pub calls: Vec<Call>,
     /// Warnings of the checker that do not apply to it.
     pub allowed: Vec<Allowed>,
+}
+
+/// A call of a function while the kernel was recorded: what the function does has become steps of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// The function, in snake case.
+    pub function: String,
+    /// Its doc comment; empty if there is none.
+    pub doc: String,
+    /// Where it is called.
+    pub from: Source,
 }
 
 /// A warning of the checker that a kernel can allow.
@@ -84,15 +97,40 @@ pub struct Allowed {
 }
 
 impl Program {
-    /// A place in the source, as "vadd.rs:12:9".
+    /// A place in the source, as "vadd.rs:12:9", and how the kernel came there, as " (in `scale`, called at vadd.rs:40:5)".
     pub fn line(&self, source: Source) -> String {
-        let Source { file, line, column } = source;
+        let place = self.place(source);
+        match self.path(source).join(", ") {
+            path if path.is_empty() => place,
+            path => format!("{place} ({path})"),
+        }
+    }
+
+    /// The place alone.
+    fn place(&self, source: Source) -> String {
+        let Source { file, line, column, .. } = source;
         match self.files.get(file as usize) {
             // Nobody has recorded it: nothing of the kernel has run.
             _ if line == 0 => "the start".to_owned(),
             Some(file) => format!("{file}:{line}:{column}"),
             None => format!("line {line}"),
         }
+    }
+
+    /// The calls around a place, the innermost first: "in `scale`, called at vadd.rs:40:5".
+    pub fn path(&self, source: Source) -> Vec<String> {
+        let said =
+            |call: &Call| format!("in `{}`, called at {}", call.function, self.place(call.from));
+        self.calls_around(source.call).map(|(_, call)| said(call)).collect()
+    }
+
+    /// A call and those around it, the innermost first, with their numbers.
+    pub(crate) fn calls_around(&self, call: u32) -> impl Iterator<Item = (u32, &Call)> {
+        let find = |number: u32| {
+            let index = usize::try_from(number).ok()?.checked_sub(1)?;
+            Some((number, self.calls.get(index)?))
+        };
+        std::iter::successors(find(call), move |(_, call)| find(call.from.call))
     }
 }
 

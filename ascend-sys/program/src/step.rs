@@ -31,6 +31,8 @@ pub struct Source {
     pub line: u32,
     /// From 1.
     pub column: u32,
+    /// The call that it lies in, from 1, of those in [`Program::calls`](crate::Program::calls). 0: the kernel itself.
+    pub call: u32,
 }
 
 /// A place in global memory.

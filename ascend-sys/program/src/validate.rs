@@ -63,8 +63,24 @@ impl<'a> Checker<'a> {
         self.values()?;
         self.declarations()?;
         let program = self.program;
+        for (at, call) in program.calls.iter().enumerate() {
+            identifier(&call.function)?;
+            if call.from.call as usize > at {
+                return Err(format!(
+                    "call {} lies in call {}, which is no earlier one",
+                    at + 1,
+                    call.from.call
+                ));
+            }
+        }
         for (at, block) in program.blocks.iter().enumerate() {
             for node in block {
+                if node.source.call as usize > program.calls.len() {
+                    return Err(format!(
+                        "a step of line {} lies in a call that is not there",
+                        node.source.line
+                    ));
+                }
                 self.step(at, node)
                     .map_err(|why| format!("{why} (a step in line {})", node.source.line))?;
             }

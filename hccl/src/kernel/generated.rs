@@ -11,6 +11,7 @@ pub use ascend_program::layout::{
 pub use core;
 
 pub use super::control::First;
+pub use super::record::OpenCall;
 pub use super::symbol::{At, Symbolic, structs};
 pub use super::tensor::Argument;
 pub use super::tiling::range::{RangeBounds, RangeOf, Reader, reader};
@@ -26,6 +27,12 @@ pub type RecordResult<T> = std::result::Result<Recorded<T>, RecordError>;
 #[track_caller]
 pub fn here() -> &'static std::panic::Location<'static> {
     std::panic::Location::caller()
+}
+
+/// The calling function, which stands under `#[kernel(inline)]`, has been called.
+#[track_caller]
+pub fn call(function: &str, doc: &str) -> OpenCall {
+    OpenCall::begin(function, doc, std::panic::Location::caller())
 }
 
 /// Records a kernel whose first argument is a `K`.

@@ -15,7 +15,8 @@ use ascend_program::flow::fit;
 use ascend_program::layout::Number;
 use ascend_program::step::{Node, Source, Step};
 use ascend_program::{
-    Binary, BlockId, Core, Declared, Mix, Of, Program, Value, ValueId, VariableId, WorkspaceView,
+    Binary, BlockId, Call, Core, Declared, Mix, Of, Program, Value, ValueId, VariableId,
+    WorkspaceView,
 };
 
 use crate::error::kernel::{Mistake, RecordError};
@@ -57,6 +58,8 @@ pub(super) struct KernelRecorder {
     arena: Vec<Expression>,
     /// The current block is the last, the ones around it come before.
     open: Vec<BlockId>,
+    /// The innermost call that is open; 0: none.
+    call: u32,
     /// In which block each variable is declared.
     homes: Vec<BlockId>,
     names: HashSet<String>,
@@ -150,6 +153,31 @@ pub(super) fn with<R>(
     })
 }
 
+/// A function that a kernel calls while it is recorded. The call ends with this.
+#[derive(Debug)]
+pub struct OpenCall {
+    /// Which recording, and the call around this one; none where nothing is recorded.
+    of: Option<(u64, u32)>,
+}
+
+impl OpenCall {
+    pub(super) fn begin(function: &str, doc: &str, here: Caller) -> OpenCall {
+        let begun = |number| with(number, here, |recorder| recorder.begin_call(function, doc));
+        OpenCall { of: current().and_then(|number| Some((number, begun(number)?))) }
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        let Some((number, around)) = self.of else { return };
+        STACK.with_borrow_mut(|stack| {
+            if let Some(recorder) = stack.iter_mut().find(|recorder| recorder.number == number) {
+                recorder.call = around;
+            }
+        });
+    }
+}
+
 /// A new value of the recording that goes on.
 pub(super) fn fresh(
     recording: u64,
@@ -192,6 +220,7 @@ impl KernelRecorder {
             matmuls: Vec::new(),
             blocks: vec![Vec::new()],
             files: Vec::new(),
+            calls: Vec::new(),
             allowed: Vec::new(),
         };
         KernelRecorder {
@@ -202,6 +231,7 @@ impl KernelRecorder {
             held: Vec::new(),
             arena: Vec::new(),
             open: vec![BlockId(0)],
+            call: 0,
             homes: Vec::new(),
             names: HashSet::new(),
             named: HashSet::new(),
@@ -247,7 +277,17 @@ impl KernelRecorder {
             self.program.files.push(file.to_owned());
             self.program.files.len() - 1
         });
-        Source { file: file as u32, line, column }
+        Source { file: file as u32, line, column, call: self.call }
+    }
+
+    /// Begins a call of a function; gives the call around it, for its end.
+    fn begin_call(&mut self, function: &str, doc: &str) -> u32 {
+        let around = self.call;
+        let from = self.source();
+        let (function, doc) = (function.to_owned(), doc.to_owned());
+        self.program.calls.push(Call { function, doc, from });
+        self.call = self.program.calls.len() as u32;
+        around
     }
 
     /// A step in the current block.

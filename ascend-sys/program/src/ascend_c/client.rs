@@ -34,19 +34,24 @@ impl Printer<'_> {
     }
 
     pub(super) fn declare_client(&mut self, client: ClientId) {
-        let Declared { name, what } = &self.program.clients[client.0 as usize];
+        let ty = self.client_type(client);
+        let wanted = &self.program.clients[client.0 as usize].name;
+        let name = self.names.give(Thing::Client(client), wanted);
+        self.text.line(&format!("{ty} {name};"));
+    }
+
+    pub(super) fn client_type(&self, client: ClientId) -> String {
+        let Declared { what, .. } = &self.program.clients[client.0 as usize];
         // What only the engine of the 950 does needs the client of that engine.
         let server = match self.is_of_950(client) {
             true => "HcclServerType::HCCL_SERVER_TYPE_CCU",
             false => "HcclServerType::HCCL_SERVER_TYPE_AICPU",
         };
-        let ty = match what.core {
+        match what.core {
             Some(_) => format!("Hccl<{server}, {}>", self.config(client)),
             None if self.is_of_950(client) => format!("Hccl<{server}>"),
             None => "Hccl".to_owned(),
-        };
-        let name = self.names.give(Thing::Client(client), name);
-        self.text.line(&format!("{ty} {name};"));
+        }
     }
 
     /// Whether a client does what only the Ascend 950 has.

@@ -37,13 +37,9 @@ impl Printer<'_> {
                 self.text.line(&format!("HcclHandle {name} = INVALID_HANDLE_ID;"));
             }
             Thing::Queue(id) => {
-                let Declared { name, what } = &self.program.queues[id.0 as usize];
-                let position = match what.position {
-                    Position::VecIn => "VECIN",
-                    Position::VecOut => "VECOUT",
-                };
-                let name = self.names.give(thing, name);
-                self.text.line(&format!("TQue<TPosition::{position}, 1> {name};"));
+                let ty = self.queue_type(id);
+                let name = self.names.give(thing, &self.program.queues[id.0 as usize].name);
+                self.text.line(&format!("{ty} {name};"));
             }
             Thing::Scratch(id) => {
                 let name = self.names.give(thing, &self.program.scratches[id.0 as usize].name);
@@ -53,6 +49,14 @@ impl Printer<'_> {
             Thing::Matmul(id) => self.declare_matmul(id),
             Thing::Parameter(_) | Thing::Global(_) | Thing::View(_) | Thing::Value(_) => {}
         }
+    }
+
+    pub(super) fn queue_type(&self, queue: QueueId) -> String {
+        let position = match self.program.queues[queue.0 as usize].what.position {
+            Position::VecIn => "VECIN",
+            Position::VecOut => "VECOUT",
+        };
+        format!("TQue<TPosition::{position}, 1>")
     }
 
     /// What comes behind the last use.

@@ -1,8 +1,10 @@
 //! Values as expressions of C++, with the parentheses that they need and no others.
 
+use super::fold::computed;
 use super::names::Thing;
 use super::printer::{Helper, Printer};
 use crate::declared::*;
+use crate::flow::fit;
 pub(super) use crate::flow::{is_float, is_signed};
 use crate::layout::Number;
 
@@ -151,6 +153,9 @@ impl Printer<'_> {
         let program = self.program;
         let Value { of, number, .. } = &program.values[id.0 as usize];
         let number = *number;
+        if let Some(bits) = self.unsigned(id) {
+            return constant(number, bits);
+        }
         match of {
             Of::Constant(bits) => constant(number, *bits),
             Of::Tiling { path, element, .. } => {
@@ -203,6 +208,22 @@ impl Printer<'_> {
                 Expression::new(format!("{condition} ? {a} : {b}"), Level::Select)
             }
             Of::Cast(a) => self.cast(*a, number),
+        }
+    }
+
+    /// What unsigned constants come to whose names cannot be seen here: in literals, which are signed, it would be something else.
+    fn unsigned(&self, id: ValueId) -> Option<u64> {
+        let Value { of, number, .. } = &self.program.values[id.0 as usize];
+        if !is_whole(*number) || is_signed(*number) || self.names.get(Thing::Value(id)).is_some() {
+            return None;
+        }
+        match *of {
+            Of::Constant(bits) => Some(bits),
+            Of::Unary(Unary::Negate, a) => Some(fit(*number, self.unsigned(a)?.wrapping_neg())),
+            Of::Binary(operator, a, b) if !operator.compares() => {
+                computed(operator, *number, self.unsigned(a)?, self.unsigned(b)?)
+            }
+            _ => None,
         }
     }
 

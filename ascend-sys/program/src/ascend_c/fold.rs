@@ -89,7 +89,11 @@ impl Fold {
             },
             Of::Unary(Unary::Negate, a) if is_whole(number) => {
                 let bits = self.known(a)?;
-                exact(number, -i128::from(bits as i64)).map(Of::Constant)
+                // As a literal it would be a signed number.
+                match is_signed(number) {
+                    true => exact(number, -i128::from(bits as i64)).map(Of::Constant),
+                    false => Some(Of::Constant(fit(number, bits.wrapping_neg()))),
+                }
             }
             Of::Select(condition, a, b) => match self.known(condition) {
                 Some(bits) => Some(self.same_as(if bits != 0 { a } else { b })),
@@ -214,7 +218,7 @@ fn exact(number: Number, size: i128) -> Option<u64> {
 }
 
 /// Of two integers; none where there is no such number.
-fn computed(operator: Binary, number: Number, a: u64, b: u64) -> Option<u64> {
+pub(super) fn computed(operator: Binary, number: Number, a: u64, b: u64) -> Option<u64> {
     if !is_signed(number) {
         let bits = match operator {
             Binary::Add => a.wrapping_add(b),

@@ -1,6 +1,7 @@
 //! The source of a kernel: its entry function, block by block.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::barriers::LocalBlock;
 use super::expression::{Level, is_float};
@@ -85,6 +86,9 @@ impl<'a> Printer<'a> {
             }
             file.blank();
         }
+        for function in std::mem::take(&mut self.functions) {
+            function.print(&mut file);
+        }
         let head = format!(
             "extern \"C\" __global__ __aicore__ void {}({})",
             program.name,
@@ -147,14 +151,33 @@ impl<'a> Printer<'a> {
     }
 
     fn block(&mut self, block: usize) {
+        self.steps(block, 0..self.program.blocks[block].len());
+    }
+
+    /// Some steps of a block. Those of a call become a function where they can.
+    pub(super) fn steps(&mut self, block: usize, steps: Range<usize>) {
         let nodes = &self.program.blocks[block];
-        for (at, node) in nodes.iter().enumerate() {
+        let mut next = steps.start;
+        while next < steps.end {
+            let at = next;
+            if let Some((call, steps)) = self.call_at(block, at)
+                && self.call_function(block, &steps, call)
+            {
+                next = steps.end;
+                continue;
+            }
+            next += 1;
+            let node = &nodes[at];
             (self.source, self.place) = (node.source, (block, at));
-            for thing in self.uses.declared_at(block, at).to_vec() {
+            let is_ours = |thing: &Thing| self.call == 0 || !matches!(thing, Thing::Matmul(_));
+            let (begun, ended) = (self.uses.declared_at(block, at), self.uses.ended_at(block, at));
+            let begun: Vec<_> = begun.iter().copied().filter(is_ours).collect();
+            let ended: Vec<_> = ended.iter().copied().filter(is_ours).collect();
+            for thing in begun {
                 self.declare(thing, &node.step);
             }
             self.step(node);
-            for thing in self.uses.ended_at(block, at).to_vec() {
+            for thing in ended {
                 self.end(thing);
             }
         }

@@ -63,7 +63,7 @@ impl Printer<'_> {
         }
     }
 
-    fn matmul_type(&self, matmul: MatmulId) -> String {
+    pub(super) fn matmul_type(&self, matmul: MatmulId) -> String {
         format!("{}MatmulOp", self.matmul_prefix(self.first_of_its_types(matmul.0 as usize)))
     }
 

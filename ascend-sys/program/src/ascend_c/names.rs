@@ -39,7 +39,7 @@ const RESERVED: [&str; 10] = [
 ];
 
 /// The names that can be seen at a place in the source.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Names {
     of: HashMap<Thing, String>,
     /// One for each open block.
@@ -71,6 +71,16 @@ impl Names {
 
     pub(super) fn open(&mut self) {
         self.scopes.push(Vec::new());
+    }
+
+    /// The names that were given since the scope was opened.
+    pub(super) fn opened(&self) -> Vec<(Thing, String)> {
+        self.scopes.last().cloned().unwrap_or_default()
+    }
+
+    /// All names that can be seen, and what each stands for.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, Thing)> {
+        self.of.iter().map(|(thing, name)| (name.as_str(), *thing))
     }
 
     /// Forgets what was declared since the scope was opened.

@@ -130,7 +130,7 @@ impl Printer<'_> {
     }
 
     /// Whether a compiler can compute it for certain.
-    fn is_constant(&self, id: ValueId) -> bool {
+    pub(super) fn is_constant(&self, id: ValueId) -> bool {
         let mut open = vec![id];
         let mut seen = BTreeSet::new();
         while let Some(id) = open.pop() {

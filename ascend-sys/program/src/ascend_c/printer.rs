@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::barriers::Barriers;
+use super::function::Function;
 use super::names::{Names, Thing};
 use super::text::Text;
 use super::uses::Uses;
@@ -16,6 +17,12 @@ pub(super) struct Printer<'a> {
     pub(super) names: Names,
     pub(super) text: Text,
     pub(super) helpers: BTreeSet<Helper>,
+    /// Those that the kernel has called; one that another one calls comes first.
+    pub(super) functions: Vec<Function>,
+    /// The call whose steps are being written as a function; 0: the kernel.
+    pub(super) call: u32,
+    /// Calls whose steps stay where they are called.
+    pub(super) stay: BTreeSet<u32>,
     pub(super) barriers: Barriers,
     /// Parts of the workspace that are used by their names.
     pub(super) views: BTreeSet<u32>,
@@ -37,6 +44,9 @@ impl<'a> Printer<'a> {
             names: Names::new(program),
             text: Text::indented(1),
             helpers: BTreeSet::new(),
+            functions: Vec::new(),
+            call: 0,
+            stay: BTreeSet::new(),
             barriers: Barriers::default(),
             views: BTreeSet::new(),
             problems: Vec::new(),

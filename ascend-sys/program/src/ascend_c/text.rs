@@ -90,6 +90,23 @@ impl Text {
         self.lines.iter().any(|line| line.contains(part))
     }
 
+    /// The lines without their comments.
+    pub(super) fn code(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().map(|line| line.split_once("//").map_or(line.as_str(), |(code, _)| code))
+    }
+
+    /// Puts lines in front.
+    pub(super) fn put_first(&mut self, depth: usize, lines: Vec<String>) {
+        let mut first = Text::indented(depth);
+        lines.iter().for_each(|line| first.line(line));
+        first.lines.append(&mut self.lines);
+        self.lines = first.lines;
+    }
+
+    pub(super) fn rename(&mut self, renamed: impl Fn(&str) -> String) {
+        self.lines.iter_mut().for_each(|line| *line = renamed(line));
+    }
+
     pub(super) fn append(&mut self, other: Text) {
         self.lines.extend(other.lines);
     }

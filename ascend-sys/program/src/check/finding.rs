@@ -25,6 +25,9 @@ pub struct Finding {
     pub line: u32,
     /// From 1; 0 if it is not known.
     pub column: u32,
+    /// How the kernel came there first: the calls of functions around it, the innermost first, as "in `scale`, called at
+    /// vadd.rs:40:5".
+    pub calls: Vec<String>,
     /// Which core it was first seen on, and on how many more. None: it is about all of them.
     pub cores: Option<String>,
     /// An order of units, cores and turns in which the result is wrong, where the rule is about order.
@@ -65,6 +68,9 @@ impl Display for Finding {
             let file = if self.file.is_empty() { "?" } else { &self.file };
             write!(f, "\n  --> {file}:{}:{}", self.line, self.column)?;
         }
+        for call in &self.calls {
+            write!(f, "\n   = {call}")?;
+        }
         if let Some(cores) = &self.cores {
             write!(f, "\n   = on {cores}")?;
         }
@@ -98,6 +104,7 @@ pub(super) struct Report {
 #[derive(Debug)]
 struct Entry {
     severity: Severity,
+    source: Source,
     said: Said,
     cores: Vec<CoreName>,
 }
@@ -134,6 +141,7 @@ impl Report {
         let key = (source.file, source.line, source.column, rule);
         let entry = self.entries.entry(key).or_insert_with(|| Entry {
             severity,
+            source,
             said: words().into(),
             cores: Vec::new(),
         });
@@ -161,6 +169,7 @@ impl Report {
                 file: program.files.get(file as usize).cloned().unwrap_or_default(),
                 line,
                 column,
+                calls: program.path(entry.source),
                 cores: match &entry.cores[..] {
                     [] => None,
                     [one] => Some(one.to_string()),

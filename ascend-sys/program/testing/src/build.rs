@@ -14,6 +14,8 @@ pub struct Builder {
     /// The blocks that are open, the innermost last.
     open: Vec<BlockId>,
     line: u32,
+    /// The innermost call that is open; 0: none.
+    call: u32,
 }
 
 impl Builder {
@@ -37,9 +39,10 @@ impl Builder {
             matmuls: Vec::new(),
             blocks: vec![Vec::new()],
             files: vec!["src/kernel.rs".into()],
+            calls: Vec::new(),
             allowed: Vec::new(),
         };
-        Builder { program, open: vec![BlockId(0)], line: 0 }
+        Builder { program, open: vec![BlockId(0)], line: 0, call: 0 }
     }
 
     // What it declares.
@@ -201,9 +204,22 @@ impl Builder {
 
     pub fn step(&mut self, step: Step) {
         self.line += 1;
-        let source = Source { file: 0, line: self.line, column: 5 };
+        let source = Source { file: 0, line: self.line, column: 5, call: self.call };
         let block = self.open[self.open.len() - 1];
         self.program.blocks[block.0 as usize].push(Node { step, source });
+    }
+
+    /// What the kernel does in a function that it calls.
+    pub fn call<R>(&mut self, function: &str, body: impl FnOnce(&mut Self) -> R) -> R {
+        self.line += 1;
+        let around = self.call;
+        let from = Source { file: 0, line: self.line, column: 5, call: around };
+        let (function, doc) = (function.to_owned(), format!("What {function} does."));
+        self.program.calls.push(Call { function, doc, from });
+        self.call = self.program.calls.len() as u32;
+        let result = body(self);
+        self.call = around;
+        result
     }
 
     pub fn inside(&mut self, step: impl FnOnce(BlockId) -> Step, body: impl FnOnce(&mut Self)) {

@@ -17,7 +17,39 @@ pub fn program(random: &mut fastrand::Rng) -> Program {
     let parts = Parts::new(&mut b, random);
     let steps = random.usize(1..40);
     parts.steps(&mut b, random, steps, 0);
-    b.done()
+    let mut program = b.done();
+    if random.bool() {
+        add_calls(&mut program, random, 0, 0);
+    }
+    program
+}
+
+/// Steps that follow each other lie in calls, here and there.
+fn add_calls(program: &mut Program, random: &mut fastrand::Rng, block: usize, around: u32) {
+    let mut call = around;
+    for at in 0..program.blocks[block].len() {
+        match random.u32(0..8) {
+            0 => call = around,
+            1 => {
+                let from = Source { call: around, ..program.blocks[block][at].source };
+                let function = format!("part_{}", random.u32(0..4));
+                program.calls.push(Call { function, doc: String::new(), from });
+                call = program.calls.len() as u32;
+            }
+            _ => {}
+        }
+        let node = &mut program.blocks[block][at];
+        node.source.call = call;
+        let inner = match node.step {
+            Step::Loop { body, .. } => [Some(body), None],
+            Step::If { then, otherwise, .. } => [Some(then), otherwise],
+            Step::On(_, inner) => [Some(inner), None],
+            _ => [None, None],
+        };
+        for inner in inner.into_iter().flatten() {
+            add_calls(program, random, inner.0 as usize, call);
+        }
+    }
 }
 
 /// What steps are made of.

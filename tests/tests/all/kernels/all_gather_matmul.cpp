@@ -26,6 +26,92 @@ __aicore__ inline void SyncUnits(TPipe& pipe)
     WaitFlag<event>(id);
 }
 
+// The cube cores share a product: they take the pieces of `c = a * b` in turn, down the first column of pieces, then
+// down the next.
+__aicore__ inline void AllGatherMatmulShareProduct(const AllGatherMatmulTiling& tilingData, MatmulOp& localProduct,
+    GlobalTensor<half>& xGm, GlobalTensor<half>& bGm, GlobalTensor<half>& yGm, const uint32_t rank,
+    const uint64_t rankRows, const uint64_t width, TPipe& pipe)
+{
+    const uint64_t depth = tilingData.local.Ka;
+    const uint64_t width2 = tilingData.local.N;
+    const int32_t down = (tilingData.local.M + tilingData.local.singleCoreM - 1) / tilingData.local.singleCoreM;
+    const int32_t pieces = down
+        * ((tilingData.local.N + tilingData.local.singleCoreN - 1) / tilingData.local.singleCoreN);
+    const int32_t first = static_cast<int32_t>(GetBlockIdx());
+    const int32_t cores = static_cast<int32_t>(GetBlockNum());
+    for (int32_t piece = first; piece < pieces; piece += cores) {
+        const int32_t row = piece % down * tilingData.local.singleCoreM;
+        const int32_t column = piece / down * tilingData.local.singleCoreN;
+        const int32_t rows2 = Smaller<int32_t>(tilingData.local.singleCoreM, tilingData.local.M - row);
+        const int32_t columns = Smaller<int32_t>(tilingData.local.singleCoreN, tilingData.local.N - column);
+        const uint64_t start = row;
+        localProduct.SetOrgShape(rows2, width2, depth);
+        localProduct.SetSingleShape(rows2, columns, depth);
+        localProduct.SetTensorA(xGm[start * depth]);
+        localProduct.SetTensorB(bGm[column]);
+        while (localProduct.Iterate()) {
+            localProduct.GetTensorC(yGm[rank * rankRows * width + start * width2 + column]);
+            SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
+        }
+    }
+}
+
+// The cube cores share a product: they take the pieces of `c = a * b` in turn, down the first column of pieces, then
+// down the next.
+__aicore__ inline void AllGatherMatmulShareProduct2(const AllGatherMatmulTiling& tilingData, MatmulOp& tileProduct,
+    const uint64_t width, const uint64_t depth, GlobalTensor<half>& gatheredGm, const uint64_t row,
+    GlobalTensor<half>& bGm, GlobalTensor<half>& yGm, TPipe& pipe)
+{
+    const int32_t down = (tilingData.tile.M + tilingData.tile.singleCoreM - 1) / tilingData.tile.singleCoreM;
+    const int32_t pieces = down * ((tilingData.tile.N + tilingData.tile.singleCoreN - 1) / tilingData.tile.singleCoreN);
+    const int32_t first = static_cast<int32_t>(GetBlockIdx());
+    const int32_t cores = static_cast<int32_t>(GetBlockNum());
+    for (int32_t piece = first; piece < pieces; piece += cores) {
+        const int32_t row2 = piece % down * tilingData.tile.singleCoreM;
+        const int32_t column = piece / down * tilingData.tile.singleCoreN;
+        const int32_t rows2 = Smaller<int32_t>(tilingData.tile.singleCoreM, tilingData.tile.M - row2);
+        const int32_t columns = Smaller<int32_t>(tilingData.tile.singleCoreN, tilingData.tile.N - column);
+        const uint64_t start = row2;
+        tileProduct.SetOrgShape(rows2, width, depth);
+        tileProduct.SetSingleShape(rows2, columns, depth);
+        tileProduct.SetTensorA(gatheredGm[row * depth + start * depth]);
+        tileProduct.SetTensorB(bGm[column]);
+        while (tileProduct.Iterate()) {
+            tileProduct.GetTensorC(yGm[row * width + start * width + column]);
+            SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
+        }
+    }
+}
+
+// The cube cores share a product: they take the pieces of `c = a * b` in turn, down the first column of pieces, then
+// down the next.
+__aicore__ inline void AllGatherMatmulShareProduct3(const AllGatherMatmulTiling& tilingData, MatmulOp& tailProduct,
+    GlobalTensor<half>& gatheredGm, const uint64_t row, const uint64_t depth, GlobalTensor<half>& bGm,
+    GlobalTensor<half>& yGm, const uint64_t width, TPipe& pipe)
+{
+    const uint64_t depth2 = tilingData.tail.Ka;
+    const uint64_t width2 = tilingData.tail.N;
+    const int32_t down = (tilingData.tail.M + tilingData.tail.singleCoreM - 1) / tilingData.tail.singleCoreM;
+    const int32_t pieces = down * ((tilingData.tail.N + tilingData.tail.singleCoreN - 1) / tilingData.tail.singleCoreN);
+    const int32_t first = static_cast<int32_t>(GetBlockIdx());
+    const int32_t cores = static_cast<int32_t>(GetBlockNum());
+    for (int32_t piece = first; piece < pieces; piece += cores) {
+        const int32_t row2 = piece % down * tilingData.tail.singleCoreM;
+        const int32_t column = piece / down * tilingData.tail.singleCoreN;
+        const int32_t rows2 = Smaller<int32_t>(tilingData.tail.singleCoreM, tilingData.tail.M - row2);
+        const int32_t columns = Smaller<int32_t>(tilingData.tail.singleCoreN, tilingData.tail.N - column);
+        const uint64_t start = row2;
+        tailProduct.SetOrgShape(rows2, width2, depth2);
+        tailProduct.SetSingleShape(rows2, columns, depth2);
+        tailProduct.SetTensorA(gatheredGm[row * depth + start * depth2]);
+        tailProduct.SetTensorB(bGm[column]);
+        while (tailProduct.Iterate()) {
+            tailProduct.GetTensorC(yGm[row * width + start * width2 + column]);
+            SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
+        }
+    }
+}
+
 // `y = gathered * b`, with `gathered` the `x` of all ranks, one below the other: `m` by `k` elements a rank.
 extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM_ADDR y, GM_ADDR gathered,
     GM_ADDR workspace, GM_ADDR tiling)
@@ -70,31 +156,10 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM
 
         // What this rank has needs no waiting.
         const uint32_t rank = hccl.GetRankId();
-        const uint64_t depth2 = tilingData.local.Ka;
-        const uint64_t width2 = tilingData.local.N;
-        const int32_t down = (tilingData.local.M + tilingData.local.singleCoreM - 1) / tilingData.local.singleCoreM;
-        const int32_t pieces = down
-            * ((tilingData.local.N + tilingData.local.singleCoreN - 1) / tilingData.local.singleCoreN);
-        const int32_t first = static_cast<int32_t>(GetBlockIdx());
-        const int32_t cores = static_cast<int32_t>(GetBlockNum());
         MatmulOp localProduct;
         localProduct.SetSubBlockIdx(0);
         localProduct.Init(&tilingData.local, &pipe);
-        for (int32_t piece = first; piece < pieces; piece += cores) {
-            const int32_t row = piece % down * tilingData.local.singleCoreM;
-            const int32_t column = piece / down * tilingData.local.singleCoreN;
-            const int32_t rows2 = Smaller<int32_t>(tilingData.local.singleCoreM, tilingData.local.M - row);
-            const int32_t columns = Smaller<int32_t>(tilingData.local.singleCoreN, tilingData.local.N - column);
-            const uint64_t start = row;
-            localProduct.SetOrgShape(rows2, width2, depth2);
-            localProduct.SetSingleShape(rows2, columns, depth2);
-            localProduct.SetTensorA(xGm[start * depth2]);
-            localProduct.SetTensorB(bGm[column]);
-            while (localProduct.Iterate()) {
-                localProduct.GetTensorC(yGm[rank * rankRows * width + start * width2 + column]);
-                SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
-            }
-        }
+        AllGatherMatmulShareProduct(tilingData, localProduct, xGm, bGm, yGm, rank, rankRows, width, pipe);
         localProduct.End();
         MatmulOp tileProduct;
         tileProduct.SetSubBlockIdx(0);
@@ -104,26 +169,8 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM
             for (uint32_t other = 0; other < hccl.GetRankDim(); ++other) {
                 if (other != rank) {
                     const uint64_t row = other * rankRows + tile * rows;
-                    const int32_t down2 = (tilingData.tile.M + tilingData.tile.singleCoreM - 1)
-                        / tilingData.tile.singleCoreM;
-                    const int32_t pieces2 = down2
-                        * ((tilingData.tile.N + tilingData.tile.singleCoreN - 1) / tilingData.tile.singleCoreN);
-                    for (int32_t piece = first; piece < pieces2; piece += cores) {
-                        const int32_t row2 = piece % down2 * tilingData.tile.singleCoreM;
-                        const int32_t column = piece / down2 * tilingData.tile.singleCoreN;
-                        const int32_t rows2 = Smaller<int32_t>(tilingData.tile.singleCoreM, tilingData.tile.M - row2);
-                        const int32_t columns = Smaller<int32_t>(tilingData.tile.singleCoreN,
-                            tilingData.tile.N - column);
-                        const uint64_t start = row2;
-                        tileProduct.SetOrgShape(rows2, width, depth);
-                        tileProduct.SetSingleShape(rows2, columns, depth);
-                        tileProduct.SetTensorA(gatheredGm[row * depth + start * depth]);
-                        tileProduct.SetTensorB(bGm[column]);
-                        while (tileProduct.Iterate()) {
-                            tileProduct.GetTensorC(yGm[row * width + start * width + column]);
-                            SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
-                        }
-                    }
+                    AllGatherMatmulShareProduct2(tilingData, tileProduct, width, depth, gatheredGm, row, bGm, yGm,
+                        pipe);
                 }
             }
         }
@@ -135,27 +182,7 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM
         for (uint32_t other = 0; other < hccl.GetRankDim(); ++other) {
             if (other != rank) {
                 const uint64_t row = other * rankRows + tailRow;
-                const uint64_t depth3 = tilingData.tail.Ka;
-                const uint64_t width3 = tilingData.tail.N;
-                const int32_t down2 = (tilingData.tail.M + tilingData.tail.singleCoreM - 1)
-                    / tilingData.tail.singleCoreM;
-                const int32_t pieces2 = down2
-                    * ((tilingData.tail.N + tilingData.tail.singleCoreN - 1) / tilingData.tail.singleCoreN);
-                for (int32_t piece = first; piece < pieces2; piece += cores) {
-                    const int32_t row2 = piece % down2 * tilingData.tail.singleCoreM;
-                    const int32_t column = piece / down2 * tilingData.tail.singleCoreN;
-                    const int32_t rows2 = Smaller<int32_t>(tilingData.tail.singleCoreM, tilingData.tail.M - row2);
-                    const int32_t columns = Smaller<int32_t>(tilingData.tail.singleCoreN, tilingData.tail.N - column);
-                    const uint64_t start = row2;
-                    tailProduct.SetOrgShape(rows2, width3, depth3);
-                    tailProduct.SetSingleShape(rows2, columns, depth3);
-                    tailProduct.SetTensorA(gatheredGm[row * depth + start * depth3]);
-                    tailProduct.SetTensorB(bGm[column]);
-                    while (tailProduct.Iterate()) {
-                        tailProduct.GetTensorC(yGm[row * width + start * width3 + column]);
-                        SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
-                    }
-                }
+                AllGatherMatmulShareProduct3(tilingData, tailProduct, gatheredGm, row, depth, bGm, yGm, width, pipe);
             }
         }
         tailProduct.End();

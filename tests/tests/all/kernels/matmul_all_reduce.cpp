@@ -26,6 +26,62 @@ __aicore__ inline void SyncUnits(TPipe& pipe)
     WaitFlag<event>(id);
 }
 
+// The cube cores share a product: they take the pieces of `c = a * b` in turn, down the first column of pieces, then
+// down the next.
+__aicore__ inline void MatmulAllReduceShareProduct(const MatmulAllReduceTiling& tilingData, MatmulOp& tileProduct,
+    const uint64_t width, const uint64_t depth, GlobalTensor<half>& aGm, const uint64_t row, GlobalTensor<half>& bGm,
+    GlobalTensor<half>& yGm, TPipe& pipe)
+{
+    const int32_t down = (tilingData.tile.M + tilingData.tile.singleCoreM - 1) / tilingData.tile.singleCoreM;
+    const int32_t pieces = down * ((tilingData.tile.N + tilingData.tile.singleCoreN - 1) / tilingData.tile.singleCoreN);
+    const int32_t first = static_cast<int32_t>(GetBlockIdx());
+    const int32_t cores = static_cast<int32_t>(GetBlockNum());
+    for (int32_t piece = first; piece < pieces; piece += cores) {
+        const int32_t row2 = piece % down * tilingData.tile.singleCoreM;
+        const int32_t column = piece / down * tilingData.tile.singleCoreN;
+        const int32_t rows2 = Smaller<int32_t>(tilingData.tile.singleCoreM, tilingData.tile.M - row2);
+        const int32_t columns = Smaller<int32_t>(tilingData.tile.singleCoreN, tilingData.tile.N - column);
+        const uint64_t start = row2;
+        tileProduct.SetOrgShape(rows2, width, depth);
+        tileProduct.SetSingleShape(rows2, columns, depth);
+        tileProduct.SetTensorA(aGm[row * depth + start * depth]);
+        tileProduct.SetTensorB(bGm[column]);
+        while (tileProduct.Iterate()) {
+            tileProduct.GetTensorC(yGm[row * width + start * width + column]);
+            SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
+        }
+    }
+}
+
+// The cube cores share a product: they take the pieces of `c = a * b` in turn, down the first column of pieces, then
+// down the next.
+__aicore__ inline void MatmulAllReduceShareProduct2(const MatmulAllReduceTiling& tilingData, MatmulOp& tailProduct,
+    GlobalTensor<half>& aGm, const uint64_t tailRow, const uint64_t depth, GlobalTensor<half>& bGm,
+    GlobalTensor<half>& yGm, const uint64_t width, TPipe& pipe)
+{
+    const uint64_t depth2 = tilingData.tail.Ka;
+    const uint64_t width2 = tilingData.tail.N;
+    const int32_t down = (tilingData.tail.M + tilingData.tail.singleCoreM - 1) / tilingData.tail.singleCoreM;
+    const int32_t pieces = down * ((tilingData.tail.N + tilingData.tail.singleCoreN - 1) / tilingData.tail.singleCoreN);
+    const int32_t first = static_cast<int32_t>(GetBlockIdx());
+    const int32_t cores = static_cast<int32_t>(GetBlockNum());
+    for (int32_t piece = first; piece < pieces; piece += cores) {
+        const int32_t row = piece % down * tilingData.tail.singleCoreM;
+        const int32_t column = piece / down * tilingData.tail.singleCoreN;
+        const int32_t rows2 = Smaller<int32_t>(tilingData.tail.singleCoreM, tilingData.tail.M - row);
+        const int32_t columns = Smaller<int32_t>(tilingData.tail.singleCoreN, tilingData.tail.N - column);
+        const uint64_t start = row;
+        tailProduct.SetOrgShape(rows2, width2, depth2);
+        tailProduct.SetSingleShape(rows2, columns, depth2);
+        tailProduct.SetTensorA(aGm[tailRow * depth + start * depth2]);
+        tailProduct.SetTensorB(bGm[column]);
+        while (tailProduct.Iterate()) {
+            tailProduct.GetTensorC(yGm[tailRow * width + start * width2 + column]);
+            SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
+        }
+    }
+}
+
 // `y = sum of a * b over the ranks`, with `a` of `m` by `k` and `b` of `k` by `n` elements.
 //
 // Each tile of `y` is computed in place, committed, and reduced in place while the cores go on.
@@ -69,26 +125,7 @@ extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM
         tileProduct.Init(&tilingData.tile, &pipe);
         for (uint64_t tile = 0; tile < tilingData.tileNum; ++tile) {
             const uint64_t row = tile * rows;
-            const int32_t down = (tilingData.tile.M + tilingData.tile.singleCoreM - 1) / tilingData.tile.singleCoreM;
-            const int32_t pieces = down
-                * ((tilingData.tile.N + tilingData.tile.singleCoreN - 1) / tilingData.tile.singleCoreN);
-            const int32_t first = static_cast<int32_t>(GetBlockIdx());
-            const int32_t cores = static_cast<int32_t>(GetBlockNum());
-            for (int32_t piece = first; piece < pieces; piece += cores) {
-                const int32_t row2 = piece % down * tilingData.tile.singleCoreM;
-                const int32_t column = piece / down * tilingData.tile.singleCoreN;
-                const int32_t rows2 = Smaller<int32_t>(tilingData.tile.singleCoreM, tilingData.tile.M - row2);
-                const int32_t columns = Smaller<int32_t>(tilingData.tile.singleCoreN, tilingData.tile.N - column);
-                const uint64_t start = row2;
-                tileProduct.SetOrgShape(rows2, width, depth);
-                tileProduct.SetSingleShape(rows2, columns, depth);
-                tileProduct.SetTensorA(aGm[row * depth + start * depth]);
-                tileProduct.SetTensorB(bGm[column]);
-                while (tileProduct.Iterate()) {
-                    tileProduct.GetTensorC(yGm[row * width + start * width + column]);
-                    SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
-                }
-            }
+            MatmulAllReduceShareProduct(tilingData, tileProduct, width, depth, aGm, row, bGm, yGm, pipe);
 
             // The server reads what all cores have written.
             CrossCoreSetFlag<0, PIPE_FIX>(8);
@@ -96,31 +133,10 @@ extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM
             hccl.Commit(tiles);
         }
         tileProduct.End();
-        const uint64_t depth2 = tilingData.tail.Ka;
-        const uint64_t width2 = tilingData.tail.N;
-        const int32_t down = (tilingData.tail.M + tilingData.tail.singleCoreM - 1) / tilingData.tail.singleCoreM;
-        const int32_t pieces = down
-            * ((tilingData.tail.N + tilingData.tail.singleCoreN - 1) / tilingData.tail.singleCoreN);
-        const int32_t first = static_cast<int32_t>(GetBlockIdx());
-        const int32_t cores = static_cast<int32_t>(GetBlockNum());
         MatmulOp tailProduct;
         tailProduct.SetSubBlockIdx(0);
         tailProduct.Init(&tilingData.tail, &pipe);
-        for (int32_t piece = first; piece < pieces; piece += cores) {
-            const int32_t row = piece % down * tilingData.tail.singleCoreM;
-            const int32_t column = piece / down * tilingData.tail.singleCoreN;
-            const int32_t rows2 = Smaller<int32_t>(tilingData.tail.singleCoreM, tilingData.tail.M - row);
-            const int32_t columns = Smaller<int32_t>(tilingData.tail.singleCoreN, tilingData.tail.N - column);
-            const uint64_t start = row;
-            tailProduct.SetOrgShape(rows2, width2, depth2);
-            tailProduct.SetSingleShape(rows2, columns, depth2);
-            tailProduct.SetTensorA(aGm[tailRow * depth + start * depth2]);
-            tailProduct.SetTensorB(bGm[column]);
-            while (tailProduct.Iterate()) {
-                tailProduct.GetTensorC(yGm[tailRow * width + start * width2 + column]);
-                SyncUnits<HardEvent::FIX_M>(pipe); // the next block overwrites what FIX reads
-            }
-        }
+        MatmulAllReduceShareProduct2(tilingData, tailProduct, aGm, tailRow, depth, bGm, yGm, width, pipe);
         tailProduct.End();
         CrossCoreSetFlag<0, PIPE_FIX>(8); // tail sends what all cores have written to y
         CrossCoreWaitFlag(8);

@@ -153,7 +153,7 @@ impl Values {
 
     fn steps(&mut self, count: usize, depth: u32) {
         for _ in 0..count {
-            match self.random.u32(0..if depth > 2 { 7 } else { 9 }) {
+            match self.random.u32(0..if depth > 2 { 7 } else { 10 }) {
                 0 | 1 => {
                     let at = self.random.usize(0..NUMBERS.len());
                     let mut value = self.value(NUMBERS[at], 1);
@@ -182,7 +182,8 @@ impl Values {
                     self.named.push(value);
                 }
                 4..=6 => self.result(),
-                7 => {
+                7 => self.call(depth),
+                8 => {
                     let number = *self.random.choice(&[U8, I32, U64]).unwrap();
                     let variable = self.b.variable("i", number);
                     let [from, to, step] = [self.random.u64(0..2), self.random.u64(0..4), 1]
@@ -201,12 +202,25 @@ impl Values {
                     self.b.program.blocks.push(Vec::new());
                     let value = self.value(I64, 2);
                     self.inside(|then| Step::If { condition, then, otherwise: Some(other) }, depth);
-                    let source = Source { file: 0, line: 1, column: 1 };
+                    let source = Source { file: 0, line: 1, column: 1, call: 0 };
                     let step = Step::Set(self.variables[3], value);
                     self.b.program.blocks[other.0 as usize].push(Node { step, source });
                 }
             }
         }
+    }
+
+    /// Some steps in a function.
+    fn call(&mut self, depth: u32) {
+        let (count, name) =
+            (self.random.usize(1..6), *self.random.choice(&["scale", "add_up"]).unwrap());
+        let mut builder = std::mem::replace(&mut self.b, Builder::new(Mix::AivOnly));
+        builder.call(name, |b| {
+            std::mem::swap(&mut self.b, b);
+            self.steps(count, depth + 1);
+            std::mem::swap(&mut self.b, b);
+        });
+        self.b = builder;
     }
 
     fn inside(&mut self, step: impl FnOnce(BlockId) -> Step, depth: u32) {
@@ -263,13 +277,15 @@ fn walked(program: &Program) -> HashMap<(Base, u64), u64> {
 
 #[test]
 fn a_printed_source_computes_what_a_walk_computes() {
-    let mut compared = 0;
+    let (mut compared, mut functions) = (0, 0);
     let seeds = if full() { 8 } else { 1 };
     for seed in 1..=seeds {
         let mut values = Values::new(seed);
         values.steps(160, 0);
         let program = values.b.done();
         let results = walked(&program);
+        let source = ascend_c::kernel(&program).unwrap();
+        functions += source.matches("__aicore__ inline void Kernel").count();
         let outputs = vec![8 * RESULTS as usize; 2];
         let launch = run::Launch { ranks: 1, blocks: 1, outputs, ..Default::default() };
         // The sources make no sense, of which a compiler warns. Whatever C++ leaves open ends the run.
@@ -287,5 +303,5 @@ fn a_printed_source_computes_what_a_walk_computes() {
             compared += 1;
         }
     }
-    assert!(compared > 100 * seeds, "{compared}");
+    assert!(compared > 100 * seeds && functions > 2 * seeds as usize, "{compared}, {functions}");
 }

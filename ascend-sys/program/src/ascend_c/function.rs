@@ -1,0 +1,478 @@
+//! Functions that the kernel has called, as functions of the source.
+//!
+//! A call has become steps of the kernel. They are printed as the body of a function; what the body names and the caller has declared are
+//! its parameters. A second call has a function of its own only where its body says something else: names apart, which are numbered in the
+//! order in which they come.
+//!
+//! Steps stay where they are called if C++ has no function for them: where they give back more than one thing, a queue, a client or a
+//! product, or where the kernel ends if something fails.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::names::{Thing, upper_camel};
+use super::printer::Printer;
+use super::text::Text;
+use super::uses::{blocks_of, operands, values_of};
+use crate::declared::*;
+use crate::step::*;
+
+/// Functions that call functions: deeper than this, steps stay where they are called.
+const DEEPEST: usize = 32;
+
+/// A function of the source.
+#[derive(Debug)]
+pub(super) struct Function {
+    name: String,
+    /// Types, and the body with numbers for names.
+    says: String,
+    doc: String,
+    head: String,
+    body: Text,
+}
+
+impl Function {
+    pub(super) fn print(self, file: &mut Text) {
+        file.comment(&self.doc);
+        file.line(&self.head);
+        file.line("{");
+        file.append(self.body);
+        file.line("}");
+        file.blank();
+    }
+}
+
+impl Printer<'_> {
+    /// The call in which a step lies and that the current function has made, with all its steps from here on.
+    pub(super) fn call_at(&self, block: usize, at: usize) -> Option<(u32, Range<usize>)> {
+        let nodes = &self.program.blocks[block];
+        let within = |node: &Node| {
+            let around = self.program.calls_around(node.source.call).map(|(number, _)| number);
+            around.take_while(|number| *number != self.call).collect::<Vec<_>>()
+        };
+        let outermost = within(&nodes[at]).into_iter().rev().find(|call| !self.stay.contains(call));
+        let call = outermost?;
+        let rest = nodes[at..].iter().take_while(|node| within(node).contains(&call));
+        Some((call, at..at + rest.count()))
+    }
+
+    /// Prints the steps of a call as a function, and calls it. False: they stay where they are.
+    pub(super) fn call_function(&mut self, block: usize, steps: &Range<usize>, call: u32) -> bool {
+        let depth = self.program.calls_around(call).take(DEEPEST + 1).count();
+        let result = if depth > DEEPEST { None } else { self.result(block, steps) };
+        let Some(result) = result else {
+            self.stay.insert(call);
+            return false;
+        };
+        let changed = self.changed(block, steps);
+        // A product is the caller's, who also ends it.
+        let products = self.products(block, steps);
+        for (at, product) in &products {
+            self.declare(*product, &self.program.blocks[block][*at].step);
+        }
+        let outer = self.names.clone();
+        let text = std::mem::replace(&mut self.text, Text::indented(1));
+        let around = std::mem::replace(&mut self.call, call);
+        self.names.open();
+        self.steps(block, steps.clone());
+        let result = result.map(|thing| (thing, self.type_of(thing), self.name(thing)));
+        if let Some((_, _, name)) = &result {
+            self.text.line(&format!("return {name};"));
+        }
+        let given = self.names.opened();
+        let mut body = std::mem::replace(&mut self.text, text);
+        let inner: Vec<String> = given.iter().map(|(_, name)| name.clone()).collect();
+        let all: Vec<_> =
+            given.into_iter().map(|(thing, name)| (self.recorded_name(thing), name)).collect();
+        let all = all.into_iter().map(|(wanted, name)| (self.names.wanted(&wanted), name));
+        let all: Vec<_> = all.collect();
+        (self.names, self.call) = (outer, around);
+
+        let constants = self.constants(&mut body);
+        let inner: Vec<String> = inner.into_iter().chain(constants.iter().cloned()).collect();
+        let (arguments, parameters) = self.parameters(&body, &inner, &changed);
+        let inner: Vec<String> = plain(&mut body, all).into_iter().chain(constants).collect();
+        let ty = result.as_ref().map_or("void", |(_, ty, _)| ty).to_owned();
+        let renamed: BTreeSet<&str> = inner.iter().chain(&arguments).map(String::as_str).collect();
+        let types = parameters.iter().map(|(ty, _)| &**ty).collect::<Vec<_>>().join(", ");
+        let says = format!("{ty}({types}) {}", numbered(&body, &renamed));
+        let name = self.function(call, &ty, &parameters, says, body);
+        self.outdated(|variable| changed.contains(&variable));
+        let called = format!("{name}({})", arguments.join(", "));
+        match result {
+            Some((thing, ty, _)) => {
+                let wanted = self.recorded_name(thing);
+                let target = match thing {
+                    Thing::Value(_) => {
+                        let name = self.names.give(thing, &wanted);
+                        format!("const {ty} {name}")
+                    }
+                    // Its one value may come later.
+                    Thing::Variable(id) if !changed.contains(&id) => {
+                        format!("{ty} {}", self.names.give(thing, &wanted))
+                    }
+                    _ => self.target(thing, &ty, &wanted),
+                };
+                self.text.line(&format!("{target} = {called};"));
+            }
+            None => self.text.line(&format!("{called};")),
+        }
+        for (_, product) in products {
+            if self.uses.home(product).is_some_and(|home| steps.contains(&home.last)) {
+                self.end(product);
+            }
+        }
+        true
+    }
+
+    /// The products whose first use is among the steps.
+    fn products(&self, block: usize, steps: &Range<usize>) -> Vec<(usize, Thing)> {
+        let declared = |at: usize| self.uses.declared_at(block, at).iter().map(move |it| (at, *it));
+        let is_product = |(_, thing): &(usize, Thing)| {
+            matches!(thing, Thing::Matmul(_)) && self.names.get(*thing).is_none()
+        };
+        steps.clone().flat_map(declared).filter(is_product).collect()
+    }
+
+    /// The function that says this; a new one, unless there is one.
+    fn function(
+        &mut self,
+        call: u32,
+        ty: &str,
+        parameters: &[(String, String)],
+        says: String,
+        body: Text,
+    ) -> String {
+        let called = self.program.calls_around(call).next().map(|(_, call)| call.clone());
+        let (function, doc) = called.map(|call| (call.function, call.doc)).unwrap_or_default();
+        // The vendor's functions have names without that of the kernel.
+        let wanted = format!("{}{}", upper_camel(&self.program.name), upper_camel(&function));
+        let of_name = |known: &&Function| known.says == says && known.name.starts_with(&wanted);
+        if let Some(known) = self.functions.iter().find(of_name) {
+            return known.name.clone();
+        }
+        let mut types = Text::default();
+        self.types(&mut types);
+        let mut taken = types.finish();
+        taken.extend(self.program.tiling.as_ref().map(super::tiling_name));
+        let is_taken = |name: &str| {
+            taken.contains(name) || self.functions.iter().any(|known| known.name == name)
+        };
+        let numbers = (2_u64..).map(|number| format!("{wanted}{number}"));
+        let mut names = std::iter::once(wanted.clone()).chain(numbers);
+        let name = names.find(|name| !is_taken(name)).unwrap_or(wanted);
+        let list = parameters.iter().map(|(ty, name)| format!("{ty} {name}")).collect::<Vec<_>>();
+        let head = format!("__aicore__ inline {ty} {name}({})", list.join(", "));
+        self.functions.push(Function { name: name.clone(), says, doc, head, body });
+        name
+    }
+
+    /// Declares in front of a body the constants of the caller that it names: a parameter is no constant for a compiler. Gives their
+    /// names.
+    fn constants(&mut self, body: &mut Text) -> Vec<String> {
+        let named =
+            |code: &str| identifiers(code).map(|(_, name)| name.to_owned()).collect::<Vec<_>>();
+        let known = self.names.all().filter_map(|(name, thing)| match thing {
+            Thing::Value(id) if self.is_constant(id) => Some((name.to_owned(), id)),
+            _ => None,
+        });
+        let known: BTreeMap<String, ValueId> = known.collect();
+        let mut open: Vec<String> = body.code().flat_map(named).collect();
+        let mut needed = BTreeMap::new();
+        while let Some(name) = open.pop() {
+            let Some(id) = known.get(&name).filter(|id| !needed.contains_key(*id)) else {
+                continue;
+            };
+            let names = self.names.clone();
+            self.names.forget(Thing::Value(*id));
+            let text = self.initialiser(*id);
+            self.names = names;
+            open.extend(named(&text));
+            needed.insert(*id, (name, text));
+        }
+        let declared = needed.iter().map(|(id, (name, text))| {
+            format!("constexpr {} {name} = {text};", self.type_of(Thing::Value(*id)))
+        });
+        body.put_first(1, declared.collect::<Vec<_>>());
+        needed.into_values().map(|(name, _)| name).collect()
+    }
+
+    /// What the body names that the caller has: the names, in order, and the types and names of the parameters.
+    fn parameters(
+        &self,
+        body: &Text,
+        inner: &[String],
+        changed: &BTreeSet<VariableId>,
+    ) -> (Vec<String>, Vec<(String, String)>) {
+        let known: BTreeMap<&str, Thing> = self.names.all().collect();
+        let (mut arguments, mut parameters) = (Vec::new(), Vec::new());
+        for code in body.code() {
+            for name in identifiers(code).map(|(_, name)| name) {
+                if arguments.iter().any(|known| known == name)
+                    || inner.iter().any(|own| own == name)
+                {
+                    continue;
+                }
+                let ty = match (known.get(name), name) {
+                    (Some(Thing::Variable(id)), _) if changed.contains(id) => {
+                        format!("{}&", self.type_of(Thing::Variable(*id)))
+                    }
+                    (Some(thing @ (Thing::Value(_) | Thing::Variable(_) | Thing::Task(_))), _) => {
+                        format!("const {}", self.type_of(*thing))
+                    }
+                    (Some(thing @ Thing::Parameter(_)), _) => self.type_of(*thing),
+                    (Some(thing), _) => format!("{}&", self.type_of(*thing)),
+                    (None, "pipe") => "TPipe&".to_owned(),
+                    (None, "userWorkspace" | "workspace" | "tiling") => "GM_ADDR".to_owned(),
+                    (None, "tilingData") => match &self.program.tiling {
+                        Some(tiling) => format!("const {}&", super::tiling_name(tiling)),
+                        None => continue,
+                    },
+                    (None, _) => continue,
+                };
+                arguments.push(name.to_owned());
+                parameters.push((ty, name.to_owned()));
+            }
+        }
+        (arguments, parameters)
+    }
+
+    fn type_of(&self, thing: Thing) -> String {
+        let program = self.program;
+        let global = |number: crate::layout::Number| format!("GlobalTensor<{}>", number.ascend_c());
+        match thing {
+            Thing::Parameter(_) => "GM_ADDR".to_owned(),
+            Thing::Global(at) => global(program.parameters[at as usize].number),
+            Thing::View(at) => global(program.views[at as usize].what.number),
+            Thing::Value(id) => program.values[id.0 as usize].number.ascend_c().to_owned(),
+            Thing::Variable(id) => program.variables[id.0 as usize].what.ascend_c().to_owned(),
+            Thing::Queue(id) => self.queue_type(id),
+            Thing::Scratch(_) => "TBuf<TPosition::VECCALC>".to_owned(),
+            Thing::Local(id) => {
+                format!("LocalTensor<{}>", program.locals[id.0 as usize].what.ascend_c())
+            }
+            // A parameter says all that a variable leaves out.
+            Thing::Client(id) => match self.client_type(id) {
+                bare if !bare.contains('<') => format!("{bare}<>"),
+                whole => whole,
+            },
+            Thing::Task(_) => "HcclHandle".to_owned(),
+            Thing::Matmul(id) => self.matmul_type(id),
+        }
+    }
+
+    fn recorded_name(&self, thing: Thing) -> String {
+        let program = self.program;
+        match thing {
+            Thing::Value(id) => program.values[id.0 as usize].name.clone().unwrap_or_default(),
+            Thing::Variable(id) => program.variables[id.0 as usize].name.clone(),
+            Thing::Local(id) => program.locals[id.0 as usize].name.clone(),
+            _ => String::new(),
+        }
+    }
+
+    /// What the steps give back, if that is one thing or nothing; none if they have to stay.
+    #[expect(
+        clippy::option_option,
+        reason = "whether there is a function, and whether it returns something"
+    )]
+    fn result(&self, block: usize, steps: &Range<usize>) -> Option<Option<Thing>> {
+        let nodes = &self.program.blocks[block][steps.clone()];
+        let ends = |step: &Step| {
+            matches!(step, Step::Hccl(Hccl::Init(..) | Hccl::Configure(..) | Hccl::Prepare { .. }))
+        };
+        let is_silent = |node: &Node| matches!(node.step, Step::Name(_) | Step::Comment(_));
+        if self.all(nodes).any(|node| ends(&node.step)) || self.keeps_product(nodes) {
+            return None;
+        }
+        let mut given = Vec::new();
+        for at in steps.clone() {
+            for thing in self.uses.declared_at(block, at) {
+                let leaves = self.uses.home(*thing).is_none_or(|home| home.last >= steps.end);
+                match thing {
+                    Thing::Matmul(_) => {}
+                    Thing::Client(_) => return None,
+                    Thing::Local(_) | Thing::Variable(_) if leaves => given.push(*thing),
+                    _ if leaves => return None,
+                    _ => {}
+                }
+            }
+        }
+        let named = nodes.iter().filter_map(|node| match node.step {
+            // A variable has its own name.
+            Step::Name(value) if self.variable(value).is_none() => Some(value),
+            _ => None,
+        });
+        let named: BTreeSet<ValueId> = named.collect();
+        if !named.is_empty() {
+            let used = self.used_beyond(block, steps);
+            given.extend(named.intersection(&used).map(|value| Thing::Value(*value)));
+        }
+        match given[..] {
+            [] if nodes.iter().all(is_silent) => None,
+            [] => Some(None),
+            [Thing::Value(value)]
+                if self.is_constant(value)
+                    || self.depends(value, |on| self.changed(block, steps).contains(&on)) =>
+            {
+                None
+            }
+            [one] => Some(Some(one)),
+            _ => None,
+        }
+    }
+
+    /// Whether a product is used in one inner block alone.
+    fn keeps_product(&self, nodes: &[Node]) -> bool {
+        let blocks = self.all(nodes).flat_map(|node| blocks_of(&node.step));
+        let mut steps = blocks.flat_map(|block| {
+            let block = block.0 as usize;
+            (0..self.program.blocks[block].len()).map(move |at| (block, at))
+        });
+        steps.any(|(block, at)| {
+            let declared = self.uses.declared_at(block, at);
+            declared.iter().any(|thing| matches!(thing, Thing::Matmul(_)))
+        })
+    }
+
+    /// The values that other steps need.
+    fn used_beyond(&self, block: usize, steps: &Range<usize>) -> BTreeSet<ValueId> {
+        let mut open = Vec::new();
+        for (other, nodes) in self.program.blocks.iter().enumerate() {
+            let around = self.uses.step_around(other, block);
+            if around.is_some_and(|step| steps.contains(&step)) {
+                continue;
+            }
+            for (at, node) in nodes.iter().enumerate() {
+                let is_within = other == block && steps.contains(&at);
+                if !is_within && !matches!(node.step, Step::Name(_)) {
+                    values_of(self.program, &node.step, &mut open);
+                }
+            }
+        }
+        let mut used = BTreeSet::new();
+        while let Some(value) = open.pop() {
+            if used.insert(value) {
+                open.extend(operands(&self.program.values[value.0 as usize].of));
+            }
+        }
+        used
+    }
+
+    /// The variables that the steps give a value.
+    fn changed(&self, block: usize, steps: &Range<usize>) -> BTreeSet<VariableId> {
+        let nodes = &self.program.blocks[block][steps.clone()];
+        let variables = self.all(nodes).filter_map(|node| match node.step {
+            Step::Set(variable, _) | Step::Read(variable, _) | Step::Loop { variable, .. } => {
+                Some(variable)
+            }
+            _ => None,
+        });
+        variables.collect()
+    }
+
+    /// The variable that a value is.
+    fn variable(&self, value: ValueId) -> Option<VariableId> {
+        match self.program.values[value.0 as usize].of {
+            Of::Variable(variable) => Some(variable),
+            _ => None,
+        }
+    }
+
+    /// Some steps, and those in their blocks.
+    fn all<'n>(&'n self, nodes: &'n [Node]) -> impl Iterator<Item = &'n Node> {
+        let mut open: Vec<&Node> = nodes.iter().collect();
+        std::iter::from_fn(move || {
+            let node = open.pop()?;
+            for block in blocks_of(&node.step) {
+                open.extend(&self.program.blocks[block.0 as usize]);
+            }
+            Some(node)
+        })
+    }
+}
+
+/// The names in a line of code that are not those of members, and where they stand.
+fn identifiers(code: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let start = at + code[at..].find(is_part)?;
+            let end =
+                code[start..].find(|c| !is_part(c)).map_or(code.len(), |length| start + length);
+            at = end;
+            let before = code[..start].trim_end();
+            let is_member =
+                before.ends_with('.') || before.ends_with("->") || before.ends_with("::");
+            if !is_member && !code[start..].starts_with(|c: char| c.is_ascii_digit()) {
+                return Some((start..end, &code[start..end]));
+            }
+        }
+    })
+}
+
+/// Inside of a function only its parameters can be seen: what was called `rows2`, since the caller has `rows`, is called as it was meant.
+/// From what each name was meant to be and what it is, gives what it is now.
+fn plain(body: &mut Text, names: Vec<(String, String)>) -> Vec<String> {
+    let used = |body: &Text, name: &str| {
+        body.code().any(|code| identifiers(code).any(|(_, other)| other == name))
+    };
+    let mut now = Vec::new();
+    for (wanted, name) in names {
+        let is_free = wanted != name && !wanted.is_empty() && !used(body, &wanted);
+        if is_free && name.starts_with(&wanted) && used(body, &name) {
+            body.rename(|line| renamed(line, &name, &wanted));
+            now.push(wanted);
+        } else {
+            now.push(name);
+        }
+    }
+    now
+}
+
+/// A line with another name in the place of one.
+fn renamed(line: &str, old: &str, new: &str) -> String {
+    let (mut text, mut done) = (String::new(), 0);
+    for (place, name) in identifiers(line) {
+        if name == old {
+            text.push_str(&line[done..place.start]);
+            text.push_str(new);
+            done = place.end;
+        }
+    }
+    text + &line[done..]
+}
+
+/// A body with a number in the place of each of these names.
+fn numbered(body: &Text, names: &BTreeSet<&str>) -> String {
+    let mut numbers = BTreeMap::new();
+    let mut text = String::new();
+    for code in body.code() {
+        let mut done = 0;
+        for (place, name) in identifiers(code) {
+            if !names.contains(name) {
+                continue;
+            }
+            let next = numbers.len();
+            let number = *numbers.entry(name).or_insert(next);
+            text.push_str(&format!("{}${number}", &code[done..place.start]));
+            done = place.end;
+        }
+        text.push_str(&code[done..]);
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_members_and_numbers_are_no_identifiers() {
+        let code = "x.get(tilingData.len, 0x1f, a->b, TPosition::VECIN, y2)";
+        let found: Vec<_> = identifiers(code).map(|(_, name)| name).collect();
+        assert_eq!(found, ["x", "tilingData", "a", "TPosition", "y2"]);
+    }
+}
