@@ -56,7 +56,7 @@ pub fn tiling(item: TokenStream) -> TokenStream {
 /// | `"aic_1_2"` | 1 cube core and 2 vector cores | yes |
 ///
 /// `#[kernel(inline)]` is for functions that kernels call: what they record goes where they are called, and has its names. Such a function takes and
-/// returns what it likes.
+/// returns what it likes. What the checker finds in it says where it was called, and the printed source has it as a function where it can.
 ///
 /// With `crate = path` it finds `hccl` elsewhere than at `::hccl`.
 #[proc_macro_attribute]

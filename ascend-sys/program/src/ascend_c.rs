@@ -9,6 +9,7 @@
 //! | a copy, in elements | `DataCopyPad` with `DataCopyExtParams`, in bytes |
 //! | a copy that adds | `SetAtomicAdd` ... `DisableDmaAtomic` around it |
 //! | a unit waits for another | `FetchEventID`, `SetFlag`, `WaitFlag` |
+//! | a call of a function | a function of the source and a call of it, or its steps where C++ has no function for them |
 //! | units or cores wait | the reason beside the call |
 //! | vector operations one after the other | `PipeBarrier<PIPE_V>` where they touch the same memory |
 //! | a configured client | `SetCcTilingV2`, and a return if it fails |

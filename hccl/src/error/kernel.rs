@@ -19,17 +19,34 @@ pub struct Mistake {
     file: &'static str,
     line: u32,
     column: u32,
+    calls: Vec<String>,
 }
 
 impl Mistake {
     pub(crate) fn new(text: impl Into<String>, here: &'static Location<'static>) -> Self {
         let (file, line, column) = (here.file(), here.line(), here.column());
-        Mistake { text: text.into().into(), file, line, column }
+        Mistake { text: text.into().into(), file, line, column, calls: Vec::new() }
     }
 
     /// One whose text says where it is.
     pub(crate) fn placed(text: String) -> Self {
-        Mistake { text: text.into(), file: "", line: 0, column: 0 }
+        Mistake { text: text.into(), file: "", line: 0, column: 0, calls: Vec::new() }
+    }
+
+    /// The same in these calls of functions, the innermost first.
+    pub(crate) fn within(self, calls: Vec<String>) -> Self {
+        Mistake { calls, ..self }
+    }
+
+    /// The same thing at the same place, however the kernel came there.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let is = |of: &Self| (of.file, of.line, of.column);
+        self.text == other.text && is(self) == is(other)
+    }
+
+    /// The calls of functions in which it is, the innermost first, as "in `scale`, called at vadd.rs:40:5".
+    pub fn calls(&self) -> &[String] {
+        &self.calls
     }
 
     /// What is wrong, and what to do.
@@ -54,7 +71,8 @@ impl fmt::Display for Mistake {
         match self.line {
             0 => Ok(()),
             line => write!(f, "\n  --> {}:{line}:{}", self.file, self.column),
-        }
+        }?;
+        self.calls.iter().try_for_each(|call| write!(f, "\n   = {call}"))
     }
 }
 

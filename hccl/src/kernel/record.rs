@@ -254,9 +254,10 @@ impl KernelRecorder {
 
     /// Something is wrong at the line that is being recorded.
     pub fn mistake(&mut self, text: impl Into<String>) {
-        let mistake = Mistake::new(text, self.here);
+        let calls = self.program.path(Source { call: self.call, ..Source::default() });
+        let mistake = Mistake::new(text, self.here).within(calls);
         // A helper that is called often has its mistake once.
-        if !self.mistakes.contains(&mistake) {
+        if !self.mistakes.iter().any(|known| known.is_like(&mistake)) {
             self.mistakes.push(mistake);
         }
     }

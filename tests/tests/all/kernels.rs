@@ -3,6 +3,7 @@
 //! `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test all kernels::` rewrites the texts.
 
 pub(crate) mod checked;
+mod functions;
 mod golden;
 mod mistakes;
 mod operations;

@@ -4,7 +4,7 @@ use super::fold::computed;
 use super::names::Thing;
 use super::printer::{Helper, Printer};
 use crate::declared::*;
-use crate::flow::fit;
+use crate::flow::{convert, fit};
 pub(super) use crate::flow::{is_float, is_signed};
 use crate::layout::Number;
 
@@ -220,6 +220,9 @@ impl Printer<'_> {
         match *of {
             Of::Constant(bits) => Some(bits),
             Of::Unary(Unary::Negate, a) => Some(fit(*number, self.unsigned(a)?.wrapping_neg())),
+            Of::Cast(a) if self.number(a).size() <= number.size() => {
+                Some(convert(self.number(a), *number, self.unsigned(a)?))
+            }
             Of::Binary(operator, a, b) if !operator.compares() => {
                 computed(operator, *number, self.unsigned(a)?, self.unsigned(b)?)
             }

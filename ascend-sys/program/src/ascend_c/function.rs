@@ -43,8 +43,19 @@ impl Function {
 }
 
 impl Printer<'_> {
+    /// Calls the function of which a step is the first one. Gives the step behind it; none if there is no such function.
+    pub(super) fn function_at(&mut self, block: usize, at: usize) -> Option<usize> {
+        // Where the steps of a call stay, a call within it may begin here.
+        while let Some((call, steps)) = self.call_at(block, at) {
+            if self.call_function(block, &steps, call) {
+                return Some(steps.end);
+            }
+        }
+        None
+    }
+
     /// The call in which a step lies and that the current function has made, with all its steps from here on.
-    pub(super) fn call_at(&self, block: usize, at: usize) -> Option<(u32, Range<usize>)> {
+    fn call_at(&self, block: usize, at: usize) -> Option<(u32, Range<usize>)> {
         let nodes = &self.program.blocks[block];
         let within = |node: &Node| {
             let around = self.program.calls_around(node.source.call).map(|(number, _)| number);
@@ -57,7 +68,7 @@ impl Printer<'_> {
     }
 
     /// Prints the steps of a call as a function, and calls it. False: they stay where they are.
-    pub(super) fn call_function(&mut self, block: usize, steps: &Range<usize>, call: u32) -> bool {
+    fn call_function(&mut self, block: usize, steps: &Range<usize>, call: u32) -> bool {
         let depth = self.program.calls_around(call).take(DEEPEST + 1).count();
         let result = if depth > DEEPEST { None } else { self.result(block, steps) };
         let Some(result) = result else {
@@ -305,7 +316,7 @@ impl Printer<'_> {
         });
         let named: BTreeSet<ValueId> = named.collect();
         if !named.is_empty() {
-            let used = self.used_beyond(block, steps);
+            let used = self.used_beyond(block, steps, &named);
             given.extend(named.intersection(&used).map(|value| Thing::Value(*value)));
         }
         match given[..] {
@@ -336,7 +347,12 @@ impl Printer<'_> {
     }
 
     /// The values that other steps need.
-    fn used_beyond(&self, block: usize, steps: &Range<usize>) -> BTreeSet<ValueId> {
+    fn used_beyond(
+        &self,
+        block: usize,
+        steps: &Range<usize>,
+        named: &BTreeSet<ValueId>,
+    ) -> BTreeSet<ValueId> {
         let mut open = Vec::new();
         for (other, nodes) in self.program.blocks.iter().enumerate() {
             let around = self.uses.step_around(other, block);
@@ -352,7 +368,8 @@ impl Printer<'_> {
         }
         let mut used = BTreeSet::new();
         while let Some(value) = open.pop() {
-            if used.insert(value) {
+            // What has a name is not put together again.
+            if used.insert(value) && !named.contains(&value) {
                 open.extend(operands(&self.program.values[value.0 as usize].of));
             }
         }

@@ -160,10 +160,8 @@ impl<'a> Printer<'a> {
         let mut next = steps.start;
         while next < steps.end {
             let at = next;
-            if let Some((call, steps)) = self.call_at(block, at)
-                && self.call_function(block, &steps, call)
-            {
-                next = steps.end;
+            if let Some(end) = self.function_at(block, at) {
+                next = end;
                 continue;
             }
             next += 1;
