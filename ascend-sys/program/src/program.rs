@@ -52,14 +52,14 @@ pub struct Program {
     /// The source files that [`Source`] counts.
     pub files: Vec<String>,
     /// The calls of functions that the kernel has made; one within another comes behind it.
-    pub calls: Vec<Call>,
+    pub calls: Vec<FunctionCall>,
     /// Warnings of the checker that do not apply to it.
     pub allowed: Vec<Allowed>,
 }
 
 /// A call of a function while the kernel was recorded: what the function does has become steps of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Call {
+pub struct FunctionCall {
     /// The function, in snake case.
     pub function: String,
     /// Its doc comment; empty if there is none.
@@ -119,13 +119,14 @@ impl Program {
 
     /// The calls around a place, the innermost first: "in `scale`, called at vadd.rs:40:5".
     pub fn path(&self, source: Source) -> Vec<String> {
-        let said =
-            |call: &Call| format!("in `{}`, called at {}", call.function, self.place(call.from));
+        let said = |call: &FunctionCall| {
+            format!("in `{}`, called at {}", call.function, self.place(call.from))
+        };
         self.calls_around(source.call).map(|(_, call)| said(call)).collect()
     }
 
     /// A call and those around it, the innermost first, with their numbers.
-    pub(crate) fn calls_around(&self, call: u32) -> impl Iterator<Item = (u32, &Call)> {
+    pub(crate) fn calls_around(&self, call: u32) -> impl Iterator<Item = (u32, &FunctionCall)> {
         let find = |number: u32| {
             let index = usize::try_from(number).ok()?.checked_sub(1)?;
             Some((number, self.calls.get(index)?))

@@ -15,7 +15,7 @@ use ascend_program::flow::fit;
 use ascend_program::layout::Number;
 use ascend_program::step::{Node, Source, Step};
 use ascend_program::{
-    Binary, BlockId, Call, Core, Declared, Mix, Of, Program, Value, ValueId, VariableId,
+    Binary, BlockId, Core, Declared, FunctionCall, Mix, Of, Program, Value, ValueId, VariableId,
     WorkspaceView,
 };
 
@@ -286,7 +286,7 @@ impl KernelRecorder {
         let around = self.call;
         let from = self.source();
         let (function, doc) = (function.to_owned(), doc.to_owned());
-        self.program.calls.push(Call { function, doc, from });
+        self.program.calls.push(FunctionCall { function, doc, from });
         self.call = self.program.calls.len() as u32;
         around
     }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::names::{Thing, upper_camel};
-use super::printer::Printer;
+use super::printer::{Function, Printer};
 use super::text::Text;
 use super::uses::{blocks_of, operands, values_of};
 use crate::declared::*;
@@ -19,28 +19,6 @@ use crate::step::*;
 
 /// Functions that call functions: deeper than this, steps stay where they are called.
 const DEEPEST: usize = 32;
-
-/// A function of the source.
-#[derive(Debug)]
-pub(super) struct Function {
-    name: String,
-    /// Types, and the body with numbers for names.
-    says: String,
-    doc: String,
-    head: String,
-    body: Text,
-}
-
-impl Function {
-    pub(super) fn print(self, file: &mut Text) {
-        file.comment(&self.doc);
-        file.line(&self.head);
-        file.line("{");
-        file.append(self.body);
-        file.line("}");
-        file.blank();
-    }
-}
 
 impl Printer<'_> {
     /// Calls the function of which a step is the first one. Gives the step behind it; none if there is no such function.

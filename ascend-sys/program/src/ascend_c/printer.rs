@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::barriers::Barriers;
-use super::function::Function;
 use super::names::{Names, Thing};
 use super::text::Text;
 use super::uses::Uses;
@@ -34,6 +33,28 @@ pub(super) struct Printer<'a> {
     pub(super) source: Source,
     /// The same in the program: its block, and which step of it.
     pub(super) place: (usize, usize),
+}
+
+/// A function of the source.
+#[derive(Debug)]
+pub(super) struct Function {
+    pub(super) name: String,
+    /// Types, and the body with numbers for names.
+    pub(super) says: String,
+    pub(super) doc: String,
+    pub(super) head: String,
+    pub(super) body: Text,
+}
+
+impl Function {
+    pub(super) fn print(self, file: &mut Text) {
+        file.comment(&self.doc);
+        file.line(&self.head);
+        file.line("{");
+        file.append(self.body);
+        file.line("}");
+        file.blank();
+    }
 }
 
 impl<'a> Printer<'a> {

@@ -215,7 +215,7 @@ impl Builder {
         let around = self.call;
         let from = Source { file: 0, line: self.line, column: 5, call: around };
         let (function, doc) = (function.to_owned(), format!("What {function} does."));
-        self.program.calls.push(Call { function, doc, from });
+        self.program.calls.push(FunctionCall { function, doc, from });
         self.call = self.program.calls.len() as u32;
         let result = body(self);
         self.call = around;

@@ -33,7 +33,7 @@ fn add_calls(program: &mut Program, random: &mut fastrand::Rng, block: usize, ar
             1 => {
                 let from = Source { call: around, ..program.blocks[block][at].source };
                 let function = format!("part_{}", random.u32(0..4));
-                program.calls.push(Call { function, doc: String::new(), from });
+                program.calls.push(FunctionCall { function, doc: String::new(), from });
                 call = program.calls.len() as u32;
             }
             _ => {}
