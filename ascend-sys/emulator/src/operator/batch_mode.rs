@@ -78,7 +78,9 @@ pub(crate) fn end(tag: Option<&str>) -> Result<(), Failure> {
     let submitted =
         kept.drain(..).try_for_each(|BatchedPrimitive { thread, call, mut primitive, over }| {
             // The peer may have gone since, and what it has freed may be somebody else's.
-            let _reach = over.map(|channel| Channel::named(channel)?.reach()).transpose()?;
+            let reach = over.map(|channel| Channel::named(channel).map(Channel::reach));
+            let reach = reach.transpose()?;
+            reach.as_ref().map(|channel| channel.peer()).transpose()?;
             primitive.check_again()?;
             if let (Primitive::Copy(copy), Some(user)) = (&mut primitive, &beyond_caches)
                 && user.has(nominal(copy.to))

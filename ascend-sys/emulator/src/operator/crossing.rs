@@ -79,7 +79,7 @@ pub(crate) fn cross(
     crossing: Crossing,
 ) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
-    let channel = channel_of(thread, channel)?.reach()?;
+    let channel = channel_of(thread, channel)?.reach();
     let primitives = crossing.primitives(thread, &channel)?;
     let mut primitives = primitives.into_iter().flatten();
     primitives.try_for_each(|primitive| issue(thread, call, primitive, Some(&channel)))
@@ -94,7 +94,7 @@ pub(crate) fn cross_all(
     crossings: impl Iterator<Item = Result<Crossing, Failure>>,
 ) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
-    let channel = channel_of(thread, channel)?.reach()?;
+    let channel = channel_of(thread, channel)?.reach();
     let mut all = Vec::new();
     for (at, crossing) in crossings.enumerate() {
         let primitives = crossing.and_then(|it| it.primitives(thread, &channel));

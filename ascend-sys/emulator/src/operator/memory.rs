@@ -123,6 +123,8 @@ pub(super) fn remote(
     if !channel.has_exchanged(address.addr(), bytes) {
         return not_exchanged(channel, argument, address, bytes);
     }
+    // What the peer has exchanged goes with its end, and other memory may come to lie there.
+    channel.peer()?;
     match memory::resolve(address.addr(), bytes) {
         Ok(found) => Ok(found.data),
         Err(text) => refuse!(HCCL_E_PARA, "{argument}: {text}"),

@@ -16,7 +16,7 @@ pub(crate) fn write(
     transfer: Transfer,
 ) -> Result<(), Failure> {
     let Some(bytes) = transfer.bytes()? else { return Ok(()) };
-    let channel = channel.reach()?;
+    let channel = channel.reach();
     let to = remote(&channel, "dst", transfer.dst, bytes)?;
     let from = local(channel.device(), "src", transfer.src, bytes)?;
     copy(call, &channel, Copy::new(to, from, bytes));
@@ -30,7 +30,7 @@ pub(crate) fn read(
     transfer: Transfer,
 ) -> Result<(), Failure> {
     let Some(bytes) = transfer.bytes()? else { return Ok(()) };
-    let channel = channel.reach()?;
+    let channel = channel.reach();
     let to = local(channel.device(), "dst", transfer.dst, bytes)?;
     let from = remote(&channel, "src", transfer.src, bytes)?;
     copy(call, &channel, Copy::new(to, from, bytes));

@@ -161,7 +161,9 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<
     }
     let now = |address: usize, bytes: usize| kept.moved(address, bytes, ranges);
     for CachedPrimitive { thread, call, what, over } in &kept.noted {
-        let reach = over.map(|channel| Channel::named(channel)?.reach()).transpose()?;
+        let reach = over.map(|channel| Channel::named(channel).map(Channel::reach));
+        let reach = reach.transpose()?;
+        reach.as_ref().map(|channel| channel.peer()).transpose()?;
         let primitive = match what {
             AddressedPrimitive::Move { to, from, bytes, kind } => {
                 let (to, from) = (now(*to, *bytes)?, now(*from, *bytes)?);
