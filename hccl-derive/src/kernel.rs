@@ -160,14 +160,10 @@ fn called(mut function: ItemFn, root: &Path) -> TokenStream {
         ReturnType::Type(arrow, ty) if is_nameable(ty) => quote!(#arrow #ty),
         _ => TokenStream::new(),
     };
-    let body = match output.is_empty() {
-        true => quote!((move || #body)()),
-        false => quote!((move || #output #body)()),
-    };
     function.block = syn::parse_quote!({
         let __hccl_call = #root::kernel::__private::call(#name, #docs);
         #[allow(clippy::redundant_closure_call, reason = "so that its steps have their own lines")]
-        let __hccl_result = #body;
+        let __hccl_result = (move || #output #body)();
         ::core::mem::drop(__hccl_call);
         __hccl_result
     });

@@ -3,9 +3,9 @@
 //! There is one batch mode for each OS thread, as in CANN. Its tag names a sub-graph that hardware would cache; here it only has to be the same
 //! at the end. When an OS thread ends in a batch mode, what it has kept is dropped.
 
-use super::channel::Channel;
 use super::memory::buffer_so_far;
 use super::primitive::Primitive;
+use super::reach::Reach;
 use super::submit::submit;
 use super::thread::Thread;
 use crate::collective::plan::store_for;
@@ -77,10 +77,7 @@ pub(crate) fn end(tag: Option<&str>) -> Result<(), Failure> {
     let beyond_caches = beyond_caches(&kept);
     let submitted =
         kept.drain(..).try_for_each(|BatchedPrimitive { thread, call, mut primitive, over }| {
-            // The peer may have gone since, and what it has freed may be somebody else's.
-            let reach = over.map(|channel| Channel::named(channel).map(Channel::reach));
-            let reach = reach.transpose()?;
-            reach.as_ref().map(|channel| channel.peer()).transpose()?;
+            let _reach = Reach::again(over)?;
             primitive.check_again()?;
             if let (Primitive::Copy(copy), Some(user)) = (&mut primitive, &beyond_caches)
                 && user.has(nominal(copy.to))

@@ -8,6 +8,7 @@
 //! looks at the count. A fence between the two on each side lets one of them see the other.
 
 use super::channel::Channel;
+use crate::message::Failure;
 use ascend_sync::{AtomicU32, Ordering, fence, spin_until};
 use std::ops::Deref;
 
@@ -55,6 +56,17 @@ impl Channel {
     pub(crate) fn reach(&'static self) -> Reach {
         self.reaches.begin();
         Reach(self)
+    }
+}
+
+impl Reach {
+    /// Begins anew, for a primitive that was kept and crosses this channel. An error if an end is gone: what the peer has freed may be
+    /// somebody else's.
+    pub(super) fn again(over: Option<u64>) -> Result<Option<Reach>, Failure> {
+        let Some(channel) = over else { return Ok(None) };
+        let reach = Channel::named(channel)?.reach();
+        reach.peer()?;
+        Ok(Some(reach))
     }
 }
 

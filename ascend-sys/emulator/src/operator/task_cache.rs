@@ -3,9 +3,9 @@
 //! While they are noted they run as always. What is noted of an address is where it lies in the ranges that the recording began with; an execution names
 //! as many ranges, and each address lies at the same place of the new one. Addresses outside of all ranges stay. The recordings of a device end with it.
 
-use super::channel::Channel;
 use super::issue::issue;
 use super::primitive::Primitive;
+use super::reach::Reach;
 use super::reduce::Reduce;
 use super::signal::{Await, Signal};
 use super::thread::Thread;
@@ -161,9 +161,7 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<
     }
     let now = |address: usize, bytes: usize| kept.moved(address, bytes, ranges);
     for CachedPrimitive { thread, call, what, over } in &kept.noted {
-        let reach = over.map(|channel| Channel::named(channel).map(Channel::reach));
-        let reach = reach.transpose()?;
-        reach.as_ref().map(|channel| channel.peer()).transpose()?;
+        let reach = Reach::again(*over)?;
         let primitive = match what {
             AddressedPrimitive::Move { to, from, bytes, kind } => {
                 let (to, from) = (now(*to, *bytes)?, now(*from, *bytes)?);

@@ -3,7 +3,7 @@
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::*;
-use ascend_emulator_testing::ranks::on_block;
+use ascend_emulator_testing::ranks::{Rank, on_block};
 use ascend_emulator_testing::{call, hccl, issue, not_issued, ok, refuses};
 use ascend_sys::*;
 
@@ -88,14 +88,19 @@ fn a_wait_at_an_end_whose_other_one_failed_with_a_third_rank_does_not_last() {
     });
 }
 
+/// A thread, and the channel to the other one of two ranks.
+fn joined(rank: &mut Rank, product: u32) -> (ThreadHandle, ChannelHandle) {
+    rank.join();
+    let thread = stream_thread(rank, 1);
+    (thread, channels(rank, CPU, &[desc(1 - rank.rank, protocol_of(product), 2)])[0])
+}
+
 #[test]
 fn memory_of_a_peer_that_has_ended_its_communicator_is_out_of_reach() {
     for product in PRODUCTS {
         let barrier = Barrier::new(2);
         on_block(block(product, 2), |rank| {
-            rank.join();
-            let thread = stream_thread(rank, 1);
-            let channel = channels(rank, CPU, &[desc(1 - rank.rank, protocol_of(product), 2)])[0];
+            let (thread, channel) = joined(rank, product);
             let ((own, _), (theirs, size)) = (buffer(rank), remote_buffer(rank, channel));
             barrier.wait();
             if rank.rank == 1 {
@@ -130,9 +135,7 @@ fn what_was_kept_for_a_peer_that_has_gone_does_not_reach_what_lies_in_its_place(
     for product in PRODUCTS {
         let barrier = Barrier::new(2);
         on_block(block(product, 2), |rank| {
-            rank.join();
-            let thread = stream_thread(rank, 1);
-            let channel = channels(rank, CPU, &[desc(1 - rank.rank, protocol_of(product), 2)])[0];
+            let (thread, channel) = joined(rank, product);
             let ((own, _), (theirs, size)) = (buffer(rank), remote_buffer(rank, channel));
             if rank.rank == 1 {
                 let (place, _) = buffer(rank);

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use super::expression::{is_float, is_signed, is_whole};
-use super::uses::{operands, values_of};
+use super::uses::{made_of, values_of};
 use crate::declared::*;
 use crate::flow::{compare, convert, fit};
 use crate::layout::Number;
@@ -41,13 +41,7 @@ fn used(program: &Program) -> BTreeSet<ValueId> {
             values_of(program, step, &mut open);
         }
     }
-    let mut used = BTreeSet::new();
-    while let Some(value) = open.pop() {
-        if used.insert(value) {
-            open.extend(operands(&program.values[value.0 as usize].of));
-        }
-    }
-    used
+    made_of(program, open, &BTreeSet::new())
 }
 
 struct Fold {

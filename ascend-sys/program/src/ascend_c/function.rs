@@ -13,7 +13,7 @@ use std::ops::Range;
 use super::names::{Thing, upper_camel};
 use super::printer::{Function, Printer};
 use super::text::Text;
-use super::uses::{blocks_of, operands, values_of};
+use super::uses::{blocks_of, made_of, values_of, written};
 use crate::declared::*;
 use crate::step::*;
 
@@ -48,12 +48,12 @@ impl Printer<'_> {
     /// Prints the steps of a call as a function, and calls it. False: they stay where they are.
     fn call_function(&mut self, block: usize, steps: &Range<usize>, call: u32) -> bool {
         let depth = self.program.calls_around(call).take(DEEPEST + 1).count();
-        let result = if depth > DEEPEST { None } else { self.result(block, steps) };
+        let changed = self.changed(block, steps);
+        let result = if depth > DEEPEST { None } else { self.result(block, steps, &changed) };
         let Some(result) = result else {
             self.stay.insert(call);
             return false;
         };
-        let changed = self.changed(block, steps);
         // A product is the caller's, who also ends it.
         let products = self.products(block, steps);
         for (at, product) in &products {
@@ -70,17 +70,14 @@ impl Printer<'_> {
         }
         let given = self.names.opened();
         let mut body = std::mem::replace(&mut self.text, text);
-        let inner: Vec<String> = given.iter().map(|(_, name)| name.clone()).collect();
-        let all: Vec<_> =
-            given.into_iter().map(|(thing, name)| (self.recorded_name(thing), name)).collect();
-        let all = all.into_iter().map(|(wanted, name)| (self.names.wanted(&wanted), name));
-        let all: Vec<_> = all.collect();
         (self.names, self.call) = (outer, around);
 
-        let constants = self.constants(&mut body);
-        let inner: Vec<String> = inner.into_iter().chain(constants.iter().cloned()).collect();
+        let mut inner = self.constants(&mut body);
+        inner.extend(given.iter().map(|(_, name)| name.clone()));
         let (arguments, parameters) = self.parameters(&body, &inner, &changed);
-        let inner: Vec<String> = plain(&mut body, all).into_iter().chain(constants).collect();
+        for (thing, name) in &given {
+            inner.extend(self.plain(&mut body, *thing, name));
+        }
         let ty = result.as_ref().map_or("void", |(_, ty, _)| ty).to_owned();
         let renamed: BTreeSet<&str> = inner.iter().chain(&arguments).map(String::as_str).collect();
         let types = parameters.iter().map(|(ty, _)| &**ty).collect::<Vec<_>>().join(", ");
@@ -114,6 +111,21 @@ impl Printer<'_> {
         true
     }
 
+    /// Inside of a function only its parameters can be seen: what was called `rows2`, since the caller has `rows`, is called as it was
+    /// meant. Gives its name then.
+    fn plain(&self, body: &mut Text, thing: Thing, name: &str) -> Option<String> {
+        let wanted = self.names.wanted(&self.recorded_name(thing));
+        let names = |line: &str, of: &str| identifiers(line).any(|(_, name)| name == of);
+        let is_free = name != wanted
+            && name.starts_with(&wanted)
+            && !self.names.is_reserved(&wanted)
+            && !body.code().any(|code| names(code, &wanted));
+        is_free.then(|| {
+            body.rename(|line| replaced(line, |other| (other == name).then(|| wanted.clone())));
+            wanted
+        })
+    }
+
     /// The products whose first use is among the steps.
     fn products(&self, block: usize, steps: &Range<usize>) -> Vec<(usize, Thing)> {
         let declared = |at: usize| self.uses.declared_at(block, at).iter().map(move |it| (at, *it));
@@ -136,8 +148,8 @@ impl Printer<'_> {
         let (function, doc) = called.map(|call| (call.function, call.doc)).unwrap_or_default();
         // The vendor's functions have names without that of the kernel.
         let wanted = format!("{}{}", upper_camel(&self.program.name), upper_camel(&function));
-        let of_name = |known: &&Function| known.says == says && known.name.starts_with(&wanted);
-        if let Some(known) = self.functions.iter().find(of_name) {
+        let says = format!("{wanted} {says}");
+        if let Some(known) = self.functions.iter().find(|known| known.says == says) {
             return known.name.clone();
         }
         let mut types = Text::default();
@@ -265,7 +277,12 @@ impl Printer<'_> {
         clippy::option_option,
         reason = "whether there is a function, and whether it returns something"
     )]
-    fn result(&self, block: usize, steps: &Range<usize>) -> Option<Option<Thing>> {
+    fn result(
+        &self,
+        block: usize,
+        steps: &Range<usize>,
+        changed: &BTreeSet<VariableId>,
+    ) -> Option<Option<Thing>> {
         let nodes = &self.program.blocks[block][steps.clone()];
         let ends = |step: &Step| {
             matches!(step, Step::Hccl(Hccl::Init(..) | Hccl::Configure(..) | Hccl::Prepare { .. }))
@@ -301,8 +318,7 @@ impl Printer<'_> {
             [] if nodes.iter().all(is_silent) => None,
             [] => Some(None),
             [Thing::Value(value)]
-                if self.is_constant(value)
-                    || self.depends(value, |on| self.changed(block, steps).contains(&on)) =>
+                if self.is_constant(value) || self.depends(value, |on| changed.contains(&on)) =>
             {
                 None
             }
@@ -344,23 +360,16 @@ impl Printer<'_> {
                 }
             }
         }
-        let mut used = BTreeSet::new();
-        while let Some(value) = open.pop() {
-            // What has a name is not put together again.
-            if used.insert(value) && !named.contains(&value) {
-                open.extend(operands(&self.program.values[value.0 as usize].of));
-            }
-        }
-        used
+        // What has a name is not put together again.
+        made_of(self.program, open, named)
     }
 
     /// The variables that the steps give a value.
     fn changed(&self, block: usize, steps: &Range<usize>) -> BTreeSet<VariableId> {
         let nodes = &self.program.blocks[block][steps.clone()];
-        let variables = self.all(nodes).filter_map(|node| match node.step {
-            Step::Set(variable, _) | Step::Read(variable, _) | Step::Loop { variable, .. } => {
-                Some(variable)
-            }
+        let written = self.all(nodes).flat_map(|node| written(&node.step));
+        let variables = written.filter_map(|thing| match thing {
+            Thing::Variable(variable) => Some(variable),
             _ => None,
         });
         variables.collect()
@@ -407,32 +416,13 @@ fn identifiers(code: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     })
 }
 
-/// Inside of a function only its parameters can be seen: what was called `rows2`, since the caller has `rows`, is called as it was meant.
-/// From what each name was meant to be and what it is, gives what it is now.
-fn plain(body: &mut Text, names: Vec<(String, String)>) -> Vec<String> {
-    let used = |body: &Text, name: &str| {
-        body.code().any(|code| identifiers(code).any(|(_, other)| other == name))
-    };
-    let mut now = Vec::new();
-    for (wanted, name) in names {
-        let is_free = wanted != name && !wanted.is_empty() && !used(body, &wanted);
-        if is_free && name.starts_with(&wanted) && used(body, &name) {
-            body.rename(|line| renamed(line, &name, &wanted));
-            now.push(wanted);
-        } else {
-            now.push(name);
-        }
-    }
-    now
-}
-
-/// A line with another name in the place of one.
-fn renamed(line: &str, old: &str, new: &str) -> String {
+/// A line with other names in the place of some.
+fn replaced(line: &str, mut other: impl FnMut(&str) -> Option<String>) -> String {
     let (mut text, mut done) = (String::new(), 0);
     for (place, name) in identifiers(line) {
-        if name == old {
+        if let Some(other) = other(name) {
             text.push_str(&line[done..place.start]);
-            text.push_str(new);
+            text.push_str(&other);
             done = place.end;
         }
     }
@@ -442,22 +432,13 @@ fn renamed(line: &str, old: &str, new: &str) -> String {
 /// A body with a number in the place of each of these names.
 fn numbered(body: &Text, names: &BTreeSet<&str>) -> String {
     let mut numbers = BTreeMap::new();
-    let mut text = String::new();
-    for code in body.code() {
-        let mut done = 0;
-        for (place, name) in identifiers(code) {
-            if !names.contains(name) {
-                continue;
-            }
-            let next = numbers.len();
-            let number = *numbers.entry(name).or_insert(next);
-            text.push_str(&format!("{}${number}", &code[done..place.start]));
-            done = place.end;
-        }
-        text.push_str(&code[done..]);
-        text.push('\n');
-    }
-    text
+    let mut number = |name: &str| {
+        let next = numbers.len();
+        let name = names.get(name)?;
+        Some(format!("${}", numbers.entry(*name).or_insert(next)))
+    };
+    let lines: Vec<_> = body.code().map(|code| replaced(code, &mut number)).collect();
+    lines.join("\n")
 }
 
 #[cfg(test)]

@@ -38,6 +38,10 @@ const RESERVED: [&str; 10] = [
     "workspace",
 ];
 
+fn reserved() -> impl Iterator<Item = &'static str> {
+    RESERVED.iter().chain(ascend_names::KEYWORDS).copied()
+}
+
 /// The names that can be seen at a place in the source.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
@@ -52,8 +56,7 @@ pub(super) struct Names {
 impl Names {
     /// With the scope of the function open.
     pub(super) fn new(program: &Program) -> Self {
-        let reserved = RESERVED.iter().chain(ascend_names::KEYWORDS);
-        let taken = reserved.map(|name| (*name).to_owned()).collect();
+        let taken = reserved().map(str::to_owned).collect();
         let values = program.values.iter().filter_map(|value| value.name.as_ref());
         let recorded = (program.views.iter().map(|declared| &declared.name))
             .chain(program.variables.iter().map(|declared| &declared.name))
@@ -71,6 +74,11 @@ impl Names {
 
     pub(super) fn open(&mut self) {
         self.scopes.push(Vec::new());
+    }
+
+    /// Whether nothing can have this name.
+    pub(super) fn is_reserved(&self, name: &str) -> bool {
+        reserved().any(|reserved| reserved == name)
     }
 
     /// The names that were given since the scope was opened.

@@ -175,7 +175,7 @@ pub(super) fn blocks_of(step: &Step) -> impl Iterator<Item = BlockId> {
 }
 
 /// What a step gives a value.
-fn written(step: &Step) -> Vec<Thing> {
+pub(super) fn written(step: &Step) -> Vec<Thing> {
     match step {
         Step::Set(variable, _) | Step::Read(variable, _) | Step::Loop { variable, .. } => {
             vec![Thing::Variable(*variable)]
@@ -307,6 +307,21 @@ pub(super) fn operands(of: &Of) -> Vec<ValueId> {
         Of::Select(condition, a, b) => vec![*condition, *a, *b],
         _ => Vec::new(),
     }
+}
+
+/// These values and those that they are made of; what some are made of does not count.
+pub(super) fn made_of(
+    program: &Program,
+    mut open: Vec<ValueId>,
+    whole: &BTreeSet<ValueId>,
+) -> BTreeSet<ValueId> {
+    let mut all = BTreeSet::new();
+    while let Some(value) = open.pop() {
+        if all.insert(value) && !whole.contains(&value) {
+            open.extend(operands(&program.values[value.0 as usize].of));
+        }
+    }
+    all
 }
 
 /// The values that a step names itself.

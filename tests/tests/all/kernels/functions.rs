@@ -18,16 +18,18 @@ struct Work {
     output: Queue<f32>,
 }
 
-/// `y = factor * x`, piece by piece.
+/// `y = 2 * factor * x`, piece by piece.
 #[kernel(inline)]
 fn scale(k: Kernel<Sizes>, work: &Work, x: Input<f32>, y: Output<f32>, factor: Value<f32>) {
+    // A keyword of C++.
+    let double = factor * 2.0;
     k.range(..k.tiling().count, |i| {
         let from = i * 64;
         let piece = work.input.alloc();
         k.copy_in(&piece, x.at(from), 64);
         work.input.enqueue(piece);
         let (piece, scaled) = (work.input.dequeue(), work.output.alloc());
-        k.muls(&scaled, &piece, factor, 64);
+        k.muls(&scaled, &piece, double, 64);
         work.input.free(piece);
         work.output.enqueue(scaled);
         let scaled = work.output.dequeue();
@@ -74,8 +76,9 @@ fn scaled(k: Kernel<Sizes>, x: Input<f32>, w: Input<f32>, y: Output<f32>, z: Out
 fn a_function_that_is_called_twice_stands_in_the_source_once() {
     let source = scaled::record().unwrap().ascend_c().unwrap();
     assert!(
-        source
-            .contains("// `y = factor * x`, piece by piece.\n__aicore__ inline void ScaledScale("),
+        source.contains(
+            "// `y = 2 * factor * x`, piece by piece.\n__aicore__ inline void ScaledScale("
+        ),
         "{source}"
     );
     assert_eq!(source.matches("__aicore__ inline void ScaledScale").count(), 1, "{source}");
