@@ -206,6 +206,7 @@ fn a_failure_does_not_let_an_operator_begin_before_what_its_stream_holds() {
         main.fork(2, |threads| threads.get(1).copy(op.input(), op.output()));
     });
     let runtime = Runtime::emulator(2).unwrap();
+    let aborted = Barrier::new(2);
     let read = runtime.run_ranks(2, |rank| -> Result<bool> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
         let mut gates = rank.communicator()?;
@@ -215,21 +216,22 @@ fn a_failure_does_not_let_an_operator_begin_before_what_its_stream_holds() {
         let mut y = device.upload(&[2.0f32; 100], &stream)?;
         if rank.index() == 1 {
             comm.run(&copies).input(&x).output(&mut y).submit(&stream)?.wait()?;
-            comm.barrier(&stream)?.wait()?;
+            gates.barrier(&stream)?.wait()?;
             // It may be too late for that.
             drop(comm.run(&copies).input(&x).output(&mut y).submit(&stream));
-            std::thread::sleep(Duration::from_millis(100));
+            aborted.wait();
             gates.barrier(&stream)?.wait()?;
             return Ok(true);
         }
         comm.run(&copies).input(&x).output(&mut y).submit(&stream)?.wait()?;
         y.upload(&[2.0; 100], &stream)?.wait()?;
-        comm.barrier(&stream)?.wait()?;
+        gates.barrier(&stream)?.wait()?;
         // The stream stands at the gate while the communicator fails.
         gates.barrier(&stream)?;
         let before = y.to_vec(&stream);
         let work = comm.run(&copies).input(&x).output(&mut y).submit(&stream)?;
         comm.abort_handle().abort()?;
+        aborted.wait();
         let before = before.wait()?;
         assert!(work.wait().is_err(), "its communicator was aborted");
         Ok(before == [2.0; 100])
