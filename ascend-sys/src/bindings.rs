@@ -5031,10 +5031,13 @@ pub struct AscendExtBlockConfig {
     pub memoryBytes: u64,
     /// For tests of kernels: chooses the order in which the units of a core, cores and servers go on. 0: the order of the kernel.
     pub kernelSeed: u64,
+    /** For tests of kernels: who does their work as late as the rules allow. A core and a line of the kernel, as "aiv 3:40", or
+    "server", NUL-terminated; "": nobody.*/
+    pub kernelLate: [::core::ffi::c_char; 32usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of AscendExtBlockConfig"][::core::mem::size_of::<AscendExtBlockConfig>() - 40usize];
+    ["Size of AscendExtBlockConfig"][::core::mem::size_of::<AscendExtBlockConfig>() - 72usize];
     ["Alignment of AscendExtBlockConfig"][::core::mem::align_of::<AscendExtBlockConfig>() - 8usize];
     ["Offset of field: AscendExtBlockConfig::size"]
         [::core::mem::offset_of!(AscendExtBlockConfig, size) - 0usize];
@@ -5052,6 +5055,8 @@ const _: () = {
         [::core::mem::offset_of!(AscendExtBlockConfig, memoryBytes) - 24usize];
     ["Offset of field: AscendExtBlockConfig::kernelSeed"]
         [::core::mem::offset_of!(AscendExtBlockConfig, kernelSeed) - 32usize];
+    ["Offset of field: AscendExtBlockConfig::kernelLate"]
+        [::core::mem::offset_of!(AscendExtBlockConfig, kernelLate) - 40usize];
 };
 impl AscendExtFaultKind {
     /// The operation begins later by the given milliseconds. Number 0: every operation.

@@ -14,11 +14,11 @@ mod mutants {
     pub mod subjects;
 }
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Once;
 
 use ascend_program::Program;
-use ascend_program::check::{Product, Setting, Severity, check};
+use ascend_program::check::{Finding, Late, Product, Setting, Severity, check};
 use ascend_program::flow::Launch;
 use mutants::mutate::{self, Mutant, RULES};
 use mutants::run::{Bench, Outcome};
@@ -31,29 +31,46 @@ fn unchecked() {
     ONCE.call_once(|| unsafe { std::env::set_var("ASCEND_EMULATOR_KERNELS", "unchecked") });
 }
 
+/// Runs in the order of a witness: what it leaves open is chosen by these seeds.
+const WITNESS_SEEDS: u64 = 8;
+
 fn full() -> bool {
     std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
 }
 
-/// The rules that the checker says are broken, on any rank.
-fn refused(subject: &Subject, program: &Program) -> Vec<String> {
+/// What the checker says is wrong, on any rank.
+fn refused(subject: &Subject, program: &Program) -> Vec<Finding> {
     let bytes = |bytes: usize| Some(bytes as u64);
     let setting = Setting {
         parameters: subject.tensors.iter().map(|of| bytes(*of)).collect(),
         workspace: bytes(subject.workspace),
         ..Setting::strict(Product::A3)
     };
-    let mut rules = Vec::new();
+    let mut errors = Vec::new();
     for rank in 0..subject.ranks {
         let groups = vec![(rank, subject.ranks); program.groups as usize];
         let launch = Launch { blocks: subject.blocks, tiling: (subject.tiling)("group"), groups };
         let found = check(program, &launch, &setting).err().unwrap_or_default();
-        let errors = found.into_iter().filter(|finding| finding.severity == Severity::Error);
-        rules.extend(errors.map(|finding| finding.rule.to_owned()));
+        errors.extend(found.into_iter().filter(|finding| finding.severity == Severity::Error));
     }
-    rules.sort();
-    rules.dedup();
-    rules
+    errors
+}
+
+/// Their rules.
+fn rules(errors: &[Finding]) -> Vec<&str> {
+    let rules: BTreeSet<&str> = errors.iter().map(|error| error.rule).collect();
+    rules.into_iter().collect()
+}
+
+/// Who is late in their witnesses.
+fn late(errors: &[Finding]) -> Vec<Late> {
+    let mut late: Vec<Late> = Vec::new();
+    for witness in errors.iter().filter_map(|error| error.witness.as_ref()) {
+        if !late.contains(&witness.late) {
+            late.push(witness.late);
+        }
+    }
+    late
 }
 
 /// Benches of one subject, made again where a run has failed.
@@ -66,7 +83,7 @@ impl<'a> Benches<'a> {
     /// Twice in a row: the second run finds what the first has left.
     fn twice(&mut self, seed: u64, program: &Program) -> [Outcome; 2] {
         let subject = self.subject;
-        let bench = self.made.entry(seed).or_insert_with(|| Bench::new(subject, seed));
+        let bench = self.made.entry(seed).or_insert_with(|| Bench::new(subject, seed, None));
         let first = bench.run(program);
         let second = if first.is_ok() { bench.run(program) } else { first.clone() };
         if second.is_err() {
@@ -74,11 +91,20 @@ impl<'a> Benches<'a> {
         }
         [first, second]
     }
+
+    /// Whether a run goes wrong in which somebody is late.
+    fn goes_wrong(&self, late: Late, program: &Program, good: &Outcome) -> bool {
+        let seeds = 0..WITNESS_SEEDS;
+        let mut runs = seeds.map(|seed| Bench::new(self.subject, seed, Some(late)).run(program));
+        runs.any(|outcome| outcome != *good)
+    }
 }
 
 /// What became of a mutant.
 #[derive(Debug, PartialEq)]
 enum Verdict {
+    /// The checker refuses it, and the order of a witness shows why.
+    Witnessed,
     /// The checker refuses it, and a run shows why.
     Shown,
     /// The checker refuses it, and no run shows why: the rules.
@@ -91,13 +117,17 @@ enum Verdict {
 }
 
 fn judge(benches: &mut Benches<'_>, good: &Outcome, mutant: &Mutant, seeds: &[u64]) -> Verdict {
-    let rules = refused(benches.subject, &mutant.program);
+    let errors = refused(benches.subject, &mutant.program);
     let in_order = benches.twice(0, &mutant.program)[0].clone();
-    if !rules.is_empty() {
+    if !errors.is_empty() {
+        if late(&errors).into_iter().any(|late| benches.goes_wrong(late, &mutant.program, good)) {
+            return Verdict::Witnessed;
+        }
         let is_wrong = |outcome: &Outcome| outcome != good;
         let shown = is_wrong(&in_order)
             || seeds.iter().any(|seed| benches.twice(*seed, &mutant.program).iter().any(is_wrong));
-        return if shown { Verdict::Shown } else { Verdict::NotShown(rules) };
+        let rules = || rules(&errors).into_iter().map(str::to_owned).collect();
+        return if shown { Verdict::Shown } else { Verdict::NotShown(rules()) };
     }
     for seed in seeds {
         for (run, outcome) in benches.twice(*seed, &mutant.program).into_iter().enumerate() {
@@ -119,7 +149,7 @@ fn good_kernels_do_the_same_under_every_seed() {
     let seeds = if full() { 32 } else { 8 };
     for subject in subjects::subjects() {
         let name = &subject.program.name;
-        assert_eq!(refused(&subject, &subject.program), [""; 0], "{name}");
+        assert_eq!(refused(&subject, &subject.program), [], "{name}");
         let mut benches = Benches { subject: &subject, made: BTreeMap::new() };
         let good = benches.twice(0, &subject.program);
         assert!(good[0].is_ok(), "{name}: {:?}", good[0].as_ref().err());
@@ -137,7 +167,7 @@ fn what_the_checker_accepts_does_the_same_under_every_seed() {
     let (seeds, every): (Vec<u64>, _) =
         if full() { ((1..=32).collect(), 1) } else { ((1..=8).collect(), 7) };
     let tell = std::env::var_os("HCCL_TEST_TELL").is_some();
-    let mut table: BTreeMap<&str, [usize; 6]> = BTreeMap::new();
+    let mut table: BTreeMap<&str, [usize; 7]> = BTreeMap::new();
     let (mut missed, mut hidden, mut number) = (Vec::new(), BTreeMap::new(), 0);
     for subject in subjects::subjects() {
         let mut benches = Benches { subject: &subject, made: BTreeMap::new() };
@@ -152,32 +182,33 @@ fn what_the_checker_accepts_does_the_same_under_every_seed() {
             row[0] += 1;
             let name = &subject.program.name;
             match verdict {
-                Verdict::Shown => row[1] += 1,
+                Verdict::Witnessed => row[1] += 1,
+                Verdict::Shown => row[2] += 1,
                 Verdict::NotShown(rules) => {
-                    row[2] += 1;
+                    row[3] += 1;
                     if tell {
                         println!("not shown: {name}: {}: {rules:?}", mutant.what);
                     }
                     *hidden.entry(rules.join(", ")).or_insert(0) += 1;
                 }
                 Verdict::Same => {
-                    row[3] += 1;
+                    row[4] += 1;
                     if tell {
                         println!("the same: {name}: {}: {}", mutant.rule, mutant.what);
                     }
                 }
-                Verdict::Different => row[4] += 1,
+                Verdict::Different => row[5] += 1,
                 Verdict::Missed(why) => {
-                    row[5] += 1;
+                    row[6] += 1;
                     missed.push(format!("{name}: {}: {}: {why}", mutant.rule, mutant.what));
                 }
             }
         }
     }
     println!(
-        "| rule | mutants | refused and shown | refused | the same | another kernel | missed |"
+        "| rule | mutants | shown by a witness | shown by a run | refused | the same | another kernel | missed |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|");
     for rule in RULES {
         let row = table.get(rule).copied().unwrap_or_default().map(|count| count.to_string());
         println!("| {rule} | {} |", row.join(" | "));

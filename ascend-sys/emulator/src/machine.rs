@@ -10,6 +10,7 @@ use crate::memory::window::{self, GRANULE};
 use crate::message::{Failure, fail};
 use crate::profile::{self, BUFFER_MEGABYTES, Product};
 use crate::progress::QueuePoint;
+use ascend_program::check::Late;
 use ascend_sync::lock_std as lock;
 use ascend_sys::{
     ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_MEMORY_ALLOCATION, ACL_ERROR_RT_PARAM_INVALID,
@@ -45,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) buffer_megabytes: u32,
     /// What chooses the order of units, cores and servers of kernels; 0: it is that of the program.
     pub(crate) kernel_seed: u64,
+    /// Who is late in kernels, to the utmost.
+    pub(crate) kernel_late: Option<Late>,
 }
 
 /// The primary context of a device, and how often it was set.
@@ -193,6 +196,8 @@ pub(crate) struct BlockRequest {
     pub(crate) checked: bool,
     /// What chooses the order of units, cores and servers of kernels; 0: it is that of the program.
     pub(crate) kernel_seed: u64,
+    /// Who is late in kernels, to the utmost.
+    pub(crate) kernel_late: Option<Late>,
 }
 
 /// Takes a block of fresh devices.
@@ -271,6 +276,7 @@ impl DeviceBlocks {
             exec_timeout: request.exec_timeout,
             buffer_megabytes: request.buffer_megabytes,
             kernel_seed: request.kernel_seed,
+            kernel_late: request.kernel_late,
         };
         self.taken.insert(number, TakenBlock { settings, address, span });
         if request.checked {
@@ -445,6 +451,20 @@ pub(crate) fn kernel_seed_from_environment() -> Result<u64, Failure> {
         .map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))
 }
 
+/// Who is late in kernels, also for blocks that name nobody.
+const KERNEL_LATE: &str = "ASCEND_EMULATOR_KERNEL_LATE";
+
+/// Who is late where a block does not say.
+pub(crate) fn kernel_late_from_environment() -> Result<Option<Late>, Failure> {
+    let asked = std::env::var(KERNEL_LATE).ok();
+    asked.map(|text| late(KERNEL_LATE, &text)).transpose().map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))
+}
+
+/// Who is late, by the text that `name` has.
+pub(crate) fn late(name: &str, text: &str) -> Result<Late, String> {
+    text.trim().parse().map_err(|why| format!("{name}={why}"))
+}
+
 /// The number that a variable has, if it is set.
 fn number(
     name: &str,
@@ -491,6 +511,7 @@ fn request_from_environment(
         buffer_megabytes: number("HCCL_BUFFSIZE", 1, 1 << 20, BUFFER_MEGABYTES.into())? as u32,
         memory: number("ASCEND_EMULATOR_MEMORY", 1 << 20, 1 << 40, 0)?,
         kernel_seed: number(KERNEL_SEED, 0, u64::MAX, 0)?,
+        kernel_late: variable(KERNEL_LATE).map(|text| late(KERNEL_LATE, &text)).transpose()?,
         checked: match variable("ASCEND_EMULATOR_CHECK").as_deref() {
             None | Some("") => false,
             Some("race") => true,

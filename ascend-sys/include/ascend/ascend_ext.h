@@ -73,6 +73,9 @@ typedef struct AscendExtBlockConfig {
     uint64_t memoryBytes;
     /** For tests of kernels: chooses the order in which the units of a core, cores and servers go on. 0: the order of the kernel. */
     uint64_t kernelSeed;
+    /** For tests of kernels: who does their work as late as the rules allow. A core and a line of the kernel, as "aiv 3:40", or
+     * "server", NUL-terminated; "": nobody. */
+    char kernelLate[32];
 } AscendExtBlockConfig;
 
 /** What goes wrong on a device that is told to fail. Operations and allocations count from 1, from the moment when the fault

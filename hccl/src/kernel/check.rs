@@ -5,7 +5,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use ascend_program::check::{self, Setting};
-pub use ascend_program::check::{Finding, Severity};
+pub use ascend_program::check::{Finding, Late, Severity, Witness};
 use ascend_program::flow::Launch;
 
 use super::recorded::Recorded;

@@ -94,7 +94,7 @@ mod vector;
 pub use crate::error::kernel::{Mistake, RecordError};
 pub use ascend_program::Warning;
 pub use ascend_program::ascend_c::Project;
-pub use check::{Finding, Report, Severity};
+pub use check::{Finding, Late, Report, Severity, Witness};
 pub use client::{Configured, Declaration, Hccl, Initialised, Started};
 pub use control::{First, Kernel};
 /// ```

@@ -56,6 +56,7 @@ impl Runtime {
     /// | `exec_timeout` | `Duration` | 1836 s | how long an operation may take on the device, at most 49 days |
     /// | `checked` | `bool` | `false` | whether accesses that nothing orders are looked for ([`findings`](Self::findings)) |
     /// | `kernel_seed` | `u64` | 0 | not 0: chooses the order in which the units of a core, cores and servers of kernels go on |
+    /// | `kernel_late` | [`Late`](crate::kernel::Late) | nobody | who does their work in kernels as late as the rules allow: of an error, its [witness](crate::kernel::Witness) says who |
     /// | `deadline` | `Duration` | 5 min | how long everything that waits waits ([`set_deadline`](Self::set_deadline)) |
     /// | `fault` | [`Fault`] | none | something that goes wrong on one device; can be given several times |
     ///
@@ -147,6 +148,10 @@ pub struct EmulatorOptions {
     /// that nobody has written holds not-a-numbers then.
     #[builder(default)]
     kernel_seed: u64,
+    /// Who does their work in kernels as late as the rules allow; nobody unless told. The [witness](crate::kernel::Witness) of an error
+    /// says who has to be late for the error to show.
+    #[builder(default, setter(strip_option))]
+    kernel_late: Option<crate::kernel::Late>,
     /// How long everything that waits waits: 5 minutes unless told ([`Runtime::set_deadline`]).
     #[builder(default, setter(strip_option))]
     deadline: Option<Duration>,
@@ -179,6 +184,7 @@ impl EmulatorOptions {
             exec_timeout: None,
             checked: false,
             kernel_seed: 0,
+            kernel_late: None,
             deadline: None,
             faults: Vec::new(),
         }
@@ -213,6 +219,7 @@ impl EmulatorOptions {
             .0,
             memoryBytes: self.memory.unwrap_or(0),
             kernelSeed: self.kernel_seed,
+            kernelLate: self.kernel_late.map_or([0; 32], late_text),
         };
         let table = Table::of_emulator(functions);
         table.init()?;
@@ -234,6 +241,14 @@ impl EmulatorOptions {
         self.faults.iter().try_for_each(|fault| fault.start(&runtime))?;
         Ok(runtime)
     }
+}
+
+/// Who is late, for C: none has more letters than fit.
+#[cfg(feature = "emulator")]
+fn late_text(late: crate::kernel::Late) -> [std::ffi::c_char; 32] {
+    let mut letters = [0; 32];
+    letters.iter_mut().zip(late.to_string().bytes()).for_each(|(to, letter)| *to = letter as _);
+    letters
 }
 
 fn auto() -> Result<Runtime> {

@@ -15,12 +15,13 @@ use crate::profile::{BUFFER_MEGABYTES, CONNECT_TIMEOUT, EXEC_TIMEOUT, Product};
 use crate::sleep;
 use crate::stream::Stream;
 use crate::timeline;
+use ascend_program::check::Late;
 use ascend_sys::{
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_SUCCESS, AscendExtBlockConfig,
     AscendExtCheck, AscendExtFault, AscendExtFindingForm, AscendExtProgress, AscendExtTimelineForm,
     aclError,
 };
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 use std::time::Duration;
 
 entries! {
@@ -134,6 +135,10 @@ entries! {
                 0 => machine::kernel_seed_from_environment()?,
                 seed => seed,
             },
+            kernel_late: match late(&config.kernelLate)? {
+                None => machine::kernel_late_from_environment()?,
+                late => late,
+            },
             checked: config.check == AscendExtCheck::ASCEND_EXT_CHECK_RACES.0,
         })?;
         block.write(settings.block);
@@ -227,4 +232,16 @@ entries! {
     fn ascendExtFaultClear(block: u32, device: u32) {
         faults::clear(block, device)
     }
+}
+
+/// Who is late in kernels, as a block says it. None: it does not.
+fn late(text: &[c_char]) -> Result<Option<Late>, Failure> {
+    let text = text.iter().take_while(|letter| **letter != 0);
+    let text: Vec<u8> = text.map(|letter| letter.cast_unsigned()).collect();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    machine::late("config->kernelLate", &String::from_utf8_lossy(&text))
+        .map(Some)
+        .map_err(|text| Failure::new(ACL_ERROR_INVALID_PARAM, text))
 }

@@ -301,6 +301,7 @@ mod tests {
             check: 0,
             memoryBytes: 1 << 24,
             kernelSeed: 0,
+            kernelLate: [0; 32],
         };
         let (mut block, mut first, mut info) = (0, 0, HcclRootInfo::default());
         ok!(table.ascendExtBlockCreate(&config, &mut block, &mut first));

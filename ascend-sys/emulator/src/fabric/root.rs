@@ -474,6 +474,7 @@ mod tests {
             exec_timeout,
             buffer_megabytes: 200,
             kernel_seed: 0,
+            kernel_late: None,
         };
         Applicant { rank, ranks: 2, device: 64 + rank, settings, config: CommConfig::default() }
     }

@@ -20,6 +20,8 @@
 use super::local::LocalMemory;
 use super::world::World;
 use crate::machine::Device;
+use ascend_program::Core;
+use ascend_program::check::Late;
 use ascend_program::step::{Pipe, Source};
 
 /// What does instructions.
@@ -87,24 +89,30 @@ pub(super) struct Order {
     eager: bool,
     /// The kernel is far ahead of its server.
     is_server_late: bool,
+    /// Who was asked to be late.
+    asked: Option<Late>,
 }
 
 impl Order {
     /// For what runs on a device, if a seed chooses there.
     pub(super) fn of(device: &Device) -> Option<Order> {
-        let settings = device.settings().filter(|settings| settings.kernel_seed != 0)?;
-        Some(Order::new(settings.kernel_seed, device.id - settings.first))
+        let settings = device.settings()?;
+        if settings.kernel_seed == 0 && settings.kernel_late.is_none() {
+            return None;
+        }
+        Some(Order::new(settings.kernel_seed, settings.kernel_late, device.id - settings.first))
     }
 
     /// Every eighth seed is of one kind: without a preference, five with a unit that is late, with all of them late, and with a late server.
-    fn new(seed: u64, device: u32) -> Order {
+    fn new(seed: u64, asked: Option<Late>, device: u32) -> Order {
         let random = fastrand::Rng::with_seed(seed ^ (u64::from(device) << 40));
         let kind = (seed % 8) as usize;
         Order {
             random,
             late: kind.checked_sub(1).and_then(|at| LATE.get(at).copied()),
             eager: kind == 6,
-            is_server_late: kind == 7,
+            is_server_late: kind == 7 || asked == Some(Late::Server),
+            asked,
         }
     }
 
@@ -112,6 +120,12 @@ impl Order {
     pub(super) fn fork(&mut self) -> Order {
         let random = self.random.fork();
         Order { random, ..self.clone() }
+    }
+
+    /// Whether what this core is given in this line is late.
+    fn is_late(&self, (kind, index): (Core, u32), pending: &Pending) -> bool {
+        let asked = Late::Line { kind, index, line: pending.source.line };
+        self.late == Some(pending.unit) || self.asked == Some(asked)
     }
 
     /// Whether a server lets the kernel go on first: for long, where it is the server that is late.
@@ -132,6 +146,7 @@ impl Order {
 /// The instructions of a core that are not done yet, and what each unit waits for.
 pub(super) struct PendingUnits {
     order: Order,
+    core: (Core, u32),
     given: Counts,
     needs: [Counts; UNITS],
     pending: Vec<Pending>,
@@ -146,9 +161,11 @@ struct QueueOrder {
 }
 
 impl PendingUnits {
-    pub(super) fn new(order: Order, queues: usize) -> PendingUnits {
+    /// Of a core: its kind, and its number among that.
+    pub(super) fn new(order: Order, core: (Core, u32), queues: usize) -> PendingUnits {
         PendingUnits {
             order,
+            core,
             given: Counts::default(),
             needs: [Counts::default(); UNITS],
             pending: Vec::new(),
@@ -252,8 +269,9 @@ impl PendingUnits {
             return Some(decay);
         }
         let mut ready = self.ready();
-        if !forced && let Some(late) = self.order.late {
-            ready.retain(|at| self.pending[*at].unit != late);
+        let on_time = |at: &usize| !self.order.is_late(self.core, &self.pending[*at]);
+        if !forced || ready.iter().any(on_time) {
+            ready.retain(on_time);
         }
         if !forced && self.order.eager {
             return None;

@@ -79,6 +79,7 @@ impl Block {
             check: 0,
             memoryBytes: 1 << 30,
             kernelSeed: 0,
+            kernelLate: [0; 32],
         }
     }
 

@@ -22,6 +22,7 @@ const LIMITS: AscendExtBlockConfig = AscendExtBlockConfig {
     check: 0,
     memoryBytes: 64 << 20,
     kernelSeed: 0,
+    kernelLate: [0; 32],
 };
 
 /// Runs three ranks of a communicator with faults, then looks that nothing of them is left.

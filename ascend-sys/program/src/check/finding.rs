@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
+use super::witness::Witness;
 use crate::declared::Core;
 use crate::program::Program;
 use crate::show;
@@ -31,7 +32,7 @@ pub struct Finding {
     /// Which core it was first seen on, and on how many more. None: it is about all of them.
     pub cores: Option<String>,
     /// An order of units, cores and turns in which the result is wrong, where the rule is about order.
-    pub witness: Option<String>,
+    pub witness: Option<Witness>,
     /// What to change.
     pub help: String,
 }
@@ -75,7 +76,7 @@ impl Display for Finding {
             write!(f, "\n   = on {cores}")?;
         }
         if let Some(witness) = &self.witness {
-            write!(f, "\n   = witness: {witness}")?;
+            write!(f, "\n   = witness: {}", witness.text)?;
         }
         write!(f, "\n   = help: {}", self.help)
     }
@@ -114,7 +115,7 @@ struct Entry {
 pub(super) struct Said {
     message: String,
     help: String,
-    witness: Option<String>,
+    witness: Option<Witness>,
 }
 
 impl From<(String, String)> for Said {
@@ -123,8 +124,8 @@ impl From<(String, String)> for Said {
     }
 }
 
-impl From<(String, String, String)> for Said {
-    fn from((message, help, witness): (String, String, String)) -> Self {
+impl From<(String, String, Witness)> for Said {
+    fn from((message, help, witness): (String, String, Witness)) -> Self {
         Said { message, help, witness: Some(witness) }
     }
 }

@@ -49,9 +49,11 @@ mod traffic;
 mod vector;
 mod view;
 mod widen;
+mod witness;
 
 pub use finding::{Finding, Severity};
 pub use setting::{Product, Setting};
+pub use witness::{Late, Witness};
 
 use crate::flow::Launch;
 use crate::program::Program;

@@ -12,6 +12,7 @@ use super::clock::{Clock, Unit, Units};
 use super::finding::{CoreName, Report, Severity};
 use super::space::{LINE, Space};
 use super::view::Ground;
+use super::witness::{Late, Witness};
 use crate::declared::{ClientId, TaskId};
 use crate::step::{Base, Source};
 
@@ -284,8 +285,14 @@ fn say(
         let (turn, line) = (turn.words(ground), access.source.line);
         let work = format!("{} of {} is done with line {line}", unit.name(), access.name);
         let witness = match touched.write {
-            true => format!("{work} before the server runs {turn}"),
-            false => format!("the server runs {turn} before {work}"),
+            true => Witness {
+                text: format!("{work} before the server runs {turn}"),
+                late: Late::Server,
+            },
+            false => Witness {
+                text: format!("the server runs {turn} before {work}"),
+                late: Late::line(access.name, line),
+            },
         };
         (message, help, witness)
     });

@@ -5,6 +5,7 @@ use super::buffer::Use;
 use super::clock::{Unit, Units};
 use super::finding::{CoreName, Report, Said, Severity};
 use super::space::{Space, Spaces};
+use super::witness::{Late, Witness};
 use super::{Product, Setting};
 use crate::declared::*;
 use crate::flow::{Fault, Launch, Unknown, Walk};
@@ -135,7 +136,8 @@ impl View<'_, '_> {
         let of =
             format!("element {element} of the buffer of `{}`", self.words().tensor(local.tensor));
         let used = |of: &Use| UnitUse { unit: of.unit, writes: of.writes(), line: of.source.line };
-        let said = || unordered(&of, used(earlier), used(later), queue);
+        let core = self.core;
+        let said = || unordered(&of, core, [used(earlier), used(later)], queue);
         self.report.add(Severity::Error, "units", self.source, Some(self.core), said);
     }
 
@@ -160,7 +162,12 @@ pub(super) struct UnitUse {
 }
 
 /// What is said of two units of a core that use the same memory with nothing that orders them. `queue`: a queue could.
-pub(super) fn unordered(of: &str, earlier: UnitUse, later: UnitUse, queue: bool) -> Said {
+pub(super) fn unordered(
+    of: &str,
+    core: CoreName,
+    [earlier, later]: [UnitUse; 2],
+    queue: bool,
+) -> Said {
     let verb = |writes: bool| if writes { "writes" } else { "reads" };
     let (one, two, line, here) = (earlier.unit, later.unit, earlier.line, later.line);
     let message = format!(
@@ -194,5 +201,6 @@ pub(super) fn unordered(of: &str, earlier: UnitUse, later: UnitUse, queue: bool)
         true => format!("pass it through its queue, or call {wait} in between"),
         false => format!("call {wait} in between"),
     };
+    let witness = Witness { text: witness, late: Late::line(core, line) };
     Said::from((message, help, witness))
 }

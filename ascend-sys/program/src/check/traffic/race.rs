@@ -86,7 +86,7 @@ fn say(ground: &Ground<'_>, report: &mut Report, a: &Access, b: &Access, byte: u
             line: access.source.line,
         };
         let (first, second) = if a.order < b.order { (a, b) } else { (b, a) };
-        let said = || view::unordered(&of, used(first), used(second), false);
+        let said = || view::unordered(&of, first.name, [used(first), used(second)], false);
         return report.add(Severity::Error, "units", second.source, Some(second.name), said);
     }
     report.add(Severity::Error, "race", here.source, Some(here.name), || {
@@ -97,10 +97,16 @@ fn say(ground: &Ground<'_>, report: &mut Report, a: &Access, b: &Access, byte: u
             does(other)
         );
         let help = "let both cores meet in between, at a barrier or by a flag";
-        let witness = format!(
+        // What the scalar unit reads it has read: then it is the other one that is late.
+        let (late, on) = match other.area.unit {
+            Unit::Control => (here, other),
+            _ => (other, here),
+        };
+        let text = format!(
             "{} is late with line {}; {} goes on with line {}",
-            other.name, other.source.line, here.name, here.source.line
+            late.name, late.source.line, on.name, on.source.line
         );
+        let witness = Witness { text, late: Late::line(late.name, late.source.line) };
         (message, help.to_owned(), witness)
     });
 }

@@ -1,0 +1,87 @@
+//! An order in which the result of a kernel is wrong, and how a test asks for it.
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+
+use super::finding::CoreName;
+use crate::declared::Core;
+
+/// An order of units, cores and turns in which the result is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Witness {
+    /// The order, in words.
+    pub text: String,
+    /// Who is late in it. The emulator runs kernels in this order when it is asked to (`ASCEND_EMULATOR_KERNEL_LATE`).
+    pub late: Late,
+}
+
+/// Who does their work as late as the rules allow. As text it is `aiv 3:40` or `server`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Late {
+    /// The units of a core with what they are given in a line.
+    Line {
+        /// The kind of the core.
+        kind: Core,
+        /// Its number among its kind.
+        index: u32,
+        /// From 1.
+        line: u32,
+    },
+    /// The server with every turn.
+    Server,
+}
+
+impl Late {
+    pub(super) fn line(core: CoreName, line: u32) -> Late {
+        Late::Line { kind: core.kind, index: core.index, line }
+    }
+}
+
+impl Display for Late {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match *self {
+            Late::Line { kind, index, line } => write!(f, "{}:{line}", CoreName { kind, index }),
+            Late::Server => f.write_str("server"),
+        }
+    }
+}
+
+impl FromStr for Late {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Late, String> {
+        let line = || {
+            let (core, line) = text.split_once(':')?;
+            let (kind, index) = core.split_once(' ')?;
+            let kind = match kind {
+                "aic" => Core::Aic,
+                "aiv" => Core::Aiv,
+                _ => return None,
+            };
+            Some(Late::Line { kind, index: index.parse().ok()?, line: line.parse().ok()? })
+        };
+        match text {
+            "server" => Ok(Late::Server),
+            _ => line().ok_or_else(|| {
+                format!("{text:?}: a core and a line, as `aiv 3:40`, or `server` is expected")
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_can_be_read() {
+        let late = |kind| Late::Line { kind, index: 3, line: 40 };
+        for late in [late(Core::Aic), late(Core::Aiv), Late::Server] {
+            assert_eq!(late.to_string().parse(), Ok(late));
+        }
+        for text in ["", "aiv", "aiv 3", "aiv 3:", "aiv:40", "aix 3:40", "aiv -1:4", "aiv 3:40 "] {
+            let why = text.parse::<Late>().expect_err(text);
+            assert!(why.contains("aiv 3:40") && why.contains("server"), "{why}");
+        }
+    }
+}
