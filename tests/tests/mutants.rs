@@ -21,7 +21,7 @@ use ascend_program::Program;
 use ascend_program::check::{Finding, Late, Product, Setting, Severity, check};
 use ascend_program::flow::Launch;
 use mutants::mutate::{self, Mutant, RULES};
-use mutants::run::{Bench, Outcome};
+use mutants::run::{BEFORE, Bench, Outcome};
 use mutants::subjects::{self, Subject};
 
 /// Kernels run whatever the checker would say: here it is asked before.
@@ -76,14 +76,22 @@ fn late(errors: &[Finding]) -> Vec<Late> {
 /// Benches of one subject, made again where a run has failed.
 struct Benches<'a> {
     subject: &'a Subject,
+    /// What the subject itself does, in its own order, for each content of its outputs.
+    good: [Outcome; 2],
     made: BTreeMap<u64, Bench<'a>>,
 }
 
 impl<'a> Benches<'a> {
+    fn new(subject: &'a Subject) -> Self {
+        let good = BEFORE.map(|before| Bench::new(subject, 0, None, before).run(&subject.program));
+        Benches { subject, good, made: BTreeMap::new() }
+    }
+
     /// Twice in a row: the second run finds what the first has left.
     fn twice(&mut self, seed: u64, program: &Program) -> [Outcome; 2] {
         let subject = self.subject;
-        let bench = self.made.entry(seed).or_insert_with(|| Bench::new(subject, seed, None));
+        let bench =
+            self.made.entry(seed).or_insert_with(|| Bench::new(subject, seed, None, BEFORE[0]));
         let first = bench.run(program);
         let second = if first.is_ok() { bench.run(program) } else { first.clone() };
         if second.is_err() {
@@ -93,10 +101,12 @@ impl<'a> Benches<'a> {
     }
 
     /// Whether a run goes wrong in which somebody is late.
-    fn goes_wrong(&self, late: Late, program: &Program, good: &Outcome) -> bool {
-        let seeds = 0..WITNESS_SEEDS;
-        let mut runs = seeds.map(|seed| Bench::new(self.subject, seed, Some(late)).run(program));
-        runs.any(|outcome| outcome != *good)
+    fn goes_wrong(&self, late: Late, program: &Program) -> bool {
+        (0..WITNESS_SEEDS).any(|seed| {
+            BEFORE.iter().zip(&self.good).any(|(before, good)| {
+                Bench::new(self.subject, seed, Some(late), *before).run(program) != *good
+            })
+        })
     }
 }
 
@@ -116,11 +126,12 @@ enum Verdict {
     Missed(String),
 }
 
-fn judge(benches: &mut Benches<'_>, good: &Outcome, mutant: &Mutant, seeds: &[u64]) -> Verdict {
+fn judge(benches: &mut Benches<'_>, mutant: &Mutant, seeds: &[u64]) -> Verdict {
+    let good = &benches.good[0].clone();
     let errors = refused(benches.subject, &mutant.program);
     let in_order = benches.twice(0, &mutant.program)[0].clone();
     if !errors.is_empty() {
-        if late(&errors).into_iter().any(|late| benches.goes_wrong(late, &mutant.program, good)) {
+        if late(&errors).into_iter().any(|late| benches.goes_wrong(late, &mutant.program)) {
             return Verdict::Witnessed;
         }
         let is_wrong = |outcome: &Outcome| outcome != good;
@@ -150,7 +161,7 @@ fn good_kernels_do_the_same_under_every_seed() {
     for subject in subjects::subjects() {
         let name = &subject.program.name;
         assert_eq!(refused(&subject, &subject.program), [], "{name}");
-        let mut benches = Benches { subject: &subject, made: BTreeMap::new() };
+        let mut benches = Benches::new(&subject);
         let good = benches.twice(0, &subject.program);
         assert!(good[0].is_ok(), "{name}: {:?}", good[0].as_ref().err());
         for seed in 0..=seeds {
@@ -170,14 +181,13 @@ fn what_the_checker_accepts_does_the_same_under_every_seed() {
     let mut table: BTreeMap<&str, [usize; 7]> = BTreeMap::new();
     let (mut missed, mut hidden, mut number) = (Vec::new(), BTreeMap::new(), 0);
     for subject in subjects::subjects() {
-        let mut benches = Benches { subject: &subject, made: BTreeMap::new() };
-        let good = benches.twice(0, &subject.program)[0].clone();
+        let mut benches = Benches::new(&subject);
         for mutant in mutate::mutants(&subject.program) {
             number += 1;
             if number % every != 0 {
                 continue;
             }
-            let verdict = judge(&mut benches, &good, &mutant, &seeds);
+            let verdict = judge(&mut benches, &mutant, &seeds);
             let row = table.entry(mutant.rule).or_default();
             row[0] += 1;
             let name = &subject.program.name;

@@ -457,7 +457,10 @@ const KERNEL_LATE: &str = "ASCEND_EMULATOR_KERNEL_LATE";
 /// Who is late where a block does not say.
 pub(crate) fn kernel_late_from_environment() -> Result<Option<Late>, Failure> {
     let asked = std::env::var(KERNEL_LATE).ok();
-    asked.map(|text| late(KERNEL_LATE, &text)).transpose().map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))
+    asked
+        .map(|text| late(KERNEL_LATE, &text))
+        .transpose()
+        .map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))
 }
 
 /// Who is late, by the text that `name` has.

@@ -16,8 +16,9 @@ use crate::subjects::Subject;
 /// What is in the workspace, which nobody has written: not a number, in every type.
 const UNWRITTEN: u8 = 0xff;
 
-/// What is in outputs that the kernel has not written: another thing than what it may have read.
-const BEFORE: u8 = 0xee;
+/// What is in outputs that the kernel has not written: other numbers than it may have read. One is less than all of those, and one is more:
+/// a maximum hides the one, a minimum the other.
+pub const BEFORE: [u8; 2] = [0xee, 0x66];
 
 /// How a run ended: for each rank its tensors, or what went wrong.
 pub type Outcome = Result<Vec<Vec<Vec<u8>>>, String>;
@@ -58,7 +59,7 @@ fn letters(late: Late) -> [c_char; 32] {
 }
 
 impl<'a> Bench<'a> {
-    pub fn new(subject: &'a Subject, seed: u64, late: Option<Late>) -> Bench<'a> {
+    pub fn new(subject: &'a Subject, seed: u64, late: Option<Late>, before: u8) -> Bench<'a> {
         let ranks = subject.ranks;
         let block = Block::with(AscendExtBlockConfig {
             deviceCount: ranks,
@@ -115,7 +116,7 @@ impl<'a> Bench<'a> {
             let parameters = subject.program.parameters.iter().zip(&subject.tensors).enumerate();
             parameters
                 .map(|(at, (parameter, bytes))| match parameter.output {
-                    true => vec![BEFORE; *bytes],
+                    true => vec![before; *bytes],
                     false => input(rank, at, *bytes, parameter.number.size() == 2),
                 })
                 .collect()

@@ -114,7 +114,8 @@ impl RunningKernel {
                         core.track = Some(Box::new(track));
                     }
                     if let Some(order) = &mut self.order {
-                        let units = PendingUnits::new(order.fork(), (kind, index), program.queues.len());
+                        let units =
+                            PendingUnits::new(order.fork(), (kind, index), program.queues.len());
                         core.units = Some(Box::new(units));
                     }
                     self.cores.push(core);
