@@ -133,6 +133,11 @@ impl Order {
         self.random.u32(0..if self.is_server_late { 32 } else { 2 }) != 0
     }
 
+    /// Whether the kernel goes on before each turn.
+    pub(super) fn is_server_late(&self) -> bool {
+        self.is_server_late
+    }
+
     /// Once in so many times.
     pub(super) fn happens(&mut self, once_in: u32) -> bool {
         self.random.u32(0..once_in) == 0

@@ -152,6 +152,9 @@ impl TaskBody<Stream> for Box<Server> {
                     Ok(ConversationStep::Moved) => {
                         moved = true;
                         self.progress += 1;
+                        if self.order.as_ref().is_some_and(Order::is_server_late) {
+                            return Step::Again;
+                        }
                     }
                     Ok(ConversationStep::Again) => return Step::Again,
                     Ok(ConversationStep::Waits) => {}
