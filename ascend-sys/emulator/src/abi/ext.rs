@@ -237,7 +237,7 @@ entries! {
 /// Who is late in kernels, as a block says it. None: it does not.
 fn late(text: &[c_char]) -> Result<Option<Late>, Failure> {
     let text = text.iter().take_while(|letter| **letter != 0);
-    let text: Vec<u8> = text.map(|letter| letter.cast_unsigned()).collect();
+    let text: Vec<u8> = text.flat_map(|letter| letter.to_ne_bytes()).collect();
     if text.is_empty() {
         return Ok(None);
     }
