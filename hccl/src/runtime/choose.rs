@@ -219,7 +219,7 @@ impl EmulatorOptions {
             .0,
             memoryBytes: self.memory.unwrap_or(0),
             kernelSeed: self.kernel_seed,
-            kernelLate: self.kernel_late.map_or([0; 32], late_text),
+            kernelLate: self.kernel_late.map_or([0; 32], crate::kernel::Late::letters),
         };
         let table = Table::of_emulator(functions);
         table.init()?;
@@ -241,14 +241,6 @@ impl EmulatorOptions {
         self.faults.iter().try_for_each(|fault| fault.start(&runtime))?;
         Ok(runtime)
     }
-}
-
-/// Who is late, for C: none has more letters than fit.
-#[cfg(feature = "emulator")]
-fn late_text(late: crate::kernel::Late) -> [std::ffi::c_char; 32] {
-    let mut letters = [0; 32];
-    letters.iter_mut().zip(late.to_string().bytes()).for_each(|(to, letter)| *to = letter as _);
-    letters
 }
 
 fn auto() -> Result<Runtime> {

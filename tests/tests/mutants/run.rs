@@ -1,6 +1,6 @@
 //! Runs a program on its ranks, in an order that a seed chooses.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use ascend_emulator_testing::common::{self, Block};
@@ -51,13 +51,6 @@ fn input(rank: usize, tensor: usize, bytes: usize, is_half: bool) -> Vec<u8> {
     }
 }
 
-/// Who is late, for the ABI.
-fn letters(late: Late) -> [c_char; 32] {
-    let mut letters = [0; 32];
-    letters.iter_mut().zip(late.to_string().bytes()).for_each(|(to, letter)| *to = letter as _);
-    letters
-}
-
 impl<'a> Bench<'a> {
     pub fn new(subject: &'a Subject, seed: u64, late: Option<Late>, before: u8) -> Bench<'a> {
         let ranks = subject.ranks;
@@ -68,7 +61,7 @@ impl<'a> Bench<'a> {
             execTimeoutMs: 400,
             memoryBytes: 1 << 30,
             kernelSeed: seed,
-            kernelLate: late.map_or([0; 32], letters),
+            kernelLate: late.map_or([0; 32], Late::letters),
             ..Block::config()
         });
         let devices: Vec<i32> = (0..ranks as i32).map(|rank| block.first + rank).collect();

@@ -1,5 +1,6 @@
 //! An order in which the result of a kernel is wrong, and how a test asks for it.
 
+use std::ffi::c_char;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
@@ -34,6 +35,16 @@ pub enum Late {
 impl Late {
     pub(super) fn line(core: CoreName, line: u32) -> Late {
         Late::Line { kind: core.kind, index: core.index, line }
+    }
+
+    /// Its text as C has it, in `kernelLate` of `AscendExtBlockConfig`: the longest has 25 letters, and a NUL ends it.
+    pub fn letters(self) -> [c_char; 32] {
+        let mut letters = [0; 32];
+        let text = self.to_string();
+        for (to, letter) in letters.iter_mut().zip(text.bytes()) {
+            *to = c_char::from_ne_bytes([letter]);
+        }
+        letters
     }
 }
 
@@ -79,6 +90,8 @@ mod tests {
         for late in [late(Core::Aic), late(Core::Aiv), Late::Server] {
             assert_eq!(late.to_string().parse(), Ok(late));
         }
+        let longest = Late::Line { kind: Core::Aiv, index: u32::MAX, line: u32::MAX };
+        assert_eq!(longest.to_string().len(), 25);
         for text in ["", "aiv", "aiv 3", "aiv 3:", "aiv:40", "aix 3:40", "aiv -1:4", "aiv 3:40 "] {
             let why = text.parse::<Late>().expect_err(text);
             assert!(why.contains("aiv 3:40") && why.contains("server"), "{why}");
