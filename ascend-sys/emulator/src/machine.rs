@@ -456,16 +456,14 @@ const KERNEL_LATE: &str = "ASCEND_EMULATOR_KERNEL_LATE";
 
 /// Who is late where a block does not say.
 pub(crate) fn kernel_late_from_environment() -> Result<Option<Late>, Failure> {
-    let asked = std::env::var(KERNEL_LATE).ok();
-    asked
-        .map(|text| late(KERNEL_LATE, &text))
-        .transpose()
+    late(KERNEL_LATE, std::env::var(KERNEL_LATE).ok())
         .map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))
 }
 
-/// Who is late, by the text that `name` has.
-pub(crate) fn late(name: &str, text: &str) -> Result<Late, String> {
-    text.trim().parse().map_err(|why| format!("{name}={why}"))
+/// Who is late, by the text that `name` has, if it has one.
+pub(crate) fn late(name: &str, text: Option<String>) -> Result<Option<Late>, String> {
+    let late = text.map(|text| text.trim().parse()).transpose();
+    late.map_err(|why: String| format!("{name}={why}"))
 }
 
 /// The number that a variable has, if it is set.
@@ -514,7 +512,7 @@ fn request_from_environment(
         buffer_megabytes: number("HCCL_BUFFSIZE", 1, 1 << 20, BUFFER_MEGABYTES.into())? as u32,
         memory: number("ASCEND_EMULATOR_MEMORY", 1 << 20, 1 << 40, 0)?,
         kernel_seed: number(KERNEL_SEED, 0, u64::MAX, 0)?,
-        kernel_late: variable(KERNEL_LATE).map(|text| late(KERNEL_LATE, &text)).transpose()?,
+        kernel_late: late(KERNEL_LATE, variable(KERNEL_LATE))?,
         checked: match variable("ASCEND_EMULATOR_CHECK").as_deref() {
             None | Some("") => false,
             Some("race") => true,
@@ -547,6 +545,13 @@ mod tests {
         // Zero is CANN's word for never.
         assert_eq!(with("HCCL_EXEC_TIMEOUT", "0").map(|r| r.exec_timeout), Ok(Duration::ZERO));
         assert!(with("HCCL_EXEC_TIMEOUT", "-1").unwrap_err().contains("HCCL_EXEC_TIMEOUT=-1"));
+        let server = with("ASCEND_EMULATOR_KERNEL_LATE", "server").map(|r| r.kernel_late);
+        assert_eq!(server, Ok(Some(Late::Server)));
+        let late = with("ASCEND_EMULATOR_KERNEL_LATE", "line 3").unwrap_err();
+        assert!(
+            late.contains("ASCEND_EMULATOR_KERNEL_LATE=\"line 3\": a core and a line"),
+            "{late}"
+        );
         assert!(with("ASCEND_EMULATOR_CHECK", "race").is_ok_and(|r| r.checked));
         assert!(with("ASCEND_EMULATOR_CHECK", "on").unwrap_err().contains("`race` is expected"));
         assert_eq!(with("HCCL_BUFFSIZE", "7").map(|r| r.buffer_megabytes), Ok(7));

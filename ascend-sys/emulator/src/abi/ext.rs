@@ -238,10 +238,7 @@ entries! {
 fn late(text: &[c_char]) -> Result<Option<Late>, Failure> {
     let text = text.iter().take_while(|letter| **letter != 0);
     let text: Vec<u8> = text.flat_map(|letter| letter.to_ne_bytes()).collect();
-    if text.is_empty() {
-        return Ok(None);
-    }
-    machine::late("config->kernelLate", &String::from_utf8_lossy(&text))
-        .map(Some)
+    let text = (!text.is_empty()).then(|| String::from_utf8_lossy(&text).into_owned());
+    machine::late("config->kernelLate", text)
         .map_err(|text| Failure::new(ACL_ERROR_INVALID_PARAM, text))
 }

@@ -3,10 +3,11 @@
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::*;
 use ascend_emulator_testing::kernel::{self, build::Builder};
-use ascend_emulator_testing::{call, ok};
+use ascend_emulator_testing::{call, fails, ok};
 use ascend_program::layout::Number;
 use ascend_program::step::*;
 use ascend_program::{Binary, Core, Mix, Of, Position, Program};
+use ascend_sys::{ACL_ERROR_INVALID_PARAM, AscendExtBlockConfig};
 use half::f16;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -316,5 +317,29 @@ fn a_length_from_data_beyond_any_memory_is_refused() {
         let refused = text.contains("a copy of more bytes than there are")
             || text.contains(&format!("elements 0 to {length} of a are touched, which has 64"));
         assert!(refused && text.contains("kernel.rs:4:5"), "{length}: {text}");
+    }
+}
+
+#[test]
+fn a_block_in_which_nobody_knows_who_is_late_is_refused() {
+    let letter = |text: &[u8], at: usize| text.get(at).map_or(0, |letter| *letter as _);
+    let late = |text: &[u8]| AscendExtBlockConfig {
+        kernelLate: std::array::from_fn(|at| letter(text, at)),
+        ..Block::config()
+    };
+    let (mut block, mut first) = (0, 0);
+    let code = ACL_ERROR_INVALID_PARAM;
+    // The last one fills all letters, without a NUL.
+    for text in [&b"aiv 3"[..], b"\xff", &[b'9'; 32]] {
+        let config = late(text);
+        fails!(
+            code,
+            ["config->kernelLate=", "as `aiv 3:40`, or `server` is expected"],
+            ascendExtBlockCreate(&config, &mut block, &mut first)
+        );
+    }
+    for text in [&b""[..], b"server", b"aic 0:7"] {
+        ok!(ascendExtBlockCreate(&late(text), &mut block, &mut first));
+        ok!(ascendExtBlockDestroy(block));
     }
 }
