@@ -242,41 +242,36 @@ fn without_a_wait(
     k.copy_out(y, &b, 64);
 }
 
+/// Whether it doubles on a runtime with one device.
+fn doubles(runtime: hccl::Runtime) -> hccl::Result<bool> {
+    let device = runtime.device(0)?;
+    let stream = device.stream()?;
+    let x = device.upload(&[1.0_f32; 64], &stream)?;
+    let mut y = device.zeros::<f32>(64, &stream)?;
+    let mut kernel = without_a_wait::record()?.load(&device)?;
+    kernel.launch(1).input(&x).output(&mut y).submit(&stream)?.wait()?;
+    Ok(y.to_vec(&stream).wait()? == [2.0; 64])
+}
+
 #[test]
 fn the_order_of_a_witness_shows_the_mistake() -> hccl::Result<()> {
-    use hccl::prelude::*;
     unchecked();
-    let recorded = without_a_wait::record()?;
-    let report = recorded.check(&(), 1, 1, hccl::prelude::Product::A3, &[256, 256]);
+    let report = without_a_wait::record()?.check(&(), 1, 1, hccl::Product::A3, &[256, 256]);
     let late: Vec<_> =
         report.errors().filter_map(|error| Some(error.witness.as_ref()?.late)).collect();
     assert_eq!(late.len(), 2, "{report}");
     for late in late {
-        let runtime = Runtime::emulator_builder().devices(1).kernel_late(late).build()?;
-        let device = runtime.device(0)?;
-        let stream = device.stream()?;
-        let x = device.upload(&[1.0_f32; 64], &stream)?;
-        let mut y = device.zeros::<f32>(64, &stream)?;
-        let mut kernel = without_a_wait::record()?.load(&device)?;
-        kernel.launch(1).input(&x).output(&mut y).submit(&stream)?.wait()?;
-        assert_ne!(y.to_vec(&stream).wait()?, [2.0; 64], "{late} is late");
+        let options = hccl::Runtime::emulator_builder().devices(1).kernel_late(late);
+        assert!(!doubles(options.build()?)?, "{late} is late");
     }
     Ok(())
 }
 
 #[test]
 fn a_seed_shows_what_the_order_of_the_program_hides() -> hccl::Result<()> {
-    use hccl::prelude::*;
     unchecked();
     let run = |seed: u64| {
-        let runtime = Runtime::emulator_builder().devices(1).kernel_seed(seed).build()?;
-        let device = runtime.device(0)?;
-        let stream = device.stream()?;
-        let x = device.upload(&[1.0_f32; 64], &stream)?;
-        let mut y = device.zeros::<f32>(64, &stream)?;
-        let mut kernel = without_a_wait::record()?.load(&device)?;
-        kernel.launch(1).input(&x).output(&mut y).submit(&stream)?.wait()?;
-        Ok::<_, hccl::Error>(y.to_vec(&stream).wait()? == [2.0; 64])
+        doubles(hccl::Runtime::emulator_builder().devices(1).kernel_seed(seed).build()?)
     };
     assert!(run(0)?, "in the order of the program");
     let right = (1..=8).map(run).collect::<Result<Vec<_>, _>>()?;
