@@ -1,7 +1,8 @@
 //! An order of units, cores and servers that a seed chooses, for tests: whatever a chip may do, a kernel has to stand.
 //!
 //! Without a seed the units of a core do their instructions in the order of the kernel, when they are given. With one they are
-//! *pending* from then on, and an instruction is done at any moment after those that it waits for.
+//! *pending* from then on, and an instruction is done at any moment after those that it waits for. The same holds where somebody was
+//! asked to be late, with or without a seed.
 //!
 //! # Rules
 //!
@@ -94,7 +95,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// For what runs on a device, if a seed chooses there.
+    /// For what runs on a device, if a seed chooses there, or somebody is late.
     pub(super) fn of(device: &Device) -> Option<Order> {
         let settings = device.settings()?;
         if settings.kernel_seed == 0 && settings.kernel_late.is_none() {
@@ -151,6 +152,7 @@ impl Order {
 /// The instructions of a core that are not done yet, and what each unit waits for.
 pub(super) struct PendingUnits {
     order: Order,
+    /// The core that they are of: its kind, and its number among that.
     core: (Core, u32),
     given: Counts,
     needs: [Counts; UNITS],
@@ -166,7 +168,6 @@ struct QueueOrder {
 }
 
 impl PendingUnits {
-    /// Of a core: its kind, and its number among that.
     pub(super) fn new(order: Order, core: (Core, u32), queues: usize) -> PendingUnits {
         PendingUnits {
             order,

@@ -284,17 +284,13 @@ fn say(
         };
         let (turn, line) = (turn.words(ground), access.source.line);
         let work = format!("{} of {} is done with line {line}", unit.name(), access.name);
-        let witness = match touched.write {
-            true => Witness {
-                text: format!("{work} before the server runs {turn}"),
-                late: Late::Server,
-            },
-            false => Witness {
-                text: format!("the server runs {turn} before {work}"),
-                late: Late::line(access.name, line),
-            },
+        let (text, late) = match touched.write {
+            true => (format!("{work} before the server runs {turn}"), Late::Server),
+            false => {
+                (format!("the server runs {turn} before {work}"), Late::line(access.name, line))
+            }
         };
-        (message, help, witness)
+        (message, help, Witness { text, late })
     });
 }
 

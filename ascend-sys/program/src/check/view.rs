@@ -136,8 +136,7 @@ impl View<'_, '_> {
         let of =
             format!("element {element} of the buffer of `{}`", self.words().tensor(local.tensor));
         let used = |of: &Use| UnitUse { unit: of.unit, writes: of.writes(), line: of.source.line };
-        let core = self.core;
-        let said = || unordered(&of, core, [used(earlier), used(later)], queue);
+        let said = || unordered(&of, self.core, [used(earlier), used(later)], queue);
         self.report.add(Severity::Error, "units", self.source, Some(self.core), said);
     }
 
@@ -183,16 +182,9 @@ pub(super) fn unordered(
         (false, true) => format!("line {line} reads what line {here} has written"),
         _ => format!("what line {here} has written is overwritten"),
     };
-    let witness =
-        format!("{} is late with line {line} and goes on with line {here}: {end}", one.name());
-    let witness = match one == two {
-        true => witness,
-        false => format!(
-            "{} is late with line {line}, {} goes on with line {here}: {end}",
-            one.name(),
-            two.name()
-        ),
-    };
+    let goes_on = if one == two { " and".to_owned() } else { format!(", {}", two.name()) };
+    let text =
+        format!("{} is late with line {line}{goes_on} goes on with line {here}: {end}", one.name());
     let wait = match one == two {
         true => format!("`k.pipe_barrier({})`", one.pipe()),
         false => format!("`k.wait_for({}, {})`", two.pipe(), one.pipe()),
@@ -201,6 +193,6 @@ pub(super) fn unordered(
         true => format!("pass it through its queue, or call {wait} in between"),
         false => format!("call {wait} in between"),
     };
-    let witness = Witness { text: witness, late: Late::line(core, line) };
+    let witness = Witness { text, late: Late::line(core, line) };
     Said::from((message, help, witness))
 }
