@@ -53,7 +53,7 @@ pub struct Program {
     pub files: Vec<String>,
     /// The calls of functions that the kernel has made; one within another comes behind it.
     pub calls: Vec<FunctionCall>,
-    /// Warnings of the checker that do not apply to it.
+    /// What the checker says of it and does not apply.
     pub allowed: Vec<Allowed>,
 }
 
@@ -68,13 +68,16 @@ pub struct FunctionCall {
     pub from: Source,
 }
 
-/// A warning of the checker that a kernel can allow.
+/// What the checker says and a kernel can allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Warning {
     /// No core and no turn writes an output (rule `never-written`).
     NeverWritten,
     /// A result of a turn is overwritten before anything uses it (rule `overwritten`).
     Overwritten,
+    /// What no rank of the launch writes is read of a window, since an earlier launch has written it (rule `windows`). Not a warning but
+    /// an error, or, where not all ranks are known, a note.
+    Windows,
 }
 
 impl Warning {
@@ -83,11 +86,12 @@ impl Warning {
         match self {
             Warning::NeverWritten => "never-written",
             Warning::Overwritten => "overwritten",
+            Warning::Windows => "windows",
         }
     }
 }
 
-/// A warning that a kernel allows.
+/// What a kernel allows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allowed {
     /// Which one.

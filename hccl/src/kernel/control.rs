@@ -160,7 +160,7 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// Allows a warning of the checker in this kernel, with the reason why it does not apply.
+    /// Allows what the checker says in this kernel, with the reason why it does not apply.
     ///
     /// ```
     /// # use hccl::kernel::*;

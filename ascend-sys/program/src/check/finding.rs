@@ -52,7 +52,8 @@ impl Finding {
     /// Whether a mistake elsewhere in the kernel often leads to this: a core that does not get to a barrier, since it waits for
     /// a tensor; memory that nobody has written, since the copy went elsewhere.
     pub fn may_be_caused(&self) -> bool {
-        let rules = ["hang", "unawaited", "freed", "unwritten", "never-written", "overwritten"];
+        let rules =
+            ["hang", "unawaited", "freed", "unwritten", "windows", "never-written", "overwritten"];
         rules.contains(&self.rule)
     }
 }

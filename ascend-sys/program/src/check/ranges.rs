@@ -50,6 +50,27 @@ impl Ranges {
         (first < to).then_some(first)
     }
 
+    /// The parts of a range that are not in the set.
+    pub(super) fn gaps(&self, from: u128, to: u128) -> Vec<(u128, u128)> {
+        let mut gaps = Vec::new();
+        let mut next = from;
+        while let Some(start) = self.missing(next, to) {
+            next = self.ends.range(start..to).next().map_or(to, |(&begin, _)| begin);
+            gaps.push((start, next));
+        }
+        gaps
+    }
+
+    /// Takes what another set has of a range.
+    pub(super) fn join(&mut self, other: &Ranges, from: u128, to: u128) {
+        let mut next = from;
+        for (start, end) in other.gaps(from, to) {
+            self.add(next, start);
+            next = end;
+        }
+        self.add(next, to);
+    }
+
     pub(super) fn clear(&mut self) {
         self.ends.clear();
     }
@@ -77,10 +98,17 @@ mod tests {
             for from in 0..64 {
                 for to in from..=64 {
                     let missing = (from..to).find(|at| !bytes[*at]);
-                    assert_eq!(
-                        ranges.missing(from as u128, to as u128),
-                        missing.map(|at| at as u128)
+                    let (first, last) = (from as u128, to as u128);
+                    assert_eq!(ranges.missing(first, last), missing.map(|at| at as u128));
+                    let gaps = ranges.gaps(first, last);
+                    let is_gap = |at| gaps.iter().any(|(a, b)| (*a..*b).contains(&(at as u128)));
+                    assert!(
+                        (0..64).all(|at| is_gap(at) == ((from..to).contains(&at) && !bytes[at]))
                     );
+                    let mut joined = Ranges::default();
+                    joined.join(&ranges, first, last);
+                    let has = |at| joined.missing(at as u128, at as u128 + 1).is_none();
+                    assert!((0..64).all(|at| has(at) == ((from..to).contains(&at) && bytes[at])));
                 }
             }
         }

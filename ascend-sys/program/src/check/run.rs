@@ -15,6 +15,7 @@ use super::sync::{self, Flags};
 use super::traffic::Traffic;
 use super::view::{Ground, View};
 use super::widen::MayDo;
+use super::windows::Windows;
 use super::{global, matmul, vector};
 use crate::declared::{BlockId, Core};
 use crate::flow::{Launch, Unknown, Walk};
@@ -72,11 +73,16 @@ struct Run<'a> {
     may_do: BTreeMap<BlockId, MayDo>,
 }
 
-pub(super) fn run<'a>(program: &'a Program, launch: &'a Launch, setting: &'a Setting) -> Report {
+/// What is wrong with a launch, and what it does to windows.
+pub(super) fn run<'a>(
+    program: &'a Program,
+    launch: &'a Launch,
+    setting: &'a Setting,
+) -> (Report, Windows) {
     let mut report = Report::default();
     if let Err((severity, message, help)) = possible(launch) {
         report.add(severity, "launch", Source::default(), None, || (message, help.to_owned()));
-        return report;
+        return (report, Windows { open: true, ..Windows::default() });
     }
     let names: Vec<CoreName> = [Core::Aic, Core::Aiv]
         .into_iter()
@@ -111,8 +117,8 @@ pub(super) fn run<'a>(program: &'a Program, launch: &'a Launch, setting: &'a Set
         is_cut: false,
         may_do: BTreeMap::new(),
     };
-    run.go();
-    run.report
+    let windows = run.go();
+    (run.report, windows)
 }
 
 fn possible(launch: &Launch) -> Result<(), (Severity, String, &'static str)> {
@@ -133,7 +139,7 @@ fn possible(launch: &Launch) -> Result<(), (Severity, String, &'static str)> {
 }
 
 impl Run<'_> {
-    fn go(&mut self) {
+    fn go(&mut self) -> Windows {
         loop {
             let mut moved = false;
             for at in 0..self.members.len() {
@@ -151,7 +157,7 @@ impl Run<'_> {
                 break;
             }
         }
-        self.end();
+        self.end()
     }
 
     fn can_go_on(&mut self, at: usize) -> bool {
@@ -340,14 +346,17 @@ impl Run<'_> {
     }
 
     /// Everybody has stopped.
-    fn end(&mut self) {
+    fn end(&mut self) -> Windows {
         // A core that was lost may have done whatever the others lack.
         let whole = !self.is_cut && !self.members.iter().any(|of| matches!(of.state, State::Lost));
         if !whole || self.ends_well() {
             let Run { ground, clients, report, traffic, .. } = self;
             let server = |client| clients.server(client);
-            std::mem::take(traffic).look(ground, report, clients.all_sent(), server, whole);
+            let windows =
+                std::mem::take(traffic).look(ground, report, clients.all_sent(), server, whole);
+            return Windows { open: windows.open || !whole, ..windows };
         }
+        Windows { open: true, ..Windows::default() }
     }
 
     /// Whether all cores got to their end; reports what is open there.

@@ -12,6 +12,7 @@ use super::clock::{Clock, Unit, Units};
 use super::finding::{CoreName, Report, Severity};
 use super::space::{LINE, Space};
 use super::view::Ground;
+use super::windows::Windows;
 use super::witness::{Late, Witness};
 use crate::declared::{ClientId, TaskId};
 use crate::step::{Base, Source};
@@ -198,7 +199,7 @@ impl Traffic {
         }
     }
 
-    /// Reports what is not ordered. `server` is where a client's server stands among the cores of a clock.
+    /// Reports what is not ordered, and gives what is done to windows. `server` is where a client's server stands among the cores of a clock.
     pub(super) fn look(
         mut self,
         ground: &Ground<'_>,
@@ -206,7 +207,7 @@ impl Traffic {
         sent: &[Sent],
         server: impl Fn(ClientId) -> usize,
         whole: bool,
-    ) {
+    ) -> Windows {
         if let Some((name, source)) = self.left_out {
             report.add(Severity::Note, "long", source, Some(name), || {
                 let message = format!(
@@ -242,10 +243,11 @@ impl Traffic {
         }
         cache::look(&self, ground, report, sent, &server, whole);
         race::look(&self.accesses, ground, report);
-        defined::look(&self, ground, report, sent, &server);
+        let windows = defined::look(&self, ground, report, sent, &server);
         if whole {
             wasted::look(&self, ground, report, sent, server);
         }
+        windows
     }
 }
 

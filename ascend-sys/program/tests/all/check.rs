@@ -15,6 +15,7 @@ mod traffic;
 mod types;
 mod units;
 mod wasted;
+mod windows;
 
 use std::collections::BTreeSet;
 

@@ -296,3 +296,68 @@ fn lost_work_is_a_warning_that_a_kernel_allows() -> hccl::Result<()> {
     assert!(kernel.to_string().contains("allows never-written: `z` is for the next step"));
     Ok(())
 }
+
+/// Each rank writes `count` numbers to the window of the next one, then reads 64 of its own.
+#[kernel(mix = "aiv_1_0")]
+fn through_windows(k: Kernel<ReportTiling>, x: Input<f32>, y: Output<f32>) {
+    k.allow(Warning::Overwritten, "the ranks only meet");
+    let t = k.tiling();
+    k.on_aiv(|| {
+        let hccl = k.hccl(0).init().configure(&t.reduce);
+        let next = (hccl.rank() + 1) % hccl.ranks();
+        let a = k.scratch::<f32>(64).get();
+        k.copy_in(&a, x, 64);
+        k.wait_for(Pipe::Out, Pipe::In);
+        k.copy_out(hccl.window_in::<f32>(next), &a, t.count);
+        k.wait_for(Pipe::Scalar, Pipe::Out);
+        let task = hccl.all_reduce(x, y, 64, Sum).commit_all();
+        hccl.wait(&task);
+        k.sync_all_aiv();
+        k.wait_for(Pipe::In, Pipe::Out);
+        k.copy_in(&a, hccl.window_in::<f32>(hccl.rank()), 64);
+        k.wait_for(Pipe::Out, Pipe::In);
+        k.copy_out(y, &a, 64);
+        k.sync_all_aiv();
+        hccl.finalise();
+    });
+}
+
+/// All ranks together show what is in a window; the launch of one cannot, and a strict one says so.
+#[test]
+fn what_is_read_of_a_window_was_written_by_some_rank() -> hccl::Result<()> {
+    let kernel = through_windows::record()?;
+    let check = |count| kernel.check(&tiling(count), 1, 4, Product::A3, &[256, 256]);
+    let report = check(64);
+    assert!(report.is_good(true), "{report}");
+    let report = check(63);
+    let errors: Vec<_> = report.errors().collect();
+    assert_eq!(rules(&report), ["windows"]);
+    assert!(errors[0].message.contains("byte 252 of the input window of rank 0"), "{report}");
+
+    let runtime = Runtime::emulator_builder().devices(2).product(Product::A3).build()?;
+    let outcome = runtime.run_ranks(2, |rank| {
+        let stream = rank.device().stream()?;
+        let mut comm = rank.communicator()?;
+        let mut tiling = tiling(64);
+        let config = Mc2CcTilingConfig::builder().group_name(comm.name());
+        let config = config.op_type(CmdType::AllReduce).reduce_op(ReduceKind::Sum);
+        let config = config.source_type(DataType::F32).build();
+        Mc2InitTilingConfig::builder().product(Product::A3).build().fill(&mut tiling, &[config])?;
+        let x = rank.device().upload(&[1.0 + rank.index() as f32; 64], &stream)?;
+        let mut y = rank.device().upload(&[0.0_f32; 64], &stream)?;
+        let mut loaded = kernel.load(rank.device())?;
+        let launch = loaded.launch(1).tiling(&tiling).group(&mut comm).input(&x).output(&mut y);
+        let work = launch.submit(&stream)?;
+        let noted: Vec<_> = work.notes().iter().map(|note| note.rule).collect();
+        work.wait()?;
+        let launch = loaded.launch(1).tiling(&tiling).group(&mut comm).input(&x).output(&mut y);
+        let refused = launch.strict().submit(&stream).map(drop).unwrap_err().to_string();
+        Ok::<_, hccl::Error>((noted, refused, y.to_vec(&stream).wait()?[0]))
+    })?;
+    for (rank, (noted, refused, first)) in outcome.into_iter().enumerate() {
+        assert_eq!(noted, ["windows"]);
+        assert!(refused.contains("whether another one does is not known"), "{refused}");
+        assert_eq!(first, 2.0 - rank as f32, "what the other rank has written");
+    }
+    Ok(())
+}

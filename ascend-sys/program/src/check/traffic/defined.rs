@@ -1,115 +1,218 @@
-//! What is read or sent of the workspace has been written before.
+//! What is read or sent of the workspace, and of windows, has been written before.
 //!
-//! Nobody has written to the workspace when the kernel begins. What cores and turns write counts for a read unless it is known to come
-//! behind it; whether the order is right is for the other rules.
+//! Nobody has written there when the kernel begins. What cores and turns write counts for a read unless it is known to come
+//! behind it; whether the order is right is for the other rules. Other ranks write to windows, too: what this rank has not
+//! written of them is [settled](super::super::windows) when all ranks have been looked at.
+
+use std::cell::Cell;
 
 use super::super::ranges::Ranges;
+use super::super::windows::{Window, WindowRead, Windows};
 use super::*;
 
-/// So many pieces of memory are looked at.
-const MOST_PIECES: u128 = 1 << 22;
+/// So many pieces of a memory are looked at.
+const MOST_PIECES: usize = 1 << 22;
 
-/// All that is known of the workspace.
-struct Workspace<'a> {
+/// So many pieces that a rank writes to a window are told to the others.
+const MOST_WRITTEN: usize = 1 << 20;
+
+/// A piece of memory that begins unwritten, and all that is done to it.
+struct Fresh<'a> {
     space: Space,
+    accesses: &'a [Access],
     /// By where they begin.
     writes: Vec<&'a Access>,
     longest: u128,
     sent: &'a [Sent],
-    looked: u128,
+    looked: Cell<usize>,
 }
 
-/// Reports what is read or sent of the workspace that nobody has written.
+/// A read or a send of what nobody on this rank has written before.
+struct Reader {
+    source: Source,
+    /// None: a turn.
+    core: Option<CoreName>,
+    /// `this reads`, ``turn 2 of `x` sends``.
+    what: String,
+    /// The bytes that nobody has written.
+    gaps: Vec<(u128, u128)>,
+}
+
+/// Reports what is read or sent of the workspace that nobody has written; what this rank does to windows.
 pub(super) fn look(
     traffic: &Traffic,
     ground: &Ground<'_>,
     report: &mut Report,
     sent: &[Sent],
     server: impl Fn(ClientId) -> usize,
-) {
-    let Some(space) = ground.spaces.workspace().filter(|space| traffic.knows(*space)) else {
-        return;
-    };
-    let accesses = traffic.accesses.get(&space).map_or(&[][..], |all| all);
-    let writes: Vec<&Access> = accesses.iter().filter(|access| access.area.write).collect();
-    let longest = longest_of(writes.iter().copied());
-    let mut workspace = Workspace { space, writes, longest, sent, looked: 0 };
-    let reads = |access: &&Access| !access.area.write || access.area.way == Way::Add;
-    for read in accesses.iter().filter(reads) {
-        let later = |write: &Access| write.knew(read) || std::ptr::eq(write, read);
-        let missing = pieces(&read.area).find_map(|(from, to)| {
-            let written = workspace.written((from, to), later, |turn| turn.knew(read));
-            written.missing(from, to)
-        });
-        if workspace.looked > MOST_PIECES {
-            return not_all(report, read);
+) -> Windows {
+    let is_window = |space: &Space| matches!(space, Space::Window(..));
+    let open = traffic.all_open || traffic.open.iter().any(is_window);
+    let mut windows = Windows { open, ..Windows::default() };
+    let touched = sent.iter().flat_map(|turn| turn.touched.iter().map(|touched| touched.space.0));
+    let spaces: BTreeSet<Space> = traffic.accesses.keys().copied().chain(touched).collect();
+    for space in spaces {
+        let accesses = traffic.accesses.get(&space).map_or(&[][..], |all| all);
+        let writes: Vec<&Access> = accesses.iter().filter(|access| access.area.write).collect();
+        let longest = longest_of(writes.iter().copied());
+        let fresh = Fresh { space, accesses, writes, longest, sent, looked: Cell::new(0) };
+        match space {
+            Space::Window(client, rank, output) => {
+                let group = ground.program.clients[client.0 as usize].what.group;
+                let window = Window { group, rank, output };
+                let mut written = fresh.all_written();
+                for (from, to) in written.by_ref().take(MOST_WRITTEN) {
+                    windows.written.entry(window).or_default().add(from, to);
+                }
+                windows.open |= written.next().is_some();
+                let readers = fresh.readers(ground, report, &server);
+                windows.reads.extend(readers.into_iter().map(|reader| {
+                    let Reader { source, core, what, gaps } = reader;
+                    WindowRead { window, source, core, what, gaps }
+                }));
+            }
+            _ if Some(space) == ground.spaces.workspace() && traffic.knows(space) => {
+                for Reader { source, core, what, gaps } in fresh.readers(ground, report, &server) {
+                    let byte = gaps.first().map_or(0, |(from, _)| *from);
+                    report.add(Severity::Error, "unwritten", source, core, || {
+                        let message = format!(
+                            "{what} byte {byte} of the workspace, which nobody has written"
+                        );
+                        let help = match core {
+                            Some(_) => "write it before, or read only what was written",
+                            None => "write it before the commit, or send only what was written",
+                        };
+                        (message, help.to_owned())
+                    });
+                }
+            }
+            Space::Arguments(_) => {}
         }
-        let Some(byte) = missing else { continue };
-        report.add(Severity::Error, "unwritten", read.source, Some(read.name), || {
-            let message =
-                format!("this reads byte {byte} of the workspace, which nobody has written");
-            (message, "write it before, or read only what was written".to_owned())
-        });
     }
-    for turn in sent {
-        let server = server(turn.client);
-        for touched in turn.touched.iter().filter(|of| !of.write && of.space.0 == space) {
-            let missing = turn.blocks(touched, touched.space.1).find_map(|(from, to)| {
-                let later = |write: &Access| write.clock.turns(server) >= turn.number;
-                let behind =
-                    |other: &Sent| other.client == turn.client && other.number >= turn.number;
-                workspace.written((from, to), later, behind).missing(from, to)
-            });
-            let Some(byte) = missing else { continue };
-            report.add(Severity::Error, "unwritten", turn.source, None, || {
-                let message = format!(
-                    "{} sends byte {byte} of the workspace, which nobody has written",
-                    turn.words(ground)
-                );
-                (message, "write it before the commit, or send only what was written".to_owned())
-            });
-        }
-    }
+    windows
 }
 
-/// Where the pieces of an area begin and end.
-fn pieces(area: &Area) -> impl Iterator<Item = (u128, u128)> + use<> {
+/// Where the pieces of an area begin and end that lie between two places.
+fn pieces(area: &Area, (first, last): (u128, u128)) -> impl Iterator<Item = (u128, u128)> + use<> {
     let Area { from, bytes, pitch, count, .. } = *area;
-    let (bytes, count) =
-        if bytes == pitch { (bytes.saturating_mul(count), 1) } else { (bytes, count) };
-    (0..count).map(move |at| {
+    let (bytes, pitch, count) = match bytes == pitch {
+        true => (bytes.saturating_mul(count), u128::MAX, 1),
+        false => (bytes, pitch, count),
+    };
+    // Those before end at `first` at most, those behind begin at `last` at least.
+    let before = first.saturating_sub(from.saturating_add(bytes)) / pitch;
+    let behind = last.saturating_sub(from).div_ceil(pitch);
+    (before..count.min(behind)).map(move |at| {
         let from = from.saturating_add(at.saturating_mul(pitch));
         (from, from.saturating_add(bytes))
     })
 }
 
-impl Workspace<'_> {
+/// All of memory.
+const EVERYWHERE: (u128, u128) = (0, u128::MAX);
+
+impl Fresh<'_> {
+    /// Who reads or sends what nobody on this rank has written before.
+    fn readers(
+        &self,
+        ground: &Ground<'_>,
+        report: &mut Report,
+        server: impl Fn(ClientId) -> usize,
+    ) -> Vec<Reader> {
+        let mut readers = Vec::new();
+        let reads = |access: &&Access| !access.area.write || access.area.way == Way::Add;
+        for read in self.accesses.iter().filter(reads) {
+            let later = |write: &Access| write.knew(read) || std::ptr::eq(write, read);
+            let behind = |turn: &Sent| turn.knew(read);
+            let gaps = self.gaps(pieces(&read.area, EVERYWHERE), later, behind);
+            if self.has_looked_enough() {
+                not_all(report, read);
+                return readers;
+            }
+            if !gaps.is_empty() {
+                let what = "this reads".to_owned();
+                readers.push(Reader { source: read.source, core: Some(read.name), what, gaps });
+            }
+        }
+        for turn in self.sent {
+            let server = server(turn.client);
+            for touched in turn.touched.iter().filter(|of| !of.write && of.space.0 == self.space) {
+                let later = |write: &Access| write.clock.turns(server) >= turn.number;
+                let behind =
+                    |other: &Sent| other.client == turn.client && other.number >= turn.number;
+                let gaps = self.gaps(turn.blocks(touched, touched.space.1), later, behind);
+                if !gaps.is_empty() {
+                    let what = format!("{} sends", turn.words(ground));
+                    readers.push(Reader { source: turn.source, core: None, what, gaps });
+                }
+            }
+        }
+        readers
+    }
+
+    /// What of these pieces has not been written, where what is known to come later does not count.
+    fn gaps(
+        &self,
+        pieces: impl Iterator<Item = (u128, u128)>,
+        later: impl Fn(&Access) -> bool,
+        behind: impl Fn(&Sent) -> bool,
+    ) -> Vec<(u128, u128)> {
+        let mut gaps = Vec::new();
+        for (from, to) in pieces {
+            self.look();
+            if self.has_looked_enough() {
+                break;
+            }
+            gaps.extend(self.written((from, to), &later, &behind).gaps(from, to));
+        }
+        gaps
+    }
+
     /// What has been written of these bytes, but for what is known to come later.
     fn written(
-        &mut self,
+        &self,
         (from, to): (u128, u128),
         later: impl Fn(&Access) -> bool,
         behind: impl Fn(&Sent) -> bool,
     ) -> Ranges {
         let mut found = Ranges::default();
         for write in near(&self.writes, |of| of.area.from, self.longest, (from, to)) {
-            self.looked += 1;
-            if later(write) || self.looked > MOST_PIECES {
+            self.look();
+            if later(write) || self.has_looked_enough() {
                 continue;
             }
-            for (a, b) in pieces(&write.area).filter(|(a, b)| *a < to && from < *b) {
-                self.looked += 1;
+            for (a, b) in pieces(&write.area, (from, to)) {
+                self.look();
                 found.add(a, b);
             }
         }
-        for turn in self.sent.iter().filter(|turn| !behind(turn)) {
-            for touched in turn.touched.iter().filter(|of| of.write && of.space.0 == self.space) {
-                for (a, b) in turn.blocks(touched, touched.space.1) {
-                    self.looked += 1;
-                    found.add(a, b);
-                }
-            }
+        for (a, b) in self.received(|turn| !behind(turn)) {
+            self.look();
+            found.add(a, b);
         }
         found
+    }
+
+    fn look(&self) {
+        self.looked.set(self.looked.get() + 1);
+    }
+
+    fn has_looked_enough(&self) -> bool {
+        self.looked.get() > MOST_PIECES
+    }
+
+    /// All that is written, whenever it is.
+    fn all_written(&self) -> impl Iterator<Item = (u128, u128)> {
+        let by_cores = self.writes.iter().flat_map(|write| pieces(&write.area, EVERYWHERE));
+        by_cores.chain(self.received(|_| true))
+    }
+
+    /// What turns write.
+    fn received(&self, counts: impl Fn(&Sent) -> bool) -> impl Iterator<Item = (u128, u128)> {
+        let space = self.space;
+        self.sent.iter().filter(move |turn| counts(turn)).flat_map(move |turn| {
+            let touched = turn.touched.iter().filter(move |of| of.write && of.space.0 == space);
+            touched.flat_map(move |touched| turn.blocks(touched, touched.space.1))
+        })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
 
-use ascend_program::check::{Finding, Product, Setting, Severity, check};
+use ascend_program::check::{Finding, Product, Setting, Severity, check_ranks};
 use ascend_program::flow::Launch;
 use ascend_program::layout::Number;
 use ascend_program::step::*;
@@ -68,13 +68,31 @@ impl Kernel {
         self.patches.push((at, number.to_le_bytes().to_vec()));
     }
 
+    /// What it reads of windows an earlier launch has written.
+    pub fn allow_windows(&mut self) {
+        let reason = "an earlier launch has written them".to_owned();
+        self.program.allowed.push(Allowed { warning: Warning::Windows, reason });
+    }
+
     /// The tiling of a product on one core.
     pub fn put_cube(&mut self, at: usize, number: Number, bias: Option<Number>, size: [usize; 3]) {
         let tiles = build::cube(number, bias, size, 1);
         self.patches.push((at, build::cube_bytes(&tiles)));
     }
 
+    /// Of the launch on rank 1, or on the only one.
     pub fn findings(self) -> Vec<Finding> {
+        let rank = 1 % self.ranks.max(1);
+        self.findings_of([rank]).swap_remove(0)
+    }
+
+    /// Of the launches of all ranks.
+    pub fn findings_of_all(self) -> Vec<Vec<Finding>> {
+        let ranks = self.ranks;
+        self.findings_of(0..ranks)
+    }
+
+    fn findings_of(self, ranks: impl IntoIterator<Item = u32>) -> Vec<Vec<Finding>> {
         let mut tiling = build::tiling(&self.operations);
         for at in 0..self.operations.len() {
             tiling[64 + 512 * at + 14..][..2].fill(self.dtype);
@@ -83,12 +101,16 @@ impl Kernel {
             tiling[at..at + bytes.len()].copy_from_slice(&bytes);
         }
         let contexts = self.contexts.unwrap_or(self.builder.program.groups as usize);
-        let groups = vec![(1 % self.ranks.max(1), self.ranks); contexts];
-        let launch = Launch { blocks: self.blocks, tiling, groups };
+        let launch = |rank| {
+            let groups = vec![(rank, self.ranks); contexts];
+            Launch { blocks: self.blocks, tiling: tiling.clone(), groups }
+        };
+        let launches: Vec<Launch> = ranks.into_iter().map(launch).collect();
         let program = self.builder.done();
-        let found = check(&program, &launch, &self.setting).unwrap_or_else(|errors| errors);
+        let mut found = check_ranks(&program, &launches, &self.setting);
         let counts = |finding: &Finding| self.warned || finding.severity != Severity::Warning;
-        found.into_iter().filter(counts).collect()
+        found.iter_mut().for_each(|of| of.retain(counts));
+        found
     }
 }
 

@@ -253,6 +253,7 @@ rules! {
     };
 
     a2_knows_32_windows, "ranks", MixAiv10, |k, broken| {
+        k.allow_windows();
         k.setting.product = Product::A2;
         k.ranks = 64;
         let hccl = k.ready(&[2]);

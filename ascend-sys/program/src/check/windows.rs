@@ -1,0 +1,103 @@
+//! What is read or sent of windows was written by some rank.
+//!
+//! The windows of a rank are memory of all ranks of its group, which nobody has written when the communicator begins. A rank that reads
+//! there what no rank of the launch writes reads garbage, or what an earlier launch has left. In which order ranks write and read is not
+//! looked at.
+
+use std::collections::BTreeMap;
+
+use super::finding::{CoreName, Report, Severity};
+use super::ranges::Ranges;
+use crate::program::{Program, Warning};
+use crate::step::{Hccl, Operation, Source, Step};
+
+/// A window of a rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Window {
+    pub group: u32,
+    pub rank: u64,
+    pub output: bool,
+}
+
+/// What a rank does to windows.
+#[derive(Debug, Default)]
+pub(super) struct Windows {
+    /// What it writes, whenever it does.
+    pub written: BTreeMap<Window, Ranges>,
+    /// What it reads or sends without having written it before.
+    pub reads: Vec<WindowRead>,
+    /// It writes somewhere, nobody knows where.
+    pub open: bool,
+}
+
+/// A read or a send of what its rank has not written before.
+#[derive(Debug)]
+pub(super) struct WindowRead {
+    pub window: Window,
+    pub source: Source,
+    /// None: a turn.
+    pub core: Option<CoreName>,
+    /// `this reads`, ``turn 2 of `x` sends``.
+    pub what: String,
+    pub gaps: Vec<(u128, u128)>,
+}
+
+impl Windows {
+    /// What it writes of these bytes.
+    fn covers(&self, window: Window, (from, to): (u128, u128), found: &mut Ranges) {
+        if let Some(written) = self.written.get(&window) {
+            found.join(written, from, to);
+        }
+    }
+}
+
+/// Reports what nobody writes of what ranks read. `all` is whether these are all ranks of all groups.
+pub(super) fn settle(program: &Program, ranks: &mut [(Report, Windows)], all: bool) {
+    let open = writes_by_data(program) || ranks.iter().any(|(_, windows)| windows.open);
+    for at in 0..ranks.len() {
+        for read in std::mem::take(&mut ranks[at].1.reads) {
+            let missing = read.gaps.iter().find_map(|(from, to)| {
+                let mut others = Ranges::default();
+                let other = ranks.iter().enumerate().filter(|(other, _)| *other != at);
+                other.for_each(|(_, (_, of))| of.covers(read.window, (*from, *to), &mut others));
+                others.missing(*from, *to)
+            });
+            let Some(byte) = missing else { continue };
+            let Window { rank, output, .. } = read.window;
+            let window = if output { "output" } else { "input" };
+            let of = format!("{} byte {byte} of the {window} window of rank {rank}", read.what);
+            let (severity, message, help) = match (all, open) {
+                (true, false) => (
+                    Severity::Error,
+                    format!("{of}, which no rank writes"),
+                    "write it before on some rank; if an earlier launch has, say so with `k.allow(Warning::Windows, reason)`",
+                ),
+                (true, true) => (
+                    Severity::Note,
+                    format!(
+                        "{of}, and whether a rank writes there depends on data, so it is not checked"
+                    ),
+                    "nothing to change; checked mode looks at it when it runs",
+                ),
+                (false, _) => (
+                    Severity::Note,
+                    format!(
+                        "{of}, which this rank does not write; whether another one does is not known at its launch"
+                    ),
+                    "nothing to change; `kernel.check(..)` looks at all ranks, and checked mode when it runs",
+                ),
+            };
+            let rule = Warning::Windows.rule();
+            ranks[at].0.add(severity, rule, read.source, read.core, || (message, help.to_owned()));
+        }
+    }
+}
+
+/// Whether it writes to windows of others what only its data say.
+fn writes_by_data(program: &Program) -> bool {
+    let by_data = |step: &Step| {
+        let Step::Hccl(Hccl::Prepare { operation, .. }) = step else { return false };
+        matches!(operation, Operation::BatchWrite { .. } | Operation::AlltoAllvWrite { .. })
+    };
+    program.blocks.iter().flatten().any(|node| by_data(&node.step))
+}

@@ -1,0 +1,224 @@
+//! Windows: what a rank reads there some rank writes.
+
+use ascend_program::check::{Finding, Severity};
+use ascend_program::layout::Number;
+use ascend_program::step::*;
+use ascend_program::*;
+
+use crate::check::harness::{Kernel, exchange, expect};
+
+/// A kernel of one block on four ranks, which writes 64 half floats to the input window of the next rank, and reads its own.
+struct Ring {
+    k: Kernel,
+    hccl: ClientId,
+    own: ValueId,
+    next: ValueId,
+    local: Local,
+}
+
+impl Ring {
+    fn new() -> Ring {
+        let mut k = Kernel::new(Mix::MixAiv10);
+        k.blocks = 1;
+        let hccl = k.ready(&[2]);
+        let rank = k.value(Of::Rank(hccl), Number::U32);
+        let own = k.value(Of::Cast(rank), Number::U64);
+        let (one, ranks) = (k.n(1), k.n(4));
+        let next = k.binary(Binary::Add, own, one);
+        let next = k.binary(Binary::Rem, next, ranks);
+        let local = k.filled("a", Number::F16, 256);
+        Ring { k, hccl, own, next, local }
+    }
+
+    fn window(&self, rank: ValueId) -> Base {
+        Base::WindowIn(self.hccl, rank)
+    }
+
+    /// Writes, or reads, so many elements from there.
+    fn copy(&mut self, base: Base, from: ValueId, length: ValueId, write: bool) {
+        let (place, local) = (Place { base, offset: from }, self.local);
+        let pieces = Pieces { length, count: None, gap: None };
+        self.k.step(Step::Copy(match write {
+            true => Copy::Out { to: place, from: local, pieces, add: false },
+            false => Copy::In { to: local, from: place, pieces },
+        }));
+        self.k.sync(Sync::Pipe(Pipe::All));
+    }
+
+    fn write(&mut self, rank: ValueId, from: u64, length: u64) {
+        let (from, length) = (self.k.n(from), self.k.n(length));
+        self.copy(self.window(rank), from, length, true);
+    }
+
+    fn read(&mut self, rank: ValueId, from: u64, length: u64) {
+        let (from, length) = (self.k.n(from), self.k.n(length));
+        self.copy(self.window(rank), from, length, false);
+    }
+
+    /// Of each rank, what is said about windows.
+    fn found(self) -> Vec<Vec<Finding>> {
+        let mut found = self.k.findings_of_all();
+        found.iter_mut().for_each(|of| of.retain(|finding| finding.rule == "windows"));
+        found
+    }
+}
+
+fn severities(found: &[Vec<Finding>]) -> Vec<Option<Severity>> {
+    found.iter().map(|of| of.first().map(|finding| finding.severity)).collect()
+}
+
+const ERROR: Option<Severity> = Some(Severity::Error);
+const NOTE: Option<Severity> = Some(Severity::Note);
+
+#[test]
+fn what_is_read_of_a_window_some_rank_writes() {
+    let ring = |read: u64| {
+        let mut ring = Ring::new();
+        ring.write(ring.next, 0, 64);
+        ring.read(ring.own, 0, read);
+        ring.found()
+    };
+    assert_eq!(severities(&ring(64)), [None; 4]);
+    let wrong = ring(65);
+    assert_eq!(severities(&wrong), [ERROR; 4]);
+    let texts: Vec<String> = wrong.iter().flatten().map(ToString::to_string).collect();
+    expect("what_is_read_of_a_window_some_rank_writes", &(texts.join("\n") + "\n"));
+}
+
+/// The same behind a loop and in a function.
+#[test]
+fn a_loop_that_writes_one_piece_too_few_is_found() {
+    let ring = |pieces: u64| {
+        let mut ring = Ring::new();
+        let (next, own, local) = (ring.window(ring.next), ring.window(ring.own), ring.local);
+        let (to, length) = (ring.k.n(pieces), ring.k.n(16));
+        ring.k.call("send", |k: &mut _| {
+            k.range("piece", to, |k, piece| {
+                let bytes = k.n(32);
+                let offset = k.binary(Binary::Mul, piece, bytes);
+                let pieces = Pieces { length, count: None, gap: None };
+                let to = Place { base: next, offset };
+                k.step(Step::Copy(Copy::Out { to, from: local, pieces, add: false }));
+            });
+        });
+        let (from, length) = (ring.k.n(0), ring.k.n(64));
+        ring.copy(own, from, length, false);
+        ring.found()
+    };
+    assert_eq!(severities(&ring(4)), [None; 4]);
+    assert_eq!(severities(&ring(3)), [ERROR; 4]);
+}
+
+/// Only rank 0 writes, so rank 1 may read.
+#[test]
+fn it_is_an_error_on_the_ranks_for_which_nobody_writes() {
+    let mut ring = Ring::new();
+    let zero = ring.k.n(0);
+    let first = ring.k.binary(Binary::Equal, ring.own, zero);
+    let (next, local) = (ring.window(ring.next), ring.local);
+    ring.k.when(first, |k| {
+        let pieces = Pieces { length: k.n(64), count: None, gap: None };
+        let to = k.at(next, 0);
+        k.step(Step::Copy(Copy::Out { to, from: local, pieces, add: false }));
+    });
+    ring.read(ring.own, 0, 64);
+    assert_eq!(severities(&ring.found()), [ERROR, None, ERROR, ERROR]);
+}
+
+/// What the rank itself writes later does not count, what another rank writes does.
+#[test]
+fn an_own_write_counts_if_it_comes_before() {
+    let ring = |first: bool| {
+        let mut ring = Ring::new();
+        if first {
+            ring.write(ring.own, 0, 64);
+        }
+        ring.read(ring.own, 0, 64);
+        ring.write(ring.own, 0, 64);
+        ring.found()
+    };
+    assert_eq!(severities(&ring(true)), [None; 4]);
+    assert_eq!(severities(&ring(false)), [ERROR; 4]);
+}
+
+/// A turn that sends from a window, and one that receives there.
+#[test]
+fn turns_read_and_write_windows() {
+    let ring = |received: bool| {
+        let mut ring = Ring::new();
+        let y = ring.k.output("y", Number::F16);
+        let x = ring.k.input("x", Number::F16);
+        let window = Base::WindowOut(ring.hccl, ring.own);
+        let hccl = ring.hccl;
+        let (first, second) = (ring.k.task("first", hccl), ring.k.task("second", hccl));
+        let to = if received { window } else { y };
+        let e = exchange(&mut ring.k, x, to, 64);
+        ring.k.prepare(first, Operation::AllReduce(e, Reduction::Sum), 1, true);
+        ring.k.wait(first);
+        let e = exchange(&mut ring.k, window, y, 64);
+        ring.k.prepare(second, Operation::AllReduce(e, Reduction::Sum), 1, true);
+        ring.k.wait(second);
+        ring.k.finalize(hccl);
+        ring.found()
+    };
+    assert_eq!(severities(&ring(true)), [None; 4]);
+    let wrong = ring(false);
+    assert_eq!(severities(&wrong), [ERROR; 4]);
+    expect("turns_read_and_write_windows", &(wrong[0][0].to_string() + "\n"));
+}
+
+/// How much is written is data: whether that is enough is not known.
+#[test]
+fn where_writes_depend_on_data_it_is_a_note() {
+    let mut ring = Ring::new();
+    let (x, v) = (ring.k.input("x", Number::U64), ring.k.variable("v", Number::U64));
+    let place = ring.k.at(x, 0);
+    ring.k.step(Step::Read(v, Read::Global(place)));
+    let (from, length) = (ring.k.n(0), ring.k.get(v));
+    ring.copy(ring.window(ring.next), from, length, true);
+    ring.read(ring.own, 0, 64);
+    let found = ring.found();
+    assert_eq!(severities(&found), [NOTE; 4]);
+    expect("where_writes_depend_on_data_it_is_a_note", &(found[0][0].to_string() + "\n"));
+}
+
+/// Which window is read depends on data: that is said, too.
+#[test]
+fn a_window_of_a_rank_that_data_name_is_not_checked() {
+    let mut ring = Ring::new();
+    let (x, v) = (ring.k.input("x", Number::U64), ring.k.variable("v", Number::U64));
+    let place = ring.k.at(x, 0);
+    ring.k.step(Step::Read(v, Read::Global(place)));
+    let rank = ring.k.get(v);
+    ring.read(rank, 0, 64);
+    let found = ring.k.findings_of_all();
+    assert!(found.iter().all(|of| of.iter().any(|of| of.rule == "data")), "{found:#?}");
+}
+
+/// The launch of one rank cannot know what others write, unless there are no others.
+#[test]
+fn the_launch_of_one_rank_cannot_know() {
+    let mut ring = Ring::new();
+    ring.write(ring.next, 0, 64);
+    ring.read(ring.own, 0, 64);
+    let found = ring.k.findings();
+    let windows: Vec<_> = found.iter().filter(|of| of.rule == "windows").collect();
+    assert_eq!(windows.len(), 1);
+    assert_eq!(windows[0].severity, Severity::Note);
+    expect("the_launch_of_one_rank_cannot_know", &(windows[0].to_string() + "\n"));
+
+    let mut alone = Ring::new();
+    alone.k.ranks = 1;
+    alone.read(alone.own, 0, 64);
+    let found = alone.k.findings();
+    assert!(found.iter().any(|of| (of.severity, of.rule) == (Severity::Error, "windows")));
+}
+
+#[test]
+fn what_an_earlier_launch_has_written_is_allowed_by_name() {
+    let mut ring = Ring::new();
+    let reason = "the launch before has set the flag".to_owned();
+    ring.k.program.allowed.push(Allowed { warning: Warning::Windows, reason });
+    ring.read(ring.own, 0, 64);
+    assert_eq!(severities(&ring.found()), [None; 4]);
+}
