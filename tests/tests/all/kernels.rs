@@ -2,6 +2,7 @@
 //!
 //! `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test all kernels::` rewrites the texts.
 
+mod again;
 pub(crate) mod checked;
 mod functions;
 mod golden;

@@ -89,6 +89,13 @@ pub(crate) fn allocated(device: u32, pool: &MemoryPool, start: usize, pinned: bo
     }
 }
 
+/// A device has a new window for kernels.
+pub(crate) fn window_opened(device: u32, place: Range<usize>, name: impl FnOnce() -> String) {
+    if let Some(engine) = engine(device) {
+        engine.window_opened(place, &name());
+    }
+}
+
 /// Host memory was registered.
 #[inline]
 pub(crate) fn registered(start: usize, size: usize) {

@@ -13,6 +13,7 @@ use super::finding::{Finding, FindingKind, FindingSide};
 use super::shadow::{Access, CheckedOperation, Found, Mode, Shadow, ShadowMemory};
 use ascend_sync::lock_std as lock;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::mem::Discriminant;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -55,7 +56,7 @@ struct CheckerState {
     /// How many of each kind were asked for.
     numbers: HashMap<ArrivalKey, u64>,
     findings: Vec<Arc<Finding>>,
-    seen: HashSet<(FindingKind, String, String, String)>,
+    seen: HashSet<(Discriminant<FindingKind>, String, String, String)>,
     /// Found by the call that is under way, and not yet told.
     fresh: Vec<Arc<Finding>>,
 }
@@ -168,6 +169,39 @@ impl Checker {
     /// New memory. With `written`, its first contents are not asked after.
     pub(crate) fn allocated(&self, range: Range<usize>, name: &str, written: bool) {
         lock(&self.state).memory.add(Shadow::new(range, name.into(), written));
+    }
+
+    /// A new window of a kernel.
+    pub(crate) fn window_opened(&self, range: Range<usize>, name: &str) {
+        lock(&self.state).memory.add(Shadow::window(range, name.into()));
+    }
+
+    /// What a kernel or its server touches of windows. Other memory is left out: that it has touched is told when the kernel ends.
+    pub(crate) fn touches_windows(&self, at: ClockPoint, operation: &Arc<CheckedOperation>) {
+        self.telling(|state| {
+            for touch in &operation.touches {
+                let memory = state.memory.holding(touch.range.start);
+                if memory.is_some_and(|memory| memory.is_window) {
+                    let (mode, range) = (touch.mode, touch.range.clone());
+                    state.touch_one(at, operation, &Clock::default(), mode, range);
+                }
+            }
+        });
+    }
+
+    /// A kernel that has ended breaks a rule of kernels.
+    pub(crate) fn kernel_is_wrong(
+        &self,
+        at: ClockPoint,
+        operation: &Arc<CheckedOperation>,
+        found: ascend_program::check::Finding,
+    ) {
+        // One for each rule and line.
+        let memory = format!("{} {}:{}:{}", found.rule, found.file, found.line, found.column);
+        let sides = vec![FindingSide::plain("run", operation, at.time)];
+        let (kind, memory) = (FindingKind::Kernel(Box::new(found)), memory.into());
+        let finding = Finding { kind, memory, size: 0, bytes: None, sides, knew: 0 };
+        self.telling(|state| state.found(finding));
     }
 
     /// The host frees the memory that begins here.
@@ -477,7 +511,8 @@ impl CheckerState {
     /// Notes a finding, unless one like it is known.
     fn found(&mut self, finding: Finding) {
         let who = |at: usize| finding.sides.get(at).map_or(String::new(), FindingSide::kind);
-        let like = (finding.kind, finding.memory.to_string(), who(0), who(1));
+        let kind = std::mem::discriminant(&finding.kind);
+        let like = (kind, finding.memory.to_string(), who(0), who(1));
         if self.findings.len() < KEPT && self.seen.insert(like) {
             let finding = Arc::new(finding);
             self.findings.push(finding.clone());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// What the host is called.
 pub(super) const HOST_NAME: &str = "the host";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FindingKind {
     /// Two accesses to a byte, at least one of them a write.
     Race,
@@ -26,6 +26,8 @@ pub(crate) enum FindingKind {
     SetTwice,
     /// A notify is set again, and nothing says that its last wait is over.
     SetEarly,
+    /// A kernel that has ended breaks a rule of kernels, in a part that the check before its launch had to leave out.
+    Kernel(Box<ascend_program::check::Finding>),
 }
 
 /// One of the two operations of a finding.
@@ -104,7 +106,8 @@ impl Finding {
             Some(bytes) => format!("bytes {}..{} of {memory}", bytes.start, bytes.end),
             None => memory.to_string(),
         };
-        match self.kind {
+        match &self.kind {
+            FindingKind::Kernel(found) => format!("kernel: {}", found.message),
             FindingKind::Race => {
                 let how = if self.sides.iter().all(|side| side.verb != "read") {
                     "written twice"
@@ -139,10 +142,19 @@ impl Finding {
         }
     }
 
+    /// Of a kernel: which rule, where, and in which order it goes wrong.
+    pub(crate) fn places(&self) -> Vec<String> {
+        let FindingKind::Kernel(found) = &self.kind else { return Vec::new() };
+        let place = format!("rule {}, {}:{}:{}", found.rule, found.file, found.line, found.column);
+        let cores = found.cores.iter().map(|cores| format!("on {cores}"));
+        let witness = found.witness.iter().map(|witness| format!("witness: {}", witness.text));
+        [place].into_iter().chain(found.calls.iter().cloned()).chain(cores).chain(witness).collect()
+    }
+
     /// Why the two are not ordered.
     pub(crate) fn reason(&self) -> Option<String> {
         let [first, second] = &self.sides[..] else { return None };
-        match self.kind {
+        match &self.kind {
             FindingKind::Overlap | FindingKind::SetTwice => return None,
             _ if first.is_host() && second.is_host() => return None,
             _ => {}
@@ -158,9 +170,10 @@ impl Finding {
     }
 
     /// What to do about it.
-    pub(crate) fn help(&self) -> &'static str {
+    pub(crate) fn help(&self) -> &str {
         let by_host = self.sides.last().is_some_and(FindingSide::is_host);
-        match self.kind {
+        match &self.kind {
+            FindingKind::Kernel(found) => &found.help,
             FindingKind::Race if self.sides.iter().any(FindingSide::is_host) && !by_host => {
                 "wait for 2 (aclrtSynchronizeStream, or an event) before 1 is called"
             }
@@ -194,6 +207,9 @@ impl fmt::Display for Finding {
         f.write_str(&self.headline())?;
         for (number, side) in (1..).zip(&self.sides) {
             write!(f, "\n  {number} {side}")?;
+        }
+        for place in self.places() {
+            write!(f, "\n  {place}")?;
         }
         if let Some(reason) = self.reason() {
             write!(f, "\n  {reason}")?;

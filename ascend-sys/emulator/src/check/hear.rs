@@ -40,6 +40,35 @@ pub(crate) fn was_done(stream: &'static Stream, issued: String, what: String, to
     }
 }
 
+/// The head of the stream, a kernel that has ended, breaks a rule of kernels with the data that it had.
+pub(crate) fn kernel_is_wrong(
+    stream: &Stream,
+    issued: String,
+    what: String,
+    finding: ascend_program::check::Finding,
+) {
+    if let Some(engine) = engine(stream.device_id()) {
+        let (place, touches) = (stream.describe(), Vec::new());
+        let operation = Arc::new(CheckedOperation { what, place, member: None, issued, touches });
+        engine.kernel_is_wrong(here(stream), &operation, finding);
+    }
+}
+
+/// The head of the stream, a kernel or a server, touches memory of a device, which may be a window: `describe` says what it is and who
+/// has issued it.
+pub(crate) fn window_touched(
+    stream: &Stream,
+    device: u32,
+    touches: impl FnOnce() -> Vec<Touch>,
+    describe: impl FnOnce() -> (String, String),
+) {
+    if let Some(engine) = engine(device) {
+        let (touches, place, (what, issued)) = (touches(), stream.describe(), describe());
+        let operation = Arc::new(CheckedOperation { what, place, member: None, issued, touches });
+        engine.touches_windows(here(stream), &operation);
+    }
+}
+
 /// A signal has ended: another one may have its number.
 #[inline]
 pub(crate) fn signal_ended(device: u32, signal: u64) {

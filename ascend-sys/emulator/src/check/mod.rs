@@ -42,12 +42,13 @@ mod svg;
 
 pub(crate) use blocks::{
     allocated, close, engine, engine_of_block, forget, freed, host_accessed, host_sets, host_takes,
-    host_touches, is_on, open, registered, tell,
+    host_touches, is_on, open, registered, tell, window_opened,
 };
 pub(crate) use clock::ClockComponent;
 pub(crate) use engine::Checker;
 pub(crate) use hear::{
-    host_saw, host_saw_everything, notify_cleared, passed, signal_ended, was_done,
+    host_saw, host_saw_everything, kernel_is_wrong, notify_cleared, passed, signal_ended, was_done,
+    window_touched,
 };
 pub(crate) use note::{marks, will_be_done};
 pub(crate) use operations::{CheckedBatch, collective, touches};

@@ -40,12 +40,20 @@ pub(crate) struct Shadow {
     bytes: ascend_operator::shadow::Shadow<Access>,
     /// The access that ended it.
     pub(crate) freed: Option<Access>,
+    /// A window of a kernel: all that is asked is whether a byte was written before.
+    pub(crate) is_window: bool,
 }
 
 impl Shadow {
     /// With `written`, nobody asks whether its bytes were written before they are read.
     pub(crate) fn new(range: Range<usize>, name: Arc<str>, written: bool) -> Shadow {
-        Shadow { name, bytes: ascend_operator::shadow::Shadow::new(range, written), freed: None }
+        let bytes = ascend_operator::shadow::Shadow::new(range, written);
+        Shadow { name, bytes, freed: None, is_window: false }
+    }
+
+    /// A window that nobody has written.
+    pub(crate) fn window(range: Range<usize>, name: Arc<str>) -> Shadow {
+        Shadow { is_window: true, ..Shadow::new(range, name, false) }
     }
 
     pub(crate) fn range(&self) -> Range<usize> {
@@ -60,7 +68,8 @@ impl Shadow {
         clock: &Clock,
         found: impl FnMut(Found<Access>),
     ) {
-        let is_before = |other: &Access| clock.covers(other.point);
+        let is_window = self.is_window;
+        let is_before = |other: &Access| is_window || clock.covers(other.point);
         self.bytes.access(bytes, access.mode, access, is_before, found);
     }
 }

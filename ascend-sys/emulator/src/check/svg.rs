@@ -19,7 +19,8 @@ pub(crate) fn draw(finding: &Finding) -> String {
     let rows = finding.sides.len();
     let memory = if finding.size > 0 { 96 } else { 0 };
     let bar = TOP + rows * ROW + 34;
-    let foot = TOP + rows * ROW + memory + 10;
+    let places: Vec<String> = finding.places().iter().flat_map(|place| wrap(place)).collect();
+    let foot = TOP + rows * ROW + memory + places.len() * 17 + 10;
     let help = wrap(&format!("What to do: {}.", finding.help()));
     let height = foot + help.len() * 17 + 14;
     let mut svg = Picture(Svg::new(WIDTH, height, 12));
@@ -36,6 +37,9 @@ pub(crate) fn draw(finding: &Finding) -> String {
     }
     if memory > 0 {
         svg.memory(finding, bar);
+    }
+    for (line, text) in places.iter().enumerate() {
+        svg.0.text(LEFT, TOP + rows * ROW + line * 17, "fill=\"#b02a2a\"", text);
     }
     for (line, text) in help.iter().enumerate() {
         svg.0.text(14, foot + 14 + line * 17, "fill=\"#333333\"", text);

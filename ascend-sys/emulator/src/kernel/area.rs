@@ -6,9 +6,11 @@
 //!
 //! Each side counts what the other has done since it looked, and is woken by it when it sleeps.
 
+use super::binary::SERVER;
 use super::global::RegionAddress;
 use super::hub::Hub;
 use super::work::PreparedWork;
+use crate::check;
 use crate::collective::meeting::MeetingPlace;
 use crate::fabric::Member;
 use crate::stream::{Mark, Stream};
@@ -59,6 +61,25 @@ pub(super) struct AreaState {
     pub(super) tasks: u64,
     /// What turns have touched, if the device is watched for races.
     pub(super) touches: Vec<Touch>,
+}
+
+impl Area {
+    /// What the server does for a task touches memory of a device, which may be a window.
+    pub(super) fn window_touched(
+        &self,
+        device: u32,
+        task: impl FnOnce() -> String,
+        touches: impl FnOnce() -> Vec<Touch>,
+    ) {
+        if !check::is_on() {
+            return;
+        }
+        let mark = self.state().server.as_ref().map(|server| server.mark);
+        if let Some(stream) = mark.and_then(Mark::stream) {
+            let describe = || (format!("{} of {}", task(), self.describe()), SERVER.to_owned());
+            check::window_touched(stream, device, touches, describe);
+        }
+    }
 }
 
 /// A kernel or a server that runs.

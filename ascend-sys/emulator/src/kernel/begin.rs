@@ -1,5 +1,6 @@
 //! How a kernel begins: its arguments are read, it is checked, and takes its part in the conversations with the servers.
 
+use super::again::SecondLook;
 use super::area::{Area, AreaSide};
 use super::arguments::{self, KernelArgument, Sorted};
 use super::context;
@@ -89,15 +90,21 @@ impl RunningKernel {
             tiling: tiling_bytes(program, tiling, device.id)?,
             groups: ranks.collect(),
         });
-        launched.recorded.check(&launch, device.product(), &regions)?;
+        let left_out = launched.recorded.check(&launch, device.product(), &regions)?;
+        let again = left_out.filter(|_| launched.issued.is_some()).map(SecondLook::new);
         let mark = Mark::new(stream, stream.queue.completed() + 1);
         let joined = join(found, mark)?;
         let seen = vec![0; joined.len()];
         let (cubes, vectors) = (program.mix.ratio(Kind::Aic), program.mix.ratio(Kind::Aiv));
         let flags = Flags::new(launched.blocks * cubes, launched.blocks * vectors, vectors);
-        let watched = launched.issued.is_some();
-        let world =
-            World::new(Arc::clone(program), device.product(), flags, regions, joined, watched);
+        let world = World::new(
+            Arc::clone(program),
+            device.product(),
+            flags,
+            regions,
+            joined,
+            (stream, launched.issued.clone()),
+        );
         let mut running = RunningKernel {
             cores: Vec::new(),
             world,
@@ -109,6 +116,7 @@ impl RunningKernel {
             order: Order::of(device),
             held: 0,
             recorded: None,
+            again: again.map(Box::new),
         };
         if let Some(log) = timeline::of(device.id) {
             running.recorded = Some(Box::new(running.record(log, device.id)));

@@ -6,6 +6,7 @@
 
 use super::area::Area;
 use super::hub::Hub;
+use crate::check;
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::fabric::{Comm, CommPart, Member};
 use crate::machine;
@@ -97,6 +98,12 @@ pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Fail
         }
     }
     let (address, workspace, windows) = (taken[0], taken[1], [taken[2], taken[3]]);
+    for (window, kind) in windows.into_iter().zip(["input", "output"]) {
+        check::window_opened(device.id, window..window + window_bytes, || {
+            let (rank, group) = (member.rank, &member.comm.name);
+            format!("the {kind} window of rank {rank} of communicator \"{group}\"")
+        });
+    }
     let server = Member {
         comm: Arc::clone(&hub.comm),
         rank: member.rank,

@@ -261,7 +261,9 @@ impl Conversation {
         let call = turn::call(&mut turn, finished).map_err(|text| self.failure(text))?;
         if check::engine(member.device).is_some() {
             let touches = check::touches(&call, member.rank, member.comm.ranks());
-            self.area.state().touches.extend(touches);
+            let (area, windows) = (&self.area, || touches.clone());
+            area.window_touched(member.device, || work.describe(), windows);
+            area.state().touches.extend(touches);
         }
         if let Some(log) = &self.log {
             let meets = !call.request.is_void();

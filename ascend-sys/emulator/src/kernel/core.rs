@@ -30,6 +30,8 @@ pub(super) struct Core {
     pub(super) postponed: Option<&'static Node>,
     /// Of a launch that is recorded.
     pub(super) track: Option<Box<CoreTrack>>,
+    /// What it has read, of a launch that is looked at again when it is over.
+    pub(super) reads: Option<Vec<u64>>,
 }
 
 /// What a core waits for.
@@ -87,6 +89,7 @@ impl Core {
             units: None,
             postponed: None,
             track: None,
+            reads: None,
         }
     }
 

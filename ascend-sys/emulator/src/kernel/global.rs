@@ -18,6 +18,7 @@ pub(super) struct Region {
     start: usize,
     /// The end of the allocation, or of what may be touched of it.
     end: usize,
+    device: u32,
     pool: &'static MemoryPool,
     number: u64,
     /// Nothing was freed since the last look, if the pool's epoch still is this one.
@@ -63,7 +64,7 @@ impl Region {
         let number = pool.number_of(start, 1).map_err(named)?;
         let data = memory::resolve(start, 1).map_err(named)?.data;
         let distance = data.addr().wrapping_sub(start);
-        Ok(Region { name: name.into(), start, end, pool, number, epoch, distance })
+        Ok(Region { name: name.into(), start, end, device, pool, number, epoch, distance })
     }
 
     /// No more than so many bytes of it: a part of a buffer.
@@ -109,6 +110,11 @@ impl Region {
         // SAFETY: as above.
         unsafe { copy::copy(to, from.as_ptr(), from.len(), Store::Plain) };
         Ok(())
+    }
+
+    /// Whose memory it is.
+    pub(super) fn device(&self) -> u32 {
+        self.device
     }
 
     /// The address that programs know, and how many bytes follow it.

@@ -120,6 +120,7 @@ impl Core {
         match units.next(forced) {
             None => Ok(false),
             Some((source, effect)) => {
+                world.source = source;
                 let done = effect(&mut self.memory, world);
                 let line = |text| format!("{text}\n  --> given in {}", world.program.line(source));
                 done.map_err(line).map(|()| true)

@@ -28,8 +28,9 @@
 //!   since no result depends on it.
 //! - On 950 the data types of the calls count, not those of the tiling.
 //! - Where races are looked for, a kernel is one operation, with what it touched itself and what its server read and wrote for it. What happens
-//!   inside, between its cores and turns, and what it touches in windows of other devices, is not tracked.
+//!   inside, between its cores and turns, is not tracked, but checked [again] where the check before the launch had to leave out something; what was written of windows is, by all ranks at once.
 
+mod again;
 mod area;
 pub(crate) mod arguments;
 mod begin;

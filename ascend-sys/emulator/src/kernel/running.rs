@@ -1,5 +1,6 @@
 //! A kernel that has begun: its cores, in turn.
 
+use super::again::SecondLook;
 use super::arguments::Arguments;
 use super::client;
 use super::core::{Core, PIECE, Wait};
@@ -75,11 +76,16 @@ pub(super) struct RunningKernel {
     pub(super) held: u32,
     /// Where it is written down, and what, if the block records.
     pub(super) recorded: Option<Box<(Arc<timeline::Log>, timeline::Launch)>>,
+    /// If it is looked at again when it is over.
+    pub(super) again: Option<Box<SecondLook>>,
 }
 
 impl RunningKernel {
     /// What its cores have done is written down.
     fn collect(&mut self) {
+        if let Some(again) = &mut self.again {
+            again.collect(&mut self.cores);
+        }
         let Some(recorded) = &mut self.recorded else { return };
         for core in &mut self.cores {
             let place = self.world.program.line(core.source());
@@ -113,6 +119,7 @@ impl RunningKernel {
                         let track = CoreTrack::new(&recorded.0, kind, index, core_index, block);
                         core.track = Some(Box::new(track));
                     }
+                    core.reads = self.again.is_some().then(Vec::new);
                     if let Some(order) = &mut self.order {
                         let units =
                             PendingUnits::new(order.fork(), (kind, index), program.queues.len());

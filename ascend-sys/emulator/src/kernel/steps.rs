@@ -20,6 +20,9 @@ use ascend_sync::lock_std as lock;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+/// So much of what a core reads is kept for a second look at the launch.
+const MOST_READS: usize = 1 << 18;
+
 impl Core {
     pub(super) fn step(
         &mut self,
@@ -27,6 +30,7 @@ impl Core {
         world: &mut World,
         budget: &mut i64,
     ) -> Result<(), String> {
+        world.source = node.source;
         match &node.step {
             // A walk does these itself.
             Step::Comment(_) | Step::Name(_) | Step::Set(..) | Step::Loop { .. } => Ok(()),
@@ -34,6 +38,9 @@ impl Core {
             Step::Read(variable, read) => {
                 self.finish_writes(world)?;
                 let bits = self.read(read, world)?;
+                if let Some(reads) = self.reads.as_mut().filter(|reads| reads.len() < MOST_READS) {
+                    reads.push(bits);
+                }
                 self.walk.set(*variable, Some(bits));
                 Ok(())
             }
@@ -75,7 +82,8 @@ impl Core {
     /// What the scalar unit has written is there before it does more.
     fn finish_writes(&mut self, world: &mut World) -> Result<(), String> {
         let Some(units) = &mut self.units else { return Ok(()) };
-        while let Some((_, effect)) = units.next_write() {
+        while let Some((source, effect)) = units.next_write() {
+            world.source = source;
             effect(&mut self.memory, world)?;
         }
         Ok(())

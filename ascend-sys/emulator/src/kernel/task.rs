@@ -52,6 +52,7 @@ impl TaskBody<Stream> for Box<Kernel> {
                 if let Some(mut running) = self.running.take() {
                     running.tell_engine(stream, &self.launched);
                     running.leave(None);
+                    running.look_again(stream, &self.launched);
                 }
                 Step::Done(Ok(()))
             }

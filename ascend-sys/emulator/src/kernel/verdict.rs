@@ -7,7 +7,7 @@
 use super::global::Region;
 use crate::profile;
 use ascend_program::Program;
-use ascend_program::check::{Setting, Severity, check};
+use ascend_program::check::{Finding, Setting, Severity, check};
 use ascend_program::flow::Launch;
 use ascend_sync::lock_std as lock;
 use std::collections::BTreeSet;
@@ -34,7 +34,16 @@ struct Verdict {
     launch: Arc<Launch>,
     product: profile::Product,
     memory: Vec<Option<ArgumentMemory>>,
-    text: Option<String>,
+    found: Found,
+}
+
+/// What a launch is told.
+#[derive(Clone)]
+enum Found {
+    /// What is wrong with it.
+    Errors(String),
+    /// Nothing is. If something was left out, what it was checked against.
+    NoErrors(Option<Arc<Setting>>),
 }
 
 /// What is behind an argument, as far as the checker asks: a launch with other buffers that lie to each other in the same way is like
@@ -102,16 +111,17 @@ impl Recorded {
         Recorded { program: Arc::new(program), verdicts: Mutex::default(), told: Mutex::default() }
     }
 
-    /// Looks at a launch. The error lists what is wrong with it.
+    /// Looks at a launch. The error lists what is wrong with it. If something depends on data or took too long, what it was checked
+    /// against, so that somebody can look again.
     pub(super) fn check(
         &self,
         launch: &Arc<Launch>,
         product: profile::Product,
         regions: &[Result<Region, String>],
-    ) -> Result<(), String> {
+    ) -> Result<Option<Arc<Setting>>, String> {
         let strictness = strictness()?;
         if strictness == Strictness::Unchecked {
-            return Ok(());
+            return Ok(None);
         }
         let memory = memory(regions);
         let mut verdicts = lock(&self.verdicts);
@@ -122,19 +132,43 @@ impl Recorded {
                 && verdict.launch.groups == launch.groups
                 && verdict.launch.tiling == launch.tiling
         });
-        let text = match known {
-            Some(verdict) => verdict.text.clone(),
+        let found = match known {
+            Some(verdict) => verdict.found.clone(),
             None => {
-                let text = self.look(launch, product, &memory, strictness);
+                let found = self.look(launch, product, &memory, strictness);
                 if verdicts.len() == MOST {
                     verdicts.remove(0);
                 }
-                let (launch, found) = (Arc::clone(launch), text.clone());
-                verdicts.push(Verdict { launch, product, memory, text: found });
-                text
+                let launch = Arc::clone(launch);
+                verdicts.push(Verdict { launch, product, memory, found: found.clone() });
+                found
             }
         };
-        text.map_or(Ok(()), Err)
+        match found {
+            Found::Errors(text) => Err(text),
+            Found::NoErrors(left_out) => Ok(left_out),
+        }
+    }
+
+    /// Looks at a launch that is over, and gives what is wrong with it.
+    pub(super) fn look_again(&self, launch: &Launch, setting: &Setting) -> Vec<Finding> {
+        let findings = check(&self.program, launch, setting).unwrap_or_else(|errors| errors);
+        let (errors, notes): (Vec<_>, Vec<_>) =
+            findings.into_iter().partition(|finding| finding.severity == Severity::Error);
+        self.tell(&notes, "after its launch, ");
+        errors
+    }
+
+    /// Prints what it has not printed before.
+    fn tell(&self, notes: &[Finding], when: &str) {
+        for note in notes {
+            let note = format!("ascend-emulator: {when}kernel {}: {note}", self.program.name);
+            let mut told = lock(&self.told);
+            if told.len() < MOST_TOLD && !told.contains(&note) {
+                eprintln!("{note}");
+                told.insert(note);
+            }
+        }
     }
 
     fn look(
@@ -143,9 +177,11 @@ impl Recorded {
         product: profile::Product,
         memory: &[Option<ArgumentMemory>],
         strictness: Strictness,
-    ) -> Option<String> {
+    ) -> Found {
         let bytes = |of: &Option<ArgumentMemory>| of.map(|memory| memory.bytes);
-        let (workspace, parameters) = memory.split_last()?;
+        let Some((workspace, parameters)) = memory.split_last() else {
+            return Found::NoErrors(None);
+        };
         let setting = Setting {
             tolerant: strictness == Strictness::Tolerant,
             parameters: parameters.iter().map(bytes).collect(),
@@ -156,16 +192,10 @@ impl Recorded {
         let findings = check(&self.program, launch, &setting).unwrap_or_else(|errors| errors);
         let (errors, notes): (Vec<_>, Vec<_>) =
             findings.into_iter().partition(|finding| finding.severity == Severity::Error);
-        for note in notes {
-            let note = format!("ascend-emulator: kernel {}: {note}", self.program.name);
-            let mut told = lock(&self.told);
-            if told.len() < MOST_TOLD && !told.contains(&note) {
-                eprintln!("{note}");
-                told.insert(note);
-            }
-        }
+        self.tell(&notes, "");
         if errors.is_empty() {
-            return None;
+            let is_left_out = |note: &Finding| matches!(note.rule, "data" | "long");
+            return Found::NoErrors(notes.iter().any(is_left_out).then(|| Arc::new(setting)));
         }
         let mut text = String::from("the kernel breaks rules of the product, so it was not begun");
         for finding in errors.iter().take(LISTED) {
@@ -174,6 +204,6 @@ impl Recorded {
         if errors.len() > LISTED {
             let _ = write!(text, "\nand {} more", errors.len() - LISTED);
         }
-        Some(text)
+        Found::Errors(text)
     }
 }

@@ -6,10 +6,12 @@ use super::flags::Flags;
 use super::global::{Region, RegionAddress};
 use super::matmul::Sizes;
 use super::ranges::Ranges;
+use crate::check;
 use crate::profile::Product;
+use crate::stream::Stream;
 use crate::task::Touch;
 use ascend_program::layout::Number;
-use ascend_program::step::Base;
+use ascend_program::step::{Base, Source};
 use ascend_program::{Core, Matmul, Program, ValueId};
 use ascend_reduce::{DataType, ReduceOp, Store, reduce_chunk};
 use std::sync::Arc;
@@ -25,8 +27,13 @@ pub(super) struct World {
     windows: Vec<(usize, usize, bool)>,
     /// By group.
     pub(super) groups: Vec<Result<KernelComm, String>>,
-    /// What was touched, if the device is watched for races.
+    /// What was touched but for windows, if the device is watched for races.
     touched: Option<Vec<(Ranges, Ranges)>>,
+    stream: &'static Stream,
+    /// Who has launched it, if the device is watched.
+    issued: Option<String>,
+    /// The step that touches memory.
+    pub(super) source: Source,
     /// A core has asked how far the server is.
     pub(super) asked: bool,
 }
@@ -51,11 +58,24 @@ impl World {
         flags: Flags,
         regions: Vec<Result<Region, String>>,
         groups: Vec<Result<KernelComm, String>>,
-        watched: bool,
+        (stream, issued): (&'static Stream, Option<String>),
     ) -> World {
-        let touched = watched.then(|| regions.iter().map(|_| Default::default()).collect());
+        let touched =
+            issued.is_some().then(|| regions.iter().map(|_| Default::default()).collect());
         let windows = Vec::new();
-        World { program, product, flags, regions, windows, groups, touched, asked: false }
+        World {
+            program,
+            product,
+            flags,
+            regions,
+            windows,
+            groups,
+            touched,
+            stream,
+            issued,
+            source: Source::default(),
+            asked: false,
+        }
     }
 
     /// The type of what lies in a base: bytes, but for arguments.
@@ -98,9 +118,6 @@ impl World {
         let name = format!("the {} window of rank {rank}", if output { "output" } else { "input" });
         self.regions.push(Region::new(&name, address as u64, device));
         self.windows.push(wanted);
-        if let Some(touched) = &mut self.touched {
-            touched.push(Default::default());
-        }
         Ok(self.regions.len() - 1)
     }
 
@@ -135,10 +152,29 @@ impl World {
     }
 
     fn note(&mut self, base: usize, offset: u64, bytes: u64, write: bool) {
+        if base > self.program.parameters.len() {
+            return self.note_window(base, offset, bytes, write);
+        }
         if let Some(touched) = &mut self.touched {
             let (reads, writes) = &mut touched[base];
             if write { writes.add(offset, bytes) } else { reads.add(offset, bytes) }
         }
+    }
+
+    /// A window is memory of all ranks, so it is told at once.
+    fn note_window(&self, base: usize, offset: u64, bytes: u64, write: bool) {
+        let Ok(region) = &self.regions[base] else { return };
+        if !write && self.issued.is_none() {
+            return;
+        }
+        let touches = || {
+            let at = region.extent().0 + offset as usize;
+            vec![if write { Touch::write } else { Touch::read }(at, bytes as usize)]
+        };
+        check::window_touched(self.stream, region.device(), touches, || {
+            let (name, line) = (&self.program.name, self.program.line(self.source));
+            (format!("kernel {name}, {line}"), self.issued.clone().unwrap_or_default())
+        });
     }
 
     pub(super) fn read(&mut self, base: usize, offset: u64, to: &mut [u8]) -> Result<(), String> {
@@ -190,7 +226,7 @@ impl World {
         b: &RegionAddress,
         c: &RegionAddress,
     ) {
-        if self.touched.is_none() {
+        if !check::is_on() {
             return;
         }
         let Sizes { rows, columns, depth, pitches } = *sizes;
@@ -205,7 +241,7 @@ impl World {
         for (spot, number, (lines, length), pitch, write) in all {
             let size = u64::from(number.size());
             let base = self.regions.iter().position(|region| {
-                region.as_ref().is_ok_and(|region| region.name == spot.region.name)
+                region.as_ref().is_ok_and(|region| region.extent() == spot.region.extent())
             });
             for line in 0..lines {
                 let at =
@@ -217,7 +253,7 @@ impl World {
         }
     }
 
-    /// Everything that was touched, by address.
+    /// Everything but windows that was touched, by address.
     pub(super) fn touches(&mut self) -> Vec<Touch> {
         let Some(touched) = self.touched.take() else { return Vec::new() };
         let mut touches = Vec::new();

@@ -6,6 +6,7 @@ use super::global::RegionAddress;
 use super::work::{PreparedWork, WriteWindows};
 use crate::memory;
 use crate::profile::Product;
+use crate::task::Touch;
 use crate::timeline::Moved;
 use ascend_reduce::copy;
 use ascend_reduce::{DataType, Store};
@@ -95,8 +96,14 @@ fn one(
             Err(text) => Err(format!("its {what}: {text}")),
         }
     };
-    let ((source, _), (to, device)) = (place("source", from)?, place("destination", to)?);
-    carry(to, source, bytes)?;
+    let ((source, own), (data, device)) = (place("source", from)?, place("destination", to)?);
+    let touches = |touch: fn(usize, usize) -> Touch, at: u64| {
+        move || vec![touch(at as usize, bytes as usize)]
+    };
+    let what = || format!("a BatchWrite of {bytes} bytes");
+    area.window_touched(own, what, touches(Touch::read, from));
+    carry(data, source, bytes)?;
+    area.window_touched(device, what, touches(Touch::write, to));
     tell(area, context::rank_on(area, device), bytes, moved);
     Ok(())
 }
@@ -144,7 +151,7 @@ pub(super) fn blocks(
             continue;
         }
         let from = work.send.clone().at(offset, bytes)?;
-        let Some((start, length, _)) = context::window(area, to, false) else {
+        let Some((start, length, device)) = context::window(area, to, false) else {
             return Err(format!("rank {to} has no context, so no window"));
         };
         let at = windows.at;
@@ -155,6 +162,10 @@ pub(super) fn blocks(
         }
         let window = memory::resolve(start + at as usize, bytes as usize)?.data;
         carry(window, from, bytes)?;
+        let what = || work.describe();
+        area.window_touched(device, what, || {
+            vec![Touch::write(start + at as usize, bytes as usize)]
+        });
         tell(area, Some(to), bytes, moved.as_deref_mut());
     }
     Ok(())

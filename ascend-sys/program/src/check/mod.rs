@@ -54,7 +54,7 @@ mod windows;
 mod witness;
 
 pub use finding::{Finding, Severity};
-pub use setting::{Product, Setting};
+pub use setting::{CoreReads, Product, Setting};
 pub use witness::{Late, Witness};
 
 use crate::flow::Launch;

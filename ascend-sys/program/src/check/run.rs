@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::Setting;
 use super::buffer::Touch;
 use super::client::{Clients, Turn};
 use super::clock::{Clock, Ticks, Unit, Units};
 use super::finding::{CoreName, Report, Severity};
 use super::local::LocalMemory;
 use super::space::Spaces;
-use super::stop::{LONGEST, left_out, not_followed, stuck};
+use super::stop::{left_out, not_followed, stuck};
 use super::sync::{self, Flags};
 use super::traffic::Traffic;
 use super::view::{Ground, View};
 use super::widen::MayDo;
 use super::windows::Windows;
+use super::{CoreReads, Setting};
 use super::{global, matmul, vector};
 use crate::declared::{BlockId, Core};
 use crate::flow::{Launch, Unknown, Walk};
@@ -36,6 +36,8 @@ pub(super) struct Member<'a> {
     memory: LocalMemory,
     units: Units,
     pub state: State,
+    /// What it has read, if the launch is over.
+    reads: std::slice::Iter<'a, u64>,
 }
 
 /// Where a core is.
@@ -97,6 +99,7 @@ pub(super) fn run<'a>(
         memory: LocalMemory::new(program),
         units: Units::new(at, &nothing),
         state: State::Ready,
+        reads: reads_of(setting, *name).iter(),
     };
     let mut run = Run {
         ground: Ground {
@@ -110,15 +113,21 @@ pub(super) fn run<'a>(
         flags: Flags::new(program.mix, launch.blocks),
         clients: Clients::new(program, &names),
         report,
-        traffic: Traffic::default(),
+        traffic: Traffic::new(setting.steps),
         steps: 0,
-        most: LONGEST,
+        most: setting.steps,
         short: Vec::new(),
         is_cut: false,
         may_do: BTreeMap::new(),
     };
     let windows = run.go();
     (run.report, windows)
+}
+
+/// What a core has read in the launch, as far as that is known.
+fn reads_of(setting: &Setting, core: CoreName) -> &[u64] {
+    let of = |reads: &&CoreReads| (reads.kind, reads.index) == (core.kind, core.index);
+    setting.reads.iter().find(of).map_or(&[], |reads| &reads.bits)
 }
 
 fn possible(launch: &Launch) -> Result<(), (Severity, String, &'static str)> {
@@ -202,7 +211,7 @@ impl Run<'_> {
 
     /// Does the next step of a core.
     fn step(&mut self, at: usize) {
-        let Member { name, walk, memory, units, state } = &mut self.members[at];
+        let Member { name, walk, memory, units, state, reads } = &mut self.members[at];
         let before = walk.passed();
         let next = walk.advance();
         self.steps += (walk.passed() - before).div_ceil(IDLE);
@@ -227,12 +236,12 @@ impl Run<'_> {
                     &*self.may_do.entry(*first).or_insert_with(of)
                 });
                 let Some(may) = may.filter(|may| may.can_be_skipped()) else {
-                    let (rule, message, help) = not_followed(&why);
+                    let (rule, message, help) = not_followed(&why, ground.setting.steps);
                     view.note(rule, message, help);
                     *state = State::Lost;
                     return;
                 };
-                let (rule, message) = left_out(&why);
+                let (rule, message) = left_out(&why, ground.setting.steps);
                 let help = "nothing to change; what comes behind it is checked";
                 let words = || (message, help.to_owned());
                 view.report.add(Severity::Note, rule, source, Some(view.core), words);
@@ -253,6 +262,7 @@ impl Run<'_> {
         };
         match &node.step {
             Step::Read(variable, what) => {
+                let given = reads.next().copied();
                 let found = match what {
                     Read::Global(place) => {
                         let size = ground.program.variables[variable.0 as usize].what.size();
@@ -264,7 +274,10 @@ impl Run<'_> {
                         None
                     }
                     Read::Finished(task) => {
-                        self.clients.query(&mut view, at, *task);
+                        // What has been seen of a turn is as good as a wait for it.
+                        if let Some(turn) = self.clients.query(&mut view, at, *task, given) {
+                            *state = State::Turn(turn);
+                        }
                         None
                     }
                     Read::Queues(client) => self.clients.queues(&mut view, at, *client),
@@ -276,7 +289,7 @@ impl Run<'_> {
                         slice
                     }
                 };
-                read = Some((*variable, found));
+                read = Some((*variable, found.or(given)));
             }
             Step::Buffer(buffer) => memory.step(&mut view, buffer),
             Step::Copy(copy) => global::copy(&mut view, memory, copy),
@@ -326,10 +339,11 @@ impl Run<'_> {
     /// Shortens the longest loop that a core is in, on all cores; false if there is none left, or that took too long, too.
     fn shorten(&mut self, at: usize) -> bool {
         let Some(body) = self.members[at].walk.longest_loop() else { return false };
-        if self.short.contains(&body) || self.most >= 2 * LONGEST {
+        let steps = self.ground.setting.steps;
+        if self.short.contains(&body) || self.most >= steps.saturating_mul(2) {
             return false;
         }
-        self.most += LONGEST / 16;
+        self.most += steps / 16;
         self.short.push(body);
         self.members.iter_mut().for_each(|member| member.walk.shorten(body));
         true
@@ -338,9 +352,10 @@ impl Run<'_> {
     fn too_long(&mut self, at: usize) {
         self.is_cut = true;
         let Member { name, walk, .. } = &self.members[at];
+        let steps = self.ground.setting.steps;
         self.report.add(Severity::Note, "long", walk.source(), Some(*name), || {
             let message =
-                format!("checked up to here, because the kernel takes over {LONGEST} steps");
+                format!("checked up to here, because the kernel takes over {steps} steps");
             (message, "nothing to change; use longer tiles if you can".to_owned())
         });
     }
@@ -352,8 +367,7 @@ impl Run<'_> {
         if !whole || self.ends_well() {
             let Run { ground, clients, report, traffic, .. } = self;
             let server = |client| clients.server(client);
-            let windows =
-                std::mem::take(traffic).look(ground, report, clients.all_sent(), server, whole);
+            let windows = traffic.look(ground, report, clients.all_sent(), server, whole);
             return Windows { open: windows.open || !whole, ..windows };
         }
         Windows { open: true, ..Windows::default() }

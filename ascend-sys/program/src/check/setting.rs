@@ -1,6 +1,10 @@
 //! What a launch is checked against.
 
 use crate::cube::Chip;
+use crate::declared::Core;
+
+/// Steps that a launch is followed for, if nothing else is said.
+const STEPS: u64 = 1 << 20;
 
 /// A product: the chip, and the rules that come with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -71,6 +75,22 @@ pub struct Setting {
     pub workspace: Option<u64>,
     /// Bytes of an input window, and of an output window.
     pub window: Option<u64>,
+    /// What cores have read in a launch that is over, so that nothing depends on data any more. Of cores that are missing, and behind the
+    /// end of a list, it is not known.
+    pub reads: Vec<CoreReads>,
+    /// Steps of all cores together, after which long loops are no longer followed to their ends.
+    pub steps: u64,
+}
+
+/// What a core has read in a launch that is over.
+#[derive(Debug, Clone)]
+pub struct CoreReads {
+    /// Which kind of core.
+    pub kind: Core,
+    /// Among its kind.
+    pub index: u32,
+    /// What each `Step::Read` has given its variable, in order.
+    pub bits: Vec<u64>,
 }
 
 impl Setting {
@@ -83,6 +103,8 @@ impl Setting {
             addresses: Vec::new(),
             workspace: None,
             window: None,
+            reads: Vec::new(),
+            steps: STEPS,
         }
     }
 }

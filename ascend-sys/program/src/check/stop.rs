@@ -7,16 +7,13 @@ use super::view::Ground;
 use crate::declared::Core;
 use crate::flow::Unknown;
 
-/// Steps of all cores together, after which long loops are no longer followed to their ends.
-pub(super) const LONGEST: u64 = 1 << 20;
-
-/// What is said of a branch or a loop that the checker goes on behind, and by which rule.
-pub(super) fn left_out(why: &Unknown) -> (&'static str, String) {
+/// What is said of a branch or a loop that the checker goes on behind, and by which rule. A kernel is followed for so many steps.
+pub(super) fn left_out(why: &Unknown, steps: u64) -> (&'static str, String) {
     match why {
         Unknown::Short(turns) => (
             "long",
             format!(
-                "the first {turns} turns of this loop are checked and later ones are not, because the kernel takes over {LONGEST} steps"
+                "the first {turns} turns of this loop are checked and later ones are not, because the kernel takes over {steps} steps"
             ),
         ),
         _ => (
@@ -28,12 +25,12 @@ pub(super) fn left_out(why: &Unknown) -> (&'static str, String) {
 }
 
 /// What is said of one that it cannot go on behind, and what to change.
-pub(super) fn not_followed(why: &Unknown) -> (&'static str, String, &'static str) {
+pub(super) fn not_followed(why: &Unknown, steps: u64) -> (&'static str, String, &'static str) {
     match why {
         Unknown::Short(turns) => (
             "long",
             format!(
-                "checked up to here, because after {turns} turns of this loop the kernel takes over {LONGEST} steps, and others must know of what it does"
+                "checked up to here, because after {turns} turns of this loop the kernel takes over {steps} steps, and others must know of what it does"
             ),
             "nothing to change; use longer tiles if you can",
         ),

@@ -22,8 +22,8 @@ mod defined;
 mod race;
 mod wasted;
 
-/// So many different accesses are remembered.
-const MOST_ACCESSES: usize = 1 << 18;
+/// Of so many steps that a launch is followed for, the accesses of one are remembered.
+const STEPS_PER_ACCESS: u64 = 4;
 
 /// What each turn of a task reads or writes on this rank: blocks that begin where those of the turn before end.
 #[derive(Debug, Clone)]
@@ -115,13 +115,15 @@ impl Access {
 }
 
 /// What all cores did.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Traffic {
     /// By piece of memory.
     accesses: BTreeMap<Space, Vec<Access>>,
     /// By piece of memory, core and line.
     cleans: BTreeMap<(Space, usize, u128), Vec<Access>>,
     count: usize,
+    /// So many different ones are remembered.
+    most: usize,
     order: u64,
     /// Memory of which it is not known what was written to it.
     open: BTreeSet<Space>,
@@ -132,6 +134,20 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
+    /// Of a launch that is followed for so many steps.
+    pub(super) fn new(steps: u64) -> Self {
+        Traffic {
+            accesses: BTreeMap::new(),
+            cleans: BTreeMap::new(),
+            count: 0,
+            most: usize::try_from(steps / STEPS_PER_ACCESS).unwrap_or(usize::MAX),
+            order: 0,
+            open: BTreeSet::new(),
+            all_open: false,
+            left_out: None,
+        }
+    }
+
     /// From here on it is not known what is written to this memory, or to any if none is given.
     pub(super) fn leave_open(&mut self, space: Option<Space>) {
         match space {
@@ -157,7 +173,7 @@ impl Traffic {
         if area.bytes == 0 || area.count == 0 {
             return;
         }
-        if self.count >= MOST_ACCESSES {
+        if self.count >= self.most {
             self.left_out.get_or_insert((name, source));
             self.all_open = true;
             return;
@@ -201,7 +217,7 @@ impl Traffic {
 
     /// Reports what is not ordered, and gives what is done to windows. `server` is where a client's server stands among the cores of a clock.
     pub(super) fn look(
-        mut self,
+        &mut self,
         ground: &Ground<'_>,
         report: &mut Report,
         sent: &[Sent],
@@ -209,9 +225,10 @@ impl Traffic {
         whole: bool,
     ) -> Windows {
         if let Some((name, source)) = self.left_out {
+            let most = self.most;
             report.add(Severity::Note, "long", source, Some(name), || {
                 let message = format!(
-                    "which cores use the same memory is checked up to here, because there are over {MOST_ACCESSES} different uses"
+                    "which cores use the same memory is checked up to here, because there are over {most} different uses"
                 );
                 (message, "nothing to change; use longer tiles if you can".to_owned())
             });
@@ -241,11 +258,11 @@ impl Traffic {
                 }
             }
         }
-        cache::look(&self, ground, report, sent, &server, whole);
+        cache::look(self, ground, report, sent, &server, whole);
         race::look(&self.accesses, ground, report);
-        let windows = defined::look(&self, ground, report, sent, &server);
+        let windows = defined::look(self, ground, report, sent, &server);
         if whole {
-            wasted::look(&self, ground, report, sent, server);
+            wasted::look(self, ground, report, sent, server);
         }
         windows
     }

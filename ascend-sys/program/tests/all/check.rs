@@ -2,6 +2,7 @@
 
 mod harness;
 
+mod again;
 mod client;
 mod cube;
 mod groups;

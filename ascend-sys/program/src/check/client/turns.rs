@@ -155,11 +155,19 @@ impl Clients {
     }
 
     /// `Query`: whether there is something to ask for.
-    pub(in crate::check) fn query(&mut self, view: &mut View<'_, '_>, core: usize, task: TaskId) {
+    pub(in crate::check) fn query(
+        &mut self,
+        view: &mut View<'_, '_>,
+        core: usize,
+        task: TaskId,
+        given: Option<u64>,
+    ) -> Option<Turn> {
         if view.product() == Product::Ascend950 {
             view.lacks("Query", "wait for the turn");
         }
-        self.handle(view, core, task);
+        let (client, handle) = self.handle(view, core, task)?;
+        let steps = given.filter(|finished| *finished > 0)?;
+        Some(Turn { client, handle, steps, task })
     }
 
     /// `GetQueueNum`.

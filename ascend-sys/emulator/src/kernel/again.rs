@@ -1,0 +1,51 @@
+//! A launch that is over, checked once more where races are looked for: with what its cores have read, nothing depends on data that is not
+//! there, and a longer kernel is followed.
+
+use super::core::Core;
+use super::running::{Launched, RunningKernel};
+use crate::check;
+use crate::stream::Stream;
+use ascend_program::check::{CoreReads, Setting};
+use std::sync::Arc;
+
+/// So many times as far a launch is followed as before it began.
+const FURTHER: u64 = 16;
+
+/// What the second look takes.
+pub(super) struct SecondLook {
+    /// Of the first one.
+    setting: Arc<Setting>,
+    reads: Vec<CoreReads>,
+}
+
+impl SecondLook {
+    /// At a launch of which the first one had to leave out something.
+    pub(super) fn new(setting: Arc<Setting>) -> SecondLook {
+        SecondLook { setting, reads: Vec::new() }
+    }
+
+    /// What cores that have ended have read.
+    pub(super) fn collect(&mut self, cores: &mut [Core]) {
+        self.reads.extend(cores.iter_mut().filter_map(|core| {
+            let bits = core.reads.take()?;
+            Some(CoreReads { kind: core.kind(), index: core.index(), bits })
+        }));
+    }
+}
+
+impl RunningKernel {
+    /// What the check before the launch had to leave out: what is wrong there is a finding.
+    pub(super) fn look_again(&mut self, stream: &'static Stream, launched: &Launched) {
+        let Some(again) = self.again.take() else { return };
+        let setting = Setting {
+            reads: again.reads,
+            steps: again.setting.steps.saturating_mul(FURTHER),
+            ..Setting::clone(&again.setting)
+        };
+        let program = &launched.recorded.program;
+        for finding in launched.recorded.look_again(&self.launch, &setting) {
+            let issued = launched.issued.clone().unwrap_or_default();
+            check::kernel_is_wrong(stream, issued, format!("kernel {}", program.name), finding);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A launch that is over is checked once more, with what its cores have read: nothing depends on data then.
+
+use ascend_program::check::{CoreReads, Finding, Severity};
+use ascend_program::layout::Number;
+use ascend_program::step::*;
+use ascend_program::*;
+use ascend_program_testing::build::Builder;
+
+use crate::check::harness::{Kernel, reduction};
+
+/// What is said of one block before the launch, and when its vector core has read this.
+fn twice(bits: &[u64], build: impl Fn(&mut Kernel)) -> [Vec<(Severity, &'static str)>; 2] {
+    [false, true].map(|again| {
+        let mut k = Kernel::new(Mix::MixAiv10);
+        k.blocks = 1;
+        build(&mut k);
+        if again {
+            k.setting.reads = vec![CoreReads { kind: Core::Aiv, index: 0, bits: bits.to_vec() }];
+        }
+        rules(&k.findings())
+    })
+}
+
+fn rules(findings: &[Finding]) -> Vec<(Severity, &'static str)> {
+    findings.iter().map(|finding| (finding.severity, finding.rule)).collect()
+}
+
+const NOTE: (Severity, &str) = (Severity::Note, "data");
+
+/// A number that the kernel reads.
+fn number(k: &mut Builder) -> ValueId {
+    let (x, v) = (k.input("numbers", Number::U64), k.variable("v", Number::U64));
+    let place = k.at(x, 0);
+    k.step(Step::Read(v, Read::Global(place)));
+    k.get(v)
+}
+
+/// A copy in and one out, with or without a wait between.
+fn copies(k: &mut Builder, length: ValueId, waits: bool) {
+    let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
+    let elements = k.n(64);
+    let buffer = k.scratch("a", Number::F16, elements);
+    let tensor = k.local("a_all", Number::F16);
+    k.buffer(Buffer::InitScratch(buffer));
+    k.buffer(Buffer::Get(buffer, tensor));
+    let local = Local { tensor, offset: None };
+    let pieces = Pieces { length, count: None, gap: None };
+    let (from, to) = (k.at(x, 0), k.at(y, 0));
+    k.step(Step::Copy(Copy::In { to: local, from, pieces }));
+    if waits {
+        k.sync(Sync::Units(Pipe::In, Pipe::Out));
+    }
+    k.step(Step::Copy(Copy::Out { to, from: local, pieces, add: false }));
+}
+
+#[test]
+fn what_a_branch_does_is_checked_when_it_was_taken() {
+    let branch = |waits: bool| {
+        move |k: &mut Kernel| {
+            let (n, one, length) = (number(k), k.n(1), k.n(64));
+            let taken = k.binary(Binary::Equal, n, one);
+            k.when(taken, |k| copies(k, length, waits));
+        }
+    };
+    let units = (Severity::Error, "units");
+    assert_eq!(twice(&[1], branch(false)), [vec![NOTE], vec![units]]);
+    assert_eq!(twice(&[2], branch(false)), [vec![NOTE], vec![]]);
+    assert_eq!(twice(&[1], branch(true)), [vec![NOTE], vec![]]);
+}
+
+#[test]
+fn a_count_that_was_read_is_within_its_tensor() {
+    let counted = |k: &mut Kernel| {
+        let n = number(k);
+        k.setting.parameters = vec![Some(8), Some(128), Some(128)];
+        k.call("copy", |k| copies(k, n, true));
+    };
+    let [before, after] = twice(&[64], counted);
+    assert!(before.iter().all(|found| *found == NOTE) && !before.is_empty(), "{before:?}");
+    assert_eq!(after, []);
+    let [_, after] = twice(&[65], counted);
+    assert!(after.contains(&(Severity::Error, "bounds")), "{after:?}");
+}
+
+/// What the list does not have any more is not known, as before.
+#[test]
+fn behind_the_end_of_what_was_read_nothing_is_known() {
+    let twice_read = |k: &mut Kernel| {
+        let (first, second, length) = (number(k), number(k), k.n(64));
+        for n in [first, second] {
+            let zero = k.n(0);
+            let taken = k.binary(Binary::Equal, n, zero);
+            k.when(taken, |k| copies(k, length, true));
+        }
+    };
+    assert_eq!(twice(&[0], twice_read), [vec![NOTE], vec![NOTE]]);
+    assert_eq!(twice(&[0, 0], twice_read)[1], []);
+}
+
+/// A core that asks until a turn is over knows that it is over.
+#[test]
+fn what_was_seen_of_a_turn_is_as_good_as_a_wait() {
+    let asks = |until: u64| {
+        move |k: &mut Kernel| {
+            let (hccl, tiles, operation) = reduction(k);
+            k.prepare(tiles, operation, 1, true);
+            let (v, rounds) = (k.variable("done", Number::I32), k.n(3));
+            k.range("round", rounds, |k, _| k.step(Step::Read(v, Read::Finished(tiles))));
+            let (done, until) = (k.get(v), k.n(until));
+            let done = k.value(Of::Cast(done), Number::U64);
+            let is_done = k.binary(Binary::Equal, done, until);
+            let length = k.n(64);
+            // It looks at what it has received.
+            let y = Base::Parameter(1);
+            let buffer = k.scratch("b", Number::F16, length);
+            let tensor = k.local("b_all", Number::F16);
+            k.when(is_done, |k| {
+                k.buffer(Buffer::InitScratch(buffer));
+                k.buffer(Buffer::Get(buffer, tensor));
+                let pieces = Pieces { length, count: None, gap: None };
+                let (to, from) = (Local { tensor, offset: None }, k.at(y, 0));
+                k.step(Step::Copy(Copy::In { to, from, pieces }));
+            });
+            k.wait(tiles);
+            k.finalize(hccl);
+        }
+    };
+    let [before, after] = twice(&[0, 0, 1], asks(1));
+    assert!(before.contains(&NOTE), "{before:?}");
+    assert_eq!(after, []);
+    // It goes on although the turn was not over.
+    let [_, after] = twice(&[0, 0, 0], asks(0));
+    assert_eq!(after, [(Severity::Error, "arrived")]);
+}
+
+/// More steps are followed if that is asked for.
+#[test]
+fn a_long_launch_is_followed_as_far_as_the_setting_says() {
+    let found = |steps: u64| {
+        let mut k = Kernel::new(Mix::MixAiv10);
+        k.blocks = 1;
+        k.setting.steps = steps;
+        let v = k.variable("v", Number::F32);
+        let start = k.float(Number::F32, 1.0);
+        k.step(Step::Set(v, start));
+        let turns = k.n(200_000);
+        k.range("i", turns, |k, _| {
+            let (now, two) = (k.get(v), k.float(Number::F32, 0.5));
+            let next = k.binary(Binary::Mul, now, two);
+            k.step(Step::Set(v, next));
+        });
+        rules(&k.findings())
+    };
+    assert_eq!(found(1 << 10), [(Severity::Note, "long")]);
+    assert_eq!(found(1 << 20), []);
+}
