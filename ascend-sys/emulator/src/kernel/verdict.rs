@@ -159,9 +159,10 @@ impl Recorded {
         errors
     }
 
-    /// Prints what it has not printed before.
+    /// Prints what it has not printed before. What is left out even after the launch is told again.
     fn tell(&self, notes: &[Finding], when: &str) {
         for note in notes {
+            let when = if is_left_out(note) { when } else { "" };
             let note = format!("ascend-emulator: {when}kernel {}: {note}", self.program.name);
             let mut told = lock(&self.told);
             if told.len() < MOST_TOLD && !told.contains(&note) {
@@ -194,7 +195,6 @@ impl Recorded {
             findings.into_iter().partition(|finding| finding.severity == Severity::Error);
         self.tell(&notes, "");
         if errors.is_empty() {
-            let is_left_out = |note: &Finding| matches!(note.rule, "data" | "long");
             return Found::NoErrors(notes.iter().any(is_left_out).then(|| Arc::new(setting)));
         }
         let mut text = String::from("the kernel breaks rules of the product, so it was not begun");
@@ -206,4 +206,9 @@ impl Recorded {
         }
         Found::Errors(text)
     }
+}
+
+/// Whether a note says that something was not looked at.
+fn is_left_out(note: &Finding) -> bool {
+    matches!(note.rule, "data" | "long")
 }

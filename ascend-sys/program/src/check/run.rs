@@ -242,7 +242,7 @@ impl Run<'_> {
                     return;
                 };
                 let (rule, message) = left_out(&why, ground.setting.steps);
-                let help = "nothing to change; what comes behind it is checked";
+                let help = "nothing to change; what comes behind it is checked, and this in checked mode when it has run";
                 let words = || (message, help.to_owned());
                 view.report.add(Severity::Note, rule, source, Some(view.core), words);
                 for base in &may.bases {
