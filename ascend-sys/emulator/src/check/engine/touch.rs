@@ -1,0 +1,116 @@
+//! What an operation touches: what nothing orders with it, and what of it nobody has written.
+
+use super::*;
+
+impl CheckerState {
+    pub(super) fn touch(
+        &mut self,
+        at: ClockPoint,
+        operation: &Arc<CheckedOperation>,
+        clock: &Clock,
+    ) {
+        // What it reads first: in place, that is what was there before.
+        for reads in [true, false] {
+            let touches = operation.touches.iter();
+            for touch in touches.filter(|touch| (touch.mode == Mode::Read) == reads) {
+                self.touch_one(at, operation, clock, touch.mode, touch.range.clone());
+            }
+        }
+    }
+
+    pub(super) fn touch_one(
+        &mut self,
+        at: ClockPoint,
+        operation: &Arc<CheckedOperation>,
+        clock: &Clock,
+        mode: Mode,
+        bytes: Range<usize>,
+    ) {
+        let Some(shadow) = self.memory.holding(bytes.start) else { return };
+        let access = Access { point: at, mode, operation: operation.clone() };
+        let (range, memory) = (shadow.range(), shadow.name.clone());
+        let mut found = Vec::new();
+        match &shadow.freed {
+            Some(free) => found.push((FindingKind::Freed, Some(free.clone()), bytes)),
+            None => shadow.access(bytes, &access, clock, |what| match what {
+                Found::Unordered { bytes, other, .. } => {
+                    found.push((FindingKind::Race, Some(other), bytes))
+                }
+                Found::Unwritten { bytes } => found.push((FindingKind::Unwritten, None, bytes)),
+            }),
+        }
+        for (kind, other, bytes) in found {
+            let knew = other.as_ref().map_or(0, |other| clock.get(other.point.component));
+            let first = other.iter().map(|other| side(other, &range));
+            let sides = first.chain([side(&access, &range)]).collect();
+            let bytes = Some(bytes.start - range.start..bytes.end - range.start);
+            let (memory, size) = (memory.clone(), range.len());
+            self.found(Finding { kind, memory, size, bytes, sides, knew });
+        }
+    }
+
+    /// Parts of one operation that may not share a byte, and do.
+    pub(super) fn overlaps(&mut self, at: ClockPoint, operation: &Arc<CheckedOperation>) {
+        let mut sorted: Vec<_> = operation.touches.iter().collect();
+        sorted.sort_by_key(|touch| touch.range.start);
+        let mut last: [Option<&crate::task::Touch>; 2] = [None, None];
+        for touch in sorted {
+            let write = usize::from(touch.mode != Mode::Read);
+            for before in last {
+                let Some(before) = before.filter(|before| {
+                    touch.mode.conflicts(before.mode)
+                        && before.range.end > touch.range.start
+                        && !touch.range.is_empty()
+                }) else {
+                    continue;
+                };
+                let bytes = touch.range.start..before.range.end.min(touch.range.end);
+                let Some(shadow) = self.memory.holding(bytes.start) else { continue };
+                let (range, memory) = (shadow.range(), shadow.name.clone());
+                let sides = [before, touch].map(|touch| {
+                    let mut side = side(
+                        &Access { point: at, mode: touch.mode, operation: operation.clone() },
+                        &range,
+                    );
+                    side.bytes = Some(offsets(&touch.range, &range));
+                    side
+                });
+                let finding = Finding {
+                    kind: FindingKind::Overlap,
+                    memory,
+                    size: range.len(),
+                    bytes: Some(offsets(&bytes, &range)),
+                    sides: sides.into(),
+                    knew: 0,
+                };
+                self.found(finding);
+                return;
+            }
+            if last[write].is_none_or(|before| before.range.end < touch.range.end) {
+                last[write] = Some(touch);
+            }
+        }
+    }
+}
+
+/// One side of a finding about the allocation in `range`.
+pub(super) fn side(access: &Access, range: &Range<usize>) -> FindingSide {
+    let verb = match access.mode {
+        Mode::Read => "read",
+        Mode::Write => "write",
+        Mode::Reduce(_) => "reduce",
+    };
+    let mut side = FindingSide::plain(verb, &access.operation, access.point.time);
+    // All that it touches there, as far as one range can say it.
+    let mine = access.operation.touches.iter().filter(|touch| {
+        touch.mode == access.mode && touch.range.start < range.end && touch.range.end > range.start
+    });
+    side.bytes = mine
+        .map(|touch| offsets(&touch.range, range))
+        .reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+    side
+}
+
+fn offsets(bytes: &Range<usize>, within: &Range<usize>) -> Range<usize> {
+    bytes.start.max(within.start) - within.start..bytes.end.min(within.end) - within.start
+}
