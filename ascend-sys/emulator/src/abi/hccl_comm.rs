@@ -13,7 +13,8 @@ use super::hccl_entry::not_null;
 use crate::callback::may_block;
 use crate::context;
 use crate::fabric::config::CommConfig;
-use crate::fabric::root::{self, Applicant};
+use crate::fabric::gathering::{self, Applicant};
+use crate::fabric::root;
 use crate::fabric::root_info::ROOT_INFO;
 use crate::fabric::subs::SubCommRequest;
 use crate::fabric::{Comm, Member, attempt, hooks, registry};
@@ -244,7 +245,7 @@ fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Failure> {
         let config = CommConfig::default().sized(settings.buffer_megabytes);
         applicants.push(Applicant { rank, ranks, device: device.id, settings, config });
     }
-    let comm = Arc::new(root::form_at_once(&applicants)?);
+    let comm = Arc::new(gathering::form_at_once(&applicants)?);
     for (applicant, place) in applicants.iter().zip(comms) {
         let member = new_member(Arc::clone(&comm), applicant.rank as usize, applicant);
         *place = registry::register(member)? as HcclComm;

@@ -9,6 +9,7 @@ pub(crate) mod attempt;
 mod board;
 mod comm;
 pub(crate) mod config;
+pub(crate) mod gathering;
 mod home;
 pub(crate) mod hooks;
 pub(crate) mod links;

@@ -1,0 +1,359 @@
+//! The ranks of a new communicator, as they come: what they say must agree, and when all are there they leave with one [`Comm`].
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use super::attempt;
+use super::comm::Comm;
+use super::config::CommConfig;
+use super::place::DevicePlace;
+use crate::collective::account::Account;
+use crate::collective::comm_error::{Cause, CommError, Origin, Presence, RankState};
+use crate::collective::sides::list_some;
+use crate::executor;
+use crate::machine::{self, MAX_DEVICES, Settings};
+use crate::message::{Failure, refuse};
+use ascend_sync::lock_std as lock;
+
+/// So often ranks that wait look for what other processes have told.
+const LOOK: Duration = Duration::from_millis(20);
+pub(super) const ONE_PROCESS: &str =
+    "The ranks of an emulated communicator live in one process, as threads or tasks.";
+
+/// One rank on its way in.
+#[derive(Clone)]
+pub(crate) struct Applicant {
+    pub(crate) rank: u32,
+    pub(crate) ranks: u32,
+    pub(crate) device: u32,
+    pub(crate) settings: Settings,
+    pub(crate) config: CommConfig,
+}
+
+#[derive(Default)]
+pub(super) struct Gathering {
+    /// As the first rank said.
+    ranks: u32,
+    pub(super) applicants: BTreeMap<u32, Applicant>,
+    /// The rank that is on a device.
+    devices: BTreeMap<u32, u32>,
+    pub(super) gone: BTreeMap<u32, String>,
+    pub(super) outcome: Option<Result<Formed, Arc<CommError>>>,
+}
+
+pub(super) struct Formed {
+    pub(super) comm: Weak<Comm>,
+    /// Held until the last rank has taken it.
+    held: Option<Arc<Comm>>,
+    to_take: u32,
+}
+
+pub(super) type Shared = Arc<Mutex<Gathering>>;
+
+/// A rank that the others can see, and that waits for them.
+pub(crate) struct Entered {
+    pub(super) root: Shared,
+    pub(super) ranks: u32,
+    pub(super) limit: Duration,
+    pub(super) since: Instant,
+    /// Looks for what other processes have told.
+    pub(super) hear: fn(),
+}
+
+/// Tells the calling thread that there is no communicator.
+#[cold]
+fn refused(error: &Arc<CommError>) -> Failure {
+    attempt::fail(Arc::clone(error));
+    Failure::new(error.cause.hccl_result(), error.text.as_str())
+}
+
+/// A communicator of ranks that are all known already.
+pub(crate) fn form_at_once(applicants: &[Applicant]) -> Result<Comm, Failure> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let mut gathering = Gathering::default();
+    for applicant in applicants {
+        if let Some(account) = gathering.disagreement(applicant) {
+            return refuse!(HCCL_E_INTERNAL, "{}", account.text);
+        }
+        gathering.add(applicant);
+    }
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    match applicants.first() {
+        Some(first) => Ok(gathering.form(format!("127.0.0.1%lo_60000_all_{number}"), first)),
+        None => refuse!(HCCL_E_PARA, "a communicator needs a rank"),
+    }
+}
+
+impl Entered {
+    /// Waits for the others.
+    pub(crate) fn wait(self) -> Result<Arc<Comm>, Failure> {
+        let Self { root, ranks, limit, since, hear } = self;
+        let left = limit.saturating_sub(since.elapsed());
+        let what = || {
+            let missing = lock(&root).missing();
+            format!("a rank in HcclCommInitRootInfo: waiting for {missing} of {ranks}")
+        };
+        let looked = Cell::new(None::<Instant>);
+        let is_decided = || {
+            if looked.get().is_none_or(|at| at.elapsed() >= LOOK) {
+                looked.set(Some(Instant::now()));
+                hear();
+            }
+            lock(&root).outcome.is_some()
+        };
+        let waited = executor::await_others(left, what, is_decided);
+        let mut gathering = lock(&root);
+        if gathering.outcome.is_none() {
+            let missing = gathering.missing();
+            let (cause, when) = match waited {
+                Err(text) => {
+                    (Cause::Deadlock, format!("and nobody is left who could: deadlock: {text}"))
+                }
+                Ok(_) => (Cause::Timeout, format!("within {:.1} s", limit.as_secs_f64())),
+            };
+            let text = format!(
+                "EI0015: {missing} of {ranks} did not call HcclCommInitRootInfo {when}\nStart the missing ranks, or correct the number of ranks. {ONE_PROCESS}"
+            );
+            gathering.fail(cause, text);
+            executor::announce();
+        }
+        gathering.take()
+    }
+}
+
+impl Gathering {
+    pub(super) fn is_over(&self) -> bool {
+        match &self.outcome {
+            None => false,
+            Some(Err(_)) => true,
+            Some(Ok(formed)) => formed.comm.strong_count() == 0,
+        }
+    }
+
+    /// Who has not come, for a text.
+    fn missing(&self) -> String {
+        let missing = (0..self.ranks).filter(|rank| !self.applicants.contains_key(rank));
+        list_some(missing.map(|rank| rank as usize), self.ranks as usize - self.applicants.len())
+    }
+
+    /// There will be no communicator.
+    pub(super) fn fail(&mut self, cause: Cause, account: impl Into<Account>) -> Arc<CommError> {
+        let error = CommError::new(Origin::Call, cause, account);
+        let error = Arc::new(CommError { ranks: self.states(&error), ..error });
+        self.outcome = Some(Err(Arc::clone(&error)));
+        error
+    }
+
+    /// Where the ranks are; of more than there can be devices, nothing.
+    fn states(&self, error: &CommError) -> Box<[RankState]> {
+        let said = |rank| error.said.iter().find(|(other, _)| *other == rank as usize);
+        let state = |rank: u32| {
+            let (presence, text) = match (said(rank), self.gone.get(&rank)) {
+                (Some((_, said)), _) => (Presence::Arrived, said.clone()),
+                (None, Some(why)) => (Presence::Gone, why.clone()),
+                (None, None) if self.applicants.contains_key(&rank) => {
+                    (Presence::Arrived, String::new())
+                }
+                (None, None) => (Presence::Missing, String::new()),
+            };
+            RankState { presence, number: 0, request: None, text }
+        };
+        let sides = error.said.iter().map(|(rank, _)| *rank as u32 + 1).max().unwrap_or_default();
+        let all = if self.ranks <= MAX_DEVICES { self.ranks } else { 0 };
+        (0..all.max(sides.min(MAX_DEVICES))).map(state).collect()
+    }
+
+    pub(super) fn enter(&mut self, number: u64, applicant: &Applicant) -> Result<(), Failure> {
+        match &self.outcome {
+            Some(Err(error)) => return Err(refused(error)),
+            Some(Ok(_)) => {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "EI0015: the root info has already made its communicator; HcclGetRootInfo makes another"
+                );
+            }
+            None => {}
+        }
+        let Applicant { rank, ranks, device, .. } = *applicant;
+        if self.applicants.contains_key(&rank) {
+            return refuse!(
+                HCCL_E_PARA,
+                "EI0015: rank {rank} is here already; every rank joins once"
+            );
+        }
+        if self.applicants.is_empty() {
+            self.ranks = ranks;
+        }
+        let disagreement = self.disagreement(applicant);
+        if let Some(account) = disagreement {
+            // Nobody makes a list of as many as a mistake may say.
+            self.ranks = self.ranks.min(ranks);
+            let error = self.fail(Cause::Mismatch, account);
+            executor::announce();
+            return Err(refused(&error));
+        }
+        if let Some(name) = Some(&applicant.config.name).filter(|name| !name.is_empty())
+            && super::registry::find_by_name(name, device).is_some()
+        {
+            return refuse!(
+                HCCL_E_PARA,
+                "EI0003: device {device} has a communicator named \"{name}\" already",
+                device = machine::named(device)
+            );
+        }
+        self.add(applicant);
+        self.give_up_on_the_gone();
+        if self.outcome.is_none() && self.applicants.len() == ranks as usize {
+            let comm = Arc::new(self.form(format!("127.0.0.1%lo_60000_0_{number}"), applicant));
+            let weak = Arc::downgrade(&comm);
+            self.outcome = Some(Ok(Formed { comm: weak, held: Some(comm), to_take: ranks }));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, applicant: &Applicant) {
+        self.devices.insert(applicant.device, applicant.rank);
+        self.applicants.insert(applicant.rank, applicant.clone());
+    }
+
+    /// What this applicant says that those before did not. They all say the same, so one of them is enough.
+    fn disagreement(&self, applicant: &Applicant) -> Option<Account> {
+        let Applicant { rank, ranks, device, settings, config } = applicant;
+        let (other, first) = self.applicants.first_key_value()?;
+        let both = |text, theirs: &dyn Display, ours: &dyn Display| {
+            let said =
+                vec![(*other as usize, theirs.to_string()), (*rank as usize, ours.to_string())];
+            Some(Account { text, said })
+        };
+        if first.ranks != *ranks {
+            let text = format!(
+                "EI0015: the ranks disagree about their number: rank {other} says {}, rank {rank} says {ranks}",
+                first.ranks
+            );
+            return both(text, &format!("{} ranks", first.ranks), &format!("{ranks} ranks"));
+        }
+        if let Some(other) = self.devices.get(device) {
+            let device = machine::named(*device);
+            let text = format!(
+                "EI0015: ranks {other} and {rank} are both on device {device}; every rank needs its own"
+            );
+            let said = [*other, *rank]
+                .map(|rank| (rank as usize, format!("rank {rank} on device {device}")));
+            return Some(Account { text, said: said.into() });
+        }
+        let (theirs, ours) = (first.settings.product, settings.product);
+        if theirs != ours {
+            let text = format!("EI0016: rank {other} is on {theirs}, rank {rank} on {ours}");
+            return both(text, &theirs, &ours);
+        }
+        if first.config.name != config.name
+            || first.config.buffer_megabytes != config.buffer_megabytes
+        {
+            let said = |config: &CommConfig| {
+                format!("name \"{}\", buffer {} MB", config.name, config.buffer_megabytes)
+            };
+            let (theirs, ours) = (said(&first.config), said(config));
+            let text = format!(
+                "EI0005: the configurations differ: rank {other}: {theirs}; rank {rank}: {ours}"
+            );
+            return both(text, &theirs, &ours);
+        }
+        None
+    }
+
+    /// Nobody need wait for a rank that is gone.
+    pub(super) fn give_up_on_the_gone(&mut self) {
+        // Before the first rank came, nobody knows how many there are, and nobody waits.
+        if let Some((rank, why)) = self.gone.iter().find(|(rank, _)| **rank < self.ranks) {
+            let text =
+                format!("EI0015: rank {rank} is gone ({why}), so the communicator cannot be made");
+            self.fail(Cause::Gone, text);
+        }
+    }
+
+    fn form(&self, default_name: String, applicant: &Applicant) -> Comm {
+        let name = match applicant.config.name.as_str() {
+            "" => default_name,
+            name => name.to_owned(),
+        };
+        let Settings { product, connect_timeout, .. } = applicant.settings;
+        let places =
+            self.applicants.values().map(|one| DevicePlace::new(one.device, &one.settings));
+        Comm::new(name, product, connect_timeout, self.applicants.len()).on(places.collect())
+    }
+
+    /// The outcome for one rank.
+    fn take(&mut self) -> Result<Arc<Comm>, Failure> {
+        match &mut self.outcome {
+            Some(Err(error)) => Err(refused(error)),
+            Some(Ok(formed)) => {
+                formed.to_take = formed.to_take.saturating_sub(1);
+                let held =
+                    if formed.to_take == 0 { formed.held.take() } else { formed.held.clone() };
+                match held {
+                    Some(comm) => Ok(comm),
+                    None => {
+                        refuse!(HCCL_E_INTERNAL, "EI9999: the communicator was taken too often")
+                    }
+                }
+            }
+            None => refuse!(HCCL_E_INTERNAL, "EI9999: the communicator has not been made"),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::profile::Product;
+
+    fn applicant(rank: u32) -> Applicant {
+        let (connect_timeout, exec_timeout) = (Duration::from_secs(1), Duration::from_secs(1));
+        let product = Product::A3;
+        let settings = Settings {
+            block: 1,
+            first: 64,
+            count: 2,
+            product,
+            connect_timeout,
+            exec_timeout,
+            buffer_megabytes: 200,
+            kernel_seed: 0,
+            kernel_late: None,
+        };
+        Applicant { rank, ranks: 2, device: 64 + rank, settings, config: CommConfig::default() }
+    }
+
+    #[test]
+    fn disagreements_print_both_sides() {
+        assert!(form_at_once(&[applicant(0), applicant(1)]).is_ok());
+        let refused = |change: fn(&mut Applicant), pieces: &[&str]| {
+            let mut second = applicant(1);
+            change(&mut second);
+            let Err(failure) = form_at_once(&[applicant(0), second]) else {
+                panic!("{pieces:?} is accepted");
+            };
+            for piece in pieces {
+                assert!(failure.text.contains(piece), "{piece} is not in: {}", failure.text);
+            }
+        };
+        refused(|it| it.ranks = 3, &["EI0015", "rank 0 says 2, rank 1 says 3"]);
+        refused(|it| it.device = 64, &["EI0015", "ranks 0 and 1 are both on device"]);
+        refused(
+            |it| it.settings.product = Product::Ascend950,
+            &["EI0016", "rank 0 is on Atlas A3, rank 1 on Ascend 950"],
+        );
+        refused(
+            |it| it.config.buffer_megabytes = 64,
+            &["EI0005", "rank 0: name \"\", buffer 200 MB", "rank 1: name \"\", buffer 64 MB"],
+        );
+        refused(
+            |it| it.config.name = "other".into(),
+            &["EI0005", "rank 0: name \"\"", "rank 1: name \"other\""],
+        );
+    }
+}
