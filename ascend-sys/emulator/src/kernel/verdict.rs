@@ -34,12 +34,12 @@ struct Verdict {
     launch: Arc<Launch>,
     product: profile::Product,
     memory: Vec<Option<ArgumentMemory>>,
-    found: Found,
+    judgement: Judgement,
 }
 
 /// What a launch is told.
 #[derive(Clone)]
-enum Found {
+enum Judgement {
     /// What is wrong with it.
     Errors(String),
     /// Nothing is. If something was left out, what it was checked against.
@@ -132,21 +132,21 @@ impl Recorded {
                 && verdict.launch.groups == launch.groups
                 && verdict.launch.tiling == launch.tiling
         });
-        let found = match known {
-            Some(verdict) => verdict.found.clone(),
+        let judgement = match known {
+            Some(verdict) => verdict.judgement.clone(),
             None => {
-                let found = self.look(launch, product, &memory, strictness);
+                let judgement = self.look(launch, product, &memory, strictness);
                 if verdicts.len() == MOST {
                     verdicts.remove(0);
                 }
                 let launch = Arc::clone(launch);
-                verdicts.push(Verdict { launch, product, memory, found: found.clone() });
-                found
+                verdicts.push(Verdict { launch, product, memory, judgement: judgement.clone() });
+                judgement
             }
         };
-        match found {
-            Found::Errors(text) => Err(text),
-            Found::NoErrors(left_out) => Ok(left_out),
+        match judgement {
+            Judgement::Errors(text) => Err(text),
+            Judgement::NoErrors(left_out) => Ok(left_out),
         }
     }
 
@@ -178,10 +178,10 @@ impl Recorded {
         product: profile::Product,
         memory: &[Option<ArgumentMemory>],
         strictness: Strictness,
-    ) -> Found {
+    ) -> Judgement {
         let bytes = |of: &Option<ArgumentMemory>| of.map(|memory| memory.bytes);
         let Some((workspace, parameters)) = memory.split_last() else {
-            return Found::NoErrors(None);
+            return Judgement::NoErrors(None);
         };
         let setting = Setting {
             tolerant: strictness == Strictness::Tolerant,
@@ -195,7 +195,7 @@ impl Recorded {
             findings.into_iter().partition(|finding| finding.severity == Severity::Error);
         self.tell(&notes, "");
         if errors.is_empty() {
-            return Found::NoErrors(notes.iter().any(is_left_out).then(|| Arc::new(setting)));
+            return Judgement::NoErrors(notes.iter().any(is_left_out).then(|| Arc::new(setting)));
         }
         let mut text = String::from("the kernel breaks rules of the product, so it was not begun");
         for finding in errors.iter().take(LISTED) {
@@ -204,7 +204,7 @@ impl Recorded {
         if errors.len() > LISTED {
             let _ = write!(text, "\nand {} more", errors.len() - LISTED);
         }
-        Found::Errors(text)
+        Judgement::Errors(text)
     }
 }
 

@@ -18,7 +18,7 @@
 //! | `units` | a unit of a core uses the same memory as another one, of which one writes, when it has waited for it: by a queue, a wait or a barrier |
 //! | `unwritten` | what is read of local memory was written since its buffer was allocated |
 //! | `clean`, `line` | what is written element by element is cleaned before others look at it, and what others wrote is cleaned before it is read so; no two cores write a cache line so |
-//! | `windows` | what is read or sent of windows some rank writes; one rank's launch alone cannot tell |
+//! | `windows` | what is read or sent of windows some rank writes: an error of all ranks together, a note of one alone |
 //! | `never-written`, `overwritten` | warnings: an output that nothing writes; a result of a turn that is overwritten before anything uses it |
 //! | `finalize`, `finalize-sync` | once, last, after every other core's last wait |
 //! | `cores` | cores that all have to meet are no more than the chip has |
@@ -69,18 +69,21 @@ pub fn check(
     launch: &Launch,
     setting: &Setting,
 ) -> Result<Vec<Finding>, Vec<Finding>> {
-    let findings = check_ranks(program, std::slice::from_ref(launch), setting).swap_remove(0);
+    let findings = look(program, std::slice::from_ref(launch), setting, false).swap_remove(0);
     match findings.first() {
         Some(Finding { severity: Severity::Error, .. }) => Err(findings),
         _ => Ok(findings),
     }
 }
 
-/// Looks at the launches of several ranks, which it takes for all if there are as many as the ranks of each group: then it also knows
-/// who writes to whose windows. For each launch what [`check`] finds, and of windows what all of them show; errors come first.
+/// Looks at the launches of all ranks, so that it also knows who writes to whose windows. For each launch what [`check`] finds, and of
+/// windows what all of them show; errors come first.
 pub fn check_ranks(program: &Program, launches: &[Launch], setting: &Setting) -> Vec<Vec<Finding>> {
-    let is_all = |(_, ranks): &(u32, u32)| *ranks as usize == launches.len();
-    let all = launches.iter().all(|launch| launch.groups.iter().all(is_all));
+    look(program, launches, setting, true)
+}
+
+/// `all`: these are the launches of all ranks.
+fn look(program: &Program, launches: &[Launch], setting: &Setting, all: bool) -> Vec<Vec<Finding>> {
     let mut ranks: Vec<_> =
         launches.iter().map(|launch| run::run(program, launch, setting)).collect();
     windows::settle(program, &mut ranks, all);

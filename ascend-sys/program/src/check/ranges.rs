@@ -71,6 +71,16 @@ impl Ranges {
         self.add(next, to);
     }
 
+    /// How many ranges there are.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// All ranges.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u128, u128)> {
+        self.ends.iter().map(|(from, to)| (*from, *to))
+    }
+
     pub(super) fn clear(&mut self) {
         self.ends.clear();
     }

@@ -251,6 +251,8 @@ impl Run<'_> {
                 }
                 may.widen(memory, |variable| walk.set(variable, None));
                 units.meet();
+                // What has been read in there stands in the list, and nobody knows how much that is.
+                *reads = [].iter();
                 return;
             }
             Err(Unknown::Fault(fault)) => {

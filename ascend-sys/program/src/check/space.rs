@@ -15,12 +15,16 @@ pub(super) const LINE: u64 = 64;
 pub(super) enum Space {
     /// What an argument lies in, and those that share memory with it: the number of the first one.
     Arguments(usize),
-    /// The window of a rank; the one for output, if so. What other ranks do to it is not known here.
-    Window(ClientId, u64, bool),
+    /// In a group, the window of a rank; the one for output, if so. What other ranks do to it is not known here.
+    Window(u32, u64, bool),
 }
 
-/// Where each argument lies, then the workspace: in which piece of memory, and how many bytes into it.
-pub(super) struct Spaces(Vec<(usize, u128)>);
+/// Where each argument lies, then the workspace: in which piece of memory, and how many bytes into it. None lies in a window.
+pub(super) struct Spaces {
+    arguments: Vec<(usize, u128)>,
+    /// Of each client.
+    groups: Vec<u32>,
+}
 
 impl Spaces {
     pub(super) fn new(program: &Program, setting: &Setting) -> Self {
@@ -46,31 +50,33 @@ impl Spaces {
             spaces[at] = (space, u128::from(start - first));
             open = Some((space, first, last));
         }
-        Spaces(spaces)
+        let groups = program.clients.iter().map(|client| client.what.group).collect();
+        Spaces { arguments: spaces, groups }
     }
 
     /// What an argument lies in.
     pub(super) fn argument(&self, at: usize) -> Option<Space> {
-        self.0.get(at).map(|(space, _)| Space::Arguments(*space))
+        self.arguments.get(at).map(|(space, _)| Space::Arguments(*space))
     }
 
     /// The workspace, unless it shares memory with an argument.
     pub(super) fn workspace(&self) -> Option<Space> {
-        let (at, _) = *self.0.last()?;
-        let alone = at + 1 == self.0.len() && self.0[..at].iter().all(|(other, _)| *other != at);
+        let (at, _) = *self.arguments.last()?;
+        let others = &self.arguments[..self.arguments.len() - 1];
+        let alone = at == others.len() && others.iter().all(|(other, _)| *other != at);
         alone.then_some(Space::Arguments(at))
     }
 
     /// Which piece of memory a core means, and how many bytes into it. None: that depends on data.
     pub(super) fn of(&self, base: Base, walk: &Walk<'_>) -> Option<(Space, u128)> {
         let arguments = |(space, start): &(usize, u128)| (Space::Arguments(*space), *start);
-        let window = |client, rank, output| {
-            let rank = walk.count(rank).ok()?;
-            Some((Space::Window(client, rank, output), 0))
+        let window = |client: ClientId, rank, output| {
+            let (group, rank) = (*self.groups.get(client.0 as usize)?, walk.count(rank).ok()?);
+            Some((Space::Window(group, rank, output), 0))
         };
         match base {
-            Base::Parameter(at) => self.0.get(at as usize).map(arguments),
-            Base::Workspace => self.0.last().map(arguments),
+            Base::Parameter(at) => self.arguments.get(at as usize).map(arguments),
+            Base::Workspace => self.arguments.last().map(arguments),
             Base::WindowIn(client, rank) => window(client, rank, false),
             Base::WindowOut(client, rank) => window(client, rank, true),
         }

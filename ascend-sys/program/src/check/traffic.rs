@@ -341,8 +341,8 @@ fn does(access: &Access) -> String {
 }
 
 /// There are too many pairs of uses to compare all of them.
-fn not_all(report: &mut Report, access: &Access) {
-    report.add(Severity::Note, "long", access.source, Some(access.name), || {
+fn not_all(report: &mut Report, source: Source, core: Option<CoreName>) {
+    report.add(Severity::Note, "long", source, core, || {
         let message = "not all uses of memory are compared, because too many lie near each other";
         let help = "nothing to change; let each core use memory of its own if you can";
         (message.to_owned(), help.to_owned())

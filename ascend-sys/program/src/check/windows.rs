@@ -42,25 +42,53 @@ pub(super) struct WindowRead {
     pub gaps: Vec<(u128, u128)>,
 }
 
-impl Windows {
-    /// What it writes of these bytes.
-    fn covers(&self, window: Window, (from, to): (u128, u128), found: &mut Ranges) {
-        if let Some(written) = self.written.get(&window) {
-            found.join(written, from, to);
+/// What ranks write to a window.
+#[derive(Default)]
+struct AllWritten {
+    any: Ranges,
+    /// By two ranks at least.
+    several: Ranges,
+}
+
+impl AllWritten {
+    /// By window.
+    fn of(ranks: &[(Report, Windows)]) -> BTreeMap<Window, AllWritten> {
+        let mut all: BTreeMap<Window, AllWritten> = BTreeMap::new();
+        for (window, written) in ranks.iter().flat_map(|(_, windows)| &windows.written) {
+            let of = all.entry(*window).or_default();
+            for (from, to) in written.all() {
+                of.several.join(&of.any, from, to);
+                of.any.add(from, to);
+            }
         }
+        all
+    }
+
+    /// The first byte of some that none but one rank writes, which writes `own`.
+    fn missing_from_others(&self, own: Option<&Ranges>, (from, to): (u128, u128)) -> Option<u128> {
+        let mut others = Ranges::default();
+        others.join(&self.any, from, to);
+        let mut only_own = Ranges::default();
+        if let Some(own) = own {
+            only_own.join(own, from, to);
+        }
+        for (from, to) in only_own.all() {
+            self.several.gaps(from, to).into_iter().for_each(|(from, to)| others.remove(from, to));
+        }
+        others.missing(from, to)
     }
 }
 
-/// Reports what nobody writes of what ranks read. `all` is whether these are all ranks of all groups.
+/// Reports what nobody writes of what ranks read. `all` is whether these are all ranks.
 pub(super) fn settle(program: &Program, ranks: &mut [(Report, Windows)], all: bool) {
     let open = writes_by_data(program) || ranks.iter().any(|(_, windows)| windows.open);
-    for at in 0..ranks.len() {
-        for read in std::mem::take(&mut ranks[at].1.reads) {
-            let missing = read.gaps.iter().find_map(|(from, to)| {
-                let mut others = Ranges::default();
-                let other = ranks.iter().enumerate().filter(|(other, _)| *other != at);
-                other.for_each(|(_, (_, of))| of.covers(read.window, (*from, *to), &mut others));
-                others.missing(*from, *to)
+    let all_written = AllWritten::of(ranks);
+    for (report, windows) in ranks {
+        for read in &windows.reads {
+            let (written, own) = (all_written.get(&read.window), windows.written.get(&read.window));
+            let missing = read.gaps.iter().find_map(|gap| match written {
+                Some(written) => written.missing_from_others(own, *gap),
+                None => Some(gap.0),
             });
             let Some(byte) = missing else { continue };
             let Window { rank, output, .. } = read.window;
@@ -70,7 +98,7 @@ pub(super) fn settle(program: &Program, ranks: &mut [(Report, Windows)], all: bo
                 (true, false) => (
                     Severity::Error,
                     format!("{of}, which no rank writes"),
-                    "write it before on some rank; if an earlier launch has, say so with `k.allow(Warning::Windows, reason)`",
+                    "write it before on some rank; if an earlier launch or the host has, say so with `k.allow(Warning::Windows, reason)`",
                 ),
                 (true, true) => (
                     Severity::Note,
@@ -88,7 +116,7 @@ pub(super) fn settle(program: &Program, ranks: &mut [(Report, Windows)], all: bo
                 ),
             };
             let rule = Warning::Windows.rule();
-            ranks[at].0.add(severity, rule, read.source, read.core, || (message, help.to_owned()));
+            report.add(severity, rule, read.source, read.core, || (message, help.to_owned()));
         }
     }
 }

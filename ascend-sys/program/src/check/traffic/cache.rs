@@ -42,7 +42,7 @@ pub(super) fn look(
                 false => caches.read(*space, scalar, near, &server),
             };
             if caches.pairs > MOST_PAIRS {
-                return not_all(report, scalar);
+                return not_all(report, scalar.source, Some(scalar.name));
             }
             let Some((what, help)) = found else { continue };
             report.add(Severity::Error, "clean", scalar.source, Some(scalar.name), || {
@@ -189,7 +189,7 @@ impl<'a> Caches<'a, '_> {
             for (at, later) in written.iter().enumerate() {
                 self.pairs = self.pairs.saturating_add(at as u32);
                 if self.pairs > MOST_PAIRS {
-                    return not_all(report, later);
+                    return not_all(report, later.source, Some(later.name));
                 }
                 let in_turn = |a: &Access, b: &Access| {
                     self.cleaned(space, a).is_some_and(|clean| b.knew(clean))

@@ -13,8 +13,8 @@ use super::*;
 /// So many pieces of a memory are looked at.
 const MOST_PIECES: usize = 1 << 22;
 
-/// So many pieces that a rank writes to a window are told to the others.
-const MOST_WRITTEN: usize = 1 << 20;
+/// So many ranges that a rank writes to windows, or lacks there, are told to the others.
+const MOST_TOLD: usize = 1 << 16;
 
 /// A piece of memory that begins unwritten, and all that is done to it.
 struct Fresh<'a> {
@@ -49,27 +49,39 @@ pub(super) fn look(
     let is_window = |space: &Space| matches!(space, Space::Window(..));
     let open = traffic.all_open || traffic.open.iter().any(is_window);
     let mut windows = Windows { open, ..Windows::default() };
+    let mut told = 0;
     let touched = sent.iter().flat_map(|turn| turn.touched.iter().map(|touched| touched.space.0));
     let spaces: BTreeSet<Space> = traffic.accesses.keys().copied().chain(touched).collect();
     for space in spaces {
         let accesses = traffic.accesses.get(&space).map_or(&[][..], |all| all);
-        let writes: Vec<&Access> = accesses.iter().filter(|access| access.area.write).collect();
+        // What is added to nothing is nothing.
+        let writes = |access: &&Access| access.area.write && access.area.way != Way::Add;
+        let writes: Vec<&Access> = accesses.iter().filter(writes).collect();
         let longest = longest_of(writes.iter().copied());
         let fresh = Fresh { space, accesses, writes, longest, sent, looked: Cell::new(0) };
         match space {
-            Space::Window(client, rank, output) => {
-                let group = ground.program.clients[client.0 as usize].what.group;
+            Space::Window(group, rank, output) => {
                 let window = Window { group, rank, output };
-                let mut written = fresh.all_written();
-                for (from, to) in written.by_ref().take(MOST_WRITTEN) {
-                    windows.written.entry(window).or_default().add(from, to);
+                let mut written = Ranges::default();
+                for (from, to) in fresh.all_written() {
+                    fresh.look();
+                    written.add(from, to);
+                    if told + written.len() > MOST_TOLD || fresh.has_looked_enough() {
+                        windows.open = true;
+                        break;
+                    }
                 }
-                windows.open |= written.next().is_some();
-                let readers = fresh.readers(ground, report, &server);
-                windows.reads.extend(readers.into_iter().map(|reader| {
-                    let Reader { source, core, what, gaps } = reader;
-                    WindowRead { window, source, core, what, gaps }
-                }));
+                told += written.len();
+                windows.written.insert(window, written);
+                fresh.looked.set(0);
+                for Reader { source, core, what, gaps } in fresh.readers(ground, report, &server) {
+                    told += gaps.len();
+                    if told > MOST_TOLD {
+                        not_all(report, source, core);
+                        break;
+                    }
+                    windows.reads.push(WindowRead { window, source, core, what, gaps });
+                }
             }
             _ if Some(space) == ground.spaces.workspace() && traffic.knows(space) => {
                 for Reader { source, core, what, gaps } in fresh.readers(ground, report, &server) {
@@ -126,11 +138,12 @@ impl Fresh<'_> {
             let behind = |turn: &Sent| turn.knew(read);
             let gaps = self.gaps(pieces(&read.area, EVERYWHERE), later, behind);
             if self.has_looked_enough() {
-                not_all(report, read);
+                not_all(report, read.source, Some(read.name));
                 return readers;
             }
             if !gaps.is_empty() {
-                let what = "this reads".to_owned();
+                let adds = read.area.way == Way::Add;
+                let what = if adds { "this adds to" } else { "this reads" }.to_owned();
                 readers.push(Reader { source: read.source, core: Some(read.name), what, gaps });
             }
         }
@@ -141,6 +154,10 @@ impl Fresh<'_> {
                 let behind =
                     |other: &Sent| other.client == turn.client && other.number >= turn.number;
                 let gaps = self.gaps(turn.blocks(touched, touched.space.1), later, behind);
+                if self.has_looked_enough() {
+                    not_all(report, turn.source, None);
+                    return readers;
+                }
                 if !gaps.is_empty() {
                     let what = format!("{} sends", turn.words(ground));
                     readers.push(Reader { source: turn.source, core: None, what, gaps });

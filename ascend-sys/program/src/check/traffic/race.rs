@@ -30,7 +30,7 @@ pub(super) fn look(
                 }
             }
             if pairs > MOST_PAIRS {
-                return not_all(report, access);
+                return not_all(report, access.source, Some(access.name));
             }
         }
     }

@@ -154,3 +154,29 @@ fn a_long_launch_is_followed_as_far_as_the_setting_says() {
     assert_eq!(found(1 << 10), [(Severity::Note, "long")]);
     assert_eq!(found(1 << 20), []);
 }
+
+/// What has been read in turns that were not followed is not taken for what is read behind them.
+#[test]
+fn behind_a_loop_that_is_not_followed_to_its_end_nothing_is_known() {
+    let found = |again: bool| {
+        let mut k = Kernel::new(Mix::MixAiv10);
+        k.blocks = 1;
+        k.setting.steps = 1 << 10;
+        let (turns, x) = (k.n(2000), k.input("inner", Number::U64));
+        let v = k.variable("inner_v", Number::U64);
+        k.range("i", turns, |k, _| {
+            let place = k.at(x, 0);
+            k.step(Step::Read(v, Read::Global(place)));
+        });
+        let n = number(&mut k);
+        k.setting.parameters = vec![Some(8), Some(8), Some(128), Some(128)];
+        copies(&mut k, n, true);
+        if again {
+            let bits = [vec![1_000_000; 2000], vec![64]].concat();
+            k.setting.reads = vec![CoreReads { kind: Core::Aiv, index: 0, bits }];
+        }
+        rules(&k.findings())
+    };
+    assert_eq!(found(true), found(false));
+    assert!(found(true).iter().all(|(severity, _)| *severity == Severity::Note));
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
 
-use ascend_program::check::{Finding, Product, Setting, Severity, check_ranks};
+use ascend_program::check::{Finding, Product, Setting, Severity, check, check_ranks};
 use ascend_program::flow::Launch;
 use ascend_program::layout::Number;
 use ascend_program::step::*;
@@ -83,16 +83,23 @@ impl Kernel {
     /// Of the launch on rank 1, or on the only one.
     pub fn findings(self) -> Vec<Finding> {
         let rank = 1 % self.ranks.max(1);
-        self.findings_of([rank]).swap_remove(0)
+        self.findings_by([rank], |program, launches, setting| {
+            vec![check(program, &launches[0], setting).unwrap_or_else(|errors| errors)]
+        })
+        .swap_remove(0)
     }
 
     /// Of the launches of all ranks.
     pub fn findings_of_all(self) -> Vec<Vec<Finding>> {
         let ranks = self.ranks;
-        self.findings_of(0..ranks)
+        self.findings_by(0..ranks, check_ranks)
     }
 
-    fn findings_of(self, ranks: impl IntoIterator<Item = u32>) -> Vec<Vec<Finding>> {
+    fn findings_by(
+        self,
+        ranks: impl IntoIterator<Item = u32>,
+        check: impl Fn(&Program, &[Launch], &Setting) -> Vec<Vec<Finding>>,
+    ) -> Vec<Vec<Finding>> {
         let mut tiling = build::tiling(&self.operations);
         for at in 0..self.operations.len() {
             tiling[64 + 512 * at + 14..][..2].fill(self.dtype);
@@ -107,7 +114,7 @@ impl Kernel {
         };
         let launches: Vec<Launch> = ranks.into_iter().map(launch).collect();
         let program = self.builder.done();
-        let mut found = check_ranks(&program, &launches, &self.setting);
+        let mut found = check(&program, &launches, &self.setting);
         let counts = |finding: &Finding| self.warned || finding.severity != Severity::Warning;
         found.iter_mut().for_each(|of| of.retain(counts));
         found
