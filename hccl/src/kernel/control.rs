@@ -160,7 +160,7 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// Allows what the checker says in this kernel, with the reason why it does not apply.
+    /// Allows a [warning](Warning) of the checker in this kernel, with the reason why it does not apply.
     ///
     /// ```
     /// # use hccl::kernel::*;
@@ -179,7 +179,7 @@ impl<T> Kernel<T> {
     pub fn allow(self, warning: Warning, reason: &str) {
         record::with(self.recording, Location::caller(), |recorder| {
             if reason.trim().is_empty() {
-                return recorder.mistake("a warning is allowed for a reason: say it");
+                return recorder.mistake("what the checker says is allowed for a reason: say it");
             }
             let reason = reason.to_owned();
             recorder.program.allowed.push(Allowed { warning, reason });

@@ -179,6 +179,11 @@ impl Checker {
         lock(&self.state).memory.add(Shadow::window(range, name.into()));
     }
 
+    /// Whether an address lies in a window.
+    pub(crate) fn is_window(&self, address: usize) -> bool {
+        lock(&self.state).memory.holding(address).is_some_and(|memory| memory.is_window)
+    }
+
     /// What a kernel or its server touches of windows. Other memory is left out: that it has touched is told when the kernel ends.
     pub(crate) fn touches_windows(&self, at: ClockPoint, operation: &Arc<CheckedOperation>) {
         self.telling(|state| {

@@ -6,10 +6,13 @@ use super::running::{Launched, RunningKernel};
 use crate::check;
 use crate::stream::Stream;
 use ascend_program::check::{CoreReads, Setting};
-use std::sync::Arc;
+use ascend_sync::lock_std as lock;
+use std::sync::{Arc, Mutex};
 
 /// So many times as far a launch is followed as before it began.
-const FURTHER: u64 = 16;
+const FURTHER: u64 = 4;
+/// A look can take hundreds of megabytes, so there is one at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// What the second look takes.
 pub(super) struct SecondLook {
@@ -43,6 +46,7 @@ impl RunningKernel {
             ..Setting::clone(&again.setting)
         };
         let program = &launched.recorded.program;
+        let _one = lock(&ONE_AT_A_TIME);
         for finding in launched.recorded.look_again(&self.launch, &setting) {
             let issued = launched.issued.clone().unwrap_or_default();
             check::kernel_is_wrong(stream, issued, format!("kernel {}", program.name), finding);

@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 /// So much of what a core reads is kept for a second look at the launch.
-const MOST_READS: usize = 1 << 18;
+const MOST_READS: usize = 1 << 16;
 
 impl Core {
     pub(super) fn step(
@@ -398,9 +398,9 @@ impl Core {
         if self.units.is_some() {
             return self.multiply_some_time(types, sizes, spots, bias, world);
         }
-        let product = MatrixProduct::new(types.clone(), sizes, spots, bias)?;
+        let product = MatrixProduct::new(types.clone(), sizes, spots, bias.clone())?;
         // It lies within memory, so it has no more rows than there can be.
-        world.note_product(&types, &sizes, &a, &b, &c);
+        world.note_product(&types, &sizes, &a, &b, &c, bias.as_ref());
         if let Some(track) = &mut self.track {
             track.multiplies([sizes.rows, sizes.columns, sizes.depth]);
         }
@@ -424,8 +424,8 @@ impl Core {
         let (a, b, c) = spots.clone();
         let mut written = c.clone();
         self.done_by(Unit::In, world, move |_, world| {
-            let mut product = MatrixProduct::new(types.clone(), sizes, spots, bias)?;
-            world.note_product(&types, &sizes, &a, &b, &c);
+            let mut product = MatrixProduct::new(types.clone(), sizes, spots, bias.clone())?;
+            world.note_product(&types, &sizes, &a, &b, &c, bias.as_ref());
             *lock(&computed) = product.rows()?;
             Ok(())
         })?;

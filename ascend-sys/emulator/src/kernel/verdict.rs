@@ -10,8 +10,9 @@ use ascend_program::Program;
 use ascend_program::check::{Finding, Setting, Severity, check};
 use ascend_program::flow::Launch;
 use ascend_sync::lock_std as lock;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// A loaded program.
@@ -21,11 +22,13 @@ pub(crate) struct Recorded {
     verdicts: Mutex<Vec<Verdict>>,
     /// The notes that have been printed.
     told: Mutex<BTreeSet<String>>,
+    /// Launches that were looked at when they were over, the newest last.
+    looked_again: Mutex<VecDeque<u64>>,
 }
 
 /// Kept for each program.
 const MOST: usize = 8;
-/// Notes that are printed of a program.
+/// Notes that are printed of a program, and launches of it that are remembered as looked at again.
 const MOST_TOLD: usize = 64;
 /// Findings that a text lists.
 const LISTED: usize = 8;
@@ -108,7 +111,12 @@ fn strictness() -> Result<Strictness, String> {
 
 impl Recorded {
     pub(super) fn new(program: Program) -> Recorded {
-        Recorded { program: Arc::new(program), verdicts: Mutex::default(), told: Mutex::default() }
+        Recorded {
+            program: Arc::new(program),
+            verdicts: Mutex::default(),
+            told: Mutex::default(),
+            looked_again: Mutex::default(),
+        }
     }
 
     /// Looks at a launch. The error lists what is wrong with it. If something depends on data or took too long, what it was checked
@@ -150,8 +158,22 @@ impl Recorded {
         }
     }
 
-    /// Looks at a launch that is over, and gives what is wrong with it.
+    /// Looks at a launch that is over, and gives what is wrong with it: nothing, if it is just like one that was looked at lately.
     pub(super) fn look_again(&self, launch: &Launch, setting: &Setting) -> Vec<Finding> {
+        let mut hash = DefaultHasher::new();
+        (launch.blocks, &launch.tiling, &launch.groups).hash(&mut hash);
+        (&setting.parameters, &setting.addresses, setting.workspace).hash(&mut hash);
+        setting.reads.iter().for_each(|of| (of.kind, of.index, &of.bits).hash(&mut hash));
+        {
+            let (mut looked, hash) = (lock(&self.looked_again), hash.finish());
+            if looked.contains(&hash) {
+                return Vec::new();
+            }
+            if looked.len() == MOST_TOLD {
+                looked.pop_front();
+            }
+            looked.push_back(hash);
+        }
         let findings = check(&self.program, launch, setting).unwrap_or_else(|errors| errors);
         let (errors, notes): (Vec<_>, Vec<_>) =
             findings.into_iter().partition(|finding| finding.severity == Severity::Error);

@@ -23,6 +23,8 @@ pub(super) struct World {
     pub(super) flags: Flags,
     /// The parameters, the workspace, then windows as they are asked for. An argument that is no good is an error when it is used.
     regions: Vec<Result<Region, String>>,
+    /// Which of them lie in windows, where somebody watches: arguments may.
+    is_window: Vec<bool>,
     /// Of each window in `regions`, from the first: group, rank, whether it is the one for output.
     windows: Vec<(usize, usize, bool)>,
     /// By group.
@@ -62,12 +64,18 @@ impl World {
     ) -> World {
         let touched =
             issued.is_some().then(|| regions.iter().map(|_| Default::default()).collect());
+        let watched = |region: &Result<Region, String>| {
+            let region = region.as_ref().ok()?;
+            Some(check::engine(region.device())?.is_window(region.extent().0))
+        };
+        let is_window = regions.iter().map(|region| watched(region).unwrap_or(false)).collect();
         let windows = Vec::new();
         World {
             program,
             product,
             flags,
             regions,
+            is_window,
             windows,
             groups,
             touched,
@@ -118,6 +126,7 @@ impl World {
         let name = format!("the {} window of rank {rank}", if output { "output" } else { "input" });
         self.regions.push(Region::new(&name, address as u64, device));
         self.windows.push(wanted);
+        self.is_window.push(true);
         Ok(self.regions.len() - 1)
     }
 
@@ -152,7 +161,7 @@ impl World {
     }
 
     fn note(&mut self, base: usize, offset: u64, bytes: u64, write: bool) {
-        if base > self.program.parameters.len() {
+        if self.is_window[base] {
             return self.note_window(base, offset, bytes, write);
         }
         if let Some(touched) = &mut self.touched {
@@ -225,6 +234,7 @@ impl World {
         a: &RegionAddress,
         b: &RegionAddress,
         c: &RegionAddress,
+        bias: Option<&RegionAddress>,
     ) {
         if !check::is_on() {
             return;
@@ -238,7 +248,9 @@ impl World {
             (b, types.b, b_shape, pitches[1], false),
             (c, types.c, (rows, columns), pitches[2], true),
         ];
-        for (spot, number, (lines, length), pitch, write) in all {
+        let bias =
+            bias.zip(types.bias).map(|(bias, number)| (bias, number, (1, columns), 0, false));
+        for (spot, number, (lines, length), pitch, write) in bias.into_iter().chain(all) {
             let size = u64::from(number.size());
             let base = self.regions.iter().position(|region| {
                 region.as_ref().is_ok_and(|region| region.extent() == spot.region.extent())

@@ -138,8 +138,13 @@ pub(super) fn blocks(
     mut moved: Option<&mut Vec<Moved>>,
 ) -> Result<(), String> {
     let (own, ranks) = (area.member.rank, area.member.comm.ranks());
+    let reads = |from: *const u8, bytes: usize| {
+        let touches = || vec![Touch::read(memory::nominal(from), bytes)];
+        area.window_touched(area.member.device, || work.describe(), touches);
+    };
     let list = |spot: &RegionAddress| -> Result<Vec<u64>, String> {
         let mut bytes = vec![0; 8 * ranks];
+        reads(spot.clone().at(0, bytes.len() as u64)?, bytes.len());
         spot.region.clone().read(spot.offset, &mut bytes)?;
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte));
         Ok(bytes.chunks_exact(8).map(number).collect())
@@ -151,6 +156,7 @@ pub(super) fn blocks(
             continue;
         }
         let from = work.send.clone().at(offset, bytes)?;
+        reads(from, bytes as usize);
         let Some((start, length, device)) = context::window(area, to, false) else {
             return Err(format!("rank {to} has no context, so no window"));
         };

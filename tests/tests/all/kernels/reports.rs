@@ -322,7 +322,7 @@ fn through_windows(k: Kernel<ReportTiling>, x: Input<f32>, y: Output<f32>) {
     });
 }
 
-/// All ranks together show what is in a window; the launch of one cannot, and a strict one says so.
+/// All ranks together show what is in a window; the launch of one cannot, and says so.
 #[test]
 fn what_is_read_of_a_window_was_written_by_some_rank() -> hccl::Result<()> {
     let kernel = through_windows::record()?;
@@ -350,13 +350,13 @@ fn what_is_read_of_a_window_was_written_by_some_rank() -> hccl::Result<()> {
         let work = launch.submit(&stream)?;
         let noted: Vec<_> = work.notes().iter().map(|note| note.rule).collect();
         work.wait()?;
+        // What one rank cannot know is not asked of its launch.
         let launch = loaded.launch(1).tiling(&tiling).group(&mut comm).input(&x).output(&mut y);
-        let refused = launch.strict().submit(&stream).map(drop).unwrap_err().to_string();
-        Ok::<_, hccl::Error>((noted, refused, y.to_vec(&stream).wait()?[0]))
+        launch.strict().submit(&stream)?.wait()?;
+        Ok::<_, hccl::Error>((noted, y.to_vec(&stream).wait()?[0]))
     })?;
-    for (rank, (noted, refused, first)) in outcome.into_iter().enumerate() {
+    for (rank, (noted, first)) in outcome.into_iter().enumerate() {
         assert_eq!(noted, ["windows"]);
-        assert!(refused.contains("whether another one does is not known"), "{refused}");
         assert_eq!(first, 2.0 - rank as f32, "what the other rank has written");
     }
     Ok(())
