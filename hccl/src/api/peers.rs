@@ -177,8 +177,9 @@ fn call_of(state: &AscendExtRank) -> Option<PeerCall> {
     }
     let known = COLLECTIVES.iter().find(|(_, name)| *name == &*function);
     let operation = known.map_or(function, |(operation, _)| (*operation).into());
-    let dtype = DType::ALL.iter().find(|dtype| i64::from(dtype.code()) == state.dataType.into());
-    let reduction = ReduceKind::ALL.iter().find(|op| i64::from(op.code()) == state.op.into());
+    let dtype =
+        DType::ALL.iter().find(|dtype| i64::from(dtype.code()) == i64::from(state.dataType));
+    let reduction = ReduceKind::ALL.iter().find(|op| i64::from(op.code()) == i64::from(state.op));
     Some(PeerCall {
         operation,
         dtype: dtype.copied(),

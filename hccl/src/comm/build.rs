@@ -109,7 +109,7 @@ impl From<Plan<'_>> for Pending<Communicator> {
 
 /// Where the ranks were of a communicator that was not made.
 #[cold]
-fn attempt(table: &Table) -> Option<Arc<PeerReport>> {
+pub(super) fn attempt(table: &Table) -> Option<Arc<PeerReport>> {
     let report = table.peers_of_attempt()?;
     Some(Arc::new(PeerReport { failed: true, ..report }))
 }
@@ -126,7 +126,7 @@ struct Join {
 }
 
 /// What the communicator of all ranks is called, unless it has a name.
-const WORLD: &str = "world";
+pub(super) const WORLD: &str = "world";
 
 impl Plan<'_> {
     /// What is wrong with it is told with the name of the communicator and the rank.

@@ -39,6 +39,7 @@ pub(crate) mod detour;
 pub(crate) mod handle;
 mod issue;
 pub(crate) mod links;
+mod rank_table;
 mod root_info;
 pub(crate) mod scratch;
 mod sub;

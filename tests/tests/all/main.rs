@@ -21,6 +21,7 @@ mod operators;
 mod points;
 mod pressure;
 mod programs;
+mod rank_tables;
 mod ranks;
 mod recording;
 mod shared_libraries;

@@ -3,6 +3,9 @@
 
 use super::arguments::{CText, Handle, In, Named, Out, OutSlice, Place, Slice};
 use super::entries::{Hccl, entries};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -14,11 +17,12 @@ use crate::callback::may_block;
 use crate::context;
 use crate::fabric::config::CommConfig;
 use crate::fabric::gathering::{self, Applicant};
+use crate::fabric::rank_table::RankTable;
 use crate::fabric::root;
 use crate::fabric::root_info::ROOT_INFO;
 use crate::fabric::subs::SubCommRequest;
-use crate::fabric::{Comm, Member, attempt, hooks, registry};
-use crate::issue::group;
+use crate::fabric::{Comm, Member, attempt, cluster, hooks, registry};
+use crate::issue::group::{self, Enter};
 use crate::machine::{self, Settings};
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
@@ -39,7 +43,7 @@ entries! {
     ) {
         attempt::begin();
         let (info, comm) = check_join(ranks, &info, rank, comm)?;
-        join(ENTRY, ranks, info, rank, CommConfig::default(), comm)
+        join(ENTRY, (rank, ranks), CommConfig::default(), comm, by_root_info(*info))
     }
 
     fn HcclCommInitRootInfoConfig(
@@ -54,7 +58,28 @@ entries! {
         let product = context::current_device()?.1.product();
         // SAFETY: null, or as large as it says, by the C contract.
         let config = unsafe { CommConfig::read(config.cast(), product) }?;
-        join(ENTRY, ranks, info, rank, config, comm)
+        join(ENTRY, (rank, ranks), config, comm, by_root_info(*info))
+    }
+
+    fn HcclCommInitClusterInfo(table: CText, rank: u32, comm: Out<HcclComm>) {
+        attempt::begin();
+        let comm = comm.required("comm")?;
+        join_cluster(ENTRY, &table, rank, CommConfig::default(), comm)
+    }
+
+    fn HcclCommInitClusterInfoConfig(
+        table: CText,
+        rank: u32,
+        config: *mut HcclCommConfig,
+        comm: Out<HcclComm>,
+    ) {
+        attempt::begin();
+        let comm = comm.required("comm")?;
+        not_null(config, "config")?;
+        let product = context::current_device()?.1.product();
+        // SAFETY: not null, so as large as it says, by the C contract.
+        let config = unsafe { CommConfig::read(config.cast(), product) }?;
+        join_cluster(ENTRY, &table, rank, config, comm)
     }
 
     fn HcclCommInitAll(
@@ -177,11 +202,10 @@ fn check_join(
 /// and stays valid until then by the C contract.
 fn join(
     function: &'static str,
-    ranks: u32,
-    info: &RootInfo,
-    rank: u32,
+    (rank, ranks): (u32, u32),
     config: CommConfig,
     comm: Place<HcclComm>,
+    enter: Enter,
 ) -> Result<(), Failure> {
     may_block()?;
     let (current, device) = context::current_device()?;
@@ -201,12 +225,34 @@ fn join(
         Ok(())
     };
     if group::is_open() {
-        group::join(function, *info, applicant, Box::new(finish))?;
+        group::join(function, enter, applicant, Box::new(finish))?;
         // What becomes of it shows in this word when the group has ended.
         comm.write(std::ptr::null_mut());
         return Ok(());
     }
-    finish(root::join(info, &applicant)?)
+    finish(enter(&applicant)?.wait()?)
+}
+
+fn by_root_info(info: RootInfo) -> Enter {
+    Box::new(move |applicant| root::enter(&info, applicant))
+}
+
+/// A communicator of the ranks in a file.
+fn join_cluster(
+    function: &'static str,
+    table: &CText,
+    rank: u32,
+    config: CommConfig,
+    comm: Place<HcclComm>,
+) -> Result<(), Failure> {
+    let path = Path::new(OsStr::from_bytes(table.as_it_is("clusterInfo")?.to_bytes()));
+    let (current, device) = context::current_device()?;
+    let table = RankTable::read(path, device.product())?;
+    let first = device.settings().map_or(0, |settings| settings.first);
+    table.may_join(rank, current.device.saturating_sub(first))?;
+    let ranks = table.ranks();
+    let enter: Enter = Box::new(move |applicant| cluster::enter(table, applicant, function));
+    join(function, (rank, ranks), config, comm, enter)
 }
 
 fn new_member(comm: Arc<Comm>, rank: usize, applicant: &Applicant) -> Member {

@@ -39,6 +39,8 @@ pub(crate) struct Comm {
     pub(crate) exchange: Exchange,
     /// It was made from another one, and nothing can be made from it.
     pub(crate) is_sub: bool,
+    /// It was made by a rank table.
+    pub(super) is_cluster: bool,
     /// Where the devices of the ranks stand.
     pub(super) places: Box<[Stand]>,
     parts: CommParts,
@@ -109,6 +111,7 @@ impl Comm {
             board: Board::new(ranks),
             exchange: Exchange::new(ranks),
             is_sub: false,
+            is_cluster: false,
             places: Box::default(),
             parts: CommParts::default(),
             records: (0..ranks).map(record).collect(),
@@ -118,6 +121,11 @@ impl Comm {
     /// With the places of its ranks.
     pub(crate) fn on(self, places: Box<[Stand]>) -> Self {
         Self { places, ..self }
+    }
+
+    /// Whether its ranks have a rank table.
+    pub(super) fn of_a_table(self, is_cluster: bool) -> Self {
+        Self { is_cluster, ..self }
     }
 
     /// One of some ranks of another one.

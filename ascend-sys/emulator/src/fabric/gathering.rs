@@ -43,6 +43,8 @@ pub(super) struct Gathering {
     devices: BTreeMap<u32, u32>,
     pub(super) gone: BTreeMap<u32, String>,
     pub(super) outcome: Option<Result<Formed, Arc<CommError>>>,
+    /// Its ranks have a rank table.
+    by_table: bool,
 }
 
 pub(super) struct Formed {
@@ -56,12 +58,14 @@ pub(super) type Shared = Arc<Mutex<Gathering>>;
 
 /// A rank that the others can see, and that waits for them.
 pub(crate) struct Entered {
-    pub(super) root: Shared,
-    pub(super) ranks: u32,
-    pub(super) limit: Duration,
-    pub(super) since: Instant,
+    gathering: Shared,
+    ranks: u32,
+    limit: Duration,
+    since: Instant,
+    /// What the ranks call.
+    function: &'static str,
     /// Looks for what other processes have told.
-    pub(super) hear: fn(),
+    hear: fn(),
 }
 
 /// Tells the calling thread that there is no communicator.
@@ -89,13 +93,34 @@ pub(crate) fn form_at_once(applicants: &[Applicant]) -> Result<Comm, Failure> {
 }
 
 impl Entered {
-    /// Waits for the others.
+    /// Brings a rank to the others, and waits for nobody. `name` is what the communicator is called, unless the ranks have one for it.
+    pub(super) fn begin(
+        gathering: Shared,
+        name: String,
+        applicant: &Applicant,
+        function: &'static str,
+        hear: fn(),
+    ) -> Result<Entered, Failure> {
+        let complete = {
+            let mut gathering = lock(&gathering);
+            gathering.enter(name, applicant)?;
+            gathering.outcome.is_some()
+        };
+        // Who waits, waits for this; a thousand need not hear of every single one that comes.
+        if complete {
+            executor::announce();
+        }
+        let (ranks, limit) = (applicant.ranks, applicant.settings.connect_timeout);
+        Ok(Entered { gathering, ranks, limit, since: Instant::now(), function, hear })
+    }
+
+    /// Waits for the others, at most as long as its block's connect timeout.
     pub(crate) fn wait(self) -> Result<Arc<Comm>, Failure> {
-        let Self { root, ranks, limit, since, hear } = self;
+        let Self { gathering: root, ranks, limit, since, function, hear } = self;
         let left = limit.saturating_sub(since.elapsed());
         let what = || {
             let missing = lock(&root).missing();
-            format!("a rank in HcclCommInitRootInfo: waiting for {missing} of {ranks}")
+            format!("a rank in {function}: waiting for {missing} of {ranks}")
         };
         let looked = Cell::new(None::<Instant>);
         let is_decided = || {
@@ -116,7 +141,7 @@ impl Entered {
                 Ok(_) => (Cause::Timeout, format!("within {:.1} s", limit.as_secs_f64())),
             };
             let text = format!(
-                "EI0015: {missing} of {ranks} did not call HcclCommInitRootInfo {when}\nStart the missing ranks, or correct the number of ranks. {ONE_PROCESS}"
+                "EI0015: {missing} of {ranks} did not call {function} {when}\nStart the missing ranks, or correct the number of ranks. {ONE_PROCESS}"
             );
             gathering.fail(cause, text);
             executor::announce();
@@ -126,6 +151,21 @@ impl Entered {
 }
 
 impl Gathering {
+    /// Of ranks that have a rank table.
+    pub(super) fn of_a_table() -> Self {
+        Self { by_table: true, ..Self::default() }
+    }
+
+    /// Whether ranks may still come.
+    pub(super) fn is_open(&self) -> bool {
+        self.outcome.is_none()
+    }
+
+    /// Whether a rank on this device waits for others.
+    pub(super) fn is_joined_on(&self, device: u32) -> bool {
+        self.is_open() && self.devices.contains_key(&device)
+    }
+
     pub(super) fn is_over(&self) -> bool {
         match &self.outcome {
             None => false,
@@ -167,7 +207,7 @@ impl Gathering {
         (0..all.max(sides.min(MAX_DEVICES))).map(state).collect()
     }
 
-    pub(super) fn enter(&mut self, number: u64, applicant: &Applicant) -> Result<(), Failure> {
+    fn enter(&mut self, name: String, applicant: &Applicant) -> Result<(), Failure> {
         match &self.outcome {
             Some(Err(error)) => return Err(refused(error)),
             Some(Ok(_)) => {
@@ -208,7 +248,7 @@ impl Gathering {
         self.add(applicant);
         self.give_up_on_the_gone();
         if self.outcome.is_none() && self.applicants.len() == ranks as usize {
-            let comm = Arc::new(self.form(format!("127.0.0.1%lo_60000_0_{number}"), applicant));
+            let comm = Arc::new(self.form(name, applicant));
             let weak = Arc::downgrade(&comm);
             self.outcome = Some(Ok(Formed { comm: weak, held: Some(comm), to_take: ranks }));
         }
@@ -283,7 +323,8 @@ impl Gathering {
         let Settings { product, connect_timeout, .. } = applicant.settings;
         let places =
             self.applicants.values().map(|one| DevicePlace::new(one.device, &one.settings));
-        Comm::new(name, product, connect_timeout, self.applicants.len()).on(places.collect())
+        let comm = Comm::new(name, product, connect_timeout, self.applicants.len());
+        comm.on(places.collect()).of_a_table(self.by_table)
     }
 
     /// The outcome for one rank.

@@ -7,6 +7,7 @@
 
 pub(crate) mod attempt;
 mod board;
+pub(crate) mod cluster;
 mod comm;
 pub(crate) mod config;
 pub(crate) mod gathering;
@@ -16,6 +17,7 @@ pub(crate) mod links;
 mod parts;
 pub(crate) mod place;
 mod rank_states;
+pub(crate) mod rank_table;
 pub(crate) mod registry;
 pub(crate) mod root;
 pub(crate) mod root_info;

@@ -3,10 +3,8 @@
 //! A root info serves one communicator, in the process that made it. Every rank brings it, and waits until [all have](super::gathering).
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::sync::Mutex;
 
-use super::comm::Comm;
 use super::gathering::{Applicant, Entered, ONE_PROCESS, Shared};
 use super::home::{self, Home, Stray};
 use super::root_info::{ROOT_INFO, decode, encode};
@@ -94,25 +92,11 @@ fn find(info: &[u8; ROOT_INFO], rank: u32) -> Result<(u64, Shared), Failure> {
     }
 }
 
-/// Brings a rank to the others and waits for them, at most as long as its block's connect timeout.
-pub(crate) fn join(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Arc<Comm>, Failure> {
-    enter(info, applicant)?.wait()
-}
-
 /// Brings a rank to the others, and waits for nobody.
 pub(crate) fn enter(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Entered, Failure> {
     let (number, root) = find(info, applicant.rank)?;
-    let complete = {
-        let mut gathering = lock(&root);
-        gathering.enter(number, applicant)?;
-        gathering.outcome.is_some()
-    };
-    // Who waits, waits for this; a thousand need not hear of every single one that comes.
-    if complete {
-        executor::announce();
-    }
-    let (ranks, limit) = (applicant.ranks, applicant.settings.connect_timeout);
-    Ok(Entered { root, ranks, limit, since: Instant::now(), hear: hear_of_strays })
+    let name = format!("127.0.0.1%lo_60000_0_{number}");
+    Entered::begin(root, name, applicant, "HcclCommInitRootInfo", hear_of_strays)
 }
 
 /// Ends the gatherings of which a rank was brought to another process.
@@ -164,6 +148,8 @@ pub(crate) fn leave(info: &[u8; ROOT_INFO], rank: u32, reason: &str) -> Result<(
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::collective::comm_error::Cause;
 

@@ -28,10 +28,8 @@ use crate::collective::comm_error::Origin;
 use crate::collective::request::CollectiveRequest;
 use crate::collective::validate::freed_before;
 use crate::executor;
-use crate::fabric::gathering::Applicant;
+use crate::fabric::gathering::{Applicant, Entered};
 use crate::fabric::registry::{self, IssueState, with_issue_state};
-use crate::fabric::root;
-use crate::fabric::root_info::ROOT_INFO;
 use crate::fabric::{Comm, Member};
 use crate::faults;
 use crate::memory::held::{HeldMemory, hold};
@@ -63,10 +61,13 @@ enum GroupedAction {
 }
 
 struct Join {
-    info: [u8; ROOT_INFO],
+    enter: Enter,
     applicant: Applicant,
     finish: Finish,
 }
+
+/// Brings a rank to the others.
+pub(crate) type Enter = Box<dyn FnOnce(&Applicant) -> Result<Entered, Failure>>;
 
 /// Hands the communicator to the caller.
 type Finish = Box<dyn FnOnce(Arc<Comm>) -> Result<(), Failure>>;
@@ -123,12 +124,12 @@ pub(crate) fn start() {
 /// Keeps a call back that makes a communicator. `finish` gets it when all ranks have come.
 pub(crate) fn join(
     function: &'static str,
-    info: [u8; ROOT_INFO],
+    enter: Enter,
     applicant: Applicant,
     finish: Finish,
 ) -> Result<(), Failure> {
     let product = applicant.settings.product;
-    add(product, function, GroupedAction::Join(Box::new(Join { info, applicant, finish })))
+    add(product, function, GroupedAction::Join(Box::new(Join { enter, applicant, finish })))
 }
 
 /// Keeps back the end of a communicator.
@@ -276,7 +277,7 @@ pub(crate) fn result(index: u32) -> Result<Option<Failure>, Failure> {
     })
 }
 
-/// Ends communicators, then brings all ranks to their root infos, then waits for the others.
+/// Ends communicators, then brings all ranks to where they meet, then waits for the others.
 fn make_and_end(
     joins: Vec<(usize, Join)>,
     ends: Vec<(usize, u64)>,
@@ -287,7 +288,7 @@ fn make_and_end(
     }
     let mut entered = Vec::new();
     for (index, join) in joins {
-        match root::enter(&join.info, &join.applicant) {
+        match (join.enter)(&join.applicant) {
             Ok(entry) => entered.push((index, entry, join.finish)),
             Err(failure) => results[index] = Err(failure),
         }

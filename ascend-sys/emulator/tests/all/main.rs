@@ -41,6 +41,7 @@ mod printed;
 mod progress;
 mod races;
 mod rank_graph;
+mod rank_tables;
 mod reports;
 mod status;
 mod subcomms;

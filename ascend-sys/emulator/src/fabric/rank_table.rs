@@ -1,0 +1,169 @@
+//! Rank tables: files in JSON that say which rank is on which device of which server, in CANN's versions 1.0 (A2, A3), 1.2 (A3) and
+//! 2.0 (Ascend 950).
+//!
+//! All of a table is checked before anybody joins by it; an error names the field, what it is and what it must be. What is not known
+//! of the format is left alone: keys beyond those below, and which of the keys that version 1.2 adds a table must have.
+
+mod field;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod v1;
+mod v2;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use ascend_sys::HcclResult;
+use field::Field;
+use serde_json::Value;
+
+use crate::machine::MAX_DEVICES;
+use crate::message::{Failure, refuse};
+use crate::profile::Product;
+
+/// Bytes of a path, with its NUL.
+const MOST_PATH: usize = 4096;
+/// Bytes of a file.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// A rank table that has been checked.
+pub(crate) struct RankTable {
+    /// What it says, however it is written: the same for all ranks.
+    pub(crate) contents: String,
+    /// By rank.
+    ranks: Vec<TableRank>,
+    servers: usize,
+}
+
+/// Where a rank is.
+struct TableRank {
+    server: usize,
+    /// Its number in the server.
+    device: u32,
+}
+
+impl RankTable {
+    /// Reads and checks a table for this product.
+    pub(crate) fn read(path: &Path, product: Product) -> Result<RankTable, Failure> {
+        let length = path.as_os_str().len();
+        if length >= MOST_PATH {
+            return refuse!(
+                HCCL_E_PARA,
+                "EI0004: the path of the rank table has {length} bytes, and {} are the most",
+                MOST_PATH - 1
+            );
+        }
+        let text = contents(path).map_err(|why| unreadable(path, &why))?;
+        let value: Value = serde_json::from_str(&text)
+            .map_err(|error| unreadable(path, &format!("it is no JSON: {error}")))?;
+        RankTable::check(&value, product)
+            .map_err(|wrong| Failure::new(HcclResult::HCCL_E_PARA, wrong.in_file(path)))
+    }
+
+    fn check(value: &Value, product: Product) -> Result<RankTable, WrongTable> {
+        let root = Field::root(value);
+        if root.optional("group_list")?.is_some() {
+            return Err(root.wrong("has a `group_list`, the older form of Ascend 910, which is not read; write version 1.0"));
+        }
+        let version = root.field("version")?;
+        let products: &[Product] = match version.text()? {
+            "1.0" => &[Product::A2, Product::A3],
+            "1.2" => &[Product::A3],
+            "2.0" => &[Product::Ascend950],
+            other => {
+                return Err(version.wrong(format!("is \"{other}\", and must be 1.0, 1.2 or 2.0")));
+            }
+        };
+        if !products.contains(&product) {
+            let text = version.text()?;
+            return Err(version.wrong(format!("is \"{text}\", which is not for {product}")));
+        }
+        let ranks = match version.text()? {
+            "2.0" => v2::check(&root)?,
+            version => v1::check(&root, version == "1.2")?,
+        };
+        if ranks.len() > MAX_DEVICES as usize {
+            let count = ranks.len();
+            return Err(root.wrong(format!(
+                "has {count} ranks, and the emulator has {MAX_DEVICES} devices at most"
+            )));
+        }
+        let servers = ranks.iter().map(|rank| rank.server + 1).max().unwrap_or_default();
+        Ok(RankTable { contents: value.to_string(), ranks, servers })
+    }
+
+    pub(crate) fn ranks(&self) -> u32 {
+        self.ranks.len() as u32
+    }
+
+    /// Whether a rank may join from the device with this number.
+    pub(crate) fn may_join(&self, rank: u32, index: u32) -> Result<(), Failure> {
+        let Some(entry) = self.ranks.get(rank as usize) else {
+            let ranks = self.ranks();
+            return refuse!(
+                HCCL_E_PARA,
+                "EI0014: rank {rank} is not in the rank table, which has {ranks} ranks"
+            );
+        };
+        // The devices of several servers are those of several machines, and here is one.
+        if self.servers == 1 && entry.device != index {
+            return refuse!(
+                HCCL_E_PARA,
+                "EI0014: rank {rank} is on device {} in the rank table, and the current device is {index}; call aclrtSetDevice({}) before",
+                entry.device,
+                entry.device
+            );
+        }
+        Ok(())
+    }
+}
+
+fn contents(path: &Path) -> Result<String, String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    if !file.metadata().is_ok_and(|about| about.is_file()) {
+        return Err("it is no file".to_owned());
+    }
+    let mut text = String::new();
+    let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
+    match read.map_err(|error| error.to_string())? as u64 {
+        0..=MOST_BYTES => Ok(text),
+        _ => Err(format!("it has over {MOST_BYTES} bytes")),
+    }
+}
+
+fn unreadable(path: &Path, why: &str) -> Failure {
+    let text = format!("EI0004: the rank table {} cannot be read: {why}", path.display());
+    Failure::new(HcclResult::HCCL_E_INTERNAL, text)
+}
+
+/// What is wrong with a table.
+#[derive(Debug)]
+struct WrongTable {
+    /// CANN's number for it.
+    report: &'static str,
+    text: String,
+}
+
+impl WrongTable {
+    fn in_file(self, path: &Path) -> String {
+        format!("{}: the rank table {}: {}", self.report, path.display(), self.text)
+    }
+}
+
+/// The ranks in the order of their numbers: each number once, from 0.
+fn in_order(mut ranks: Vec<(u64, Field<'_>, TableRank)>) -> Result<Vec<TableRank>, WrongTable> {
+    let count = ranks.len() as u64;
+    ranks.sort_by_key(|(number, ..)| *number);
+    for (at, (number, field, _)) in ranks.iter().enumerate() {
+        if *number >= count {
+            return Err(
+                field.wrong(format!("is {number}, and there are {count} ranks, numbered from 0"))
+            );
+        }
+        if *number < at as u64 {
+            return Err(field.wrong(format!("is {number}, as another one's is")));
+        }
+    }
+    Ok(ranks.into_iter().map(|(.., rank)| rank).collect())
+}

@@ -1,0 +1,159 @@
+//! A field of a rank table: what it is, and where it stands.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
+
+use serde_json::Value;
+
+use super::WrongTable;
+
+/// A value in a table, with its path, as `server_list[0].device[1].rank_id`.
+pub(super) struct Field<'a> {
+    value: &'a Value,
+    path: String,
+}
+
+/// Letters of a value that an error repeats.
+const SHOWN: usize = 80;
+
+impl<'a> Field<'a> {
+    pub(super) fn root(value: &'a Value) -> Self {
+        Field { value, path: String::new() }
+    }
+
+    /// An error about it: its name, and what is wrong.
+    pub(super) fn wrong(&self, what: impl AsRef<str>) -> WrongTable {
+        let path = if self.path.is_empty() { "it" } else { &self.path };
+        WrongTable { report: "EI0014", text: format!("{path} {}", what.as_ref()) }
+    }
+
+    /// What it is, for an error.
+    fn is(&self) -> String {
+        match self.value {
+            Value::Array(_) => "a list".to_owned(),
+            Value::Object(_) => "an object".to_owned(),
+            value => {
+                let text = value.to_string();
+                match text.char_indices().nth(SHOWN) {
+                    Some((end, _)) => format!("{}...", &text[..end]),
+                    None => text,
+                }
+            }
+        }
+    }
+
+    fn must_be(&self, what: &str) -> WrongTable {
+        self.wrong(format!("is {}, and must be {what}", self.is()))
+    }
+
+    /// A key that has to be there.
+    pub(super) fn field(&self, name: &str) -> Result<Field<'a>, WrongTable> {
+        self.optional(name)?.ok_or_else(|| self.missing(name, ""))
+    }
+
+    pub(super) fn missing(&self, name: &str, why: &str) -> WrongTable {
+        WrongTable { report: "EI0017", text: format!("{} is missing{why}", self.below(name)) }
+    }
+
+    fn below(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+    }
+
+    pub(super) fn optional(&self, name: &str) -> Result<Option<Field<'a>>, WrongTable> {
+        let Value::Object(map) = self.value else { return Err(self.must_be("an object")) };
+        Ok(map.get(name).map(|value| Field { value, path: self.below(name) }))
+    }
+
+    /// A list of 1 to `most`.
+    pub(super) fn list(&self, most: usize) -> Result<Vec<Field<'a>>, WrongTable> {
+        let Value::Array(list) = self.value else { return Err(self.must_be("a list")) };
+        match list.len() {
+            0 => Err(self.wrong("is empty")),
+            count if count > most => {
+                Err(self.wrong(format!("has {count}, and must have {most} at most")))
+            }
+            _ => {
+                let item = |(at, value)| Field { value, path: format!("{}[{at}]", self.path) };
+                Ok(list.iter().enumerate().map(item).collect())
+            }
+        }
+    }
+
+    pub(super) fn text(&self) -> Result<&'a str, WrongTable> {
+        self.value.as_str().ok_or_else(|| self.must_be("a text"))
+    }
+
+    /// A text of so many characters.
+    pub(super) fn name(&self, range: RangeInclusive<usize>) -> Result<&'a str, WrongTable> {
+        let text = self.text()?;
+        let count = text.chars().count();
+        if range.contains(&count) {
+            return Ok(text);
+        }
+        let (least, most) = range.into_inner();
+        Err(self.wrong(format!("has {count} characters, and must have {least} to {most}")))
+    }
+
+    /// One of these texts.
+    pub(super) fn one_of(&self, texts: &[&'static str]) -> Result<&'static str, WrongTable> {
+        let text = self.text()?;
+        let found = texts.iter().find(|one| **one == text).copied();
+        found.ok_or_else(|| {
+            let (last, first) = texts.split_last().unwrap_or((&"", &[]));
+            let all = if first.is_empty() {
+                (*last).to_owned()
+            } else {
+                format!("{} or {last}", first.join(", "))
+            };
+            self.must_be(&all)
+        })
+    }
+
+    /// A number that is written as a text, as in versions 1.x.
+    pub(super) fn number_in_text(&self, range: RangeInclusive<u64>) -> Result<u64, WrongTable> {
+        let text = self.text()?;
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|_| digits);
+        self.in_range(number.ok_or_else(|| self.must_be("a number"))?, range)
+    }
+
+    /// A number, as in version 2.0.
+    pub(super) fn number(&self, range: RangeInclusive<u64>) -> Result<u64, WrongTable> {
+        self.in_range(self.value.as_u64().ok_or_else(|| self.must_be("a number"))?, range)
+    }
+
+    fn in_range(&self, number: u64, range: RangeInclusive<u64>) -> Result<u64, WrongTable> {
+        if range.contains(&number) {
+            return Ok(number);
+        }
+        let (least, most) = range.into_inner();
+        Err(self.wrong(format!("is {number}, and must be {least} to {most}")))
+    }
+
+    pub(super) fn ip(&self) -> Result<(), WrongTable> {
+        let is_ip = self.text()?.parse::<IpAddr>().is_ok();
+        if is_ip { Ok(()) } else { Err(self.must_be("an IP address")) }
+    }
+
+    pub(super) fn ipv4(&self) -> Result<(), WrongTable> {
+        let is_ip = self.text()?.parse::<Ipv4Addr>().is_ok();
+        if is_ip { Ok(()) } else { Err(self.must_be("an IPv4 address")) }
+    }
+
+    pub(super) fn ipv6(&self) -> Result<(), WrongTable> {
+        let is_ip = self.text()?.parse::<Ipv6Addr>().is_ok();
+        if is_ip { Ok(()) } else { Err(self.must_be("an IPv6 address")) }
+    }
+
+    /// A die and a port, as `0/1`.
+    pub(super) fn die_and_port(&self) -> Result<(), WrongTable> {
+        let is_number = |text: &str| text.parse::<u32>().is_ok();
+        let good = self.text()?.split_once('/').is_some_and(|(a, b)| is_number(a) && is_number(b));
+        if good { Ok(()) } else { Err(self.must_be("a die and a port, as 0/1")) }
+    }
+
+    /// Its number or name is one that others have already.
+    pub(super) fn twice(&self) -> WrongTable {
+        self.wrong(format!("is {}, as another one's is", self.is()))
+    }
+}

@@ -1,0 +1,67 @@
+//! Version 2.0: ranks with the layers of the network that they are in.
+
+use std::collections::BTreeMap;
+
+use super::field::Field;
+use super::{TableRank, WrongTable, in_order};
+
+const MOST_RANKS: u64 = 65_536;
+
+pub(super) fn check(root: &Field<'_>) -> Result<Vec<TableRank>, WrongTable> {
+    let (count, list) = (root.field("rank_count")?, root.field("rank_list")?);
+    let said = count.number(1..=MOST_RANKS)?;
+    let entries = list.list(MOST_RANKS as usize)?;
+    if said != entries.len() as u64 {
+        let found = entries.len();
+        return Err(count.wrong(format!("is {said}, and rank_list has {found}")));
+    }
+    // Ranks of one instance of layer 0 are in one server.
+    let mut servers: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut ranks = Vec::new();
+    for entry in &entries {
+        let rank = entry.field("rank_id")?;
+        entry.field("local_id")?.number(0..=64)?;
+        let device = entry.field("device_id")?.number(0..=64)? as u32;
+        for port in ["device_port", "host_port"] {
+            entry.optional(port)?.map_or(Ok(0), |port| port.number(1..=65_535))?;
+        }
+        let server = layers(&entry.field("level_list")?)?;
+        let next = servers.len();
+        let server = *servers.entry(server).or_insert(next);
+        ranks.push((rank.number(0..=u64::MAX)?, rank, TableRank { server, device }));
+    }
+    in_order(ranks)
+}
+
+/// Checks the layers of a rank; the instance of the first.
+fn layers<'a>(list: &Field<'a>) -> Result<&'a str, WrongTable> {
+    let (mut first, mut last) = (None, None);
+    for level in list.list(8)? {
+        let layer = level.field("net_layer")?;
+        let number = layer.number(0..=7)?;
+        let follows = last.map_or(number == 0, |last| number > last);
+        if !follows {
+            return Err(layer.wrong(format!("is {number}, and the layers go from 0 upwards")));
+        }
+        last = Some(number);
+        let instance = level.field("net_instance_id")?.name(1..=1024)?;
+        first = first.or(Some(instance));
+        let types: &[&str] =
+            if number == 0 { &["TOPO_FILE_DESC"] } else { &["CLOS", "TOPO_FILE_DESC"] };
+        level.field("net_type")?.one_of(types)?;
+        for address in level.field("rank_addr_list")?.list(24)? {
+            let kind = address.field("addr_type")?.one_of(&["EID", "IPV4", "IPV6"])?;
+            let at = address.field("addr")?;
+            at.name(1..=256)?;
+            match kind {
+                "IPV4" => at.ipv4()?,
+                "IPV6" => at.ipv6()?,
+                _ => {}
+            }
+            for port in address.field("ports")?.list(16)? {
+                port.die_and_port()?;
+            }
+        }
+    }
+    Ok(first.unwrap_or_default())
+}

@@ -1,0 +1,273 @@
+//! Communicators of rank tables: `HcclCommInitClusterInfo` and `...Config`.
+
+use ascend_emulator_testing::common::*;
+use ascend_emulator_testing::ranks;
+use ascend_emulator_testing::{call, hccl, ok, refuses};
+use ascend_sys::*;
+use std::ffi::CString;
+use std::path::PathBuf;
+use std::ptr::null_mut;
+
+/// A file that goes with it.
+struct File(PathBuf);
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl File {
+    fn new(name: &str, text: &str) -> File {
+        let path = std::env::temp_dir().join(format!("{name}-{}.json", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        File(path)
+    }
+
+    fn path(&self) -> CString {
+        CString::new(self.0.to_str().unwrap()).unwrap()
+    }
+}
+
+/// Version 1.0, of one server, with as many devices.
+fn one_server(name: &str, ranks: u32) -> File {
+    let device = |rank| format!("{{\"device_id\": \"{rank}\", \"rank_id\": \"{rank}\"}}");
+    let devices: Vec<_> = (0..ranks).map(device).collect();
+    let text = format!(
+        "{{\"version\": \"1.0\", \"status\": \"completed\", \"server_count\": \"1\",\n\
+         \"server_list\": [{{\"server_id\": \"{name}\", \"device\": [{}]}}]}}",
+        devices.join(", ")
+    );
+    File::new(name, &text)
+}
+
+fn join(path: &CString, rank: u32) -> HcclComm {
+    let mut comm = null_mut();
+    hccl!(HcclCommInitClusterInfo(path.as_ptr(), rank, &mut comm));
+    comm
+}
+
+/// What rank and number of ranks a communicator says, and the sum of the ranks.
+fn sum_of_ranks(comm: HcclComm) -> [u32; 3] {
+    let (mut rank, mut ranks) = (0, 0);
+    hccl!(HcclGetRankId(comm, &mut rank));
+    hccl!(HcclGetRankSize(comm, &mut ranks));
+    let (x, stream) = (malloc(4), stream());
+    write(x, &rank.to_le_bytes());
+    let (dtype, sum) = (HcclDataType::HCCL_DATA_TYPE_INT32, HcclReduceOp::HCCL_REDUCE_SUM);
+    hccl!(HcclAllReduce(x, x, 1, dtype, sum, comm, stream));
+    ok!(aclrtSynchronizeStream(stream));
+    [rank, ranks, u32::from_le_bytes(read(x, 4).try_into().unwrap())]
+}
+
+/// Runs ranks on the devices of a block, a thread each.
+fn on_devices<R: Send>(block: &Block, ranks: u32, run: impl Fn(u32) -> R + Sync) -> Vec<R> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..ranks)
+            .map(|rank| {
+                let run = &run;
+                scope.spawn(move || {
+                    ok!(aclrtSetDevice(block.first + rank as i32));
+                    run(rank)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn the_ranks_of_a_table_meet_and_meet_again() {
+    let (file, block) = (one_server("meets", 4), Block::new(4));
+    let path = file.path();
+    for _ in 0..3 {
+        let sums = on_devices(&block, 4, |rank| {
+            let comm = join(&path, rank);
+            let sums = sum_of_ranks(comm);
+            let mut name = [0_u8; 128];
+            hccl!(HcclGetCommName(comm, name.as_mut_ptr().cast()));
+            assert!(name.starts_with(b"hccl_world_group\0"));
+            // A device is in one such communicator at a time.
+            let mut other = null_mut();
+            refuses!(
+                HCCL_E_UNAVAIL,
+                ["is in a communicator of a rank table already"],
+                HcclCommInitClusterInfo(path.as_ptr(), rank, &mut other)
+            );
+            hccl!(HcclCommDestroy(comm));
+            sums
+        });
+        assert_eq!(sums, [[0, 4, 6], [1, 4, 6], [2, 4, 6], [3, 4, 6]]);
+    }
+}
+
+/// Two files of the same contents, written in other ways, and one of other contents beside them.
+#[test]
+fn tables_are_the_same_by_their_contents() {
+    let block = Block::new(4);
+    let first = one_server("same", 2);
+    let text = std::fs::read_to_string(&first.0).unwrap().replace(", ", ",\n\t");
+    let second = File::new("same-again", &text);
+    let text = text.replace("same", "other").replace("\"0\"", "\"2\"").replace("\"1\"", "\"3\"");
+    let text = text
+        .replace("\"rank_id\": \"2\"", "\"rank_id\": \"0\"")
+        .replace("\"rank_id\": \"3\"", "\"rank_id\": \"1\"")
+        .replace("\"server_count\": \"3\"", "\"server_count\": \"1\"");
+    let other = File::new("other", &text);
+    let paths = [first.path(), second.path(), other.path(), other.path()];
+    let sums = on_devices(&block, 4, |device| {
+        let comm = join(&paths[device as usize], device % 2);
+        let sums = sum_of_ranks(comm);
+        hccl!(HcclCommDestroy(comm));
+        sums
+    });
+    assert_eq!(sums, [[0, 2, 1], [1, 2, 1], [0, 2, 1], [1, 2, 1]]);
+}
+
+/// The servers of a table are other machines, so devices here need not have their numbers there.
+#[test]
+fn tables_of_several_servers_have_any_devices() {
+    let server = |number: u32| {
+        format!(
+            "{{\"server_id\": \"node-{number}\", \"device\": [{{\"device_id\": \"0\", \"device_ip\": \"10.0.0.{number}\", \"rank_id\": \"{number}\"}}]}}"
+        )
+    };
+    let text = format!(
+        "{{\"version\": \"1.0\", \"status\": \"completed\", \"server_count\": \"2\", \"server_list\": [{}, {}]}}",
+        server(0),
+        server(1)
+    );
+    let (file, block) = (File::new("servers", &text), Block::new(2));
+    let path = file.path();
+    let sums = on_devices(&block, 2, |rank| sum_of_ranks(join(&path, rank)));
+    assert_eq!(sums, [[0, 2, 1], [1, 2, 1]]);
+}
+
+/// One thread speaks for all ranks.
+#[test]
+fn a_group_joins_for_several_ranks() {
+    let (file, block) = (one_server("grouped", 2), Block::new(2));
+    let path = file.path();
+    let mut comms = [null_mut(); 2];
+    hccl!(HcclGroupStart());
+    for (rank, comm) in comms.iter_mut().enumerate() {
+        ok!(aclrtSetDevice(block.first + rank as i32));
+        hccl!(HcclCommInitClusterInfo(path.as_ptr(), rank as u32, comm));
+    }
+    hccl!(HcclGroupEnd());
+    for (rank, comm) in comms.into_iter().enumerate() {
+        let mut found = 9;
+        hccl!(HcclGetRankId(comm, &mut found));
+        assert_eq!(found, rank as u32);
+        hccl!(HcclCommDestroy(comm));
+    }
+}
+
+#[test]
+fn a_configuration_names_the_communicator_and_ranks_agree_about_it() {
+    let (file, block) = (one_server("named", 2), Block::new(2));
+    let path = file.path();
+    let named = |rank: u32, name: &str| {
+        let mut config = ranks::config(name);
+        let mut comm = null_mut();
+        let code =
+            call!(HcclCommInitClusterInfoConfig(path.as_ptr(), rank, &mut config, &mut comm));
+        (code, comm, message())
+    };
+    let names = on_devices(&block, 2, |rank| {
+        let (code, comm, text) = named(rank, "tables");
+        assert_eq!(code, HcclResult::HCCL_SUCCESS, "{text}");
+        let mut name = [0_u8; 128];
+        hccl!(HcclGetCommName(comm, name.as_mut_ptr().cast()));
+        hccl!(HcclCommDestroy(comm));
+        name.starts_with(b"tables\0")
+    });
+    assert_eq!(names, [true, true]);
+    let texts = on_devices(&block, 2, |rank| named(rank, ["one", "two"][rank as usize]).2);
+    assert!(texts.iter().all(|text| text.contains("the configurations differ")), "{texts:?}");
+}
+
+#[test]
+fn what_is_wrong_with_a_call_is_told_before_anybody_waits() {
+    let (file, block) = (one_server("wrong", 2), Block::new(3));
+    let (path, mut comm) = (file.path(), null_mut());
+    let null = std::ptr::null();
+    ok!(aclrtSetDevice(block.first));
+    refuses!(HCCL_E_PTR, ["clusterInfo"], HcclCommInitClusterInfo(null, 0, &mut comm));
+    refuses!(HCCL_E_PTR, ["comm"], HcclCommInitClusterInfo(path.as_ptr(), 0, null_mut()));
+    refuses!(
+        HCCL_E_PTR,
+        ["config"],
+        HcclCommInitClusterInfoConfig(path.as_ptr(), 0, null_mut(), &mut comm)
+    );
+    refuses!(
+        HCCL_E_PARA,
+        ["rank 2 is not in the rank table, which has 2 ranks"],
+        HcclCommInitClusterInfo(path.as_ptr(), 2, &mut comm)
+    );
+    refuses!(
+        HCCL_E_PARA,
+        [
+            "rank 1 is on device 1 in the rank table, and the current device is 0",
+            "aclrtSetDevice(1)"
+        ],
+        HcclCommInitClusterInfo(path.as_ptr(), 1, &mut comm)
+    );
+    let long = CString::new("x".repeat(4096)).unwrap();
+    refuses!(
+        HCCL_E_PARA,
+        ["has 4096 bytes, and 4095 are the most"],
+        HcclCommInitClusterInfo(long.as_ptr(), 0, &mut comm)
+    );
+    for (text, piece) in [
+        ("", "is no JSON: EOF while parsing"),
+        ("{\"version\": \"1.0\",\n ]", "at line 2 column 2"),
+        ("\u{0}", "is no JSON"),
+    ] {
+        let file = File::new("no-json", text);
+        refuses!(
+            HCCL_E_INTERNAL,
+            ["EI0004", "cannot be read", piece],
+            HcclCommInitClusterInfo(file.path().as_ptr(), 0, &mut comm)
+        );
+    }
+    let directory = CString::new(std::env::temp_dir().to_str().unwrap()).unwrap();
+    for (path, piece) in
+        [(c"/no/such/file", "No such file"), (directory.as_c_str(), "it is no file")]
+    {
+        refuses!(
+            HCCL_E_INTERNAL,
+            ["EI0004", piece],
+            HcclCommInitClusterInfo(path.as_ptr(), 0, &mut comm)
+        );
+    }
+    let file = File::new("missing", "{\"version\": \"1.0\", \"status\": \"completed\"}");
+    refuses!(
+        HCCL_E_PARA,
+        ["EI0017", "missing-", "server_count is missing"],
+        HcclCommInitClusterInfo(file.path().as_ptr(), 0, &mut comm)
+    );
+}
+
+#[test]
+fn ranks_that_do_not_come_are_named() {
+    let file = one_server("alone", 3);
+    let block = Block::with(AscendExtBlockConfig {
+        deviceCount: 3,
+        connectTimeoutMs: 200,
+        ..Block::config()
+    });
+    let path = file.path();
+    let texts = on_devices(&block, 2, |rank| {
+        let mut comm = null_mut();
+        let code = call!(HcclCommInitClusterInfo(path.as_ptr(), rank, &mut comm));
+        (code, message())
+    });
+    for (code, text) in texts {
+        assert_eq!(code, HcclResult::HCCL_E_TIMEOUT, "{text}");
+        assert!(
+            text.contains("rank 2 of 3 did not call HcclCommInitClusterInfo within 0.2 s"),
+            "{text}"
+        );
+    }
+}
