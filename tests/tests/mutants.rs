@@ -20,6 +20,7 @@ use std::sync::Once;
 use ascend_program::Program;
 use ascend_program::check::{Finding, Late, Product, Setting, Severity, check};
 use ascend_program::flow::Launch;
+use ascend_program::step::{Node, Step, Sync};
 use mutants::mutate::{self, Mutant, RULES};
 use mutants::run::{BEFORE, Bench, Outcome};
 use mutants::subjects::{self, Subject};
@@ -227,6 +228,42 @@ fn what_the_checker_accepts_does_the_same_under_every_seed() {
     }
     println!("refused and not shown, by rules: {hidden:#?}");
     assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
+}
+
+/// Every wait between units is taken away from every good kernel, and those that the recorder inserts make it good again: for the
+/// checker, and in every order.
+#[test]
+fn inserted_waits_mend_every_kernel_that_has_lost_its_own() {
+    unchecked();
+    let seeds = if full() { 32 } else { 8 };
+    let (mut broken, mut waits, mut inserted) = (0, 0, 0);
+    let is_wait = |node: &Node| matches!(node.step, Step::Sync(Sync::Units(..) | Sync::Pipe(_)));
+    let count =
+        |program: &Program| program.blocks.iter().flatten().filter(|node| is_wait(node)).count();
+    for subject in subjects::subjects() {
+        let name = &subject.program.name;
+        let mut program = subject.program.clone();
+        program.blocks.iter_mut().for_each(|block| block.retain(|node| !is_wait(node)));
+        broken += usize::from(!refused(&subject, &program).is_empty());
+        ascend_program::waits::insert(&mut program);
+        assert_eq!(program.validate(), Ok(()), "{name}");
+        assert_eq!(refused(&subject, &program), [], "{name}");
+        let mut benches = Benches::new(&subject);
+        let good = benches.good[0].clone();
+        for seed in 0..=seeds {
+            for (run, outcome) in benches.twice(seed, &program).iter().enumerate() {
+                assert_eq!(*outcome, good, "{name}, seed {seed}, run {run}");
+            }
+        }
+        waits += count(&subject.program);
+        inserted += count(&program);
+        // What has all its waits gets none.
+        let mut again = program.clone();
+        ascend_program::waits::insert(&mut again);
+        assert_eq!(again, program, "{name}");
+    }
+    println!("{broken} kernels broken; {waits} waits of their own, {inserted} inserted");
+    assert!(broken >= 3, "{broken}");
 }
 
 /// The commonest mistake: nothing makes one unit wait for another.

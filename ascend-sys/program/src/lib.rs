@@ -22,6 +22,7 @@ mod program;
 mod show;
 pub mod step;
 mod validate;
+pub mod waits;
 
 pub use declared::*;
 pub use program::*;

@@ -276,6 +276,19 @@ pub enum Vector {
     },
 }
 
+impl Vector {
+    /// Its tensors, the result first.
+    pub(crate) fn locals(&self) -> Vec<Local> {
+        match self {
+            Vector::Fill { to, .. } => vec![*to],
+            Vector::Binary { to, a, b, .. } => vec![*to, *a, *b],
+            Vector::Scalar { to, a, .. } | Vector::Unary { to, a, .. } => vec![*to, *a],
+            Vector::Cast { to, from, .. } => vec![*to, *from],
+            Vector::Reduce { to, from, work, .. } => vec![*to, *from, *work],
+        }
+    }
+}
+
 /// An operation of two vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -365,6 +378,20 @@ pub enum Pipe {
     Fix,
     /// All of them (`PIPE_ALL`).
     All,
+}
+
+impl Pipe {
+    /// Its name in the documents.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Pipe::Scalar => "S",
+            Pipe::Vector => "V",
+            Pipe::In => "MTE2",
+            Pipe::Out => "MTE3",
+            Pipe::Fix => "FIX",
+            Pipe::All => "any unit",
+        }
+    }
 }
 
 /// Between whom a flag is (`CrossCoreSetFlag<mode>`).

@@ -65,6 +65,8 @@ pub(super) struct KernelRecorder {
     names: HashSet<String>,
     named: HashSet<(NamedKind, u32)>,
     mistakes: Vec<Mistake>,
+    /// The waits that it lacks are inserted at the end.
+    pub inserts_waits: bool,
     here: Caller,
 }
 
@@ -236,11 +238,15 @@ impl KernelRecorder {
             names: HashSet::new(),
             named: HashSet::new(),
             mistakes: Vec::new(),
+            inserts_waits: false,
             here,
         }
     }
 
     fn finish(mut self) -> Result<Program, RecordError> {
+        if self.inserts_waits && self.mistakes.is_empty() {
+            ascend_program::waits::insert(&mut self.program);
+        }
         if self.mistakes.is_empty()
             && let Err(problem) = self.program.validate()
         {

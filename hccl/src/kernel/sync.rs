@@ -85,6 +85,38 @@ impl<T> Kernel<T> {
         });
     }
 
+    /// Leaves the waits between the units of a core to the recorder, in all of this kernel, wherever this is called in it.
+    ///
+    /// Before each step its unit waits for the units that may have used the same tensor or argument, of which one writes, unless the kernel itself, or a
+    /// queue, has seen to that. In the printed source each such wait has a comment that begins with "inserted" and says why. The
+    /// recorder knows no numbers, so it may insert a wait between two uses that never meet; and it takes two arguments for two memories, and
+    /// copies of one unit to an argument to go to different places. The check of the launch, which has the numbers, finds where that is
+    /// wrong. Waits between cores are not inserted.
+    ///
+    /// ```
+    /// # use hccl::kernel::*;
+    /// /// `y = 2 x`.
+    /// #[kernel(mix = "aiv_only")]
+    /// fn double(k: Kernel, x: Input<f32>, y: Output<f32>) {
+    ///     k.insert_waits();
+    ///     let a = k.scratch::<f32>(64).get();
+    ///     k.copy_in(&a, x, 64);
+    ///     k.muls(&a, &a, 2.0, 64);
+    ///     k.copy_out(y, &a, 64);
+    /// }
+    /// # fn main() -> hccl::Result<()> {
+    /// # use hccl::prelude::Product;
+    /// let kernel = double::record()?;
+    /// assert!(kernel.check(&(), 1, 1, Product::A3, &[256, 256]).is_good(true));
+    /// assert!(kernel.ascend_c()?.contains("// inserted: MTE3 reads `a`, which V has written"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn insert_waits(self) {
+        record::with(self.recording, Location::caller(), |recorder| recorder.inserts_waits = true);
+    }
+
     /// Raises a flag when earlier work of `pipe` is done (`CrossCoreSetFlag`). `flag` is 8, 9 or 10: the libraries of CANN use the others.
     ///
     /// Every core that takes part must get here, also one without work. Those that wait do so in

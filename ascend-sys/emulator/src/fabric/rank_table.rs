@@ -155,15 +155,15 @@ impl WrongTable {
 fn in_order(mut ranks: Vec<(u64, Field<'_>, TableRank)>) -> Result<Vec<TableRank>, WrongTable> {
     let count = ranks.len() as u64;
     ranks.sort_by_key(|(number, ..)| *number);
-    for (at, (number, field, _)) in ranks.iter().enumerate() {
-        if *number >= count {
-            return Err(
-                field.wrong(format!("is {number}, and there are {count} ranks, numbered from 0"))
-            );
-        }
-        if *number < at as u64 {
-            return Err(field.wrong(format!("is {number}, as another one's is")));
-        }
+    if let Some((number, field, _)) = ranks.iter().find(|(number, ..)| *number >= count) {
+        return Err(
+            field.wrong(format!("is {number}, and there are {count} ranks, numbered from 0"))
+        );
+    }
+    // As many as there are, and none twice: none is missing.
+    if let Some(two) = ranks.windows(2).find(|two| two[0].0 == two[1].0) {
+        let (number, field, _) = &two[1];
+        return Err(field.wrong(format!("is {number}, as another one's is")));
     }
     Ok(ranks.into_iter().map(|(.., rank)| rank).collect())
 }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::uses::{blocks_of, locals_of};
+use super::uses::blocks_of;
 use crate::declared::*;
 use crate::program::Program;
 use crate::step::*;
@@ -84,7 +84,7 @@ impl Barriers {
     }
 
     fn touched(&self, vector: &Vector) -> (Vec<LocalBlock>, Vec<LocalBlock>) {
-        let all = locals_of(vector);
+        let all = vector.locals();
         // The result comes first; a reduction also writes its memory for intermediate results.
         let written = |at: usize| at == 0 || (at == 2 && matches!(vector, Vector::Reduce { .. }));
         let pick = |wanted: bool| {

@@ -6,7 +6,7 @@
 
 use super::names::Thing;
 use super::printer::Printer;
-use super::uses::{blocks_of, locals_of, places_of};
+use super::uses::{blocks_of, places_of};
 use crate::declared::*;
 use crate::program::Program;
 use crate::step::*;
@@ -157,7 +157,7 @@ fn uses(program: &Program, step: &Step) -> Vec<UnitAccess> {
             let of =
                 |(at, of): (usize, &Local)| local(Pipe::Vector, of, at == 0 || at == 2 && works);
             // What is read is what has to be there.
-            locals_of(vector).iter().enumerate().map(of).rev().collect()
+            vector.locals().iter().enumerate().map(of).rev().collect()
         }
         Step::Matmul(multiply) => (places_of(step).iter())
             .map(|place| match *place == multiply.c {
@@ -254,7 +254,7 @@ impl Printer<'_> {
         let none = |_: &Step| false;
         if let Some((one, other)) = around.conflict(is(first), is(second), none) {
             let memory = self.called(&other);
-            let (a, b) = (unit(one.unit), unit(other.unit));
+            let (a, b) = (one.unit.name(), other.unit.name());
             return match (one.writes, other.writes) {
                 _ if a == b => format!("{b} has used {memory} before"),
                 (true, false) => format!("{b} reads {memory}, which {a} has written"),
@@ -268,11 +268,11 @@ impl Printer<'_> {
         });
         match (first, second, commit) {
             (_, Pipe::Scalar, Some(task)) => {
-                format!("{task} is committed when {} is done", unit(first))
+                format!("{task} is committed when {} is done", first.name())
             }
             (Pipe::All, ..) => "all units are done with what comes before".to_owned(),
-            (a, b, _) if a == b => format!("{} is done with what comes before", unit(a)),
-            (a, b, _) => format!("{} goes on when {} is done", unit(b), unit(a)),
+            (a, b, _) if a == b => format!("{} is done with what comes before", a.name()),
+            (a, b, _) => format!("{} goes on when {} is done", b.name(), a.name()),
         }
     }
 
@@ -338,8 +338,8 @@ impl Printer<'_> {
         let uses = |step: &&Step| uses(self.program, step);
         let mut used = around.before.iter().flat_map(uses).filter(|used| used.unit == pipe);
         match used.find(|used| used.writes && used.memory.is_global()) {
-            Some(used) => format!("{} is there when {} is done", self.called(&used), unit(pipe)),
-            None => format!("raised when {} is done", unit(pipe)),
+            Some(used) => format!("{} is there when {} is done", self.called(&used), pipe.name()),
+            None => format!("raised when {} is done", pipe.name()),
         }
     }
 
@@ -366,7 +366,7 @@ impl Printer<'_> {
             Some((_, used)) => {
                 format!("{} is written, which other cores have read", self.called(&used))
             }
-            None => format!("until {} of the other cores is done", unit(pipe)),
+            None => format!("until {} of the other cores is done", pipe.name()),
         }
     }
 
@@ -395,17 +395,5 @@ impl Printer<'_> {
             ReasonPlace::Scratch(scratch) => self.name(Thing::Scratch(scratch)),
             ReasonPlace::Queue(queue) => self.name(Thing::Queue(queue)),
         }
-    }
-}
-
-/// Its name in the documents.
-fn unit(of: Pipe) -> &'static str {
-    match of {
-        Pipe::Scalar => "S",
-        Pipe::Vector => "V",
-        Pipe::In => "MTE2",
-        Pipe::Out => "MTE3",
-        Pipe::Fix => "FIX",
-        Pipe::All => "any unit",
     }
 }

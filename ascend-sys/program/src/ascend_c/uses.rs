@@ -243,7 +243,7 @@ impl Seen<'_> {
                 Copy::Set { .. } | Copy::Clean(_) => {}
             },
             Step::Vector(vector) => {
-                for local in locals_of(vector) {
+                for local in vector.locals() {
                     self.local(&local);
                 }
             }
@@ -361,7 +361,7 @@ pub(super) fn values_of(program: &Program, step: &Step, values: &mut Vec<ValueId
             Copy::Clean(_) => {}
         },
         Step::Vector(vector) => {
-            values.extend(locals_of(vector).iter().filter_map(|local| local.offset));
+            values.extend(vector.locals().iter().filter_map(|local| local.offset));
             match vector {
                 Vector::Fill { value, count, .. } | Vector::Scalar { scalar: value, count, .. } => {
                     values.extend([*value, *count]);
@@ -422,16 +422,5 @@ pub(super) fn places_of(step: &Step) -> Vec<Place> {
             Operation::AlltoAllvWrite { send, offsets, sizes, .. } => vec![*send, *offsets, *sizes],
         },
         _ => Vec::new(),
-    }
-}
-
-/// The tensors of a vector operation, the result first.
-pub(super) fn locals_of(vector: &Vector) -> Vec<Local> {
-    match vector {
-        Vector::Fill { to, .. } => vec![*to],
-        Vector::Binary { to, a, b, .. } => vec![*to, *a, *b],
-        Vector::Scalar { to, a, .. } | Vector::Unary { to, a, .. } => vec![*to, *a],
-        Vector::Cast { to, from, .. } => vec![*to, *from],
-        Vector::Reduce { to, from, work, .. } => vec![*to, *from, *work],
     }
 }

@@ -7,3 +7,4 @@ mod encoding;
 mod flow;
 mod show;
 mod validate;
+mod waits;

@@ -1,0 +1,345 @@
+//! Waits between the units of a core that a kernel leaves to its recorder.
+//!
+//! Before each step, its unit waits for every other unit that may have used the same memory before, of which one writes, unless it is known to
+//! have waited for that already: by a wait or a barrier of the kernel, by a queue, or by one that was inserted. No numbers are known
+//! here. So a tensor is one memory with all of its buffer, an argument is one with all of its elements, and a loop comes behind
+//! itself; two arguments are two memories, and copies of one unit to an argument go to different places. What that gets wrong the
+//! [checker](crate::check) finds, which has the numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::declared::*;
+use crate::program::Program;
+use crate::step::*;
+
+/// Memory as far as two uses may share it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Memory {
+    /// A tensor of a queue, under one of its names.
+    Tensor(LocalId),
+    Scratch(ScratchId),
+    /// What lies in a queue, and what was given back to it.
+    Enqueued(QueueId),
+    Freed(QueueId),
+    Parameter(u32),
+    Workspace,
+    Windows,
+}
+
+impl Memory {
+    fn is_local(self) -> bool {
+        !matches!(self, Memory::Parameter(_) | Memory::Workspace | Memory::Windows)
+    }
+}
+
+/// Units, in the order of their bits.
+const UNITS: [Pipe; 5] = [Pipe::Scalar, Pipe::Vector, Pipe::In, Pipe::Out, Pipe::Fix];
+/// All of them have waited.
+const EVERYBODY: u8 = (1 << UNITS.len()) - 1;
+
+fn bit(unit: Pipe) -> u8 {
+    UNITS.iter().position(|other| *other == unit).map_or(EVERYBODY, |at| 1 << at)
+}
+
+/// What a step does to memory.
+#[derive(Debug, Clone, Copy)]
+struct Use {
+    memory: Memory,
+    unit: Pipe,
+    writes: bool,
+    tensor: Option<LocalId>,
+}
+
+/// What a core has done, and who has waited for it.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Done {
+    uses: BTreeMap<(Memory, usize, bool), u8>,
+    buffers: BTreeMap<LocalId, BTreeSet<Memory>>,
+}
+
+/// Inserts the waits that a program needs, each with a comment that says so.
+pub fn insert(program: &mut Program) {
+    let mut inserter = Inserter { program, found: BTreeMap::new(), settling: 0 };
+    for core in [Core::Aic, Core::Aiv] {
+        if inserter.program.mix.ratio(core) > 0 {
+            inserter.block(BlockId(0), core, &mut Done::default());
+        }
+    }
+    // From the end, so that places stay.
+    for ((block, at, ..), (sync, why)) in inserter.found.into_iter().rev() {
+        let nodes = &mut program.blocks[block];
+        let source = nodes[at].source;
+        let steps = [Step::Comment(format!("inserted: {why}")), Step::Sync(sync)];
+        nodes.splice(at..at, steps.map(|step| Node { step, source }));
+    }
+}
+
+struct Inserter<'p> {
+    program: &'p Program,
+    /// The waits that are missing before a step of a block, by the units that they are of, with their reasons. What both kinds of cores
+    /// lack stands once.
+    found: BTreeMap<(usize, usize, u8, u8), (Sync, String)>,
+    /// Loops that are gone through to learn what is done at their ends.
+    settling: usize,
+}
+
+impl Inserter<'_> {
+    fn block(&mut self, block: BlockId, core: Core, done: &mut Done) {
+        for at in 0..self.program.blocks[block.0 as usize].len() {
+            let program = self.program;
+            let step = &program.blocks[block.0 as usize][at].step;
+            match step {
+                Step::Loop { body, .. } => {
+                    // What a turn does comes before the next one.
+                    self.settling += 1;
+                    loop {
+                        let mut behind = done.clone();
+                        self.block(*body, core, &mut behind);
+                        behind.join(done);
+                        if behind == *done {
+                            break;
+                        }
+                        *done = behind;
+                    }
+                    self.settling -= 1;
+                    let mut behind = done.clone();
+                    self.block(*body, core, &mut behind);
+                    done.join(&behind);
+                }
+                Step::If { then, otherwise, .. } => {
+                    let mut other = done.clone();
+                    self.block(*then, core, done);
+                    if let Some(otherwise) = otherwise {
+                        self.block(*otherwise, core, &mut other);
+                    }
+                    done.join(&other);
+                }
+                Step::On(of, inner) if *of == core => self.block(*inner, core, done),
+                Step::On(..) => {}
+                step => self.step(step, (block.0 as usize, at), done),
+            }
+        }
+    }
+
+    fn step(&mut self, step: &Step, (block, at): (usize, usize), done: &mut Done) {
+        let uses = done.uses_of(self.program, step);
+        for of in &uses {
+            while let Some((sync, earlier, wrote)) = done.missing(of) {
+                if self.settling == 0 {
+                    let key = (block, at, bit(earlier), bit(of.unit));
+                    let why = self.why(of, earlier, wrote);
+                    self.found.entry(key).or_insert((sync, why));
+                }
+                done.synchronise(sync);
+            }
+        }
+        // What a turn does the scalar unit waits for by calls of the client.
+        for of in uses.into_iter().filter(|_| !matches!(step, Step::Hccl(_))) {
+            let number = UNITS.iter().position(|unit| *unit == of.unit).unwrap_or_default();
+            // What the scalar unit has read it has.
+            let waited = if of.unit == Pipe::Scalar && !of.writes { EVERYBODY } else { 0 };
+            done.uses.insert((of.memory, number, of.writes), waited);
+        }
+        match step {
+            Step::Sync(sync) => done.synchronise(*sync),
+            Step::Buffer(buffer) => done.buffer(self.program, buffer),
+            _ => {}
+        }
+    }
+
+    /// As "MTE3 reads `b`, which V has written".
+    fn why(&self, of: &Use, earlier: Pipe, wrote: bool) -> String {
+        let memory = match (of.tensor, of.memory) {
+            (Some(tensor), _) => format!("`{}`", self.program.locals[tensor.0 as usize].name),
+            (None, Memory::Parameter(at)) => {
+                format!("`{}`", self.program.parameters[at as usize].name)
+            }
+            (None, Memory::Windows) => "the window".to_owned(),
+            (None, _) => "the workspace".to_owned(),
+        };
+        let (now, before) = (of.unit.name(), earlier.name());
+        if of.unit == earlier {
+            return format!("{now} has written {memory} before");
+        }
+        let (does, did) =
+            (if of.writes { "writes" } else { "reads" }, if wrote { "written" } else { "read" });
+        format!("{now} {does} {memory}, which {before} has {did}")
+    }
+}
+
+impl Done {
+    /// What may have been done on either way; waited for is what was on both.
+    fn join(&mut self, other: &Done) {
+        for (of, waited) in &other.uses {
+            let own = self.uses.entry(*of).or_insert(*waited);
+            *own &= waited;
+        }
+        for (tensor, memories) in &other.buffers {
+            self.buffers.entry(*tensor).or_default().extend(memories);
+        }
+    }
+
+    /// A wait that has to come before a use: for which unit, and whether that has written.
+    fn missing(&self, of: &Use) -> Option<(Sync, Pipe, bool)> {
+        self.uses.iter().find_map(|((memory, number, wrote), waited)| {
+            let earlier = UNITS[*number];
+            let conflicts =
+                *memory == of.memory && (of.writes || *wrote) && waited & bit(of.unit) == 0;
+            if !conflicts {
+                return None;
+            }
+            if earlier != of.unit {
+                return Some((Sync::Units(earlier, of.unit), earlier, *wrote));
+            }
+            // The vector unit is in order, and so is the scalar one; copies to an argument go to different places.
+            let twice = matches!(earlier, Pipe::In | Pipe::Out) && *wrote && of.writes;
+            (twice && memory.is_local()).then_some((Sync::Pipe(earlier), earlier, true))
+        })
+    }
+
+    fn synchronise(&mut self, sync: Sync) {
+        match sync {
+            Sync::Pipe(Pipe::All) | Sync::All { .. } => self.uses.clear(),
+            Sync::Pipe(unit) => self.waited(unit, bit(unit)),
+            // Whatever is given to a unit from now on is given when the scalar unit goes on.
+            Sync::Units(first, Pipe::Scalar | Pipe::All) => self.waited(first, EVERYBODY),
+            Sync::Units(first, second) => self.waited(first, bit(second)),
+            Sync::Raise { .. } | Sync::Await { .. } => {}
+        }
+    }
+
+    /// These have waited for all that a unit was given, and so for what that had waited for.
+    fn waited(&mut self, first: Pipe, by: u8) {
+        for ((_, number, _), waited) in &mut self.uses {
+            if UNITS[*number] == first || first == Pipe::All || *waited & bit(first) != 0 {
+                *waited |= by;
+            }
+        }
+    }
+
+    /// A tensor changes its name and its place.
+    fn buffer(&mut self, program: &Program, buffer: &Buffer) {
+        let position = |queue: QueueId| program.queues[queue.0 as usize].what.position;
+        match *buffer {
+            Buffer::InitQueue(_) | Buffer::InitScratch(_) => {}
+            Buffer::Get(scratch, local) => {
+                self.buffers.insert(local, BTreeSet::from([Memory::Scratch(scratch)]));
+            }
+            Buffer::Enqueue(queue, local) => self.moved(local, Memory::Enqueued(queue)),
+            Buffer::Free(queue, local) => self.moved(local, Memory::Freed(queue)),
+            Buffer::Dequeue(queue, local) => {
+                // Whoever takes it waits for whoever has filled it.
+                let ordered = match position(queue) {
+                    Position::VecIn => (Pipe::In, Pipe::Vector),
+                    Position::VecOut => (Pipe::Vector, Pipe::Out),
+                };
+                self.taken(local, Memory::Enqueued(queue), ordered);
+            }
+            Buffer::Alloc(queue, local) => {
+                let ordered = match position(queue) {
+                    Position::VecIn => (Pipe::Vector, Pipe::In),
+                    Position::VecOut => (Pipe::Out, Pipe::Vector),
+                };
+                self.taken(local, Memory::Freed(queue), ordered);
+            }
+        }
+    }
+
+    fn moved(&mut self, local: LocalId, to: Memory) {
+        for memory in self.buffers.get(&local).cloned().unwrap_or_default() {
+            for (number, wrote) in (0..UNITS.len()).flat_map(|at| [(at, false), (at, true)]) {
+                if let Some(waited) = self.uses.remove(&(memory, number, wrote)) {
+                    *self.uses.entry((to, number, wrote)).or_insert(waited) &= waited;
+                }
+            }
+        }
+    }
+
+    fn taken(&mut self, local: LocalId, from: Memory, (first, second): (Pipe, Pipe)) {
+        let memory = Memory::Tensor(local);
+        self.buffers.insert(local, BTreeSet::from([memory]));
+        for (number, wrote) in (0..UNITS.len()).flat_map(|at| [(at, false), (at, true)]) {
+            self.uses.remove(&(memory, number, wrote));
+            if let Some(waited) = self.uses.get(&(from, number, wrote)) {
+                let knows = UNITS[number] == first || waited & bit(first) != 0;
+                let by = if knows { bit(second) } else { 0 };
+                self.uses.insert((memory, number, wrote), waited | by);
+            }
+        }
+    }
+
+    fn uses_of(&self, program: &Program, step: &Step) -> Vec<Use> {
+        let global = |unit, place: &Place, writes| {
+            let memory = match place.base {
+                Base::Parameter(at) => Memory::Parameter(at),
+                Base::Workspace => Memory::Workspace,
+                Base::WindowIn(..) | Base::WindowOut(..) => Memory::Windows,
+            };
+            vec![Use { memory, unit, writes, tensor: None }]
+        };
+        let local = |unit, local: &Local, writes| -> Vec<Use> {
+            let memories = self.buffers.get(&local.tensor).into_iter().flatten();
+            let tensor = Some(local.tensor);
+            memories.map(|memory| Use { memory: *memory, unit, writes, tensor }).collect()
+        };
+        match step {
+            Step::Read(_, Read::Global(place)) => global(Pipe::Scalar, place, false),
+            Step::Read(_, Read::Local(of)) => local(Pipe::Scalar, of, false),
+            Step::Copy(Copy::In { to, from, .. }) => {
+                [global(Pipe::In, from, false), local(Pipe::In, to, true)].concat()
+            }
+            Step::Copy(Copy::Out { to, from, .. }) => {
+                [local(Pipe::Out, from, false), global(Pipe::Out, to, true)].concat()
+            }
+            Step::Copy(Copy::Set { to, .. } | Copy::Clean(to)) => global(Pipe::Scalar, to, true),
+            Step::Copy(Copy::SetLocal { to, .. }) => local(Pipe::Scalar, to, true),
+            Step::Vector(vector) => {
+                let works = matches!(vector, Vector::Reduce { .. });
+                let all = vector.locals();
+                let of = |(at, of): (usize, &Local)| {
+                    local(Pipe::Vector, of, at == 0 || (at == 2 && works))
+                };
+                all.iter().enumerate().flat_map(of).collect()
+            }
+            Step::Matmul(multiply) => {
+                let read = [Some(multiply.a), Some(multiply.b), multiply.bias];
+                let read = read.iter().flatten().flat_map(|place| global(Pipe::In, place, false));
+                read.chain(global(Pipe::Fix, &multiply.c, true)).collect()
+            }
+            Step::Hccl(Hccl::Prepare { operation, commit: true, .. }) => {
+                operation_uses(operation, global)
+            }
+            Step::Hccl(Hccl::Commit(task)) => {
+                let prepared =
+                    program.blocks.iter().flatten().filter_map(|node| match &node.step {
+                        Step::Hccl(Hccl::Prepare { task: of, operation, .. }) if of == task => {
+                            Some(operation)
+                        }
+                        _ => None,
+                    });
+                prepared.flat_map(|operation| operation_uses(operation, global)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What a turn sends and receives, which the scalar unit commits.
+fn operation_uses(
+    operation: &Operation,
+    global: impl Fn(Pipe, &Place, bool) -> Vec<Use>,
+) -> Vec<Use> {
+    let (send, recv) = match operation {
+        Operation::AllReduce(of, _)
+        | Operation::AllGather(of, _)
+        | Operation::ReduceScatter(of, ..)
+        | Operation::AlltoAll(of, _) => (vec![of.send], Some(of.recv)),
+        Operation::AlltoAllV { send, recv, .. } => (vec![*send], Some(*recv)),
+        Operation::BatchWrite { items, .. } => (vec![*items], None),
+        Operation::AlltoAllvWrite { send, offsets, sizes, .. } => {
+            (vec![*send, *offsets, *sizes], None)
+        }
+    };
+    let sends = send.iter().flat_map(|place| global(Pipe::Scalar, place, false));
+    sends.chain(recv.iter().flat_map(|place| global(Pipe::Scalar, place, true))).collect()
+}

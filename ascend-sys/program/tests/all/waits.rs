@@ -1,0 +1,133 @@
+//! Waits that the recorder inserts: random kernels of scratch buffers that have none of their own are accepted by the checker, and lack
+//! nothing that could be inserted again.
+
+use ascend_program::check::{Product, Setting, Severity, check};
+use ascend_program::flow::Launch;
+use ascend_program::layout::Number;
+use ascend_program::step::*;
+use ascend_program::*;
+use ascend_program_testing::build::Builder;
+use fastrand::Rng;
+
+/// Elements of a buffer, and of an argument.
+const TILE: u64 = 64;
+
+/// Random copies and vectors on some buffers, in loops and branches.
+struct Random {
+    random: Rng,
+    locals: Vec<Local>,
+    inputs: Vec<Base>,
+    outputs: Vec<Base>,
+}
+
+impl Random {
+    fn kernel(seed: u64) -> Program {
+        let mut b = Builder::new(Mix::MixAiv10);
+        let mut random = Rng::with_seed(seed);
+        let inputs = vec![b.input("x0", Number::F32), b.input("x1", Number::F32)];
+        let outputs = vec![b.output("y0", Number::F32), b.output("y1", Number::F32)];
+        let tile = b.n(TILE);
+        let locals = (0..random.usize(2..5))
+            .map(|at| {
+                let buffer = b.scratch(&format!("a{at}"), Number::F32, tile);
+                let tensor = b.local(&format!("a{at}_all"), Number::F32);
+                b.buffer(Buffer::InitScratch(buffer));
+                b.buffer(Buffer::Get(buffer, tensor));
+                Local { tensor, offset: None }
+            })
+            .collect();
+        let mut made = Random { random, locals, inputs, outputs };
+        // All is written once, so that nothing is read that nobody has written.
+        for to in made.locals.clone() {
+            let from = b.at(made.inputs[0], 0);
+            b.step(Step::Copy(Copy::In { to, from, pieces: made.pieces(tile) }));
+        }
+        made.steps(&mut b, 2);
+        b.program.groups = 0;
+        b.program.tiling = None;
+        b.done()
+    }
+
+    fn pieces(&self, length: ValueId) -> Pieces {
+        Pieces { length, count: None, gap: None }
+    }
+
+    fn one<T: std::marker::Copy>(&mut self, of: &[T]) -> T {
+        of[self.random.usize(0..of.len())]
+    }
+
+    fn steps(&mut self, b: &mut Builder, depth: u32) {
+        for _ in 0..self.random.u32(2..7) {
+            let (tile, locals) = (b.n(TILE), self.locals.clone());
+            let (to, a, other) = (self.one(&locals), self.one(&locals), self.one(&locals));
+            let (inputs, outputs) = (self.inputs.clone(), self.outputs.clone());
+            match self.random.u32(0..10) {
+                0 | 1 => {
+                    let from = b.at(self.one(&inputs), 0);
+                    b.step(Step::Copy(Copy::In { to, from, pieces: self.pieces(tile) }));
+                }
+                2 | 3 => {
+                    // Copies of one unit to one place are not waited for.
+                    let place = b.at(self.one(&outputs), 0);
+                    b.sync(Sync::Pipe(Pipe::Out));
+                    let pieces = self.pieces(tile);
+                    b.step(Step::Copy(Copy::Out { to: place, from: a, pieces, add: false }));
+                }
+                4 => {
+                    let from = b.at(self.one(&outputs), 0);
+                    b.step(Step::Copy(Copy::In { to, from, pieces: self.pieces(tile) }));
+                }
+                5 => {
+                    let value = b.float(Number::F32, 2.0);
+                    b.step(Step::Copy(Copy::SetLocal { to, value }));
+                }
+                6 => {
+                    let v = b.variable("v", Number::F32);
+                    b.step(Step::Read(v, Read::Local(a)));
+                }
+                7 if depth > 0 => {
+                    let turns = self.random.u64(0..4);
+                    b.times(turns, |b| self.steps(b, depth - 1));
+                }
+                8 if depth > 0 => {
+                    let now = b.block_index();
+                    let index = b.n(self.random.u64(0..2));
+                    let condition = b.binary(Binary::Equal, now, index);
+                    b.when(condition, |b| self.steps(b, depth - 1));
+                }
+                _ => {
+                    let operator = VectorBinary::Add;
+                    b.step(Step::Vector(Vector::Binary { operator, to, a, b: other, count: tile }));
+                }
+            }
+        }
+    }
+}
+
+fn errors(program: &Program) -> Vec<String> {
+    let setting = Setting {
+        parameters: vec![Some(TILE * 4); 4],
+        workspace: Some(0),
+        ..Setting::strict(Product::A3)
+    };
+    let launch = Launch { blocks: 1, tiling: Vec::new(), groups: Vec::new() };
+    let found = check(program, &launch, &setting).unwrap_or_else(|errors| errors);
+    let errors = found.iter().filter(|finding| finding.severity == Severity::Error);
+    errors.filter(|finding| finding.rule == "units").map(ToString::to_string).collect()
+}
+
+#[test]
+fn random_kernels_without_waits_get_all_that_they_need() {
+    let mut broken = 0;
+    for seed in 0..400 {
+        let mut program = Random::kernel(seed);
+        broken += u32::from(!errors(&program).is_empty());
+        waits::insert(&mut program);
+        assert_eq!(program.validate(), Ok(()));
+        assert_eq!(errors(&program), Vec::<String>::new(), "seed {seed}:\n{program}");
+        let mut again = program.clone();
+        waits::insert(&mut again);
+        assert_eq!(again, program, "seed {seed}");
+    }
+    assert!(broken > 300, "{broken}");
+}
