@@ -52,8 +52,15 @@ use crate::program::Program;
 ///
 /// # Errors
 ///
-/// A program that is not [valid](Program::validate), or that does what Ascend C has no words for; with the line of the kernel.
+/// A program that is not [valid](Program::validate), or that does what Ascend C has no words for, with the line of the kernel; and a kernel
+/// whose name is a word of C++.
 pub fn kernel(program: &Program) -> Result<String, String> {
+    let name = &program.name;
+    if names::is_reserved(name) {
+        return Err(format!(
+            "no function of Ascend C can be called `{name}`, which is a word of C++ or of its headers: give the kernel another name"
+        ));
+    }
     kernel::source(program)
 }
 

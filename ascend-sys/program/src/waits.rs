@@ -43,7 +43,7 @@ fn bit(unit: Pipe) -> u8 {
 
 /// What a step does to memory.
 #[derive(Debug, Clone, Copy)]
-struct Use {
+struct MemoryUse {
     memory: Memory,
     unit: Pipe,
     writes: bool,
@@ -148,7 +148,7 @@ impl Inserter<'_> {
     }
 
     /// As "MTE3 reads `b`, which V has written".
-    fn why(&self, of: &Use, earlier: Pipe, wrote: bool) -> String {
+    fn why(&self, of: &MemoryUse, earlier: Pipe, wrote: bool) -> String {
         let memory = match (of.tensor, of.memory) {
             (Some(tensor), _) => format!("`{}`", self.program.locals[tensor.0 as usize].name),
             (None, Memory::Parameter(at)) => {
@@ -180,7 +180,7 @@ impl Done {
     }
 
     /// A wait that has to come before a use: for which unit, and whether that has written.
-    fn missing(&self, of: &Use) -> Option<(Sync, Pipe, bool)> {
+    fn missing(&self, of: &MemoryUse) -> Option<(Sync, Pipe, bool)> {
         self.uses.iter().find_map(|((memory, number, wrote), waited)| {
             let earlier = UNITS[*number];
             let conflicts =
@@ -268,19 +268,19 @@ impl Done {
         }
     }
 
-    fn uses_of(&self, program: &Program, step: &Step) -> Vec<Use> {
+    fn uses_of(&self, program: &Program, step: &Step) -> Vec<MemoryUse> {
         let global = |unit, place: &Place, writes| {
             let memory = match place.base {
                 Base::Parameter(at) => Memory::Parameter(at),
                 Base::Workspace => Memory::Workspace,
                 Base::WindowIn(..) | Base::WindowOut(..) => Memory::Windows,
             };
-            vec![Use { memory, unit, writes, tensor: None }]
+            vec![MemoryUse { memory, unit, writes, tensor: None }]
         };
-        let local = |unit, local: &Local, writes| -> Vec<Use> {
+        let local = |unit, local: &Local, writes| -> Vec<MemoryUse> {
             let memories = self.buffers.get(&local.tensor).into_iter().flatten();
             let tensor = Some(local.tensor);
-            memories.map(|memory| Use { memory: *memory, unit, writes, tensor }).collect()
+            memories.map(|memory| MemoryUse { memory: *memory, unit, writes, tensor }).collect()
         };
         match step {
             Step::Read(_, Read::Global(place)) => global(Pipe::Scalar, place, false),
@@ -327,8 +327,8 @@ impl Done {
 /// What a turn sends and receives, which the scalar unit commits.
 fn operation_uses(
     operation: &Operation,
-    global: impl Fn(Pipe, &Place, bool) -> Vec<Use>,
-) -> Vec<Use> {
+    global: impl Fn(Pipe, &Place, bool) -> Vec<MemoryUse>,
+) -> Vec<MemoryUse> {
     let (send, recv) = match operation {
         Operation::AllReduce(of, _)
         | Operation::AllGather(of, _)

@@ -97,7 +97,7 @@ impl<T> Kernel<T> {
     /// # use hccl::kernel::*;
     /// /// `y = 2 x`.
     /// #[kernel(mix = "aiv_only")]
-    /// fn double(k: Kernel, x: Input<f32>, y: Output<f32>) {
+    /// fn twice(k: Kernel, x: Input<f32>, y: Output<f32>) {
     ///     k.insert_waits();
     ///     let a = k.scratch::<f32>(64).get();
     ///     k.copy_in(&a, x, 64);
@@ -106,7 +106,7 @@ impl<T> Kernel<T> {
     /// }
     /// # fn main() -> hccl::Result<()> {
     /// # use hccl::prelude::Product;
-    /// let kernel = double::record()?;
+    /// let kernel = twice::record()?;
     /// assert!(kernel.check(&(), 1, 1, Product::A3, &[256, 256]).is_good(true));
     /// assert!(kernel.ascend_c()?.contains("// inserted: MTE3 reads `a`, which V has written"));
     /// # Ok(())

@@ -42,6 +42,11 @@ fn reserved() -> impl Iterator<Item = &'static str> {
     RESERVED.iter().chain(ascend_names::KEYWORDS).copied()
 }
 
+/// Whether C++, or what is printed around a kernel, has another use for a name.
+pub(super) fn is_reserved(name: &str) -> bool {
+    reserved().any(|reserved| reserved == name)
+}
+
 /// The names that can be seen at a place in the source.
 #[derive(Debug, Clone)]
 pub(super) struct Names {

@@ -29,3 +29,12 @@ fn all() -> Vec<(&'static str, Program)> {
         ("all_gather_matmul", kernels::all_gather_matmul()),
     ]
 }
+
+#[test]
+fn a_kernel_that_is_called_like_a_word_of_cpp_is_refused() {
+    for name in ["double", "int", "union", "tiling"] {
+        let program = Program { name: name.to_owned(), ..kernels::vadd() };
+        let refused = ascend_program::ascend_c::kernel(&program).unwrap_err();
+        assert!(refused.contains(&format!("can be called `{name}`")), "{refused}");
+    }
+}

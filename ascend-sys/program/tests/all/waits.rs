@@ -131,3 +131,33 @@ fn random_kernels_without_waits_get_all_that_they_need() {
     }
     assert!(broken > 300, "{broken}");
 }
+
+/// A wait is inserted where it is missing, once, with its reason.
+#[test]
+fn inserted_waits_say_why_they_are_there() {
+    let mut b = Builder::new(Mix::MixAiv10);
+    let (x, y) = (b.input("x", Number::F32), b.output("y", Number::F32));
+    let length = b.n(TILE);
+    let buffer = b.scratch("a", Number::F32, length);
+    let tensor = b.local("a_all", Number::F32);
+    b.buffer(Buffer::InitScratch(buffer));
+    b.buffer(Buffer::Get(buffer, tensor));
+    let local = Local { tensor, offset: None };
+    let pieces = Pieces { length, count: None, gap: None };
+    let (from, to) = (b.at(x, 0), b.at(y, 0));
+    b.step(Step::Copy(Copy::In { to: local, from, pieces }));
+    b.step(Step::Copy(Copy::Out { to, from: local, pieces, add: false }));
+    b.step(Step::Copy(Copy::Out { to, from: local, pieces, add: false }));
+    b.program.groups = 0;
+    let mut program = b.done();
+    waits::insert(&mut program);
+    let inserted: Vec<_> = program.blocks[0]
+        .windows(2)
+        .filter_map(|two| match (&two[0].step, &two[1].step) {
+            (Step::Comment(why), Step::Sync(sync)) => Some((why.as_str(), *sync)),
+            _ => None,
+        })
+        .collect();
+    let why = "inserted: MTE3 reads `a_all`, which MTE2 has written";
+    assert_eq!(inserted, [(why, Sync::Units(Pipe::In, Pipe::Out))]);
+}
