@@ -119,7 +119,7 @@ impl World {
         let area = Arc::clone(&self.group(group)?.area);
         let Some((address, _, device)) = context::window(&area, rank, output) else {
             return Err(format!(
-                "rank {rank} of \"{}\" has no window yet, because it has launched no kernel on this communicator; let a task of all ranks end (Wait) before the first use of another rank's window",
+                "rank {rank} of \"{}\" has no window, because it has ended the communicator; let it keep its communicator until all kernels that use its windows are over",
                 area.group
             ));
         };

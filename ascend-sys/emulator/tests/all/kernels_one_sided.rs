@@ -163,6 +163,39 @@ fn a_block_beyond_a_window_ends_the_kernels_of_all_ranks() {
     assert!(texts[0].contains("the communication server of rank 1 has failed"), "{}", texts[0]);
 }
 
+/// When a kernel begins, all ranks have windows. One that has ended its communicator has none any more, and that is told with what to do.
+#[test]
+fn the_window_of_a_rank_that_has_left_is_an_error() {
+    let config = AscendExtBlockConfig {
+        deviceCount: 2,
+        product: AscendExtProduct::ASCEND_EXT_PRODUCT_A3.0,
+        ..Block::config()
+    };
+    let left = Barrier::new(2);
+    let mut b = Builder::new(Mix::MixAiv10);
+    let client = b.ready(&[2]);
+    let (other, v) = (b.n(1), b.variable("v", Number::U8));
+    let place = b.at(Base::WindowIn(client, other), 0);
+    b.step(Step::Read(v, Read::Global(place)));
+    b.finalize(client);
+    let program = b.done();
+    let texts = on_block(config, |rank: &mut Rank| {
+        rank.join();
+        let ready = Ready::new(rank, &program, &[2]);
+        if rank.rank == 1 {
+            hccl!(HcclCommDestroy(rank.comm));
+            left.wait();
+            return String::new();
+        }
+        left.wait();
+        ready.run(rank, 1, &[]);
+        rank.sync_fails().1
+    });
+    let pieces =
+        ["rank 1 of ", "has no window, because it has ended the communicator", "let it keep"];
+    assert!(pieces.iter().all(|piece| texts[0].contains(piece)), "{}", texts[0]);
+}
+
 /// Cores, queues of each, items of each batch, bytes of each item.
 const CORES: u64 = 4;
 const QUEUES: u64 = 3;
@@ -219,7 +252,11 @@ fn items(rank: &Rank, x: u64, next: u64) -> Vec<u8> {
 #[test]
 fn every_core_writes_into_queues_of_its_own() {
     for ranks in [2, 3] {
-        let config = AscendExtBlockConfig { deviceCount: ranks, product: A3, ..Block::config() };
+        let config = AscendExtBlockConfig {
+            deviceCount: ranks,
+            product: AscendExtProduct::ASCEND_EXT_PRODUCT_A3.0,
+            ..Block::config()
+        };
         on_block(config, |rank: &mut Rank| {
             rank.join();
             let length = (2 * CORES * QUEUES * ITEMS * BYTES) as usize;
