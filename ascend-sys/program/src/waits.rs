@@ -59,28 +59,50 @@ struct Done {
 
 /// Inserts the waits that a program needs, each with a comment that says so.
 pub fn insert(program: &mut Program) {
-    let mut inserter = Inserter { program, found: BTreeMap::new(), settling: 0 };
-    for core in [Core::Aic, Core::Aiv] {
-        if inserter.program.mix.ratio(core) > 0 {
-            inserter.block(BlockId(0), core, &mut Done::default());
-        }
+    let mut inserter = Inserter { program, found: BTreeMap::new(), settling: 0, within: None };
+    let kinds: Vec<Core> = [Core::Aic, Core::Aiv]
+        .into_iter()
+        .filter(|core| inserter.program.mix.ratio(*core) > 0)
+        .collect();
+    for core in &kinds {
+        inserter.block(BlockId(0), *core, &mut Done::default());
     }
     // From the end, so that places stay.
-    for ((block, at, ..), (sync, why)) in inserter.found.into_iter().rev() {
-        let nodes = &mut program.blocks[block];
-        let source = nodes[at].source;
-        let steps = [Step::Comment(format!("inserted: {why}")), Step::Sync(sync)];
-        nodes.splice(at..at, steps.map(|step| Node { step, source }));
+    for ((block, at, ..), found) in inserter.found.into_iter().rev() {
+        let Found { sync, why, cores, everybody } = found;
+        let source = program.blocks[block][at].source;
+        let node = |step| Node { step, source };
+        let mut steps =
+            vec![node(Step::Comment(format!("inserted: {why}"))), node(Step::Sync(sync))];
+        // Where both kinds of cores come by, a wait that one lacks is for that one.
+        if let ([core], true, 2) = (&cores[..], everybody, kinds.len()) {
+            program.blocks.push(steps);
+            let inner = BlockId(program.blocks.len() as u32 - 1);
+            steps = vec![node(Step::On(*core, inner))];
+        }
+        program.blocks[block].splice(at..at, steps);
     }
+}
+
+/// A wait that is missing.
+struct Found {
+    sync: Sync,
+    why: String,
+    /// Which kinds of cores lack it.
+    cores: Vec<Core>,
+    /// Whether both kinds come by.
+    everybody: bool,
 }
 
 struct Inserter<'p> {
     program: &'p Program,
     /// The waits that are missing before a step of a block, by the units that they are of, with their reasons. What both kinds of cores
     /// lack stands once.
-    found: BTreeMap<(usize, usize, u8, u8), (Sync, String)>,
+    found: BTreeMap<(usize, usize, u8, u8), Found>,
     /// Loops that are gone through to learn what is done at their ends.
     settling: usize,
+    /// The kind of cores that alone comes by.
+    within: Option<Core>,
 }
 
 impl Inserter<'_> {
@@ -114,21 +136,30 @@ impl Inserter<'_> {
                     }
                     done.join(&other);
                 }
-                Step::On(of, inner) if *of == core => self.block(*inner, core, done),
+                Step::On(of, inner) if *of == core => {
+                    let around = self.within.replace(core);
+                    self.block(*inner, core, done);
+                    self.within = around;
+                }
                 Step::On(..) => {}
-                step => self.step(step, (block.0 as usize, at), done),
+                step => self.step(step, (block.0 as usize, at), core, done),
             }
         }
     }
 
-    fn step(&mut self, step: &Step, (block, at): (usize, usize), done: &mut Done) {
+    fn step(&mut self, step: &Step, (block, at): (usize, usize), core: Core, done: &mut Done) {
         let uses = done.uses_of(self.program, step);
         for of in &uses {
             while let Some((sync, earlier, wrote)) = done.missing(of) {
                 if self.settling == 0 {
                     let key = (block, at, bit(earlier), bit(of.unit));
                     let why = self.why(of, earlier, wrote);
-                    self.found.entry(key).or_insert((sync, why));
+                    let everybody = self.within.is_none();
+                    let new = || Found { sync, why, cores: Vec::new(), everybody };
+                    let found = self.found.entry(key).or_insert_with(new);
+                    if !found.cores.contains(&core) {
+                        found.cores.push(core);
+                    }
                 }
                 done.synchronise(sync);
             }
@@ -225,8 +256,20 @@ impl Done {
             Buffer::Get(scratch, local) => {
                 self.buffers.insert(local, BTreeSet::from([Memory::Scratch(scratch)]));
             }
-            Buffer::Enqueue(queue, local) => self.moved(local, Memory::Enqueued(queue)),
-            Buffer::Free(queue, local) => self.moved(local, Memory::Freed(queue)),
+            Buffer::Enqueue(queue, local) => {
+                let first = match position(queue) {
+                    Position::VecIn => Pipe::In,
+                    Position::VecOut => Pipe::Vector,
+                };
+                self.moved(local, Memory::Enqueued(queue), first)
+            }
+            Buffer::Free(queue, local) => {
+                let first = match position(queue) {
+                    Position::VecIn => Pipe::Vector,
+                    Position::VecOut => Pipe::Out,
+                };
+                self.moved(local, Memory::Freed(queue), first)
+            }
             Buffer::Dequeue(queue, local) => {
                 // Whoever takes it waits for whoever has filled it.
                 let ordered = match position(queue) {
@@ -245,25 +288,27 @@ impl Done {
         }
     }
 
-    fn moved(&mut self, local: LocalId, to: Memory) {
+    fn moved(&mut self, local: LocalId, to: Memory, first: Pipe) {
         for memory in self.buffers.get(&local).cloned().unwrap_or_default() {
             for (number, wrote) in (0..UNITS.len()).flat_map(|at| [(at, false), (at, true)]) {
                 if let Some(waited) = self.uses.remove(&(memory, number, wrote)) {
+                    let knows = UNITS[number] == first || waited & bit(first) != 0;
+                    let waited = waited | if knows { 1 << 5 } else { 0 };
                     *self.uses.entry((to, number, wrote)).or_insert(waited) &= waited;
                 }
             }
         }
     }
 
-    fn taken(&mut self, local: LocalId, from: Memory, (first, second): (Pipe, Pipe)) {
+    fn taken(&mut self, local: LocalId, from: Memory, (_, second): (Pipe, Pipe)) {
         let memory = Memory::Tensor(local);
         self.buffers.insert(local, BTreeSet::from([memory]));
         for (number, wrote) in (0..UNITS.len()).flat_map(|at| [(at, false), (at, true)]) {
             self.uses.remove(&(memory, number, wrote));
             if let Some(waited) = self.uses.get(&(from, number, wrote)) {
-                let knows = UNITS[number] == first || waited & bit(first) != 0;
+                let knows = waited & (1 << 5) != 0;
                 let by = if knows { bit(second) } else { 0 };
-                self.uses.insert((memory, number, wrote), waited | by);
+                self.uses.insert((memory, number, wrote), (waited & EVERYBODY) | by);
             }
         }
     }

@@ -16,8 +16,8 @@ use ascend_sync::lock_std as lock;
 /// What CANN calls a communicator of a rank table.
 pub(crate) const WORLD: &str = "hccl_world_group";
 
-/// By contents: the gatherings that are not over.
-static CLUSTERS: Mutex<BTreeMap<String, Vec<Shared>>> = Mutex::new(BTreeMap::new());
+/// By block of devices and contents: the gatherings that are not over.
+static CLUSTERS: Mutex<BTreeMap<(u32, String), Vec<Shared>>> = Mutex::new(BTreeMap::new());
 
 /// Brings a rank to the others of its table, and waits for nobody.
 pub(crate) fn enter(
@@ -35,16 +35,21 @@ pub(crate) fn enter(
         );
     }
     clusters.retain(|_, gatherings| {
-        gatherings.retain(|gathering| !lock(gathering).is_over());
+        gatherings.retain(|gathering| {
+            let gathering = lock(gathering);
+            !gathering.is_over() && !gathering.applicants.is_empty()
+        });
         !gatherings.is_empty()
     });
-    let gatherings = clusters.entry(table.contents).or_default();
+    let gatherings = clusters.entry((applicant.settings.block, table.contents)).or_default();
     let open = gatherings.iter().find(|of| lock(of).is_open()).cloned();
     let gathering = open.unwrap_or_else(|| {
         let new = Arc::new(Mutex::new(Gathering::of_a_table()));
         gatherings.push(Arc::clone(&new));
         new
     });
+    // With the lock held, so that no other thread brings the device meanwhile. Nobody waits in here.
+    let entered = Entered::begin(gathering, WORLD.to_owned(), applicant, function, || ());
     drop(clusters);
-    Entered::begin(gathering, WORLD.to_owned(), applicant, function, || ())
+    entered
 }

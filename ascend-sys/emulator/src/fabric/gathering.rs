@@ -59,6 +59,7 @@ pub(super) type Shared = Arc<Mutex<Gathering>>;
 /// A rank that the others can see, and that waits for them.
 pub(crate) struct Entered {
     gathering: Shared,
+    device: u32,
     ranks: u32,
     limit: Duration,
     since: Instant,
@@ -111,12 +112,13 @@ impl Entered {
             executor::announce();
         }
         let (ranks, limit) = (applicant.ranks, applicant.settings.connect_timeout);
-        Ok(Entered { gathering, ranks, limit, since: Instant::now(), function, hear })
+        let device = applicant.device;
+        Ok(Entered { gathering, device, ranks, limit, since: Instant::now(), function, hear })
     }
 
     /// Waits for the others, at most as long as its block's connect timeout.
     pub(crate) fn wait(self) -> Result<Arc<Comm>, Failure> {
-        let Self { gathering: root, ranks, limit, since, function, hear } = self;
+        let Self { gathering: root, device, ranks, limit, since, function, hear } = self;
         let left = limit.saturating_sub(since.elapsed());
         let what = || {
             let missing = lock(&root).missing();
@@ -146,7 +148,7 @@ impl Entered {
             gathering.fail(cause, text);
             executor::announce();
         }
-        gathering.take()
+        gathering.take(device)
     }
 }
 
@@ -161,9 +163,9 @@ impl Gathering {
         self.outcome.is_none()
     }
 
-    /// Whether a rank on this device waits for others.
+    /// Whether a rank on this device waits for others, or has not yet gone on with the communicator.
     pub(super) fn is_joined_on(&self, device: u32) -> bool {
-        self.is_open() && self.devices.contains_key(&device)
+        !matches!(self.outcome, Some(Err(_))) && self.devices.contains_key(&device)
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -327,8 +329,9 @@ impl Gathering {
         comm.on(places.collect()).of_a_table(self.by_table)
     }
 
-    /// The outcome for one rank.
-    fn take(&mut self) -> Result<Arc<Comm>, Failure> {
+    /// The outcome for the rank on a device.
+    fn take(&mut self, device: u32) -> Result<Arc<Comm>, Failure> {
+        self.devices.remove(&device);
         match &mut self.outcome {
             Some(Err(error)) => Err(refused(error)),
             Some(Ok(formed)) => {

@@ -120,10 +120,11 @@ impl RankTable {
 }
 
 fn contents(path: &Path) -> Result<String, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    if !file.metadata().is_ok_and(|about| about.is_file()) {
+    // To open a pipe waits for somebody who writes to it.
+    if !std::fs::metadata(path).map_err(|error| error.to_string())?.is_file() {
         return Err("it is no file".to_owned());
     }
+    let file = File::open(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
     let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
     match read.map_err(|error| error.to_string())? as u64 {

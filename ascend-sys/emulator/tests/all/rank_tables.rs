@@ -271,3 +271,45 @@ fn ranks_that_do_not_come_are_named() {
         );
     }
 }
+
+/// A pipe that nobody writes to, and a group that brings a device to two tables.
+#[test]
+fn a_pipe_is_no_table_and_a_group_does_not_join_twice() {
+    let (first, second, block) = (one_server("first", 1), one_server("second", 1), Block::new(1));
+    ok!(aclrtSetDevice(block.first));
+    let pipe = CString::new(first.0.with_extension("pipe").to_str().unwrap()).unwrap();
+    // SAFETY: the path ends with a NUL.
+    assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+    let mut comms = [null_mut(); 2];
+    refuses!(
+        HCCL_E_INTERNAL,
+        ["it is no file"],
+        HcclCommInitClusterInfo(pipe.as_ptr(), 0, &mut comms[0])
+    );
+    std::fs::remove_file(pipe.to_str().unwrap()).unwrap();
+    hccl!(HcclGroupStart());
+    for (comm, file) in comms.iter_mut().zip([&first, &second]) {
+        hccl!(HcclCommInitClusterInfo(file.path().as_ptr(), 0, comm));
+    }
+    hccl!(HcclGroupEnd());
+    assert!(!comms[0].is_null() && comms[1].is_null(), "{comms:?}");
+    hccl!(HcclCommDestroy(comms[0]));
+}
+
+/// Two blocks with one table, in an order in which their ranks could mix.
+#[test]
+fn ranks_of_two_blocks_do_not_meet_by_one_table() {
+    let (file, blocks) = (one_server("blocks", 2), [Block::new(2), Block::new(2)]);
+    let path = file.path();
+    std::thread::scope(|scope| {
+        for (block, rank) in [(0, 0), (1, 1), (1, 0), (0, 1)] {
+            let (path, blocks) = (&path, &blocks);
+            scope.spawn(move || {
+                ok!(aclrtSetDevice(blocks[block].first + rank as i32));
+                let comm = join(path, rank);
+                assert_eq!(sum_of_ranks(comm), [rank, 2, 1]);
+                hccl!(HcclCommDestroy(comm));
+            });
+        }
+    });
+}

@@ -161,3 +161,101 @@ fn inserted_waits_say_why_they_are_there() {
     let why = "inserted: MTE3 reads `a_all`, which MTE2 has written";
     assert_eq!(inserted, [(why, Sync::Units(Pipe::In, Pipe::Out))]);
 }
+
+/// A kernel with a queue, a buffer of its own, `x` and `y`.
+fn queued(
+    position: Position,
+    steps: impl FnOnce(&mut Builder, QueueId, Local, [Place; 2], Pieces),
+) {
+    let mut b = Builder::new(Mix::MixAiv10);
+    let (x, y) = (b.input("x", Number::F32), b.output("y", Number::F32));
+    let length = b.n(TILE);
+    let (queue, buffer) =
+        (b.queue("q", Number::F32, position, 1, length), b.scratch("s", Number::F32, length));
+    let tensor = b.local("a", Number::F32);
+    b.buffer(Buffer::InitQueue(queue));
+    b.buffer(Buffer::InitScratch(buffer));
+    b.buffer(Buffer::Get(buffer, tensor));
+    let (local, pieces) =
+        (Local { tensor, offset: None }, Pieces { length, count: None, gap: None });
+    let places = [b.at(x, 0), b.at(y, 0)];
+    steps(&mut b, queue, local, places, pieces);
+    b.program.groups = 0;
+    b.program.tiling = None;
+    let mut program = b.done();
+    assert!(!errors(&program).is_empty());
+    waits::insert(&mut program);
+    assert_eq!(errors(&program), Vec::<String>::new(), "{program}");
+}
+
+/// What a queue orders is what was known when the tensor went into it, and nothing later.
+#[test]
+fn a_queue_hands_on_only_what_was_known_before() {
+    let of = |tensor| Local { tensor, offset: None };
+    let add = |b: &mut Builder, a: Local| {
+        let count = b.n(TILE);
+        b.step(Step::Vector(Vector::Binary { operator: VectorBinary::Add, to: a, a, b: a, count }));
+    };
+    queued(Position::VecOut, |b, queue, a, [x, y], pieces| {
+        let (o, taken) = (b.local("o", Number::F32), b.local("o2", Number::F32));
+        b.buffer(Buffer::Alloc(queue, o));
+        b.step(Step::Copy(Copy::In { to: of(o), from: x, pieces }));
+        b.buffer(Buffer::Enqueue(queue, o));
+        b.step(Step::Copy(Copy::In { to: a, from: x, pieces }));
+        add(b, a);
+        b.buffer(Buffer::Dequeue(queue, taken));
+        b.step(Step::Copy(Copy::Out { to: y, from: of(taken), pieces, add: false }));
+        b.buffer(Buffer::Free(queue, taken));
+    });
+    queued(Position::VecIn, |b, queue, a, [x, y], pieces| {
+        b.step(Step::Copy(Copy::In { to: a, from: x, pieces }));
+        let (o, taken) = (b.local("o", Number::F32), b.local("o2", Number::F32));
+        b.times(3, |b| {
+            b.buffer(Buffer::Alloc(queue, o));
+            b.step(Step::Copy(Copy::In { to: of(o), from: x, pieces }));
+            b.buffer(Buffer::Enqueue(queue, o));
+            b.buffer(Buffer::Dequeue(queue, taken));
+            b.step(Step::Copy(Copy::Out { to: y, from: of(taken), pieces, add: false }));
+            b.sync(Sync::Pipe(Pipe::Out));
+            b.buffer(Buffer::Free(queue, taken));
+            add(b, a);
+        });
+    });
+}
+
+/// Where cube and vector cores come by, a wait for the cube unit is for cube cores alone.
+#[test]
+fn a_wait_of_one_kind_of_cores_is_for_that_kind() {
+    let mut b = Builder::new(Mix::MixAic11);
+    let (x, y) = (b.input("x", Number::F16), b.output("y", Number::F16));
+    let (n, v) = (b.n(16), b.variable("v", Number::F16));
+    let matmul = b.matmul("mm", Number::F16, None, 64);
+    let [a, second, c] = [x, x, y].map(|base| b.at(base, 0));
+    let sizes = (n, n, n);
+    let multiply = Multiply {
+        matmul,
+        a,
+        b: second,
+        c,
+        bias: None,
+        rows: sizes.0,
+        columns: sizes.1,
+        depth: sizes.2,
+        pitches: [n; 3],
+    };
+    b.on(Core::Aic, |b| b.step(Step::Matmul(multiply)));
+    let place = b.at(y, 0);
+    b.step(Step::Read(v, Read::Global(place)));
+    b.program.groups = 0;
+    b.program.tiling = Some(ascend_program_testing::build::tiling_layout(0));
+    let mut program = b.done();
+    waits::insert(&mut program);
+    assert_eq!(program.validate(), Ok(()));
+    let is_wait = |node: &Node| matches!(node.step, Step::Sync(Sync::Units(Pipe::Fix, _)));
+    assert!(!program.blocks[0].iter().any(is_wait), "{program}");
+    let on = program.blocks[0].iter().filter_map(|node| match node.step {
+        Step::On(Core::Aic, block) => Some(block),
+        _ => None,
+    });
+    assert!(on.into_iter().any(|block| program.blocks[block.0 as usize].iter().any(is_wait)));
+}

@@ -254,6 +254,13 @@ fn each_malformed_field_is_named() {
         ),
         (
             v2(),
+            "rank_list/0/device_id".into(),
+            json!(1),
+            "EI0014",
+            "device_id is 1, as that of another rank of the server is",
+        ),
+        (
+            v2(),
             "rank_list/0/local_id".into(),
             json!(65),
             "EI0014",

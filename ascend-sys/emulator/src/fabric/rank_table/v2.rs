@@ -1,6 +1,6 @@
 //! Version 2.0: ranks with the layers of the network that they are in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::field::Field;
 use super::{TableRank, WrongTable, in_order};
@@ -17,17 +17,21 @@ pub(super) fn check(root: &Field<'_>) -> Result<Vec<TableRank>, WrongTable> {
     }
     // Ranks of one instance of layer 0 are in one server.
     let mut servers: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut ranks = Vec::new();
+    let (mut ranks, mut devices) = (Vec::new(), BTreeSet::new());
     for entry in &entries {
         let rank = entry.field("rank_id")?;
         entry.field("local_id")?.number(0..=64)?;
-        let device = entry.field("device_id")?.number(0..=64)? as u32;
+        let id = entry.field("device_id")?;
+        let device = id.number(0..=64)? as u32;
         for port in ["device_port", "host_port"] {
             entry.optional(port)?.map_or(Ok(0), |port| port.number(1..=65_535))?;
         }
         let server = layers(&entry.field("level_list")?)?;
         let next = servers.len();
         let server = *servers.entry(server).or_insert(next);
+        if !devices.insert((server, device)) {
+            return Err(id.wrong(format!("is {device}, as that of another rank of the server is")));
+        }
         ranks.push((rank.number(0..=u64::MAX)?, rank, TableRank { server, device }));
     }
     in_order(ranks)
