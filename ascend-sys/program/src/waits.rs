@@ -69,7 +69,7 @@ pub fn insert(program: &mut Program) {
     }
     // From the end, so that places stay.
     for ((block, at, ..), found) in inserter.found.into_iter().rev() {
-        let Found { sync, why, cores, everybody } = found;
+        let MissingWait { sync, why, cores, everybody } = found;
         let source = program.blocks[block][at].source;
         let node = |step| Node { step, source };
         let mut steps =
@@ -85,7 +85,7 @@ pub fn insert(program: &mut Program) {
 }
 
 /// A wait that is missing.
-struct Found {
+struct MissingWait {
     sync: Sync,
     why: String,
     /// Which kinds of cores lack it.
@@ -98,7 +98,7 @@ struct Inserter<'p> {
     program: &'p Program,
     /// The waits that are missing before a step of a block, by the units that they are of, with their reasons. What both kinds of cores
     /// lack stands once.
-    found: BTreeMap<(usize, usize, u8, u8), Found>,
+    found: BTreeMap<(usize, usize, u8, u8), MissingWait>,
     /// Loops that are gone through to learn what is done at their ends.
     settling: usize,
     /// The kind of cores that alone comes by.
@@ -155,7 +155,7 @@ impl Inserter<'_> {
                     let key = (block, at, bit(earlier), bit(of.unit));
                     let why = self.why(of, earlier, wrote);
                     let everybody = self.within.is_none();
-                    let new = || Found { sync, why, cores: Vec::new(), everybody };
+                    let new = || MissingWait { sync, why, cores: Vec::new(), everybody };
                     let found = self.found.entry(key).or_insert_with(new);
                     if !found.cores.contains(&core) {
                         found.cores.push(core);
