@@ -4,6 +4,7 @@
 //! each step says. Where two calls differ only in how a count is rounded, the exact one stands here.
 
 mod hccl;
+mod uses;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,7 @@ use crate::declared::{
 };
 
 pub use hccl::{Exchange, Hccl, Operation, PerRank, Reduction};
+pub(crate) use uses::{StepUse, UsedMemory};
 
 /// A step and where it stands in the source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -36,6 +36,8 @@ impl Memory {
 const UNITS: [Pipe; 5] = [Pipe::Scalar, Pipe::Vector, Pipe::In, Pipe::Out, Pipe::Fix];
 /// All of them have waited.
 const EVERYBODY: u8 = (1 << UNITS.len()) - 1;
+/// Whoever takes the tensor out of its queue has waited, too.
+const HANDED_ON: u8 = 1 << UNITS.len();
 
 fn bit(unit: Pipe) -> u8 {
     UNITS.iter().position(|other| *other == unit).map_or(EVERYBODY, |at| 1 << at)
@@ -250,141 +252,94 @@ impl Done {
 
     /// A tensor changes its name and its place.
     fn buffer(&mut self, program: &Program, buffer: &Buffer) {
-        let position = |queue: QueueId| program.queues[queue.0 as usize].what.position;
+        // Who fills a queue, and who empties it.
+        let ends = |queue: QueueId| match program.queues[queue.0 as usize].what.position {
+            Position::VecIn => (Pipe::In, Pipe::Vector),
+            Position::VecOut => (Pipe::Vector, Pipe::Out),
+        };
         match *buffer {
             Buffer::InitQueue(_) | Buffer::InitScratch(_) => {}
             Buffer::Get(scratch, local) => {
                 self.buffers.insert(local, BTreeSet::from([Memory::Scratch(scratch)]));
             }
+            // Whoever takes a tensor waits for what whoever gave it had done, or known, by then.
             Buffer::Enqueue(queue, local) => {
-                let first = match position(queue) {
-                    Position::VecIn => Pipe::In,
-                    Position::VecOut => Pipe::Vector,
-                };
-                self.moved(local, Memory::Enqueued(queue), first)
-            }
-            Buffer::Free(queue, local) => {
-                let first = match position(queue) {
-                    Position::VecIn => Pipe::Vector,
-                    Position::VecOut => Pipe::Out,
-                };
-                self.moved(local, Memory::Freed(queue), first)
+                self.given(local, Memory::Enqueued(queue), ends(queue).0);
             }
             Buffer::Dequeue(queue, local) => {
-                // Whoever takes it waits for whoever has filled it.
-                let ordered = match position(queue) {
-                    Position::VecIn => (Pipe::In, Pipe::Vector),
-                    Position::VecOut => (Pipe::Vector, Pipe::Out),
-                };
-                self.taken(local, Memory::Enqueued(queue), ordered);
+                self.taken(local, Memory::Enqueued(queue), ends(queue).1);
             }
-            Buffer::Alloc(queue, local) => {
-                let ordered = match position(queue) {
-                    Position::VecIn => (Pipe::Vector, Pipe::In),
-                    Position::VecOut => (Pipe::Out, Pipe::Vector),
-                };
-                self.taken(local, Memory::Freed(queue), ordered);
-            }
+            Buffer::Free(queue, local) => self.given(local, Memory::Freed(queue), ends(queue).1),
+            Buffer::Alloc(queue, local) => self.taken(local, Memory::Freed(queue), ends(queue).0),
         }
     }
 
-    fn moved(&mut self, local: LocalId, to: Memory, first: Pipe) {
+    fn given(&mut self, local: LocalId, to: Memory, by: Pipe) {
         for memory in self.buffers.get(&local).cloned().unwrap_or_default() {
             for (number, wrote) in (0..UNITS.len()).flat_map(|at| [(at, false), (at, true)]) {
                 if let Some(waited) = self.uses.remove(&(memory, number, wrote)) {
-                    let knows = UNITS[number] == first || waited & bit(first) != 0;
-                    let waited = waited | if knows { 1 << 5 } else { 0 };
+                    let knows = UNITS[number] == by || waited & bit(by) != 0;
+                    let waited = if knows { waited | HANDED_ON } else { waited };
                     *self.uses.entry((to, number, wrote)).or_insert(waited) &= waited;
                 }
             }
         }
     }
 
-    fn taken(&mut self, local: LocalId, from: Memory, (_, second): (Pipe, Pipe)) {
+    fn taken(&mut self, local: LocalId, from: Memory, by: Pipe) {
         let memory = Memory::Tensor(local);
         self.buffers.insert(local, BTreeSet::from([memory]));
         for (number, wrote) in (0..UNITS.len()).flat_map(|at| [(at, false), (at, true)]) {
             self.uses.remove(&(memory, number, wrote));
             if let Some(waited) = self.uses.get(&(from, number, wrote)) {
-                let knows = waited & (1 << 5) != 0;
-                let by = if knows { bit(second) } else { 0 };
-                self.uses.insert((memory, number, wrote), (waited & EVERYBODY) | by);
+                let knows = if waited & HANDED_ON != 0 { bit(by) } else { 0 };
+                self.uses.insert((memory, number, wrote), (waited & EVERYBODY) | knows);
             }
         }
     }
 
     fn uses_of(&self, program: &Program, step: &Step) -> Vec<MemoryUse> {
-        let global = |unit, place: &Place, writes| {
-            let memory = match place.base {
-                Base::Parameter(at) => Memory::Parameter(at),
-                Base::Workspace => Memory::Workspace,
-                Base::WindowIn(..) | Base::WindowOut(..) => Memory::Windows,
-            };
-            vec![MemoryUse { memory, unit, writes, tensor: None }]
-        };
-        let local = |unit, local: &Local, writes| -> Vec<MemoryUse> {
-            let memories = self.buffers.get(&local.tensor).into_iter().flatten();
-            let tensor = Some(local.tensor);
-            memories.map(|memory| MemoryUse { memory: *memory, unit, writes, tensor }).collect()
-        };
         match step {
-            Step::Read(_, Read::Global(place)) => global(Pipe::Scalar, place, false),
-            Step::Read(_, Read::Local(of)) => local(Pipe::Scalar, of, false),
-            Step::Copy(Copy::In { to, from, .. }) => {
-                [global(Pipe::In, from, false), local(Pipe::In, to, true)].concat()
-            }
-            Step::Copy(Copy::Out { to, from, .. }) => {
-                [local(Pipe::Out, from, false), global(Pipe::Out, to, true)].concat()
-            }
-            Step::Copy(Copy::Set { to, .. } | Copy::Clean(to)) => global(Pipe::Scalar, to, true),
-            Step::Copy(Copy::SetLocal { to, .. }) => local(Pipe::Scalar, to, true),
-            Step::Vector(vector) => {
-                let works = matches!(vector, Vector::Reduce { .. });
-                let all = vector.locals();
-                let of = |(at, of): (usize, &Local)| {
-                    local(Pipe::Vector, of, at == 0 || (at == 2 && works))
-                };
-                all.iter().enumerate().flat_map(of).collect()
-            }
-            Step::Matmul(multiply) => {
-                let read = [Some(multiply.a), Some(multiply.b), multiply.bias];
-                let read = read.iter().flatten().flat_map(|place| global(Pipe::In, place, false));
-                read.chain(global(Pipe::Fix, &multiply.c, true)).collect()
-            }
-            Step::Hccl(Hccl::Prepare { operation, commit: true, .. }) => {
-                operation_uses(operation, global)
-            }
+            Step::Hccl(Hccl::Prepare { operation, commit: true, .. }) => committed(operation),
             Step::Hccl(Hccl::Commit(task)) => {
-                let prepared =
-                    program.blocks.iter().flatten().filter_map(|node| match &node.step {
-                        Step::Hccl(Hccl::Prepare { task: of, operation, .. }) if of == task => {
-                            Some(operation)
-                        }
-                        _ => None,
-                    });
-                prepared.flat_map(|operation| operation_uses(operation, global)).collect()
+                let prepared = program.blocks.iter().flatten();
+                let prepared = prepared.filter_map(|node| match &node.step {
+                    Step::Hccl(Hccl::Prepare { task: of, operation, .. }) if of == task => {
+                        Some(operation)
+                    }
+                    _ => None,
+                });
+                prepared.flat_map(committed).collect()
             }
-            _ => Vec::new(),
+            step => step.uses().into_iter().flat_map(|of| self.used(of)).collect(),
+        }
+    }
+
+    /// A tensor may lie in several places, by the ways that lead here.
+    fn used(&self, StepUse { unit, memory, writes }: StepUse) -> Vec<MemoryUse> {
+        match memory {
+            UsedMemory::Global(place) => vec![global(unit, &place, writes)],
+            UsedMemory::Local(of) => {
+                let memories = self.buffers.get(&of.tensor).into_iter().flatten();
+                let tensor = Some(of.tensor);
+                memories.map(|memory| MemoryUse { memory: *memory, unit, writes, tensor }).collect()
+            }
         }
     }
 }
 
-/// What a turn sends and receives, which the scalar unit commits.
-fn operation_uses(
-    operation: &Operation,
-    global: impl Fn(Pipe, &Place, bool) -> Vec<MemoryUse>,
-) -> Vec<MemoryUse> {
-    let (send, recv) = match operation {
-        Operation::AllReduce(of, _)
-        | Operation::AllGather(of, _)
-        | Operation::ReduceScatter(of, ..)
-        | Operation::AlltoAll(of, _) => (vec![of.send], Some(of.recv)),
-        Operation::AlltoAllV { send, recv, .. } => (vec![*send], Some(*recv)),
-        Operation::BatchWrite { items, .. } => (vec![*items], None),
-        Operation::AlltoAllvWrite { send, offsets, sizes, .. } => {
-            (vec![*send, *offsets, *sizes], None)
-        }
+fn global(unit: Pipe, place: &Place, writes: bool) -> MemoryUse {
+    let memory = match place.base {
+        Base::Parameter(at) => Memory::Parameter(at),
+        Base::Workspace => Memory::Workspace,
+        Base::WindowIn(..) | Base::WindowOut(..) => Memory::Windows,
     };
-    let sends = send.iter().flat_map(|place| global(Pipe::Scalar, place, false));
-    sends.chain(recv.iter().flat_map(|place| global(Pipe::Scalar, place, true))).collect()
+    MemoryUse { memory, unit, writes, tensor: None }
+}
+
+/// What a turn sends and receives, which the scalar unit commits.
+fn committed(operation: &Operation) -> Vec<MemoryUse> {
+    let sends = operation.sends().into_iter().map(|place| global(Pipe::Scalar, &place, false));
+    let receives = operation.receives();
+    sends.chain(receives.map(|place| global(Pipe::Scalar, &place, true))).collect()
 }

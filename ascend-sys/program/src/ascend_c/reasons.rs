@@ -6,7 +6,7 @@
 
 use super::names::Thing;
 use super::printer::Printer;
-use super::uses::{blocks_of, places_of};
+use super::uses::blocks_of;
 use crate::declared::*;
 use crate::program::Program;
 use crate::step::*;
@@ -129,44 +129,17 @@ fn parent(program: &Program, block: usize) -> Option<(usize, usize, &Step)> {
 }
 
 fn uses(program: &Program, step: &Step) -> Vec<UnitAccess> {
-    let global = |unit, place: &Place, writes| UnitAccess {
-        unit,
-        memory: ReasonPlace::of(place),
-        tensor: None,
-        writes,
-    };
-    let local = |unit, local: &Local, writes| UnitAccess {
-        unit,
-        memory: buffer(program, local.tensor),
-        tensor: Some(local.tensor),
-        writes,
-    };
-    match step {
-        Step::Read(_, Read::Global(place)) => vec![global(Pipe::Scalar, place, false)],
-        Step::Read(_, Read::Local(of)) => vec![local(Pipe::Scalar, of, false)],
-        Step::Copy(Copy::In { to, from, .. }) => {
-            vec![global(Pipe::In, from, false), local(Pipe::In, to, true)]
-        }
-        Step::Copy(Copy::Out { to, from, .. }) => {
-            vec![local(Pipe::Out, from, false), global(Pipe::Out, to, true)]
-        }
-        Step::Copy(Copy::Set { to, .. }) => vec![global(Pipe::Scalar, to, true)],
-        Step::Copy(Copy::SetLocal { to, .. }) => vec![local(Pipe::Scalar, to, true)],
-        Step::Vector(vector) => {
-            let works = matches!(vector, Vector::Reduce { .. });
-            let of =
-                |(at, of): (usize, &Local)| local(Pipe::Vector, of, at == 0 || at == 2 && works);
-            // What is read is what has to be there.
-            vector.locals().iter().enumerate().map(of).rev().collect()
-        }
-        Step::Matmul(multiply) => (places_of(step).iter())
-            .map(|place| match *place == multiply.c {
-                true => global(Pipe::Fix, place, true),
-                false => global(Pipe::In, place, false),
-            })
-            .collect(),
-        _ => Vec::new(),
+    if matches!(step, Step::Copy(Copy::Clean(_))) {
+        return Vec::new();
     }
+    let access = |StepUse { unit, memory, writes }| {
+        let (memory, tensor) = match memory {
+            UsedMemory::Global(place) => (ReasonPlace::of(&place), None),
+            UsedMemory::Local(of) => (buffer(program, of.tensor), Some(of.tensor)),
+        };
+        UnitAccess { unit, memory, tensor, writes }
+    };
+    step.uses().into_iter().map(access).collect()
 }
 
 /// The memory of a tensor: those of one buffer share it.
@@ -197,14 +170,8 @@ fn task_memory(program: &Program, task: TaskId, received: bool) -> Option<Reason
         Step::Hccl(Hccl::Prepare { task: of, operation, .. }) if *of == task => Some(operation),
         _ => None,
     })?;
-    let (send, recv) = match prepared {
-        Operation::AllReduce(of, _)
-        | Operation::AllGather(of, _)
-        | Operation::ReduceScatter(of, ..)
-        | Operation::AlltoAll(of, _) => (of.send, of.recv),
-        Operation::AlltoAllV { send, recv, .. } => (*send, *recv),
-        Operation::BatchWrite { .. } | Operation::AlltoAllvWrite { .. } => return None,
-    };
+    let recv = prepared.receives()?;
+    let send = *prepared.sends().first()?;
     Some(ReasonPlace::of(if received { &recv } else { &send }))
 }
 

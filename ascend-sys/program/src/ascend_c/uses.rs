@@ -412,15 +412,9 @@ pub(super) fn places_of(step: &Step) -> Vec<Place> {
             | Copy::Clean(place),
         ) => vec![*place],
         Step::Matmul(of) => [of.a, of.b, of.c].into_iter().chain(of.bias).collect(),
-        Step::Hccl(Hccl::Prepare { operation, .. }) => match operation {
-            Operation::AllReduce(of, _)
-            | Operation::AllGather(of, _)
-            | Operation::ReduceScatter(of, ..)
-            | Operation::AlltoAll(of, _) => vec![of.send, of.recv],
-            Operation::AlltoAllV { send, recv, .. } => vec![*send, *recv],
-            Operation::BatchWrite { items, .. } => vec![*items],
-            Operation::AlltoAllvWrite { send, offsets, sizes, .. } => vec![*send, *offsets, *sizes],
-        },
+        Step::Hccl(Hccl::Prepare { operation, .. }) => {
+            operation.sends().into_iter().chain(operation.receives()).collect()
+        }
         _ => Vec::new(),
     }
 }

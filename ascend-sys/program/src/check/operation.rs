@@ -54,7 +54,7 @@ pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
     }
     declared(view, call);
     let mut touched = blocks(view, call, ranks);
-    if let Some(base) = receives(call.operation)
+    if let Some(Place { base, .. }) = call.operation.receives()
         && !touched.iter().any(|touched| touched.write)
     {
         view.unknown.push(base);
@@ -74,18 +74,6 @@ pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
         written.blocks.remove(rank as usize);
     }
     touched
-}
-
-/// What an operation receives into.
-fn receives(operation: &Operation) -> Option<Base> {
-    match operation {
-        Operation::AllReduce(exchange, _)
-        | Operation::AllGather(exchange, _)
-        | Operation::ReduceScatter(exchange, ..)
-        | Operation::AlltoAll(exchange, _) => Some(exchange.recv.base),
-        Operation::AlltoAllV { recv, .. } => Some(recv.base),
-        Operation::BatchWrite { .. } | Operation::AlltoAllvWrite { .. } => None,
-    }
 }
 
 /// By operation.

@@ -1,0 +1,81 @@
+//! What steps do to memory, and by which units.
+
+use super::*;
+
+/// What a unit does to memory in a step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StepUse {
+    pub unit: Pipe,
+    pub memory: UsedMemory,
+    pub writes: bool,
+}
+
+/// Memory as a step names it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum UsedMemory {
+    Global(Place),
+    Local(Local),
+}
+
+impl Step {
+    /// What its units do to memory; what is read before what is written by the same unit. Turns of a task are not among it.
+    pub(crate) fn uses(&self) -> Vec<StepUse> {
+        let global =
+            |unit, place, writes| StepUse { unit, memory: UsedMemory::Global(place), writes };
+        let local = |unit, of, writes| StepUse { unit, memory: UsedMemory::Local(of), writes };
+        match *self {
+            Step::Read(_, Read::Global(place)) => vec![global(Pipe::Scalar, place, false)],
+            Step::Read(_, Read::Local(of)) => vec![local(Pipe::Scalar, of, false)],
+            Step::Copy(Copy::In { to, from, .. }) => {
+                vec![global(Pipe::In, from, false), local(Pipe::In, to, true)]
+            }
+            Step::Copy(Copy::Out { to, from, .. }) => {
+                vec![local(Pipe::Out, from, false), global(Pipe::Out, to, true)]
+            }
+            Step::Copy(Copy::Set { to, .. } | Copy::Clean(to)) => {
+                vec![global(Pipe::Scalar, to, true)]
+            }
+            Step::Copy(Copy::SetLocal { to, .. }) => vec![local(Pipe::Scalar, to, true)],
+            Step::Vector(vector) => {
+                let works = matches!(vector, Vector::Reduce { .. });
+                let of = |(at, of): (usize, &Local)| {
+                    local(Pipe::Vector, *of, at == 0 || at == 2 && works)
+                };
+                vector.locals().iter().enumerate().map(of).rev().collect()
+            }
+            Step::Matmul(Multiply { a, b, c, bias, .. }) => {
+                let bias = bias.map(|place| global(Pipe::In, place, false));
+                let read = [a, b].map(|place| global(Pipe::In, place, false));
+                read.into_iter().chain([global(Pipe::Fix, c, true)]).chain(bias).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Operation {
+    /// What it reads on this rank, from its first turn on.
+    pub(crate) fn sends(&self) -> Vec<Place> {
+        match self {
+            Operation::AllReduce(of, _)
+            | Operation::AllGather(of, _)
+            | Operation::ReduceScatter(of, ..)
+            | Operation::AlltoAll(of, _) => vec![of.send],
+            Operation::AlltoAllV { send, .. } => vec![*send],
+            Operation::BatchWrite { items, .. } => vec![*items],
+            Operation::AlltoAllvWrite { send, offsets, sizes, .. } => vec![*send, *offsets, *sizes],
+        }
+    }
+
+    /// Where its result goes; none if others get it.
+    pub(crate) fn receives(&self) -> Option<Place> {
+        match self {
+            Operation::AllReduce(of, _)
+            | Operation::AllGather(of, _)
+            | Operation::ReduceScatter(of, ..)
+            | Operation::AlltoAll(of, _) => Some(of.recv),
+            Operation::AlltoAllV { recv, .. } => Some(*recv),
+            Operation::BatchWrite { .. } | Operation::AlltoAllvWrite { .. } => None,
+        }
+    }
+}
