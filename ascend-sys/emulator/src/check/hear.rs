@@ -13,6 +13,17 @@ pub(super) fn here(stream: &Stream) -> ClockPoint {
     ClockPoint { component: ClockComponent(stream.index()), time: stream.queue.completed() + 1 }
 }
 
+/// The head of a stream.
+fn at_head(
+    stream: &Stream,
+    what: String,
+    issued: String,
+    touches: Vec<Touch>,
+) -> Arc<CheckedOperation> {
+    let place = stream.describe();
+    Arc::new(CheckedOperation { what, place, member: None, issued, touches })
+}
+
 /// The head of the stream, which is over, has waited for other work.
 pub(crate) fn passed(stream: &Stream, passed: Passed<Stream>) {
     let Some(engine) = engine(stream.device_id()) else { return };
@@ -22,11 +33,8 @@ pub(crate) fn passed(stream: &Stream, passed: Passed<Stream>) {
             engine.learn_point(at, ClockPoint { component: ClockComponent(other.index()), time });
         }
         Passed::Signal { number, name, call } => {
-            let (place, issued) = (stream.describe(), call.into());
-            let what = format!("wait for {name}");
-            let touches = Vec::new();
-            let operation = CheckedOperation { what, place, member: None, issued, touches };
-            engine.take(number, at, &Arc::new(operation));
+            let operation = at_head(stream, format!("wait for {name}"), call.into(), Vec::new());
+            engine.take(number, at, &operation);
         }
     }
 }
@@ -34,9 +42,7 @@ pub(crate) fn passed(stream: &Stream, passed: Passed<Stream>) {
 /// The head of the stream, which is about to end, has touched memory: what it was, and which bytes.
 pub(crate) fn was_done(stream: &'static Stream, issued: String, what: String, touches: Vec<Touch>) {
     if let Some(engine) = engine(stream.device_id()) {
-        let place = stream.describe();
-        let operation = Arc::new(CheckedOperation { what, place, member: None, issued, touches });
-        engine.begin(here(stream), &operation, false);
+        engine.begin(here(stream), &at_head(stream, what, issued, touches), false);
     }
 }
 
@@ -48,8 +54,7 @@ pub(crate) fn kernel_is_wrong(
     finding: ascend_program::check::Finding,
 ) {
     if let Some(engine) = engine(stream.device_id()) {
-        let (place, touches) = (stream.describe(), Vec::new());
-        let operation = Arc::new(CheckedOperation { what, place, member: None, issued, touches });
+        let operation = at_head(stream, what, issued, Vec::new());
         engine.kernel_is_wrong(here(stream), &operation, finding);
     }
 }
@@ -63,8 +68,8 @@ pub(crate) fn window_touched(
     describe: impl FnOnce() -> (String, String),
 ) {
     if let Some(engine) = engine(device) {
-        let (touches, place, (what, issued)) = (touches(), stream.describe(), describe());
-        let operation = Arc::new(CheckedOperation { what, place, member: None, issued, touches });
+        let (what, issued) = describe();
+        let operation = at_head(stream, what, issued, touches());
         engine.touches_windows(here(stream), &operation);
     }
 }

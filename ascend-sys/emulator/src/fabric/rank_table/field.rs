@@ -1,7 +1,8 @@
 //! A field of a rank table: what it is, and where it stands.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use serde_json::Value;
 
@@ -130,19 +131,16 @@ impl<'a> Field<'a> {
         Err(self.wrong(format!("is {number}, and must be {least} to {most}")))
     }
 
+    /// An address: `T` is which, and `what` its name.
+    pub(super) fn address<T: FromStr>(&self, what: &str) -> Result<(), WrongTable> {
+        match self.text()?.parse::<T>() {
+            Ok(_) => Ok(()),
+            Err(_) => Err(self.must_be(what)),
+        }
+    }
+
     pub(super) fn ip(&self) -> Result<(), WrongTable> {
-        let is_ip = self.text()?.parse::<IpAddr>().is_ok();
-        if is_ip { Ok(()) } else { Err(self.must_be("an IP address")) }
-    }
-
-    pub(super) fn ipv4(&self) -> Result<(), WrongTable> {
-        let is_ip = self.text()?.parse::<Ipv4Addr>().is_ok();
-        if is_ip { Ok(()) } else { Err(self.must_be("an IPv4 address")) }
-    }
-
-    pub(super) fn ipv6(&self) -> Result<(), WrongTable> {
-        let is_ip = self.text()?.parse::<Ipv6Addr>().is_ok();
-        if is_ip { Ok(()) } else { Err(self.must_be("an IPv6 address")) }
+        self.address::<IpAddr>("an IP address")
     }
 
     /// A die and a port, as `0/1`.

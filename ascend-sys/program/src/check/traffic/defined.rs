@@ -52,7 +52,8 @@ pub(super) fn look(
     let mut told = 0;
     let touched = sent.iter().flat_map(|turn| turn.touched.iter().map(|touched| touched.space.0));
     let spaces: BTreeSet<Space> = traffic.accesses.keys().copied().chain(touched).collect();
-    for space in spaces {
+    let workspace = ground.spaces.workspace().filter(|space| traffic.knows(*space));
+    for space in spaces.into_iter().filter(|space| is_window(space) || Some(*space) == workspace) {
         let accesses = traffic.accesses.get(&space).map_or(&[][..], |all| all);
         // What is added to nothing is nothing.
         let writes = |access: &&Access| access.area.write && access.area.way != Way::Add;
@@ -83,7 +84,7 @@ pub(super) fn look(
                     windows.reads.push(WindowRead { window, source, core, what, gaps });
                 }
             }
-            _ if Some(space) == ground.spaces.workspace() && traffic.knows(space) => {
+            Space::Arguments(_) => {
                 for Reader { source, core, what, gaps } in fresh.readers(ground, report, &server) {
                     let byte = gaps.first().map_or(0, |(from, _)| *from);
                     report.add(Severity::Error, "unwritten", source, core, || {
@@ -98,7 +99,6 @@ pub(super) fn look(
                     });
                 }
             }
-            Space::Arguments(_) => {}
         }
     }
     windows
