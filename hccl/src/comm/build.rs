@@ -1,5 +1,6 @@
 //! How communicators are made: out of a root info, or over several devices of this process.
 
+use std::ffi::CString;
 use std::sync::Arc;
 
 use ascend_sys::{HcclComm, HcclCommConfig};
@@ -109,38 +110,61 @@ impl From<Plan<'_>> for Pending<Communicator> {
 
 /// Where the ranks were of a communicator that was not made.
 #[cold]
-pub(super) fn attempt(table: &Table) -> Option<Arc<PeerReport>> {
+fn attempt(table: &Table) -> Option<Arc<PeerReport>> {
     let report = table.peers_of_attempt()?;
     Some(Arc::new(PeerReport { failed: true, ..report }))
 }
 
-/// A plan that has been checked.
-struct Join {
+/// A rank that has been checked.
+pub(super) struct Join {
+    operation: &'static str,
     device: Device,
     rank: u32,
-    world_size: u32,
-    root_info: RootInfo,
+    meets: Meets,
     title: String,
     config: HcclCommConfig,
     exec_seconds: Option<u32>,
 }
 
+/// Where ranks meet.
+pub(super) enum Meets {
+    /// With the number of ranks.
+    RootInfo(RootInfo, u32),
+    /// The path of a file.
+    RankTable(CString),
+}
+
+impl Meets {
+    /// As far as it is known before they meet.
+    fn world_size(&self) -> Option<u32> {
+        match self {
+            Meets::RootInfo(_, world_size) => Some(*world_size),
+            Meets::RankTable(_) => None,
+        }
+    }
+}
+
 /// What the communicator of all ranks is called, unless it has a name.
 pub(super) const WORLD: &str = "world";
+
+/// A mistake that is found before anybody is asked.
+pub(super) fn refused(
+    operation: &'static str,
+    title: &str,
+    (rank, world_size): (u32, Option<u32>),
+    cause: Error,
+) -> Error {
+    let context =
+        OpContext { communicator: Some(title.into()), world_size, ..making(operation, Some(rank)) };
+    Error::Refused { context: Box::new(context), cause: Box::new(cause) }
+}
 
 impl Plan<'_> {
     /// What is wrong with it is told with the name of the communicator and the rank.
     fn check(self) -> Result<Join> {
         let (rank, world_size) = (self.rank, self.world_size);
-        let title = self.config.name().unwrap_or(WORLD).into();
-        self.checked().map_err(|cause| {
-            let context = OpContext {
-                communicator: Some(title),
-                world_size: Some(world_size),
-                ..making(BUILD, Some(rank))
-            };
-            Error::Refused { context: Box::new(context), cause: Box::new(cause) }
-        })
+        let title = self.config.name().unwrap_or(WORLD).to_owned();
+        self.checked().map_err(|cause| refused(BUILD, &title, (rank, Some(world_size)), cause))
     }
 
     fn checked(self) -> Result<Join> {
@@ -166,47 +190,60 @@ impl Plan<'_> {
                 return Err(Error::Invalid { operation: BUILD, problem });
             }
         };
-        let exec_seconds = config.exec_seconds();
-        let title = config.name().unwrap_or(WORLD).to_owned();
-        let config = config.to_raw(device.runtime().product())?;
-        let root_info = root_info.clone();
-        Ok(Join { device, rank, world_size, root_info, title, config, exec_seconds })
+        Join::new(BUILD, device, rank, Meets::RootInfo(root_info.clone(), world_size), config)
     }
 }
 
 impl Join {
+    pub(super) fn new(
+        operation: &'static str,
+        device: Device,
+        rank: u32,
+        meets: Meets,
+        config: CommConfig,
+    ) -> Result<Self> {
+        let exec_seconds = config.exec_seconds();
+        let title = config.name().unwrap_or(WORLD).to_owned();
+        let config = config.to_raw(device.runtime().product())?;
+        Ok(Join { operation, device, rank, meets, title, config, exec_seconds })
+    }
+
     /// Blocks until all ranks have come.
-    fn make(self) -> Result<Communicator> {
-        let Join { device, rank, world_size, root_info, title, config, exec_seconds } = self;
+    pub(super) fn make(self) -> Result<Communicator> {
+        let Join { operation, device, rank, meets, title, mut config, exec_seconds } = self;
         let table = device.table();
-        // One that was dropped may still have the name.
+        // One that was dropped may still have the name, or be the one of a rank table that the device is in.
         device.reap();
         let _bound = device.bind()?;
         let mut raw: HcclComm = std::ptr::null_mut();
-        // SAFETY: the structures and the out parameter are live for the call, which keeps none of them.
-        unsafe {
-            call!(
-                table,
-                HcclCommInitRootInfoConfig,
-                world_size,
-                root_info.raw(),
-                rank,
-                &config,
-                &mut raw
-            )
-        }
-        .map_err(|error| {
+        // SAFETY: the structures, the path with its NUL and the out parameters are live for the calls, which keep none of them.
+        let made = unsafe {
+            match &meets {
+                Meets::RootInfo(info, ranks) => {
+                    let (ranks, info) = (*ranks, info.raw());
+                    call!(table, HcclCommInitRootInfoConfig, ranks, info, rank, &config, &mut raw)
+                        .map(|()| ranks)
+                }
+                Meets::RankTable(path) => {
+                    let (path, mut ranks) = (path.as_ptr(), 0);
+                    call!(table, HcclCommInitClusterInfoConfig, path, rank, &mut config, &mut raw)
+                        .and_then(|()| call!(table, HcclGetRankSize, raw, &mut ranks))
+                        .map(|()| ranks)
+                }
+            }
+        };
+        let world_size = made.map_err(|error| {
             error.in_operation(|| OpContext {
                 communicator: Some(title.as_str().into()),
-                world_size: Some(world_size),
+                world_size: meets.world_size(),
                 peers: attempt(table),
-                ..making(BUILD, Some(rank))
+                ..making(operation, Some(rank))
             })
         })?;
         // SAFETY: CANN has just made it for this device, and nobody else knows it.
         let mut communicator = unsafe {
             let place = (rank, world_size);
-            Communicator::from_parts(BUILD, raw, &device, place, Some(title), Origin::Own)
+            Communicator::from_parts(operation, raw, &device, place, Some(title), Origin::Own)
         }?;
         if let Some(seconds) = exec_seconds {
             communicator.member.exec_seconds = seconds;

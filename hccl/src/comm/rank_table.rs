@@ -4,14 +4,10 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use ascend_sys::{HcclComm, HcclCommConfig};
-
-use super::build::{WORLD, attempt};
-use super::handle::Origin;
-use super::{CommConfig, Communicator, making};
-use crate::api::call;
+use super::build::{Join, Meets, WORLD, refused};
+use super::{CommConfig, Communicator};
 use crate::device::Device;
-use crate::error::{Error, OpContext, Result};
+use crate::error::Error;
 use crate::pending::Pending;
 
 const FROM_RANK_TABLE: &str = "Communicator::from_rank_table";
@@ -66,74 +62,22 @@ impl Communicator {
         rank: u32,
         config: CommConfig,
     ) -> Pending<Self> {
-        match TableJoin::check(device, table.as_ref(), rank, &config) {
+        let path = CString::new(table.as_ref().as_os_str().as_bytes());
+        let title = config.name().unwrap_or(WORLD).to_owned();
+        let join = path
+            .map_err(|_| Error::Invalid {
+                operation: FROM_RANK_TABLE,
+                problem: "the path of the rank table has a NUL".into(),
+            })
+            .and_then(|path| {
+                let meets = Meets::RankTable(path);
+                Join::new(FROM_RANK_TABLE, device.clone(), rank, meets, config)
+            });
+        match join {
             Ok(join) => Pending::begin(FROM_RANK_TABLE, device, move || join.make()),
             Err(cause) => {
-                let title = config.name().unwrap_or(WORLD).into();
-                let context =
-                    OpContext { communicator: Some(title), ..making(FROM_RANK_TABLE, Some(rank)) };
-                let (context, cause) = (Box::new(context), Box::new(cause));
-                Pending::ready(Err(Error::Refused { context, cause }))
+                Pending::ready(Err(refused(FROM_RANK_TABLE, &title, (rank, None), cause)))
             }
         }
-    }
-}
-
-/// A rank of a table, with its settings checked.
-struct TableJoin {
-    device: Device,
-    path: CString,
-    rank: u32,
-    title: String,
-    config: HcclCommConfig,
-    exec_seconds: Option<u32>,
-}
-
-impl TableJoin {
-    fn check(device: &Device, table: &Path, rank: u32, config: &CommConfig) -> Result<Self> {
-        let path = CString::new(table.as_os_str().as_bytes()).map_err(|_| Error::Invalid {
-            operation: FROM_RANK_TABLE,
-            problem: "the path of the rank table has a NUL".into(),
-        })?;
-        Ok(TableJoin {
-            device: device.clone(),
-            path,
-            rank,
-            title: config.name().unwrap_or(WORLD).to_owned(),
-            exec_seconds: config.exec_seconds(),
-            config: config.clone().to_raw(device.runtime().product())?,
-        })
-    }
-
-    /// Blocks until all ranks have come.
-    fn make(self) -> Result<Communicator> {
-        let Self { device, path, rank, title, mut config, exec_seconds } = self;
-        let table = device.table();
-        // One that was dropped may still have the name, or be the one that the device is in.
-        device.reap();
-        let _bound = device.bind()?;
-        let (mut raw, mut world_size): (HcclComm, _) = (std::ptr::null_mut(), 0);
-        // SAFETY: the path ends with a NUL; it, the structure and the out parameters are live for the calls, which keep none of them.
-        unsafe {
-            call!(table, HcclCommInitClusterInfoConfig, path.as_ptr(), rank, &mut config, &mut raw)
-                .and_then(|()| call!(table, HcclGetRankSize, raw, &mut world_size))
-        }
-        .map_err(|error| {
-            error.in_operation(|| OpContext {
-                communicator: Some(title.as_str().into()),
-                peers: attempt(table),
-                ..making(FROM_RANK_TABLE, Some(rank))
-            })
-        })?;
-        // SAFETY: CANN has just made it for this device, and nobody else knows it.
-        let mut communicator = unsafe {
-            let place = (rank, world_size);
-            let title = Some(title);
-            Communicator::from_parts(FROM_RANK_TABLE, raw, &device, place, title, Origin::Own)
-        }?;
-        if let Some(seconds) = exec_seconds {
-            communicator.member.exec_seconds = seconds;
-        }
-        Ok(communicator)
     }
 }
