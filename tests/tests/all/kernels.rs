@@ -11,3 +11,4 @@ mod operations;
 mod printed;
 mod recorder;
 mod reports;
+mod windows;

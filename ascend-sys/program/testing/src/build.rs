@@ -85,15 +85,37 @@ impl Builder {
         ScratchId(self.program.scratches.len() as u32 - 1)
     }
 
-    /// A tensor of a buffer of its own, which is full and which every unit may use. On a vector core.
-    pub fn filled(&mut self, name: &str, number: Number, elements: u64) -> Local {
-        let length = self.n(elements);
+    /// A tensor of a buffer of its own.
+    pub fn held(&mut self, name: &str, number: Number, length: ValueId) -> Local {
+        self.held_in(name, number, length).1
+    }
+
+    fn held_in(&mut self, name: &str, number: Number, length: ValueId) -> (ScratchId, Local) {
         let buffer = self.scratch(&format!("{name}_buffer"), number, length);
         let tensor = self.local(name, number);
         self.buffer(Buffer::InitScratch(buffer));
         self.buffer(Buffer::Get(buffer, tensor));
+        (buffer, Local { tensor, offset: None })
+    }
+
+    /// A tensor of a buffer of its own, which is full and which every unit may use. On a vector core.
+    pub fn filled(&mut self, name: &str, number: Number, elements: u64) -> Local {
+        let length = self.n(elements);
+        let (buffer, local) = self.held_in(name, number, length);
         self.fill(buffer, elements * u64::from(number.size()));
-        Local { tensor, offset: None }
+        local
+    }
+
+    /// A copy of so many elements into local memory.
+    pub fn copy_in(&mut self, to: Local, from: Place, length: ValueId) {
+        let pieces = Pieces { length, count: None, gap: None };
+        self.step(Step::Copy(Copy::In { to, from, pieces }));
+    }
+
+    /// A copy of so many elements out of it.
+    pub fn copy_out(&mut self, to: Place, from: Local, length: ValueId) {
+        let pieces = Pieces { length, count: None, gap: None };
+        self.step(Step::Copy(Copy::Out { to, from, pieces, add: false }));
     }
 
     /// So many bytes of the workspace are written, and all vector cores know it.

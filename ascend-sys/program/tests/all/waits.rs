@@ -28,28 +28,18 @@ impl Random {
         let outputs = vec![b.output("y0", Number::F32), b.output("y1", Number::F32)];
         let tile = b.n(TILE);
         let locals = (0..random.usize(2..5))
-            .map(|at| {
-                let buffer = b.scratch(&format!("a{at}"), Number::F32, tile);
-                let tensor = b.local(&format!("a{at}_all"), Number::F32);
-                b.buffer(Buffer::InitScratch(buffer));
-                b.buffer(Buffer::Get(buffer, tensor));
-                Local { tensor, offset: None }
-            })
+            .map(|at| b.held(&format!("a{at}"), Number::F32, tile))
             .collect();
         let mut made = Random { random, locals, inputs, outputs };
         // All is written once, so that nothing is read that nobody has written.
         for to in made.locals.clone() {
             let from = b.at(made.inputs[0], 0);
-            b.step(Step::Copy(Copy::In { to, from, pieces: made.pieces(tile) }));
+            b.copy_in(to, from, tile);
         }
         made.steps(&mut b, 2);
         b.program.groups = 0;
         b.program.tiling = None;
         b.done()
-    }
-
-    fn pieces(&self, length: ValueId) -> Pieces {
-        Pieces { length, count: None, gap: None }
     }
 
     fn one<T: std::marker::Copy>(&mut self, of: &[T]) -> T {
@@ -64,18 +54,17 @@ impl Random {
             match self.random.u32(0..10) {
                 0 | 1 => {
                     let from = b.at(self.one(&inputs), 0);
-                    b.step(Step::Copy(Copy::In { to, from, pieces: self.pieces(tile) }));
+                    b.copy_in(to, from, tile);
                 }
                 2 | 3 => {
                     // Copies of one unit to one place are not waited for.
                     let place = b.at(self.one(&outputs), 0);
                     b.sync(Sync::Pipe(Pipe::Out));
-                    let pieces = self.pieces(tile);
-                    b.step(Step::Copy(Copy::Out { to: place, from: a, pieces, add: false }));
+                    b.copy_out(place, a, tile);
                 }
                 4 => {
                     let from = b.at(self.one(&outputs), 0);
-                    b.step(Step::Copy(Copy::In { to, from, pieces: self.pieces(tile) }));
+                    b.copy_in(to, from, tile);
                 }
                 5 => {
                     let value = b.float(Number::F32, 2.0);
@@ -138,16 +127,11 @@ fn inserted_waits_say_why_they_are_there() {
     let mut b = Builder::new(Mix::MixAiv10);
     let (x, y) = (b.input("x", Number::F32), b.output("y", Number::F32));
     let length = b.n(TILE);
-    let buffer = b.scratch("a", Number::F32, length);
-    let tensor = b.local("a_all", Number::F32);
-    b.buffer(Buffer::InitScratch(buffer));
-    b.buffer(Buffer::Get(buffer, tensor));
-    let local = Local { tensor, offset: None };
-    let pieces = Pieces { length, count: None, gap: None };
+    let local = b.held("a_all", Number::F32, length);
     let (from, to) = (b.at(x, 0), b.at(y, 0));
-    b.step(Step::Copy(Copy::In { to: local, from, pieces }));
-    b.step(Step::Copy(Copy::Out { to, from: local, pieces, add: false }));
-    b.step(Step::Copy(Copy::Out { to, from: local, pieces, add: false }));
+    b.copy_in(local, from, length);
+    b.copy_out(to, local, length);
+    b.copy_out(to, local, length);
     b.program.groups = 0;
     let mut program = b.done();
     waits::insert(&mut program);
@@ -165,21 +149,16 @@ fn inserted_waits_say_why_they_are_there() {
 /// A kernel with a queue, a buffer of its own, `x` and `y`.
 fn queued(
     position: Position,
-    steps: impl FnOnce(&mut Builder, QueueId, Local, [Place; 2], Pieces),
+    steps: impl FnOnce(&mut Builder, QueueId, Local, [Place; 2], ValueId),
 ) {
     let mut b = Builder::new(Mix::MixAiv10);
     let (x, y) = (b.input("x", Number::F32), b.output("y", Number::F32));
     let length = b.n(TILE);
-    let (queue, buffer) =
-        (b.queue("q", Number::F32, position, 1, length), b.scratch("s", Number::F32, length));
-    let tensor = b.local("a", Number::F32);
+    let queue = b.queue("q", Number::F32, position, 1, length);
     b.buffer(Buffer::InitQueue(queue));
-    b.buffer(Buffer::InitScratch(buffer));
-    b.buffer(Buffer::Get(buffer, tensor));
-    let (local, pieces) =
-        (Local { tensor, offset: None }, Pieces { length, count: None, gap: None });
+    let local = b.held("a", Number::F32, length);
     let places = [b.at(x, 0), b.at(y, 0)];
-    steps(&mut b, queue, local, places, pieces);
+    steps(&mut b, queue, local, places, length);
     b.program.groups = 0;
     b.program.tiling = None;
     let mut program = b.done();
@@ -196,26 +175,26 @@ fn a_queue_hands_on_only_what_was_known_before() {
         let count = b.n(TILE);
         b.step(Step::Vector(Vector::Binary { operator: VectorBinary::Add, to: a, a, b: a, count }));
     };
-    queued(Position::VecOut, |b, queue, a, [x, y], pieces| {
+    queued(Position::VecOut, |b, queue, a, [x, y], length| {
         let (o, taken) = (b.local("o", Number::F32), b.local("o2", Number::F32));
         b.buffer(Buffer::Alloc(queue, o));
-        b.step(Step::Copy(Copy::In { to: of(o), from: x, pieces }));
+        b.copy_in(of(o), x, length);
         b.buffer(Buffer::Enqueue(queue, o));
-        b.step(Step::Copy(Copy::In { to: a, from: x, pieces }));
+        b.copy_in(a, x, length);
         add(b, a);
         b.buffer(Buffer::Dequeue(queue, taken));
-        b.step(Step::Copy(Copy::Out { to: y, from: of(taken), pieces, add: false }));
+        b.copy_out(y, of(taken), length);
         b.buffer(Buffer::Free(queue, taken));
     });
-    queued(Position::VecIn, |b, queue, a, [x, y], pieces| {
-        b.step(Step::Copy(Copy::In { to: a, from: x, pieces }));
+    queued(Position::VecIn, |b, queue, a, [x, y], length| {
+        b.copy_in(a, x, length);
         let (o, taken) = (b.local("o", Number::F32), b.local("o2", Number::F32));
         b.times(3, |b| {
             b.buffer(Buffer::Alloc(queue, o));
-            b.step(Step::Copy(Copy::In { to: of(o), from: x, pieces }));
+            b.copy_in(of(o), x, length);
             b.buffer(Buffer::Enqueue(queue, o));
             b.buffer(Buffer::Dequeue(queue, taken));
-            b.step(Step::Copy(Copy::Out { to: y, from: of(taken), pieces, add: false }));
+            b.copy_out(y, of(taken), length);
             b.sync(Sync::Pipe(Pipe::Out));
             b.buffer(Buffer::Free(queue, taken));
             add(b, a);

@@ -20,18 +20,13 @@ fn copies(b: &mut Builder, tensors: [Base; 2], repaired: bool) {
 
 fn copy(b: &mut Builder, [x, y]: [Base; 2], length: ValueId, repaired: bool) {
     let room = b.n(64);
-    let buffer = b.scratch("a", Number::F16, room);
-    let tensor = b.local("a_all", Number::F16);
-    b.buffer(Buffer::InitScratch(buffer));
-    b.buffer(Buffer::Get(buffer, tensor));
-    let local = Local { tensor, offset: None };
-    let pieces = Pieces { length, count: None, gap: None };
+    let local = b.held("a_all", Number::F16, room);
     let (from, to) = (b.at(x, 0), b.at(y, 0));
-    b.step(Step::Copy(Copy::In { to: local, from, pieces }));
+    b.copy_in(local, from, length);
     if repaired {
         b.sync(Sync::Units(Pipe::In, Pipe::Out));
     }
-    b.step(Step::Copy(Copy::Out { to, from: local, pieces, add: false }));
+    b.copy_out(to, local, length);
 }
 
 /// Copies if `numbers` says so.

@@ -39,18 +39,13 @@ fn number(k: &mut Builder) -> ValueId {
 fn copies(k: &mut Builder, length: ValueId, waits: bool) {
     let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
     let elements = k.n(64);
-    let buffer = k.scratch("a", Number::F16, elements);
-    let tensor = k.local("a_all", Number::F16);
-    k.buffer(Buffer::InitScratch(buffer));
-    k.buffer(Buffer::Get(buffer, tensor));
-    let local = Local { tensor, offset: None };
-    let pieces = Pieces { length, count: None, gap: None };
+    let local = k.held("a", Number::F16, elements);
     let (from, to) = (k.at(x, 0), k.at(y, 0));
-    k.step(Step::Copy(Copy::In { to: local, from, pieces }));
+    k.copy_in(local, from, length);
     if waits {
         k.sync(Sync::Units(Pipe::In, Pipe::Out));
     }
-    k.step(Step::Copy(Copy::Out { to, from: local, pieces, add: false }));
+    k.copy_out(to, local, length);
 }
 
 #[test]
