@@ -8034,6 +8034,9 @@ pub mod imports {
         pub fn ascendExtFaultSet(block: u32, fault: *const AscendExtFault) -> aclError;
         /// Ends the faults of a device of a block. What has stopped goes on; what has left does not come back.
         pub fn ascendExtFaultClear(block: u32, device: u32) -> aclError;
+        /** The program keeps this root info to the process that has made it: no rank of another process can come. So when no thread of the
+        process can bring a rank that is missing, that is a certain deadlock, and is told at once.*/
+        pub fn ascendExtRootInfoStays(rootInfo: *const HcclRootInfo) -> HcclResult;
         /** Tells all peers that this rank of the communicator that rootInfo describes is gone: what waits for it (also while
         a communicator is made) fails at once, with the reason in the text.*/
         pub fn ascendExtRankLeave(

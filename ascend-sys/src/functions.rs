@@ -3493,6 +3493,10 @@ pub struct Functions {
         Option<unsafe extern "C" fn(block: u32, fault: *const AscendExtFault) -> aclError>,
     /// Ends the faults of a device of a block. What has stopped goes on; what has left does not come back.
     pub ascendExtFaultClear: Option<unsafe extern "C" fn(block: u32, device: u32) -> aclError>,
+    /** The program keeps this root info to the process that has made it: no rank of another process can come. So when no thread of the
+    process can bring a rank that is missing, that is a certain deadlock, and is told at once.*/
+    pub ascendExtRootInfoStays:
+        Option<unsafe extern "C" fn(rootInfo: *const HcclRootInfo) -> HcclResult>,
     /** Tells all peers that this rank of the communicator that rootInfo describes is gone: what waits for it (also while
     a communicator is made) fails at once, with the reason in the text.*/
     pub ascendExtRankLeave: Option<
@@ -4180,6 +4184,7 @@ pub static SYMBOLS: &[Symbol] = &[
     symbol(c"ascendExtTimeline", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtFaultSet", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtFaultClear", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtRootInfoStays", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtRankLeave", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtCommLeave", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtCommAbort", Library::Extension, "extension", "ascend/ascend_ext.h"),

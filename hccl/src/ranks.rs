@@ -289,7 +289,7 @@ impl RankRun {
             {
                 return Err(Error::RankGone { rank, reason: reason.into() });
             }
-            let root_info = RootInfo::new(device)?;
+            let root_info = RootInfo::of_this_process(device)?;
             let mut members = vec![None; self.ranks as usize];
             members[rank as usize] = Some(member);
             state.meetings.retain(|_, meeting| !meeting.is_over());

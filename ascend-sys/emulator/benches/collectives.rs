@@ -7,7 +7,8 @@
 //! Bytes are those of the larger buffer of a rank. `op` takes names, with commas between them; one that is no whole name stands for all
 //! that contain it. `types` measures the operations that reduce, in every type that is reduced.
 //!
-//! `lines` is for programs (`peers/compare`): no bound, and a line `operation bytes best median` for each figure.
+//! `lines` is for programs (`peers/compare`): no bound, and a line `operation bytes best median` for each figure. With `processes` too, each
+//! rank is a process.
 #![allow(missing_docs, reason = "a program")]
 
 mod bound;
@@ -238,10 +239,63 @@ impl Case {
     }
 }
 
+/// What tells a process of the bench that it is a rank: its number, and the root info.
+const RANK: &str = "ASCEND_BENCH_RANK";
+
+/// Whether this is the process of a rank: its number, and the root info.
+fn place() -> Option<(usize, HcclRootInfo)> {
+    let text = std::env::var(RANK).ok()?;
+    let (rank, hex) = text.split_once(' ')?;
+    let mut info = HcclRootInfo::default();
+    for (at, byte) in info.internal.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()? as _;
+    }
+    Some((rank.parse().ok()?, info))
+}
+
+/// Runs the bench again, as a process for each rank, and waits for them. Rank 0 prints.
+fn as_processes(ranks: usize, bytes: usize) {
+    let mut info = HcclRootInfo::default();
+    ok!(HcclGetRootInfo(&mut info));
+    let hex: String = info.internal.iter().map(|byte| format!("{:02x}", *byte as u8)).collect();
+    let start = |rank: usize| {
+        let mut process = std::process::Command::new(std::env::current_exe().unwrap());
+        process.args(std::env::args().skip(1).filter(|it| !it.starts_with("bytes=")));
+        process.arg(format!("bytes={bytes}")).env(RANK, format!("{rank} {hex}"));
+        process.spawn().unwrap()
+    };
+    let all: Vec<_> = (0..ranks).map(start).collect();
+    all.into_iter().for_each(|mut rank| assert!(rank.wait().unwrap().success()));
+}
+
+impl Rank {
+    /// Until all ranks are here, which are in other processes.
+    fn meet(&self) {
+        ok!(HcclBarrier(self.comm, self.stream));
+        ok!(aclrtSynchronizeStream(self.stream));
+    }
+
+    /// The largest of what the ranks of all processes have.
+    fn largest(&self, own: f64) -> f64 {
+        let (mut value, size) = (own as f32, size_of::<f32>());
+        let (up, down) = (
+            aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_DEVICE,
+            aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST,
+        );
+        let (t, max) = (HcclDataType(DataType::Fp32 as u32), HcclReduceOp::HCCL_REDUCE_MAX);
+        ok!(aclrtMemcpy(self.recv, size, (&raw const value).cast(), size, up));
+        ok!(HcclAllReduce(self.recv, self.recv, 1, t, max, self.comm, self.stream));
+        ok!(aclrtSynchronizeStream(self.stream));
+        ok!(aclrtMemcpy((&raw mut value).cast(), size, self.recv, size, down));
+        value.into()
+    }
+}
+
 /// The times of all batches of an operation and, if it is asked for, of its bound, for each case.
 fn measure(ranks: usize, bytes: usize, cases: &[Case], bounded: bool) -> Vec<[Vec<f64>; 2]> {
     // Room for a block of one element for each rank.
     let room = bytes.max(8 * ranks * ranks).max(64);
+    let place = place();
     let config = AscendExtBlockConfig {
         size: size_of::<AscendExtBlockConfig>() as u32,
         deviceCount: ranks as u32,
@@ -252,7 +306,10 @@ fn measure(ranks: usize, bytes: usize, cases: &[Case], bounded: bool) -> Vec<[Ve
     let (mut block, mut first) = (0, 0);
     ok!(ascendExtBlockCreate(&config, &mut block, &mut first));
     let mut info = HcclRootInfo::default();
-    ok!(HcclGetRootInfo(&mut info));
+    match &place {
+        Some((_, theirs)) => info = *theirs,
+        None => ok!(HcclGetRootInfo(&mut info)),
+    }
     let times = Mutex::new(vec![[Vec::new(), Vec::new()]; cases.len()]);
     let turnstile = Turnstile::new(ranks);
     let bound = Bound::new();
@@ -264,10 +321,14 @@ fn measure(ranks: usize, bytes: usize, cases: &[Case], bounded: bool) -> Vec<[Ve
         let mut turn = 0;
         let timed = |case: &Case, which: usize, index: usize, step: &mut dyn FnMut()| {
             for _ in 0..ROUNDS {
-                turnstile.pass();
+                if place.is_some() { rank.meet() } else { turnstile.pass() }
                 let began = Instant::now();
                 (0..case.iterations).for_each(|_| step());
                 let time = began.elapsed().as_secs_f64() * 1e6 / case.iterations as f64;
+                if place.is_some() {
+                    times.lock().unwrap()[index][which].push(rank.largest(time));
+                    continue;
+                }
                 let mut slow = slowest.lock().unwrap();
                 *slow = slow.max(time);
                 drop(slow);
@@ -292,7 +353,8 @@ fn measure(ranks: usize, bytes: usize, cases: &[Case], bounded: bool) -> Vec<[Ve
             }
         }
     };
-    std::thread::scope(|scope| (0..ranks).for_each(|me| drop(scope.spawn(move || thread(me)))));
+    let own = place.map_or(0..ranks, |(rank, _)| rank..rank + 1);
+    std::thread::scope(|scope| own.for_each(|me| drop(scope.spawn(move || thread(me)))));
     ok!(ascendExtBlockDestroy(block));
     times.into_inner().unwrap()
 }
@@ -335,7 +397,11 @@ fn one_way() -> f64 {
 fn lines(ranks: usize, bytes: usize, ops: &[(Op, DataType)]) {
     let cases: Vec<_> =
         ops.iter().map(|(op, t)| Case::new(*op, *t, bytes, ranks, &vec![[0; 2]; ranks])).collect();
-    for (case, [times, _]) in cases.iter().zip(measure(ranks, bytes, &cases, false)) {
+    let times = measure(ranks, bytes, &cases, false);
+    if place().is_some_and(|(rank, _)| rank != 0) {
+        return;
+    }
+    for (case, [times, _]) in cases.iter().zip(times) {
         let [best, median] = best_and_median(times);
         println!("{:?} {bytes} {best:.3} {median:.3}", case.op);
     }
@@ -364,7 +430,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let option = |name: &str| arguments.iter().find_map(|a| a.strip_prefix(name));
     let flag = |name: &str| arguments.iter().any(|argument| argument == name);
-    let latency = one_way();
+    let latency = if flag("lines") { 0.0 } else { one_way() };
     if !flag("lines") {
         println!("one-way latency between the cores: {:.1} ns", latency * 1e3);
         println!(
@@ -403,7 +469,9 @@ fn main() {
         let most = if flag("quick") { 1 << 20 } else { 128 << 20 };
         for bytes in sizes.into_iter().filter(|bytes| *bytes <= most) {
             if option("bytes=").is_none_or(|wanted| wanted.parse() == Ok(bytes)) {
-                if flag("lines") {
+                if flag("processes") && place().is_none() {
+                    as_processes(ranks, bytes);
+                } else if flag("lines") {
                     lines(ranks, bytes, &ops);
                 } else {
                     table(ranks, bytes, &ops, latency);

@@ -9,7 +9,7 @@
 //!   thread sleeps in one of our calls or in a wait for another thread. That is a [closed](crate::closed)
 //!   process, and it has to be one for [`STILL`]. Who waits for a thread is told to give up, tasks and calls.
 //!
-//! Everything else is *suspected*: a thread that nobody knows may still record an event or bring a rank. It is printed when
+//! Everything else is *suspected*: a thread that nobody knows, or another process, may still record an event or bring a rank. It is printed when
 //! nothing has moved for [`WARN_AFTER`], and goes on. (Safe programs have devices of their own; their waits say it themselves.)
 //!
 //! A task or a call with a short limit is in no deadlock: it goes on by itself.
@@ -167,7 +167,7 @@ impl Watch {
             Some((since, _)) => since.elapsed() >= STILL,
             None => self.again.is_none_or(|again| now >= again),
         };
-        if sleepers.is_empty() || !is_due {
+        if sleepers.is_empty() || !is_due || calls.iter().any(|call| call.is_open) {
             return;
         }
         let closed = Closed::now(sleepers);

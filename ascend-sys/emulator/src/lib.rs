@@ -42,6 +42,7 @@ mod message;
 mod notify;
 mod operator;
 mod poll;
+mod processes;
 mod profile;
 mod progress;
 mod queue;

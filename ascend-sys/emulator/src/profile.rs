@@ -4,7 +4,7 @@ use ascend_program::check;
 use std::time::Duration;
 
 /// A product: the chip, and the rules that come with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Product {
     /// Atlas A2.
     A2,

@@ -37,13 +37,15 @@ pub(crate) struct WaitingCall {
     /// The block of the device that the thread has set.
     pub(crate) block: Option<u32>,
     pub(crate) since: Instant,
+    /// A call of another process could end it.
+    pub(crate) is_open: bool,
     thread: Thread,
     verdict: OnceLock<Arc<str>>,
 }
 
 impl WaitingCall {
-    pub(crate) fn new(text: String, block: Option<u32>, thread: Thread) -> Self {
-        Self { text, block, since: Instant::now(), thread, verdict: OnceLock::new() }
+    pub(crate) fn new(text: String, block: Option<u32>, is_open: bool, thread: Thread) -> Self {
+        Self { text, block, since: Instant::now(), is_open, thread, verdict: OnceLock::new() }
     }
 
     /// Ends the wait, because nobody can.

@@ -215,6 +215,10 @@ aclError ascendExtFaultSet(uint32_t block, const AscendExtFault *fault);
 /** Ends the faults of a device of a block. What has stopped goes on; what has left does not come back. */
 aclError ascendExtFaultClear(uint32_t block, uint32_t device);
 
+/** The program keeps this root info to the process that has made it: no rank of another process can come. So when no thread of the
+ * process can bring a rank that is missing, that is a certain deadlock, and is told at once. */
+HcclResult ascendExtRootInfoStays(const HcclRootInfo *rootInfo);
+
 /** Tells all peers that this rank of the communicator that rootInfo describes is gone: what waits for it (also while
  * a communicator is made) fails at once, with the reason in the text. */
 HcclResult ascendExtRankLeave(const HcclRootInfo *rootInfo, uint32_t rank, const char *reason);

@@ -53,6 +53,16 @@ impl RootInfo {
         Ok(Self { raw: Arc::new(raw) })
     }
 
+    /// One that no other process gets to see. The backend is told, if it asks.
+    pub(crate) fn of_this_process(device: &Device) -> Result<Self> {
+        let root_info = Self::new(device)?;
+        if let Some(stays) = device.table().functions().ascendExtRootInfoStays {
+            // SAFETY: the pointer is live for the call. What goes wrong here goes wrong again when the root info is used.
+            unsafe { stays(&*root_info.raw) };
+        }
+        Ok(root_info)
+    }
+
     /// The bytes to send to the other ranks, 4108 of them. They have no meaning of their own.
     pub fn to_bytes(&self) -> &[u8; Self::BYTES] {
         // SAFETY: `c_char` and `u8` have the same size and alignment, and every byte is initialised.

@@ -26,7 +26,7 @@ macro_rules! reduction {
     ($name:ident, $method:ident) => {
         fn $name(runtime: &Runtime, ranks: u32) {
             let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
-                let mut tester = Tester::new(rank)?;
+                let mut tester = Tester::new(rank.communicator()?)?;
                 for_each!(tester.$method; Sum: i8 i16 i32 i64 f16 bf16 f32);
                 for_each!(tester.$method; Max: i8 i16 i32 i64 f16 bf16 f32);
                 for_each!(tester.$method; Min: i8 i16 i32 i64 f16 bf16 f32);
@@ -52,7 +52,7 @@ reduction!(reduce_scatter_matches, reduce_scatter);
 fn reduce_scatter_v_matches(runtime: &Runtime, ranks: u32) {
     let product = runtime.product();
     let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
-        let mut tester = Tester::new(rank)?;
+        let mut tester = Tester::new(rank.communicator()?)?;
         for_each!(tester.reduce_scatter_v; Sum: i8 i16 i32 f16 bf16 f32);
         for_each!(tester.reduce_scatter_v; Max: i8 i16 i32 f16 bf16 f32);
         for_each!(tester.reduce_scatter_v; Min: i8 i16 i32 f16 bf16 f32);
@@ -72,7 +72,7 @@ macro_rules! movement {
     ($name:ident, $method:ident) => {
         fn $name(runtime: &Runtime, ranks: u32) {
             let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
-                let mut tester = Tester::new(rank)?;
+                let mut tester = Tester::new(rank.communicator()?)?;
                 for_each!(tester.$method; i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64);
                 Ok(())
             });
@@ -94,7 +94,7 @@ movement!(batch_matches, batch);
 fn barrier_holds(runtime: &Runtime, ranks: u32) {
     let entered = AtomicU32::new(0);
     let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
-        let mut tester = Tester::new(rank)?;
+        let mut tester = Tester::new(rank.communicator()?)?;
         for round in 1..=20 {
             entered.fetch_add(1, Ordering::SeqCst);
             tester.comm.barrier(&tester.stream)?.wait()?;

@@ -31,7 +31,7 @@ entries! {
     Hccl;
 
     fn HcclGetRootInfo(root_info: Out<RootInfo, *mut HcclRootInfo>) {
-        root_info.required("rootInfo")?.write(root::create());
+        root_info.required("rootInfo")?.write(root::create()?);
         Ok(())
     }
 
@@ -172,6 +172,10 @@ entries! {
         hooks::call(handle, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_DESTROY_POST)
     }
 
+    fn ascendExtRootInfoStays(info: In<RootInfo, *const HcclRootInfo>) {
+        root::keep_here(info.required("rootInfo")?)
+    }
+
     fn ascendExtRankLeave(info: In<RootInfo, *const HcclRootInfo>, rank: u32, reason: CText) {
         let info = info.required("rootInfo")?;
         let reason = reason.required("reason")?;
@@ -217,7 +221,8 @@ fn join(
         );
     };
     let config = config.sized(settings.buffer_megabytes);
-    let applicant = Applicant { rank, ranks, device: current.device, settings, config };
+    let applicant =
+        Applicant { rank, ranks, device: current.device, settings, config, guest: None };
     let own = applicant.clone();
     let finish = move |shared| {
         let handle = registry::register(new_member(shared, own.rank as usize, &own))?;
@@ -289,7 +294,14 @@ fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Failure> {
         let settings = device.settings().ok_or_else(|| internal(format!("device {id} is gone")))?;
         let (rank, ranks) = (rank as u32, devices.len() as u32);
         let config = CommConfig::default().sized(settings.buffer_megabytes);
-        applicants.push(Applicant { rank, ranks, device: device.id, settings, config });
+        applicants.push(Applicant {
+            rank,
+            ranks,
+            device: device.id,
+            settings,
+            config,
+            guest: None,
+        });
     }
     let comm = Arc::new(gathering::form_at_once(&applicants)?);
     for (applicant, place) in applicants.iter().zip(comms) {

@@ -11,6 +11,7 @@
 
 use super::item::MessageShape;
 use crate::collective::sync::{AtomicPtr, AtomicU64, Ordering, fence_for_loom};
+use crate::processes::region::Words;
 
 /// So many messages can be on their way before the other side comes; in the models the second one waits for its place already.
 const PLACES: u64 = if cfg!(loom) { 1 } else { 4 };
@@ -21,9 +22,13 @@ const CHUNKS: std::ops::RangeInclusive<usize> = 16 * 1024..=64 * 1024;
 /// Most chunks of a message; beyond that they are larger.
 const MOST: usize = 1 << 15;
 
+#[repr(C)]
 pub(crate) struct MessageChannel {
     places: [MessagePlace; PLACES as usize],
 }
+
+// SAFETY: words. The address of a buffer is one in the process of its side, and nothing but a number to others.
+unsafe impl Words for MessageChannel {}
 
 #[repr(C, align(64))]
 struct MessagePlace {
@@ -39,6 +44,7 @@ const _: () =
     assert!(std::mem::offset_of!(MessagePlace, receiver) == 64 && size_of::<MessagePlace>() == 128);
 
 /// What one side brings.
+#[repr(C)]
 struct MessageSide {
     /// Of its newest message in this place; 0 for none.
     number: AtomicU64,
@@ -58,6 +64,8 @@ pub(crate) enum Found {
     Chunk(MessageChunk),
     /// The other side has brought something else.
     Differs(MessageShape),
+    /// The other side has brought memory that its device does not have. It is to be reported with [`MessageChannel::finish`].
+    Astray,
 }
 
 /// The same before the side has taken anything.
@@ -229,8 +237,15 @@ impl MessageChannel {
         other.number.load(Ordering::SeqCst) >= number
     }
 
-    /// What there is to do for a message of the caller's side.
-    pub(crate) fn look(&self, number: u64, send: bool, content: MessageShape) -> Found {
+    /// What there is to do for a message of the caller's side. `find` is where the bytes of the other side are that lie at an address in its process.
+    #[inline]
+    pub(crate) fn look(
+        &self,
+        number: u64,
+        send: bool,
+        content: MessageShape,
+        find: impl Fn(*mut u8, usize) -> Option<*mut u8>,
+    ) -> Found {
         let place = self.place(number);
         let (own, other) = place.sides(send);
         loop {
@@ -256,6 +271,7 @@ impl MessageChannel {
             let index = if send { content.chunks() - new.back } else { new.front - 1 };
             let start = usize::from(index) * content.chunk();
             let own = own.data.load(Ordering::Relaxed);
+            let Some(data) = find(data, content.bytes()) else { return Found::Astray };
             let (from, to) = if send { (own, data) } else { (data, own) };
             return Found::Chunk(MessageChunk {
                 from: from.wrapping_add(start),
@@ -324,6 +340,7 @@ mod tests {
     #[test]
     fn a_message_that_is_matched_is_not_taken_back() {
         let content = MessageShape { dtype: DataType::Int8, count: 10, alone: true };
+        let here = |data, _| Some(data);
         let (channel, mut data) = (MessageChannel::new(), [0; 20]);
         let mut post = |send: bool| {
             let half = data.as_mut_ptr().wrapping_add(10 * usize::from(send));
@@ -332,7 +349,7 @@ mod tests {
         let [sent, received] = [post(true), post(false)];
         assert!(!channel.withdraw(sent, true, content));
         assert!(!channel.withdraw(received, false, content));
-        assert!(matches!(channel.look(received, false, content), Found::Chunk(_)));
+        assert!(matches!(channel.look(received, false, content, here), Found::Chunk(_)));
         assert!(channel.finish(received), "there is one chunk");
         let alone = post(true);
         assert!(channel.withdraw(alone, true, content), "nobody has come");
@@ -348,7 +365,7 @@ mod models {
     use super::super::party::Party;
     use super::*;
     use crate::collective::models::Bell;
-    use crate::collective::sync::UnsafeCell;
+    use crate::collective::sync::{AtomicU32, Mutex, UnsafeCell};
     use ascend_reduce::DataType;
 
     /// Where the buffers pretend to be: nothing but addresses goes through the channel.
@@ -363,15 +380,21 @@ mod models {
         channel: MessageChannel,
         /// A cell for each chunk.
         memory: Vec<UnsafeCell<u32>>,
-        parties: [Party<Bell>; 2],
+        sleepers: [(AtomicU32, Mutex<Option<Bell>>); 2],
         broken: AtomicU64,
     }
 
     impl ChannelModel {
         fn new(chunks: usize) -> Arc<Self> {
             let memory = (0..chunks).map(|_| UnsafeCell::new(0)).collect();
-            let (channel, parties) = (MessageChannel::new(), [Party::default(), Party::default()]);
-            Arc::new(Self { channel, memory, parties, broken: AtomicU64::new(0) })
+            let sleepers = std::array::from_fn(|_| (AtomicU32::new(0), Mutex::new(None)));
+            let (channel, broken) = (MessageChannel::new(), AtomicU64::new(0));
+            Arc::new(Self { channel, memory, sleepers, broken })
+        }
+
+        fn party(&self, side: usize) -> Party<'_, Bell> {
+            let (armed, waker) = &self.sleepers[side];
+            Party { armed, waker }
         }
 
         /// Copies a chunk.
@@ -384,7 +407,7 @@ mod models {
         fn post(&self, send: bool, content: MessageShape) -> u64 {
             let number = self.channel.post(send, BASE as *mut u8, content).expect("a free place");
             fence(Ordering::SeqCst);
-            self.parties[usize::from(!send)].wake();
+            self.party(usize::from(!send)).wake();
             number
         }
 
@@ -392,26 +415,27 @@ mod models {
         fn go(&self, number: u64, send: bool, content: MessageShape) -> bool {
             let bell = Bell::new();
             loop {
-                match self.channel.look(number, send, content) {
+                match self.channel.look(number, send, content, |data, _| Some(data)) {
                     Found::Chunk(chunk) => {
                         self.copy(&chunk);
                         if self.channel.finish(number) {
-                            self.parties[usize::from(!send)].wake();
+                            self.party(usize::from(!send)).wake();
                         }
                     }
                     Found::Done => {
-                        self.parties[usize::from(send)].rest();
+                        self.party(usize::from(send)).rest();
                         return true;
                     }
                     Found::Nothing if self.broken.load(Ordering::SeqCst) != 0 => {
                         if self.channel.withdraw(number, send, content) {
-                            let found = self.channel.look(number, send, content);
+                            let found =
+                                self.channel.look(number, send, content, |data, _| Some(data));
                             return matches!(found, Found::Done);
                         }
                         thread::yield_now();
                     }
                     Found::Nothing => {
-                        self.parties[usize::from(send)].arm(bell.clone());
+                        self.party(usize::from(send)).arm(bell.clone());
                         let quiet = self.channel.is_quiet(number, send, content);
                         if quiet && self.broken.load(Ordering::SeqCst) == 0 {
                             bell.0.wait();
@@ -475,7 +499,10 @@ mod models {
                     }
                     let second = model.post(send, content(1));
                     assert!(model.go(second, send, content(1)));
-                    assert!(matches!(model.channel.look(first, send, content(1)), Found::Done));
+                    assert!(matches!(
+                        model.channel.look(first, send, content(1), |data, _| Some(data)),
+                        Found::Done
+                    ));
                     assert!(model.channel.withdraw(first, send, content(1)));
                 } else {
                     assert!(model.go(first, send, content(1)));
@@ -495,7 +522,7 @@ mod models {
                 if send {
                     model.broken.store(1, Ordering::SeqCst);
                     fence(Ordering::SeqCst);
-                    model.parties.iter().for_each(Party::wake);
+                    (0..2).for_each(|side| model.party(side).wake());
                 }
                 if !model.go(number, send, content(1)) {
                     // SAFETY: withdrawn: nobody else comes near it, which loom checks.

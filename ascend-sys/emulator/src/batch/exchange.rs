@@ -1,7 +1,7 @@
 //! The messages of a communicator: a [`MessageChannel`] for each (source, destination), and what each rank has for itself.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::fence;
 
 use super::channel::MessageChannel;
 use super::item::{BatchItem, ItemState, MessageShape};
@@ -9,7 +9,9 @@ use super::party::Party;
 use crate::collective::account::Account;
 use crate::collective::sides::Sides;
 use crate::collective::sleeper::Sleeper;
+use crate::collective::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::collective::validate::name_of;
+use crate::processes::region::{Ground, Placed, Words};
 use ascend_sync::SpinLock;
 
 /// Lists that are kept for the next batches, at most: more than a program has on its way at a time.
@@ -17,56 +19,94 @@ const KEPT: usize = 4096;
 
 /// The messages of a communicator.
 pub(crate) struct Exchange {
+    /// Written by the rank at every batch.
+    counts: Placed<Counts>,
+    /// Looked at by others whenever they have done something for a rank.
+    armed: Placed<Armed>,
     ranks: Box<[Rank]>,
+    channels: Channels,
     /// Somebody has left.
-    departures: AtomicBool,
+    departures: Placed<Departures>,
 }
 
-/// The batches of a rank.
+/// From one rank to another, at `destination * ranks + source`.
+enum Channels {
+    /// Made when they are needed: a program mostly uses few of the possible pairs.
+    Heap(Box<[OnceLock<Inbox>]>),
+    /// Shared memory that nobody has touched takes no room.
+    Shared(Placed<MessageChannel>),
+}
+
+/// What others send to a rank.
+type Inbox = Box<[OnceLock<Box<MessageChannel>>]>;
+
+/// What only the process of a rank needs of it.
+#[repr(align(128))]
 struct Rank {
-    own: Own,
-    /// Looked at by others whenever they have done something for it.
-    party: Apart<Party<Sleeper>>,
-    /// What others send to the rank, made when it is needed: a program mostly uses few of the possible pairs.
-    inbox: OnceLock<Box<[OnceLock<Box<MessageChannel>>]>>,
-}
-
-/// On cache lines of its own.
-#[repr(align(128))]
-struct Apart<T>(T);
-
-/// Written by the rank at every batch.
-#[repr(align(128))]
-struct Own {
-    /// How many.
-    issued: AtomicU64,
-    posted: AtomicU64,
-    left: AtomicBool,
-    /// For the next ones.
+    waker: Mutex<Option<Sleeper>>,
+    /// For the next batches.
     lists: SpinLock<Vec<Vec<BatchItem>>>,
 }
 
+/// The batches of a rank.
+#[repr(C, align(128))]
+struct Counts {
+    /// How many.
+    issued: AtomicU64,
+    posted: AtomicU64,
+    /// Not 0: the rank has left.
+    left: AtomicU32,
+}
+
+#[repr(C, align(128))]
+struct Armed(AtomicU32);
+
+#[repr(C, align(128))]
+struct Departures(AtomicU32);
+
+// SAFETY: words.
+unsafe impl Words for Counts {}
+// SAFETY: a word.
+unsafe impl Words for Armed {}
+// SAFETY: a word.
+unsafe impl Words for Departures {}
+
 impl Exchange {
-    pub(crate) fn new(ranks: usize) -> Self {
-        let own = || Own {
+    pub(crate) fn new(ranks: usize, ground: &Ground) -> Self {
+        let counts = |_| Counts {
             issued: AtomicU64::new(0),
             posted: AtomicU64::new(0),
-            left: AtomicBool::new(false),
-            lists: SpinLock::new(Vec::new()),
+            left: AtomicU32::new(0),
         };
-        let rank = |_| Rank { own: own(), party: Apart(Party::default()), inbox: OnceLock::new() };
-        Self { ranks: (0..ranks).map(rank).collect(), departures: AtomicBool::new(false) }
+        let rank = |_| Rank { waker: Mutex::new(None), lists: SpinLock::new(Vec::new()) };
+        let channels = match ground {
+            Ground::Heap => Channels::Heap((0..ranks).map(|_| OnceLock::new()).collect()),
+            _ => Channels::Shared(ground.place(ranks * ranks, |_| MessageChannel::new())),
+        };
+        Self {
+            counts: ground.place(ranks, counts),
+            armed: ground.place(ranks, |_| Armed(AtomicU32::new(0))),
+            ranks: (0..ranks).map(rank).collect(),
+            channels,
+            departures: ground.place(1, |_| Departures(AtomicU32::new(0))),
+        }
     }
 
-    pub(crate) fn party(&self, rank: usize) -> &Party<Sleeper> {
-        &self.ranks[rank].party.0
+    pub(crate) fn party(&self, rank: usize) -> Party<'_, Sleeper> {
+        Party { armed: &self.armed[rank].0, waker: &self.ranks[rank].waker }
     }
 
     /// The messages from one rank to another.
     fn channel(&self, source: usize, destination: usize) -> &MessageChannel {
-        let row = || (0..self.ranks.len()).map(|_| OnceLock::new()).collect();
-        let row = self.ranks[destination].inbox.get_or_init(row);
-        row[source].get_or_init(|| Box::new(MessageChannel::new()))
+        let ranks = self.ranks.len();
+        match &self.channels {
+            Channels::Heap(inboxes) => {
+                let inbox = || (0..ranks).map(|_| OnceLock::new()).collect();
+                let inbox = inboxes[destination].get_or_init(inbox);
+                inbox[source].get_or_init(|| Box::new(MessageChannel::new()))
+            }
+            Channels::Shared(channels) => &channels[destination * ranks + source],
+        }
     }
 
     /// The messages that go the way of an item of `rank`.
@@ -86,13 +126,13 @@ impl Exchange {
 
     /// A list for a new batch; nothing is in it.
     pub(crate) fn take_list(&self, rank: usize) -> Vec<BatchItem> {
-        self.ranks[rank].own.lists.lock().pop().unwrap_or_default()
+        self.ranks[rank].lists.lock().pop().unwrap_or_default()
     }
 
     /// The batch is done with it.
     pub(crate) fn put_back(&self, rank: usize, mut used: Vec<BatchItem>) {
         used.clear();
-        let mut lists = self.ranks[rank].own.lists.lock();
+        let mut lists = self.ranks[rank].lists.lock();
         if lists.len() < KEPT {
             lists.push(used);
         }
@@ -100,7 +140,7 @@ impl Exchange {
 
     /// Numbers the next batch of a rank. One thread at a time issues for a rank.
     pub(crate) fn issue(&self, rank: usize) -> u64 {
-        let issued = &self.ranks[rank].own.issued;
+        let issued = &self.counts[rank].issued;
         let number = issued.load(Ordering::Relaxed) + 1;
         issued.store(number, Ordering::Release);
         number
@@ -108,20 +148,20 @@ impl Exchange {
 
     /// A batch that was numbered last was not enqueued after all.
     pub(crate) fn take_back(&self, rank: usize) {
-        let issued = &self.ranks[rank].own.issued;
+        let issued = &self.counts[rank].issued;
         issued.store(issued.load(Ordering::Relaxed) - 1, Ordering::Release);
     }
 
     /// Messages of a batch of the rank were posted, to or from these peers. `all`: the last ones.
     pub(crate) fn posted(&self, rank: usize, peers: impl Iterator<Item = usize>, all: bool) {
-        let own = &self.ranks[rank].own;
+        let own = &self.counts[rank];
         if all {
             own.posted.store(own.posted.load(Ordering::Relaxed) + 1, Ordering::Release);
         }
         // Before the look who sleeps, and the look whether the rank has left.
         fence(Ordering::SeqCst);
         peers.for_each(|peer| self.party(peer).wake());
-        if all && own.left.load(Ordering::SeqCst) {
+        if all && own.left.load(Ordering::SeqCst) != 0 {
             self.wake_all();
         }
     }
@@ -129,23 +169,23 @@ impl Exchange {
     /// Whether a rank will post nothing any more. What it has posted can be seen by now.
     #[inline]
     pub(crate) fn is_gone(&self, rank: usize) -> bool {
-        let own = &self.ranks[rank].own;
-        self.departures.load(Ordering::SeqCst)
-            && own.left.load(Ordering::SeqCst)
+        let own = &self.counts[rank];
+        self.departures[0].0.load(Ordering::SeqCst) != 0
+            && own.left.load(Ordering::SeqCst) != 0
             && own.posted.load(Ordering::SeqCst) == own.issued.load(Ordering::SeqCst)
     }
 
     /// A rank issues nothing any more.
     pub(crate) fn leave(&self, rank: usize) {
-        self.ranks[rank].own.left.store(true, Ordering::SeqCst);
-        self.departures.store(true, Ordering::SeqCst);
+        self.counts[rank].left.store(1, Ordering::SeqCst);
+        self.departures[0].0.store(1, Ordering::SeqCst);
         self.wake_all();
     }
 
     /// Wakes every batch that sleeps: something has changed before this call.
     pub(crate) fn wake_all(&self) {
         fence(Ordering::SeqCst);
-        self.ranks.iter().for_each(|rank| rank.party.0.wake());
+        (0..self.ranks.len()).for_each(|rank| self.party(rank).wake());
     }
 }
 

@@ -6,22 +6,23 @@ use crate::collective::meeting::Wake;
 use crate::collective::sync::{AtomicU32, Mutex, Ordering, announce_or};
 
 /// Serves all batches of a rank in turn: a wake-up that was meant for the last one is only a poll too many for the next.
-pub(crate) struct Party<W> {
-    armed: AtomicU32,
-    waker: Mutex<Option<W>>,
+///
+/// That somebody sleeps, all ranks can see; who it is, only the process of the rank.
+pub(crate) struct Party<'a, W> {
+    pub(crate) armed: &'a AtomicU32,
+    pub(crate) waker: &'a Mutex<Option<W>>,
 }
 
-impl<W: Wake> Default for Party<W> {
-    fn default() -> Self {
-        Self { armed: AtomicU32::new(0), waker: Mutex::new(None) }
-    }
-}
-
-impl<W: Wake> Party<W> {
+impl<W: Wake> Party<'_, W> {
     /// Says that its stream is about to sleep. The caller looks again after this.
     pub(crate) fn arm(&self, waker: W) {
+        self.set_waker(waker);
+        announce_or(self.armed, 1);
+    }
+
+    /// Says who is to be woken where the rank sleeps.
+    pub(crate) fn set_waker(&self, waker: W) {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
-        announce_or(&self.armed, 1);
     }
 
     /// The batch is complete: nobody sleeps.

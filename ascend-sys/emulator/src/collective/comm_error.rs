@@ -1,10 +1,12 @@
 //! Why a communicator has failed, and the words and codes in which the different callers learn of it.
 
+use serde::{Deserialize, Serialize};
+
 use super::account::Account;
 use super::request::CollectiveRequest;
 
 /// Why a communicator cannot be used any more: the first failure counts.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommError {
     /// What failed.
     pub(crate) origin: Origin,
@@ -23,7 +25,7 @@ pub(crate) struct CommError {
 }
 
 /// What ended a communicator, or is about to learn that it has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Origin {
     /// A call, before anything entered a stream.
     Call,
@@ -36,7 +38,7 @@ pub(crate) enum Origin {
 }
 
 /// The classes of failure that callers see as different codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Cause {
     /// The ranks called different things.
     Mismatch,
@@ -153,7 +155,7 @@ impl Cause {
 }
 
 /// Where a rank is, as seen from a collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Presence {
     /// It has come to the collective, or has gone on from it.
     Arrived,
@@ -166,7 +168,7 @@ pub(crate) enum Presence {
 }
 
 /// One rank.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RankState {
     pub(crate) presence: Presence,
     /// The number of the newest collective that it was seen in; 0 when in none.

@@ -1,5 +1,6 @@
 //! Where the ranks bring it: in their slots of the meeting.
 
+use super::gathered::Gathered;
 use super::meeting::{Meeting, MeetingPlace, PAYLOAD};
 use super::participants::{Contribution, Participants};
 use super::sleeper::Sleeper;
@@ -59,5 +60,37 @@ impl Participants for Arrived<'_> {
         // SAFETY: the words that the rank has brought with this contribution, beside it or in its table, which stays as long.
         let words = unsafe { std::slice::from_raw_parts(words, length) };
         BlockTable { ranks: self.ranks(), words }
+    }
+}
+
+/// What all ranks have brought: where it lies, or a copy of it.
+pub(crate) enum Brought<'a> {
+    There(Arrived<'a>),
+    Copied(&'a Gathered),
+}
+
+impl Participants for Brought<'_> {
+    #[inline]
+    fn ranks(&self) -> usize {
+        match self {
+            Self::There(arrived) => arrived.ranks(),
+            Self::Copied(gathered) => gathered.ranks(),
+        }
+    }
+
+    #[inline]
+    fn contribution(&self, rank: usize) -> Contribution {
+        match self {
+            Self::There(arrived) => arrived.contribution(rank),
+            Self::Copied(gathered) => gathered.contribution(rank),
+        }
+    }
+
+    #[inline]
+    fn blocks(&self, rank: usize) -> BlockTable<'_> {
+        match self {
+            Self::There(arrived) => arrived.blocks(rank),
+            Self::Copied(gathered) => gathered.blocks(rank),
+        }
     }
 }

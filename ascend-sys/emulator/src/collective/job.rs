@@ -12,6 +12,7 @@
 use std::ops::Range;
 
 use super::sync::{AtomicU64, Ordering, announce, fence_for_loom};
+use crate::processes::region::{Ground, Placed, Words};
 
 /// No more homes than this, however many ranks: everyone who waits reads all of them.
 const MOST_HOMES: usize = 32;
@@ -19,20 +20,37 @@ const MOST_HOMES: usize = 32;
 /// The chunk words of one communicator.
 pub(crate) struct CollectiveJob {
     ranks: usize,
-    homes: Box<[ChunkHome]>,
-    /// Not 0: somebody has tried to close an operation.
-    closing: AtomicU64,
-    phase: Decision,
+    homes: Placed<ChunkHome>,
+    decision: Placed<Decision>,
+    /// In which operation a rank may hold a chunk, where the ranks are in several processes.
+    holding: Placed<Holding>,
 }
 
-/// The operation decided last, and how: `number << 1 | closed`.
-#[repr(align(128))]
-struct Decision(AtomicU64);
+#[repr(C, align(128))]
+struct Holding(AtomicU64);
+
+// SAFETY: a word.
+unsafe impl Words for Holding {}
+
+#[repr(C, align(128))]
+struct Decision {
+    /// The operation decided last, and how: `number << 1 | closed`.
+    phase: AtomicU64,
+    /// Not 0: somebody has tried to close an operation.
+    closing: AtomicU64,
+    /// No chunk of this operation or one before is taken any more, because a process is gone that may hold one.
+    abandoned: AtomicU64,
+}
+
+// SAFETY: words.
+unsafe impl Words for ChunkHome {}
+// SAFETY: words.
+unsafe impl Words for Decision {}
 
 /// Two words: the low half of the operation number above, a count of chunks below.
 ///
 /// Half a number is enough: while anybody works on operation n, none can begin n + 1.
-#[repr(align(128))]
+#[repr(C, align(128))]
 struct ChunkHome {
     claimed: AtomicU64,
     finished: AtomicU64,
@@ -48,19 +66,29 @@ pub(crate) enum Phase {
 }
 
 impl CollectiveJob {
-    pub(crate) fn new(ranks: usize) -> Self {
+    pub(crate) fn new(ranks: usize, ground: &Ground) -> Self {
         let home = |_| ChunkHome { claimed: AtomicU64::new(0), finished: AtomicU64::new(0) };
+        let decision = |_| Decision {
+            phase: AtomicU64::new(0),
+            closing: AtomicU64::new(0),
+            abandoned: AtomicU64::new(0),
+        };
         Self {
             ranks,
-            homes: (0..ranks.clamp(1, MOST_HOMES)).map(home).collect(),
-            closing: AtomicU64::new(0),
-            phase: Decision(AtomicU64::new(0)),
+            homes: ground.place(ranks.clamp(1, MOST_HOMES), home),
+            decision: ground.place(1, decision),
+            holding: ground.place(ranks, |_| Holding(AtomicU64::new(0))),
         }
+    }
+
+    #[inline]
+    fn decision(&self) -> &Decision {
+        &self.decision[0]
     }
 
     #[cold]
     fn decide(&self, number: u64, closed: bool) -> Phase {
-        let phase = &self.phase.0;
+        let phase = &self.decision().phase;
         let mut now = phase.load(Ordering::Acquire);
         while now >> 1 < number {
             let next = number << 1 | u64::from(closed);
@@ -84,16 +112,51 @@ impl CollectiveJob {
     ) -> (Phase, Option<WorkChunk>) {
         let chunk = self.claim(number, rank, chunks);
         fence_for_loom();
-        let alone = chunk.is_some() && self.closing.load(Ordering::SeqCst) == 0;
+        let alone = chunk.is_some() && self.decision().closing.load(Ordering::SeqCst) == 0;
         (if alone { Phase::Running } else { self.decide(number, false) }, chunk)
     }
 
     /// A rank wants to give up: the operation is closed, unless it runs.
     #[cold]
     pub(crate) fn close(&self, number: u64) -> Phase {
-        announce(&self.closing, 1);
+        announce(&self.decision().closing, 1);
         let claimed = |home: &ChunkHome| is_of(home.claimed.load(Ordering::SeqCst), number);
         self.decide(number, !self.homes.iter().any(claimed))
+    }
+
+    /// The rank is about to take a chunk. False when it must not: the operation was abandoned. Who abandons one says so and then looks who
+    /// holds a chunk; here it is the other way round, so at least one sees the other.
+    #[inline]
+    pub(crate) fn hold(&self, number: u64, rank: usize) -> bool {
+        announce(&self.holding[rank].0, number);
+        let goes_on = self.decision().abandoned.load(Ordering::SeqCst) < number;
+        if !goes_on {
+            self.let_go(rank);
+        }
+        goes_on
+    }
+
+    /// The rank holds no chunk any more.
+    #[inline]
+    pub(crate) fn let_go(&self, rank: usize) {
+        self.holding[rank].0.store(0, Ordering::SeqCst);
+    }
+
+    /// Nobody takes a chunk of an operation any more. When no [holder](Self::is_held_by) that lives is left, nobody touches its memory.
+    #[cold]
+    pub(crate) fn abandon(&self, number: u64) {
+        self.decision().abandoned.fetch_max(number, Ordering::SeqCst);
+        fence_for_loom();
+    }
+
+    /// Whether an operation was abandoned.
+    pub(crate) fn is_abandoned(&self, number: u64) -> bool {
+        self.decision().abandoned.load(Ordering::SeqCst) >= number
+    }
+
+    /// Whether a rank may hold a chunk of an operation that was abandoned.
+    pub(crate) fn is_held_by(&self, rank: usize, number: u64) -> bool {
+        self.holding[rank].0.load(Ordering::SeqCst) == number
     }
 
     /// The ranks whose runs a home owns.
@@ -202,7 +265,7 @@ mod tests {
     #[test]
     fn an_operation_that_has_run_is_not_closed_with_the_next() {
         for share in [0, 1] {
-            let job = CollectiveJob::new(2);
+            let job = CollectiveJob::new(2, &Ground::Heap);
             let chunks = |of: Range<usize>| share * of.len() as u32;
             // Rank 0 does all that there is to do, goes on, and gives up.
             let (phase, mut next) = job.start(1, 0, chunks);
@@ -222,7 +285,7 @@ mod tests {
     #[test]
     fn every_rank_has_one_home_that_owns_its_run() {
         for ranks in [1, 2, 3, 31, 32, 33, 63, 64, 100, 1000] {
-            let job = CollectiveJob::new(ranks);
+            let job = CollectiveJob::new(ranks, &Ground::Heap);
             let mut next = 0;
             for home in 0..job.homes.len() {
                 let of = job.of_home(home);

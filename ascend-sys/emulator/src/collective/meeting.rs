@@ -20,9 +20,11 @@ use std::mem::MaybeUninit;
 use std::sync::{Arc, PoisonError};
 
 use super::comm_error::CommError;
+use super::long_tables::LongTables;
 use super::participants::Contribution;
 use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell, announce, announce_or};
 use super::table::Table;
+use crate::processes::region::{Ground, Placed, Words};
 
 /// How many bytes travel inside a slot.
 pub(crate) const PAYLOAD: usize = 1024;
@@ -90,8 +92,6 @@ struct OperationSlot {
     count: AtomicU64,
     /// The first bytes share the cache line of the number. A large operation has its [`Contribution`] here.
     payload: UnsafeCell<[MaybeUninit<u8>; PAYLOAD]>,
-    /// The table of the latest operation that had one.
-    table: UnsafeCell<Option<Box<Table>>>,
 }
 
 // A contribution fits where a payload would be, which begins behind four words.
@@ -105,19 +105,34 @@ impl OperationSlot {
             kind: AtomicU64::new(0),
             count: AtomicU64::new(0),
             payload: UnsafeCell::new([MaybeUninit::uninit(); PAYLOAD]),
-            table: UnsafeCell::new(None),
         }
     }
 }
 
-struct RankSlot<W> {
+#[repr(C)]
+struct RankSlot {
     slots: [OperationSlot; 2],
     /// The latest operation that the rank passed with a count of zero, and its kind.
     passed: AtomicU64,
     passed_kind: AtomicU64,
-    waker: Mutex<Option<W>>,
-    /// The last operation the rank has issued when it left; `u64::MAX` while it is here.
+    /// One more than the last operation the rank has issued when it left; 0 while it is here.
     left_after: AtomicU64,
+}
+
+/// What all ranks look at when somebody is missing.
+#[repr(C)]
+struct Alarm(AtomicU32);
+
+// SAFETY: words, and payloads, of which the module text says who touches them when.
+unsafe impl Words for RankSlot {}
+// SAFETY: a word.
+unsafe impl Words for Alarm {}
+
+/// What only the process of a rank needs of it.
+struct OwnSide<W> {
+    waker: Mutex<Option<W>>,
+    /// The tables of the latest operations that had one, by slot.
+    tables: [UnsafeCell<Option<Box<Table>>>; 2],
 }
 
 /// Bits of [`Meeting::alarm`].
@@ -127,9 +142,12 @@ const SOMEONE_PASSED: u32 = 4;
 
 /// The meeting place of one communicator.
 pub(crate) struct Meeting<W> {
-    rank_slots: Box<[RankSlot<W>]>,
+    rank_slots: Placed<RankSlot>,
+    own_sides: Box<[OwnSide<W>]>,
+    /// The tables of the two slots of each rank, where the ranks are in several processes: see [`LongTables`].
+    long_tables: LongTables,
     /// Zero as long as nothing is wrong.
-    alarm: AtomicU32,
+    alarm: Placed<Alarm>,
     error: Mutex<Option<Arc<CommError>>>,
 }
 
@@ -138,17 +156,22 @@ pub(crate) struct Meeting<W> {
 unsafe impl<W: Send> Sync for Meeting<W> {}
 
 impl<W: Wake> Meeting<W> {
-    pub(crate) fn new(ranks: usize) -> Self {
+    pub(crate) fn new(ranks: usize, ground: &Ground) -> Self {
         let rank_slot = |_| RankSlot {
             slots: [OperationSlot::new(), OperationSlot::new()],
             passed: AtomicU64::new(0),
             passed_kind: AtomicU64::new(0),
+            left_after: AtomicU64::new(0),
+        };
+        let own_side = |_| OwnSide {
             waker: Mutex::new(None),
-            left_after: AtomicU64::new(u64::MAX),
+            tables: [UnsafeCell::new(None), UnsafeCell::new(None)],
         };
         Self {
-            rank_slots: (0..ranks).map(rank_slot).collect(),
-            alarm: AtomicU32::new(0),
+            rank_slots: ground.place(ranks, rank_slot),
+            own_sides: (0..ranks).map(own_side).collect(),
+            long_tables: LongTables::new(ranks, ground),
+            alarm: ground.place(1, |_| Alarm(AtomicU32::new(0))),
             error: Mutex::new(None),
         }
     }
@@ -160,6 +183,11 @@ impl<W: Wake> Meeting<W> {
     #[inline]
     fn slot(&self, rank: usize, place: MeetingPlace) -> &OperationSlot {
         &self.rank_slots[rank].slots[(place.round & 1) as usize]
+    }
+
+    #[inline]
+    fn table_cell(&self, rank: usize, place: MeetingPlace) -> &UnsafeCell<Option<Box<Table>>> {
+        &self.own_sides[rank].tables[(place.round & 1) as usize]
     }
 
     /// Arrives. `fill` writes the payload; `table`, if there is one, is exchanged for an old one.
@@ -181,9 +209,12 @@ impl<W: Wake> Meeting<W> {
         slot.kind.store(claim.kind, Ordering::Release);
         slot.count.store(claim.count, Ordering::Release);
         slot.payload.with_mut(|payload| fill(payload.cast()));
+        if let Some(table) = table {
+            self.long_tables.write(rank, place, table);
+        }
         if table.is_some() {
             // SAFETY: the slot is this rank's until the number is stored.
-            slot.table.with_mut(|place| unsafe { std::ptr::swap(place, table) });
+            self.table_cell(rank, place).with_mut(|kept| unsafe { std::ptr::swap(kept, table) });
         }
         announce(&slot.number, place.number);
     }
@@ -194,10 +225,10 @@ impl<W: Wake> Meeting<W> {
         let rank_slot = &self.rank_slots[rank];
         rank_slot.passed_kind.store(kind, Ordering::Relaxed);
         announce(&rank_slot.passed, number);
-        announce_or(&self.alarm, SOMEONE_PASSED);
-        for rank_slot in &self.rank_slots {
+        announce_or(&self.alarm[0].0, SOMEONE_PASSED);
+        for (rank_slot, own_side) in self.rank_slots.iter().zip(&self.own_sides) {
             if rank_slot.slots.iter().any(|slot| slot.armed.load(Ordering::SeqCst) == number) {
-                rank_slot.wake();
+                own_side.wake();
             }
         }
     }
@@ -214,7 +245,7 @@ impl<W: Wake> Meeting<W> {
             let slot = &rank_slot.slots[(place.round & 1) as usize];
             let there = slot.number.load(Ordering::SeqCst);
             if there < place.number {
-                if self.alarm.load(Ordering::SeqCst) == 0 {
+                if self.alarm[0].0.load(Ordering::SeqCst) == 0 {
                     return MeetingView::Waiting(*cursor);
                 }
                 match self.look_closely(place, *cursor) {
@@ -238,7 +269,7 @@ impl<W: Wake> Meeting<W> {
     #[cold]
     fn look_closely(&self, place: MeetingPlace, cursor: usize) -> Option<MeetingView> {
         let number = place.number;
-        if self.alarm.load(Ordering::SeqCst) & BROKEN != 0 {
+        if self.alarm[0].0.load(Ordering::SeqCst) & BROKEN != 0 {
             return Some(MeetingView::Broken);
         }
         let mut gone = None;
@@ -252,7 +283,7 @@ impl<W: Wake> Meeting<W> {
                 }
             } else if passed {
                 return Some(MeetingView::Differs(rank));
-            } else if rank_slot.left_after.load(Ordering::SeqCst) < number {
+            } else if (1..=number).contains(&rank_slot.left_after.load(Ordering::SeqCst)) {
                 gone = gone.or(Some(rank));
             }
         }
@@ -261,17 +292,23 @@ impl<W: Wake> Meeting<W> {
 
     /// Declares that the rank sleeps in an operation. The caller looks again after this, and sleeps only if nothing has changed.
     pub(crate) fn arm(&self, rank: usize, place: MeetingPlace, waker: W) {
-        *self.rank_slots[rank].waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
+        self.set_waker(rank, waker);
         announce(&self.slot(rank, place).armed, place.number);
+    }
+
+    /// Says who is to be woken where the rank sleeps.
+    pub(crate) fn set_waker(&self, rank: usize, waker: W) {
+        let place = &self.own_sides[rank].waker;
+        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
     }
 
     /// Wakes everyone who sleeps in an operation. Called after arriving by who finds all there, and after the last chunk.
     #[inline]
     pub(crate) fn wake(&self, place: MeetingPlace) {
-        for rank_slot in &self.rank_slots {
+        for (rank_slot, own_side) in self.rank_slots.iter().zip(&self.own_sides) {
             let slot = &rank_slot.slots[(place.round & 1) as usize];
             if slot.armed.load(Ordering::SeqCst) == place.number {
-                rank_slot.wake();
+                own_side.wake();
             }
         }
     }
@@ -279,8 +316,14 @@ impl<W: Wake> Meeting<W> {
     /// Wakes everyone who sleeps, in whatever.
     #[cold]
     pub(crate) fn wake_all(&self) {
-        for rank_slot in &self.rank_slots {
-            rank_slot.wake();
+        self.own_sides.iter().for_each(OwnSide::wake);
+    }
+
+    /// Wakes the rank, if it sleeps in whatever.
+    #[cold]
+    pub(crate) fn wake_rank(&self, rank: usize) {
+        if self.rank_slots[rank].slots.iter().any(|slot| slot.armed.load(Ordering::SeqCst) != 0) {
+            self.own_sides[rank].wake();
         }
     }
 
@@ -291,7 +334,7 @@ impl<W: Wake> Meeting<W> {
             let mut place = self.error.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(place.get_or_insert_with(|| Arc::new(error)))
         };
-        announce_or(&self.alarm, BROKEN);
+        announce_or(&self.alarm[0].0, BROKEN);
         self.wake_all();
         first
     }
@@ -299,7 +342,7 @@ impl<W: Wake> Meeting<W> {
     /// Why the communicator cannot be used any more, if so.
     #[inline]
     pub(crate) fn error(&self) -> Option<Arc<CommError>> {
-        if self.alarm.load(Ordering::SeqCst) & BROKEN == 0 {
+        if self.alarm[0].0.load(Ordering::SeqCst) & BROKEN == 0 {
             return None;
         }
         self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -309,17 +352,16 @@ impl<W: Wake> Meeting<W> {
     #[cold]
     pub(crate) fn leave(&self, rank: usize, last: u64) {
         let left = &self.rank_slots[rank].left_after;
-        if left.load(Ordering::Relaxed) == u64::MAX {
-            announce(left, last);
-            announce_or(&self.alarm, SOMEONE_LEFT);
+        if left.load(Ordering::Relaxed) == 0 {
+            announce(left, last + 1);
+            announce_or(&self.alarm[0].0, SOMEONE_LEFT);
             self.wake_all();
         }
     }
 
     /// Whether the rank has left, and after which operation.
     pub(crate) fn left_after(&self, rank: usize) -> Option<u64> {
-        let last = self.rank_slots[rank].left_after.load(Ordering::Acquire);
-        (last != u64::MAX).then_some(last)
+        self.rank_slots[rank].left_after.load(Ordering::Acquire).checked_sub(1)
     }
 
     /// What a rank has arrived with at a large operation. Meaningful after [`MeetingView::All`] and until the caller has completed the
@@ -347,7 +389,19 @@ impl<W: Wake> Meeting<W> {
             return None;
         }
         // SAFETY: its owner writes the table again only when the caller has arrived twice more.
-        slot.table.with(|table| unsafe { (*table).as_deref() })
+        self.table_cell(rank, place).with(|table| unsafe { (*table).as_deref() })
+    }
+
+    /// The table that a rank of another process has brought, of so many words and so many counts of pairs, under the same conditions.
+    pub(crate) fn long_table(
+        &self,
+        rank: usize,
+        place: MeetingPlace,
+        words: usize,
+        matrix: usize,
+    ) -> Option<Table> {
+        let is_there = self.slot(rank, place).number.load(Ordering::SeqCst) == place.number;
+        is_there.then(|| self.long_tables.read(rank, place, words, matrix))
     }
 
     /// The payload of a rank, under the same conditions.
@@ -379,7 +433,7 @@ impl<W: Wake> Meeting<W> {
     }
 }
 
-impl<W: Wake> RankSlot<W> {
+impl<W: Wake> OwnSide<W> {
     #[cold]
     fn wake(&self) {
         // The clone leaves the lock before anything is called.

@@ -12,7 +12,9 @@ pub(crate) mod account;
 pub(crate) mod call;
 pub(crate) mod comm_error;
 pub(crate) mod contributions;
+pub(crate) mod gathered;
 pub(crate) mod job;
+mod long_tables;
 pub(crate) mod meeting;
 #[cfg(all(test, loom))]
 pub(crate) mod models;

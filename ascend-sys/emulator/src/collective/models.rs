@@ -12,6 +12,7 @@ use super::job::{CollectiveJob, Phase};
 use super::meeting::{Claim, Meeting, MeetingPlace, MeetingView, Wake};
 use super::sync::{Ordering, UnsafeCell};
 use super::table::Table;
+use crate::processes::region::Ground;
 
 #[derive(Clone)]
 pub(crate) struct Bell(pub(crate) std::sync::Arc<Notify>);
@@ -86,7 +87,7 @@ fn sum(meeting: &Meeting<Bell>, place: MeetingPlace) -> u8 {
 #[test]
 fn loom_payloads_are_seen_and_slots_are_reused_in_time() {
     explore(2, || {
-        let meeting = Arc::new(Meeting::<Bell>::new(2));
+        let meeting = Arc::new(Meeting::<Bell>::new(2, &Ground::Heap));
         let rank = |meeting: Arc<Meeting<Bell>>, rank: usize| {
             let bell = Bell::new();
             for number in 1..=3 {
@@ -107,7 +108,7 @@ fn loom_payloads_are_seen_and_slots_are_reused_in_time() {
 #[test]
 fn loom_the_latest_arrival_is_seen_whole() {
     explore(3, || {
-        let meeting = Arc::new(Meeting::<Bell>::new(1));
+        let meeting = Arc::new(Meeting::<Bell>::new(1, &Ground::Heap));
         let arrives = Arc::clone(&meeting);
         let thread = thread::spawn(move || {
             // These share a slot.
@@ -127,7 +128,7 @@ fn loom_the_latest_arrival_is_seen_whole() {
 #[test]
 fn loom_tables_are_seen_and_come_back_two_turns_later() {
     explore(2, || {
-        let meeting = Arc::new(Meeting::<Bell>::new(2));
+        let meeting = Arc::new(Meeting::<Bell>::new(2, &Ground::Heap));
         let rank = |meeting: Arc<Meeting<Bell>>, rank: usize| {
             let bell = Bell::new();
             for number in 1..=3 {
@@ -154,7 +155,7 @@ fn loom_tables_are_seen_and_come_back_two_turns_later() {
 #[test]
 fn loom_three_ranks_none_sleeps_for_ever() {
     explore(2, || {
-        let meeting = Arc::new(Meeting::<Bell>::new(3));
+        let meeting = Arc::new(Meeting::<Bell>::new(3, &Ground::Heap));
         let rank = |meeting: Arc<Meeting<Bell>>, rank: usize| {
             arrive(&meeting, rank, at(1), 1);
             assert_eq!(await_all(&meeting, rank, at(1), &Bell::new()), MeetingView::All);
@@ -170,7 +171,7 @@ fn loom_three_ranks_none_sleeps_for_ever() {
 #[test]
 fn loom_a_rank_that_runs_ahead_on_zeros_is_always_noticed() {
     explore(3, || {
-        let meeting = Arc::new(Meeting::<Bell>::new(2));
+        let meeting = Arc::new(Meeting::<Bell>::new(2, &Ground::Heap));
         let other = Arc::clone(&meeting);
         let zeros = thread::spawn(move || {
             other.pass(1, 1, 1);
@@ -186,7 +187,7 @@ fn loom_a_rank_that_runs_ahead_on_zeros_is_always_noticed() {
 #[test]
 fn loom_zeros_between_operations_leave_the_slots_alone() {
     explore(2, || {
-        let meeting = Arc::new(Meeting::<Bell>::new(2));
+        let meeting = Arc::new(Meeting::<Bell>::new(2, &Ground::Heap));
         let rank = |meeting: Arc<Meeting<Bell>>, rank: usize| {
             let bell = Bell::new();
             for round in 1..=3 {
@@ -208,7 +209,7 @@ fn loom_zeros_between_operations_leave_the_slots_alone() {
 fn loom_a_failure_and_a_departure_wake_the_sleeper() {
     for departure in [false, true] {
         explore(3, move || {
-            let meeting = Arc::new(Meeting::<Bell>::new(2));
+            let meeting = Arc::new(Meeting::<Bell>::new(2, &Ground::Heap));
             let other = Arc::clone(&meeting);
             let end = thread::spawn(move || {
                 if departure {
@@ -230,8 +231,8 @@ fn loom_a_failure_and_a_departure_wake_the_sleeper() {
 fn loom_each_chunk_is_done_once_and_before_completion_is_seen() {
     const CHUNKS: u32 = 3;
     explore(2, || {
-        let meeting = Arc::new(Meeting::<Bell>::new(2));
-        let job = Arc::new(CollectiveJob::new(2));
+        let meeting = Arc::new(Meeting::<Bell>::new(2, &Ground::Heap));
+        let job = Arc::new(CollectiveJob::new(2, &Ground::Heap));
         let data: Arc<Vec<_>> = Arc::new((0..CHUNKS).map(|_| UnsafeCell::new(0)).collect());
         let rank = |meeting: Arc<Meeting<Bell>>,
                     job: Arc<CollectiveJob>,
@@ -271,7 +272,7 @@ fn loom_each_chunk_is_done_once_and_before_completion_is_seen() {
 #[test]
 fn loom_who_gives_up_is_never_touched() {
     explore(3, || {
-        let job = Arc::new(CollectiveJob::new(2));
+        let job = Arc::new(CollectiveJob::new(2, &Ground::Heap));
         let memory: Arc<Vec<_>> = Arc::new((0..2).map(|_| UnsafeCell::new(0)).collect());
         // What it takes of a rank that has found all there. The one that gives up may have none left to take.
         let start = |job: &CollectiveJob, memory: &[UnsafeCell<u32>], rank| {
@@ -301,8 +302,8 @@ fn loom_who_gives_up_is_never_touched() {
 #[test]
 fn loom_a_second_operation_does_not_inherit_chunks() {
     explore(2, || {
-        let meeting = Arc::new(Meeting::<Bell>::new(2));
-        let job = Arc::new(CollectiveJob::new(2));
+        let meeting = Arc::new(Meeting::<Bell>::new(2, &Ground::Heap));
+        let job = Arc::new(CollectiveJob::new(2, &Ground::Heap));
         let done = Arc::new(AtomicUsize::new(0));
         let rank =
             |meeting: &Meeting<Bell>, job: &CollectiveJob, done: &AtomicUsize, rank: usize| {

@@ -1,5 +1,7 @@
 //! What a rank asks for in a collective, how it is compared with what others ask for, and how it is said in words.
 
+use serde::{Deserialize, Serialize};
+
 use super::meeting::Claim;
 use super::validate::name_of;
 use ascend_reduce::{DataType, ReduceOp};
@@ -126,7 +128,8 @@ impl Operation {
 }
 
 /// A collective as one rank calls it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "[u64; 2]", try_from = "[u64; 2]")]
 pub(crate) struct CollectiveRequest {
     pub(crate) operation: Operation,
     pub(crate) dtype: DataType,
@@ -252,6 +255,22 @@ impl CollectiveRequest {
     /// The name of the C function.
     pub(crate) fn function(&self) -> &'static str {
         self.operation.function()
+    }
+}
+
+/// Between processes a request goes as its claim.
+impl From<CollectiveRequest> for [u64; 2] {
+    fn from(request: CollectiveRequest) -> Self {
+        let Claim { kind, count } = request.claim();
+        [kind, count]
+    }
+}
+
+impl TryFrom<[u64; 2]> for CollectiveRequest {
+    type Error = &'static str;
+
+    fn try_from([kind, count]: [u64; 2]) -> Result<Self, Self::Error> {
+        Self::of(Claim { kind, count }).ok_or("no claim of a collective")
     }
 }
 

@@ -1,14 +1,23 @@
-//! Who sleeps in an operation: the stream of its task.
+//! Who sleeps in an operation: the stream of its task, here or in another process.
 
 use super::meeting::Wake;
+use crate::processes::peer::Bell;
 use crate::stream::Stream;
 
-/// A stream to poll again.
-#[derive(Clone, Copy)]
-pub(crate) struct Sleeper(pub(crate) &'static Stream);
+/// Who is to be woken.
+#[derive(Clone)]
+pub(crate) enum Sleeper {
+    /// A stream, to poll again.
+    Stream(&'static Stream),
+    /// The process of a rank that lives elsewhere: that one knows which stream.
+    Process(Bell),
+}
 
 impl Wake for Sleeper {
     fn wake(&self) {
-        self.0.wake();
+        match self {
+            Self::Stream(stream) => stream.wake(),
+            Self::Process(bell) => bell.ring(),
+        }
     }
 }

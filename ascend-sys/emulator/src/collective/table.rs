@@ -16,7 +16,7 @@ use ascend_reduce::DataType;
 ///
 /// `HcclAlltoAllV` and `HcclAlltoAllVC` have two halves, [`SENDS`] and [`RECEIVES`]. The others have one: for
 /// `HcclReduceScatterV` it says where the blocks are in the send buffer, for `HcclAllGatherV` in the receive buffer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     ranks: usize,
     /// Half after half: counts, then displacements.
@@ -120,6 +120,16 @@ impl Table {
         self.matrix.clone_from(&other.matrix);
         let (words, matrix) = (std::mem::take(&mut self.words), std::mem::take(&mut self.matrix));
         *self = Self { words, matrix, ..*other };
+    }
+
+    /// One of another process, from its words.
+    pub(super) fn from_words(ranks: usize, words: Vec<u64>, matrix: Vec<u64>) -> Self {
+        Self { ranks, words, matrix, ..Self::EMPTY }
+    }
+
+    /// What the others need to know: the counts and displacements, and the counts of all pairs.
+    pub(super) fn all_words(&self) -> [&[u64]; 2] {
+        [&self.words, &self.matrix]
     }
 
     /// Adds a half.

@@ -59,9 +59,10 @@ pub(crate) fn wait_until(limit: Option<Duration>, done: impl Fn() -> bool) -> bo
 }
 
 /// As [`wait_until`] for what calls of other threads bring about: `what` says what it is, and for whom it waits. An error when it is
-/// certain that nobody can, with the deadlock as text.
+/// certain that nobody can, with the deadlock as text; it never is for what is open to other processes.
 pub(crate) fn await_others(
     limit: Duration,
+    is_open: bool,
     what: impl FnOnce() -> String,
     done: impl Fn() -> bool,
 ) -> Result<bool, Arc<str>> {
@@ -70,7 +71,7 @@ pub(crate) fn await_others(
     }
     let device = context::current().ok().map(|current| machine::device_slot(current.device));
     let whose = device.and_then(|device| device.block());
-    let call = Arc::new(WaitingCall::new(what(), whose, ascend_sync::current_thread()));
+    let call = Arc::new(WaitingCall::new(what(), whose, is_open, ascend_sync::current_thread()));
     housekeeper::start();
     let met = Cell::new(false);
     let decided = || {

@@ -1,5 +1,6 @@
 //! What the ranks of a communicator say to each other on the host, before they are linked: who has called what, and who is gone.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +17,7 @@ pub(crate) struct Board {
 pub(super) struct LinksState {
     pub(super) slots: Vec<LinkSlot>,
     /// (rank, peer): the function by which the rank was the first to exchange something with the peer.
-    pub(super) wanted: HashMap<(usize, usize), &'static str>,
+    pub(super) wanted: HashMap<(usize, usize), Cow<'static, str>>,
     /// Contexts for kernels, by how these communicate.
     pub(super) contexts: BTreeMap<String, AskedContext>,
 }
@@ -54,6 +55,29 @@ impl Board {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, LinksState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A rank has called its first collective.
+    pub(super) fn note_post(
+        &self,
+        rank: usize,
+        number: u64,
+        request: CollectiveRequest,
+        waits: bool,
+    ) {
+        let slot = &mut self.lock().slots[rank];
+        (slot.posted, slot.waits) = (Some((number, request)), waits);
+    }
+
+    /// It does not wait there any more.
+    pub(super) fn note_goes(&self, rank: usize) {
+        self.lock().slots[rank].waits = false;
+    }
+
+    /// A rank exchanges its first messages with others.
+    pub(super) fn note_wanted(&self, rank: usize, peers: &[usize], function: &Cow<'static, str>) {
+        let wanted = peers.iter().map(|peer| ((rank, *peer), function.clone()));
+        self.lock().wanted.extend(wanted);
     }
 
     pub(super) fn note_departure(&self, rank: usize, why: String) {
@@ -175,7 +199,7 @@ impl LinksState {
     /// What `rank` has called to exchange something with `peer`.
     #[cold]
     fn wants(&self, rank: usize, peer: usize) -> String {
-        let function = self.wanted.get(&(rank, peer)).unwrap_or(&"nothing");
+        let function = self.wanted.get(&(rank, peer)).map_or("nothing", |function| function);
         format!("{function} with rank {peer}")
     }
 

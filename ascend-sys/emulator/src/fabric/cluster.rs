@@ -49,7 +49,7 @@ pub(crate) fn enter(
         new
     });
     // With the lock held, so that no other thread brings the device meanwhile. Nobody waits in here.
-    let entered = Entered::begin(gathering, WORLD.to_owned(), applicant, function, || ());
+    let entered = Entered::begin(gathering, WORLD.to_owned(), applicant, function);
     drop(clusters);
     entered
 }

@@ -1,5 +1,6 @@
 //! A communicator: what its ranks share, and what each has for itself.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -7,6 +8,8 @@ use std::time::Duration;
 
 use super::board::Board;
 use super::config::CommConfig;
+use super::joint::Joint;
+use super::news::CommNews;
 use super::parts::{CommPart, CommParts};
 use super::place::DevicePlace as Stand;
 use crate::batch::exchange::Exchange;
@@ -19,6 +22,7 @@ use crate::collective::sides::{Sides, list};
 use crate::collective::sleeper::Sleeper;
 use crate::collective::table::Table;
 use crate::executor;
+use crate::processes::region::{Ground, Placed, Words};
 use crate::profile::Product;
 use crate::step::{NEEDS, Need};
 use ascend_sync::SpinLock;
@@ -44,18 +48,24 @@ pub(crate) struct Comm {
     /// Where the devices of the ranks stand.
     pub(super) places: Box<[Stand]>,
     parts: CommParts,
-    records: Box<[RankRecord]>,
+    /// The ranks that it has in other processes.
+    pub(crate) joint: Option<Joint>,
+    issued: Placed<Issued>,
+    tables: Box<[SpareTables]>,
 }
 
-/// What others may want to know of a rank, on a line of its own.
+/// The number of a rank's newest collective, on a line of its own.
+#[repr(C, align(128))]
+struct Issued(AtomicU64);
+
+// SAFETY: a word.
+unsafe impl Words for Issued {}
+
+/// For the next operations of a rank that need one.
 #[repr(align(128))]
-struct RankRecord {
-    /// The number of its newest collective.
-    issued: AtomicU64,
-    /// For its next operations that need one.
-    #[expect(clippy::vec_box, reason = "what is kept is the box")]
-    tables: SpinLock<Vec<Box<Table>>>,
-}
+struct SpareTables(
+    #[expect(clippy::vec_box, reason = "what is kept is the box")] SpinLock<Vec<Box<Table>>>,
+);
 
 /// One rank's side of a communicator.
 pub(crate) struct Member {
@@ -74,7 +84,7 @@ pub(crate) struct Member {
 impl Member {
     /// An empty table for a new operation.
     pub(crate) fn take_table(&self) -> Box<Table> {
-        let spare = self.comm.records[self.rank].tables.lock().pop();
+        let spare = self.comm.tables[self.rank].0.lock().pop();
         let mut table = spare.unwrap_or_else(|| Box::new(Table::EMPTY));
         table.reset(self.comm.ranks());
         table
@@ -82,7 +92,7 @@ impl Member {
 
     /// An operation is done with a table.
     pub(crate) fn put_back(&self, table: Box<Table>) {
-        let mut tables = self.comm.records[self.rank].tables.lock();
+        let mut tables = self.comm.tables[self.rank].0.lock();
         if tables.len() < SPARE_TABLES {
             tables.push(table);
         }
@@ -90,31 +100,42 @@ impl Member {
 }
 
 impl Comm {
-    /// A communicator of so many ranks.
+    /// A communicator of so many ranks, all in this process.
     pub(crate) fn new(
         name: String,
         product: Product,
         connect_timeout: Duration,
         ranks: usize,
     ) -> Self {
+        Self::new_on(&Ground::Heap, name, product, connect_timeout, ranks)
+    }
+
+    /// One whose words are on this ground.
+    pub(super) fn new_on(
+        ground: &Ground,
+        name: String,
+        product: Product,
+        connect_timeout: Duration,
+        ranks: usize,
+    ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let record =
-            |_| RankRecord { issued: AtomicU64::new(0), tables: SpinLock::new(Vec::new()) };
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name,
             title: OnceLock::new(),
             product,
             connect_timeout,
-            meeting: Meeting::new(ranks),
-            job: CollectiveJob::new(ranks),
+            meeting: Meeting::new(ranks, ground),
+            job: CollectiveJob::new(ranks, ground),
             board: Board::new(ranks),
-            exchange: Exchange::new(ranks),
+            exchange: Exchange::new(ranks, ground),
             is_sub: false,
             is_cluster: false,
             places: Box::default(),
             parts: CommParts::default(),
-            records: (0..ranks).map(record).collect(),
+            joint: None,
+            issued: ground.place(ranks, |_| Issued(AtomicU64::new(0))),
+            tables: (0..ranks).map(|_| SpareTables(SpinLock::new(Vec::new()))).collect(),
         }
     }
 
@@ -151,16 +172,16 @@ impl Comm {
     }
 
     pub(crate) fn ranks(&self) -> usize {
-        self.records.len()
+        self.tables.len()
     }
 
     #[inline]
     pub(crate) fn note_issued(&self, rank: usize, number: u64) {
-        self.records[rank].issued.store(number, Ordering::Release);
+        self.issued[rank].0.store(number, Ordering::Release);
     }
 
     pub(crate) fn issued(&self, rank: usize) -> u64 {
-        self.records[rank].issued.load(Ordering::Acquire)
+        self.issued[rank].0.load(Ordering::Acquire)
     }
 
     /// A room's part in the communicator, which is made now if there is none.
@@ -171,20 +192,51 @@ impl Comm {
     /// Ends the communicator for all ranks; the first failure counts.
     #[cold]
     pub(crate) fn fail(&self, error: CommError) -> Arc<CommError> {
+        let known = self.meeting.error();
+        let first = known.clone().unwrap_or_else(|| self.fail_here(error));
+        if known.is_none() {
+            self.tell(|| CommNews::Broken { error: (*first).clone() });
+        }
+        first
+    }
+
+    /// The same for the ranks of this process.
+    #[cold]
+    pub(super) fn fail_here(&self, error: CommError) -> Arc<CommError> {
         if let Some(first) = self.meeting.error() {
             return first;
         }
-        let error = CommError { ranks: self.rank_states(&error), ..error };
+        // Another process has said where the ranks are.
+        let error = match error.ranks.is_empty() {
+            true => CommError { ranks: self.rank_states(&error), ..error },
+            false => error,
+        };
         let first = self.meeting.fail(error);
+        self.wake_all();
+        first
+    }
+
+    /// Something has changed for all.
+    #[cold]
+    pub(super) fn wake_all(&self) {
+        self.meeting.wake_all();
         self.exchange.wake_all();
         self.parts.all().for_each(|part| part.broken());
         executor::announce();
-        first
     }
 
     /// A rank issues nothing any more: whoever needs more of it learns so.
     #[cold]
     pub(crate) fn leave(&self, rank: usize, why: String) {
+        if self.board.departure(rank).is_none() {
+            self.tell(|| CommNews::Left { rank, why: why.clone() });
+        }
+        self.leave_here(rank, why);
+    }
+
+    /// The same as seen from this process.
+    #[cold]
+    pub(super) fn leave_here(&self, rank: usize, why: String) {
         self.board.note_departure(rank, why.clone());
         self.parts.all().for_each(|part| part.left(rank, &why));
         self.meeting.leave(rank, self.issued(rank));
@@ -238,9 +290,10 @@ impl Comm {
     pub(crate) fn mismatch<'a>(
         &self,
         place: MeetingPlace,
-        table: impl Fn(usize) -> Option<&'a Table>,
+        table: impl Fn(usize) -> Option<Cow<'a, Table>>,
     ) -> Account {
         let number = place.number;
+        let tables: Vec<_> = (0..self.ranks()).map(table).collect();
         let mut sides = Sides::default();
         let mut passed = false;
         let captures = self.captures(number);
@@ -255,7 +308,9 @@ impl Comm {
                     columns.extend(captures.iter().filter_map(|said| said.get(rank).cloned()));
                     sides.says(rank, columns);
                 }
-                Some(request) if n == number => sides.called(rank, request, table(rank)),
+                Some(request) if n == number => {
+                    sides.called(rank, request, tables[rank].as_deref())
+                }
                 _ if n > number => {
                     passed = true;
                     sides.says(rank, vec![format!("a count of 0; it has gone on to #{n}")]);

@@ -46,6 +46,11 @@ impl Default for CommConfig {
 }
 
 impl CommConfig {
+    /// What a rank of another process says of its own.
+    pub(super) fn of_guest(name: String, buffer_megabytes: u32) -> Self {
+        Self { name, buffer_megabytes, ..Self::default() }
+    }
+
     /// With buffers of this size, unless the caller has said another one.
     pub(crate) fn sized(mut self, megabytes: u32) -> Self {
         if !self.is_sized {

@@ -1,6 +1,5 @@
 //! The ranks of a new communicator, as they come: what they say must agree, and when all are there they leave with one [`Comm`].
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,6 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use super::attempt;
+use super::between::{self, Guest, Side};
 use super::comm::Comm;
 use super::config::CommConfig;
 use super::place::DevicePlace;
@@ -19,11 +19,6 @@ use crate::machine::{self, MAX_DEVICES, Settings};
 use crate::message::{Failure, refuse};
 use ascend_sync::lock_std as lock;
 
-/// So often ranks that wait look for what other processes have told.
-const LOOK: Duration = Duration::from_millis(20);
-pub(super) const ONE_PROCESS: &str =
-    "The ranks of an emulated communicator live in one process, as threads or tasks.";
-
 /// One rank on its way in.
 #[derive(Clone)]
 pub(crate) struct Applicant {
@@ -32,19 +27,22 @@ pub(crate) struct Applicant {
     pub(crate) device: u32,
     pub(crate) settings: Settings,
     pub(crate) config: CommConfig,
+    /// It is a rank of another process; its device is no device of this one.
+    pub(crate) guest: Option<Guest>,
 }
 
 #[derive(Default)]
 pub(super) struct Gathering {
     /// As the first rank said.
-    ranks: u32,
+    pub(super) ranks: u32,
     pub(super) applicants: BTreeMap<u32, Applicant>,
-    /// The rank that is on a device.
+    /// The rank that is on a device of this process.
     devices: BTreeMap<u32, u32>,
     pub(super) gone: BTreeMap<u32, String>,
     pub(super) outcome: Option<Result<Formed, Arc<CommError>>>,
     /// Its ranks have a rank table.
     by_table: bool,
+    pub(super) side: Side,
 }
 
 pub(super) struct Formed {
@@ -59,14 +57,13 @@ pub(super) type Shared = Arc<Mutex<Gathering>>;
 /// A rank that the others can see, and that waits for them.
 pub(crate) struct Entered {
     gathering: Shared,
+    rank: u32,
     device: u32,
     ranks: u32,
     limit: Duration,
     since: Instant,
     /// What the ranks call.
     function: &'static str,
-    /// Looks for what other processes have told.
-    hear: fn(),
 }
 
 /// Tells the calling thread that there is no communicator.
@@ -100,7 +97,6 @@ impl Entered {
         name: String,
         applicant: &Applicant,
         function: &'static str,
-        hear: fn(),
     ) -> Result<Entered, Failure> {
         let complete = {
             let mut gathering = lock(&gathering);
@@ -112,28 +108,29 @@ impl Entered {
             executor::announce();
         }
         let (ranks, limit) = (applicant.ranks, applicant.settings.connect_timeout);
-        let device = applicant.device;
-        Ok(Entered { gathering, device, ranks, limit, since: Instant::now(), function, hear })
+        let (rank, device) = (applicant.rank, applicant.device);
+        Ok(Entered { gathering, rank, device, ranks, limit, since: Instant::now(), function })
     }
 
     /// Waits for the others, at most as long as its block's connect timeout.
     pub(crate) fn wait(self) -> Result<Arc<Comm>, Failure> {
-        let Self { gathering: root, device, ranks, limit, since, function, hear } = self;
+        let Self { gathering: root, rank, device, ranks, limit, since, function } = self;
         let left = limit.saturating_sub(since.elapsed());
         let what = || {
             let missing = lock(&root).missing();
             format!("a rank in {function}: waiting for {missing} of {ranks}")
         };
-        let looked = Cell::new(None::<Instant>);
         let is_decided = || {
-            if looked.get().is_none_or(|at| at.elapsed() >= LOOK) {
-                looked.set(Some(Instant::now()));
-                hear();
-            }
-            lock(&root).outcome.is_some()
+            between::advance(&root);
+            let gathering = lock(&root);
+            gathering.outcome.is_some() || gathering.has_refused(rank)
         };
-        let waited = executor::await_others(left, what, is_decided);
+        let is_open = !lock(&root).is_for_one_process();
+        let waited = executor::await_others(left, is_open, what, is_decided);
         let mut gathering = lock(&root);
+        if let Some(failure) = gathering.take_refusal(rank) {
+            return Err(failure);
+        }
         if gathering.outcome.is_none() {
             let missing = gathering.missing();
             let (cause, when) = match waited {
@@ -143,7 +140,7 @@ impl Entered {
                 Ok(_) => (Cause::Timeout, format!("within {:.1} s", limit.as_secs_f64())),
             };
             let text = format!(
-                "EI0015: {missing} of {ranks} did not call {function} {when}\nStart the missing ranks, or correct the number of ranks. {ONE_PROCESS}"
+                "EI0015: {missing} of {ranks} did not call {function} {when}\nStart the missing ranks, or correct the number of ranks."
             );
             gathering.fail(cause, text);
             executor::announce();
@@ -153,6 +150,10 @@ impl Entered {
 }
 
 impl Gathering {
+    pub(super) fn new(side: Side) -> Self {
+        Self { side, ..Self::default() }
+    }
+
     /// Of ranks that have a rank table.
     pub(super) fn of_a_table() -> Self {
         Self { by_table: true, ..Self::default() }
@@ -178,8 +179,40 @@ impl Gathering {
 
     /// Who has not come, for a text.
     fn missing(&self) -> String {
-        let missing = (0..self.ranks).filter(|rank| !self.applicants.contains_key(rank));
-        list_some(missing.map(|rank| rank as usize), self.ranks as usize - self.applicants.len())
+        let missing: Vec<usize> =
+            (0..self.ranks).filter(|rank| !self.is_here(*rank)).map(|rank| rank as usize).collect();
+        match missing.is_empty() {
+            true => "another process".into(),
+            false => list_some(missing.iter().copied(), missing.len()),
+        }
+    }
+
+    fn is_here(&self, rank: u32) -> bool {
+        let is_elsewhere = matches!(&self.side, Side::Away(away) if away.here.contains(&rank));
+        is_elsewhere || self.applicants.contains_key(&rank)
+    }
+
+    /// Whether no rank can come from another process.
+    fn is_for_one_process(&self) -> bool {
+        matches!(self.side, Side::Local)
+    }
+
+    fn has_refused(&self, rank: u32) -> bool {
+        matches!(&self.side, Side::Away(away) if away.refused.contains_key(&rank))
+    }
+
+    fn take_refusal(&mut self, rank: u32) -> Option<Failure> {
+        match &mut self.side {
+            Side::Away(away) => away.refused.remove(&rank),
+            _ => None,
+        }
+    }
+
+    /// A rank of this process was not taken after all.
+    pub(super) fn drop_applicant(&mut self, rank: u32) {
+        if let Some(applicant) = self.applicants.remove(&rank) {
+            self.devices.remove(&applicant.device);
+        }
     }
 
     /// There will be no communicator.
@@ -187,7 +220,24 @@ impl Gathering {
         let error = CommError::new(Origin::Call, cause, account);
         let error = Arc::new(CommError { ranks: self.states(&error), ..error });
         self.outcome = Some(Err(Arc::clone(&error)));
+        self.tell_failure();
         error
+    }
+
+    /// Another process has said that there will be none.
+    pub(super) fn end(&mut self, error: CommError) {
+        self.outcome = Some(Err(Arc::new(error)));
+        if !matches!(self.side, Side::Away(_)) {
+            self.tell_failure();
+        }
+    }
+
+    /// There is one, and the ranks of this process go on with it.
+    pub(super) fn go(&mut self, comm: Arc<Comm>) {
+        let to_take = self.applicants.values().filter(|one| one.guest.is_none()).count() as u32;
+        let weak = Arc::downgrade(&comm);
+        let held = (to_take > 0).then_some(comm);
+        self.outcome = Some(Ok(Formed { comm: weak, held, to_take }));
     }
 
     /// Where the ranks are; of more than there can be devices, nothing.
@@ -197,9 +247,7 @@ impl Gathering {
             let (presence, text) = match (said(rank), self.gone.get(&rank)) {
                 (Some((_, said)), _) => (Presence::Arrived, said.clone()),
                 (None, Some(why)) => (Presence::Gone, why.clone()),
-                (None, None) if self.applicants.contains_key(&rank) => {
-                    (Presence::Arrived, String::new())
-                }
+                (None, None) if self.is_here(rank) => (Presence::Arrived, String::new()),
                 (None, None) => (Presence::Missing, String::new()),
             };
             RankState { presence, number: 0, request: None, text }
@@ -209,7 +257,7 @@ impl Gathering {
         (0..all.max(sides.min(MAX_DEVICES))).map(state).collect()
     }
 
-    fn enter(&mut self, name: String, applicant: &Applicant) -> Result<(), Failure> {
+    pub(super) fn enter(&mut self, name: String, applicant: &Applicant) -> Result<(), Failure> {
         match &self.outcome {
             Some(Err(error)) => return Err(refused(error)),
             Some(Ok(_)) => {
@@ -239,6 +287,7 @@ impl Gathering {
             return Err(refused(&error));
         }
         if let Some(name) = Some(&applicant.config.name).filter(|name| !name.is_empty())
+            && applicant.guest.is_none()
             && super::registry::find_by_name(name, device).is_some()
         {
             return refuse!(
@@ -248,23 +297,35 @@ impl Gathering {
             );
         }
         self.add(applicant);
+        self.announce_to_home(applicant);
+        self.tell_who_is_here();
         self.give_up_on_the_gone();
-        if self.outcome.is_none() && self.applicants.len() == ranks as usize {
-            let comm = Arc::new(self.form(name, applicant));
-            let weak = Arc::downgrade(&comm);
-            self.outcome = Some(Ok(Formed { comm: weak, held: Some(comm), to_take: ranks }));
+        let is_ours = !matches!(self.side, Side::Away(_));
+        if is_ours && self.outcome.is_none() && self.applicants.len() == ranks as usize {
+            let name = match applicant.config.name.as_str() {
+                "" => name,
+                name => name.to_owned(),
+            };
+            if self.has_guests() {
+                self.form_between(name, applicant);
+            } else {
+                let comm = Arc::new(self.form(name, applicant));
+                self.go(comm);
+            }
         }
         Ok(())
     }
 
     fn add(&mut self, applicant: &Applicant) {
-        self.devices.insert(applicant.device, applicant.rank);
+        if applicant.guest.is_none() {
+            self.devices.insert(applicant.device, applicant.rank);
+        }
         self.applicants.insert(applicant.rank, applicant.clone());
     }
 
     /// What this applicant says that those before did not. They all say the same, so one of them is enough.
     fn disagreement(&self, applicant: &Applicant) -> Option<Account> {
-        let Applicant { rank, ranks, device, settings, config } = applicant;
+        let Applicant { rank, ranks, settings, config, .. } = applicant;
         let (other, first) = self.applicants.first_key_value()?;
         let both = |text, theirs: &dyn Display, ours: &dyn Display| {
             let said =
@@ -278,12 +339,12 @@ impl Gathering {
             );
             return both(text, &format!("{} ranks", first.ranks), &format!("{ranks} ranks"));
         }
-        if let Some(other) = self.devices.get(device) {
-            let device = machine::named(*device);
+        if let Some(other) = self.on_the_card_of(applicant) {
+            let device = Self::card_of(applicant);
             let text = format!(
                 "EI0015: ranks {other} and {rank} are both on device {device}; every rank needs its own"
             );
-            let said = [*other, *rank]
+            let said = [other, *rank]
                 .map(|rank| (rank as usize, format!("rank {rank} on device {device}")));
             return Some(Account { text, said: said.into() });
         }
@@ -307,6 +368,17 @@ impl Gathering {
         None
     }
 
+    /// The rank that is on the same device: of one process the same one, of different processes that of the same number.
+    fn on_the_card_of(&self, applicant: &Applicant) -> Option<u32> {
+        let process = |one: &Applicant| one.guest.as_ref().map(|guest| guest.peer.home);
+        let own = process(applicant);
+        let is_same = |other: &&Applicant| match process(other) == own && own.is_none() {
+            true => other.device == applicant.device,
+            false => Self::card_of(other) == Self::card_of(applicant),
+        };
+        self.applicants.values().find(is_same).map(|other| other.rank)
+    }
+
     /// Nobody need wait for a rank that is gone.
     pub(super) fn give_up_on_the_gone(&mut self) {
         // Before the first rank came, nobody knows how many there are, and nobody waits.
@@ -317,11 +389,7 @@ impl Gathering {
         }
     }
 
-    fn form(&self, default_name: String, applicant: &Applicant) -> Comm {
-        let name = match applicant.config.name.as_str() {
-            "" => default_name,
-            name => name.to_owned(),
-        };
+    fn form(&self, name: String, applicant: &Applicant) -> Comm {
         let Settings { product, connect_timeout, .. } = applicant.settings;
         let places =
             self.applicants.values().map(|one| DevicePlace::new(one.device, &one.settings));
@@ -369,7 +437,8 @@ mod tests {
             kernel_seed: 0,
             kernel_late: None,
         };
-        Applicant { rank, ranks: 2, device: 64 + rank, settings, config: CommConfig::default() }
+        let config = CommConfig::default();
+        Applicant { rank, ranks: 2, device: 64 + rank, settings, config, guest: None }
     }
 
     #[test]

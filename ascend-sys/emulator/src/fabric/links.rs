@@ -4,10 +4,12 @@
 //! The first collective of a communicator links all its ranks. A batch links the pairs that exchange messages for the first time.
 //! A context for kernels links all ranks too, once for each way in which kernels communicate.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use super::board::{AskedContext, LinkStep, LinksState};
 use super::comm::Comm;
+use super::news::CommNews;
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::request::CollectiveRequest;
 use crate::collective::sides::list;
@@ -31,9 +33,9 @@ impl Comm {
     /// The first half of [`meet`](Self::meet): says what the rank calls, and waits for nobody.
     #[cold]
     pub(crate) fn post(&self, rank: usize, number: u64, request: CollectiveRequest) {
-        let mut state = self.board.lock();
-        state.slots[rank].posted = Some((number, request));
-        state.slots[rank].waits = !request.is_void();
+        let waits = !request.is_void();
+        self.board.note_post(rank, number, request, waits);
+        self.tell(|| CommNews::Posted { rank, number, request, waits });
     }
 
     /// The second half: the rank has waited since `began`.
@@ -54,7 +56,8 @@ impl Comm {
             executor::announce();
         }
         let linked = self.link(rank, what, limit, look, |state| self.silent(state, rank));
-        self.board.lock().slots[rank].waits = false;
+        self.board.note_goes(rank);
+        self.tell(|| CommNews::Goes { rank });
         // Who waits for nobody has not seen that all are there.
         linked.map(|linked| linked && !void)
     }
@@ -87,8 +90,9 @@ impl Comm {
     /// The first half of [`meet_peers`](Self::meet_peers): waits for nobody.
     #[cold]
     pub(crate) fn post_peers(&self, rank: usize, peers: &[usize], function: &'static str) {
-        let wanted = peers.iter().map(|peer| ((rank, *peer), function));
-        self.board.lock().wanted.extend(wanted);
+        self.board.note_wanted(rank, peers, &Cow::Borrowed(function));
+        let (all, name) = (|| peers.to_vec(), || function.to_owned());
+        self.tell(|| CommNews::Wants { rank, peers: all(), function: name() });
         executor::announce();
     }
 
@@ -116,6 +120,7 @@ impl Comm {
         config: &str,
         function: &'static str,
     ) -> Result<(), Failure> {
+        self.in_one_process(function)?;
         {
             let mut state = self.board.lock();
             // Every launch asks, and only the first ones wait.
@@ -148,7 +153,8 @@ impl Comm {
             self.meeting.error().is_some() || !matches!(look(&self.board.lock()), LinkStep::Wait)
         };
         let said = || format!("rank {rank} of communicator \"{}\" in {}", self.title(), what());
-        let hopeless = limit.and_then(|limit| executor::await_others(limit, said, decided).err());
+        let wait = |limit| executor::await_others(limit, self.is_joint(), said, decided);
+        let hopeless = limit.and_then(|limit| wait(limit).err());
         self.check(Origin::Call)?;
         let next = look(&self.board.lock());
         let (cause, account) = match next {

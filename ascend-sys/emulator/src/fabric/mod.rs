@@ -6,14 +6,16 @@
 //! kernels, operators, or the operations themselves.
 
 pub(crate) mod attempt;
+mod between;
 mod board;
 pub(crate) mod cluster;
 mod comm;
 pub(crate) mod config;
 pub(crate) mod gathering;
-mod home;
 pub(crate) mod hooks;
+mod joint;
 pub(crate) mod links;
+mod news;
 mod parts;
 pub(crate) mod place;
 mod rank_states;
@@ -25,4 +27,5 @@ pub(crate) mod subs;
 pub(crate) mod topology;
 
 pub(crate) use comm::{Comm, Member};
+pub(crate) use joint::Joint;
 pub(crate) use parts::CommPart;

@@ -1,16 +1,21 @@
 //! How the ranks of a new communicator find each other: by a root info that one of them made.
 //!
-//! A root info serves one communicator, in the process that made it. Every rank brings it, and waits until [all have](super::gathering).
+//! A root info serves one communicator. Every rank brings it, and waits until [all have](super::gathering). The ranks can be in other processes
+//! than the one that made it: see [`between`](super::between).
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use super::gathering::{Applicant, Entered, ONE_PROCESS, Shared};
-use super::home::{self, Home, Stray};
+use super::between::{self, Guest, HEARS, Side};
+use super::config::CommConfig;
+use super::gathering::{Applicant, Entered, Gathering, Shared};
+use super::news::Newcomer;
 use super::root_info::{ROOT_INFO, decode, encode};
-use crate::collective::comm_error::Cause;
 use crate::executor;
+use crate::machine::{MAX_DEVICES, Settings};
 use crate::message::{Failure, refuse};
+use crate::processes::listener;
+use crate::processes::peer::{Home, Peer};
 use ascend_sync::lock_std as lock;
 
 static ROOTS: Mutex<Roots> = Mutex::new(Roots::new());
@@ -53,38 +58,42 @@ impl Roots {
             self.open.retain(|_, root| !lock(root).is_over());
             self.look_at = 2 * self.open.len().max(8);
         }
-        Some(self.open.entry(number).or_default().clone())
+        let new = || Arc::new(Mutex::new(Gathering::new(Side::Home(number, None))));
+        Some(self.open.entry(number).or_insert_with(new).clone())
     }
 }
 
-/// A new root info.
-pub(crate) fn create() -> [u8; ROOT_INFO] {
-    let number = lock(&ROOTS).make();
-    encode(&Home::own(), number)
+/// A new root info. The process can be reached from now on.
+pub(crate) fn create() -> Result<[u8; ROOT_INFO], Failure> {
+    match listener::open(HEARS) {
+        Ok(home) => Ok(encode(&home, lock(&ROOTS).make())),
+        Err(text) => refuse!(HCCL_E_TCP_CONNECT, "EI0015: {text}"),
+    }
 }
 
-/// The root info that `rank` brings.
-fn find(info: &[u8; ROOT_INFO], rank: u32) -> Result<(u64, Shared), Failure> {
+/// The gathering of a root info: its name, its number, and where it was made.
+fn find(info: &[u8; ROOT_INFO], rank: u32) -> Result<(u64, Home, Shared), Failure> {
     let Some((home, number)) = decode(info) else {
         return refuse!(
             HCCL_E_PARA,
             "EI0015: this is no root info of HcclGetRootInfo, or it was damaged on its way ({ROOT_INFO} bytes belong to it)"
         );
     };
-    if home != Home::own() {
-        let own = std::process::id();
-        let told = match home.tell(number, rank) {
-            true => "It was told, so its ranks do not wait",
-            false => "It could not be told: its ranks wait for their time limit",
-        };
-        return refuse!(
-            HCCL_E_PARA,
-            "EI0015: rank {rank} is in process {own}, and its root info was made in process {}\n{told}.\n{ONE_PROCESS}",
-            home.process
-        );
-    }
-    match lock(&ROOTS).gathering(number) {
-        Some(root) => Ok((number, root)),
+    let found = match listener::open(HEARS) {
+        Ok(own) if own == home => lock(&ROOTS).gathering(number),
+        Ok(_) => match between::image(&home, number) {
+            Ok(image) => Some(image),
+            Err(why) => {
+                return refuse!(
+                    HCCL_E_REMOTE,
+                    "EI0015: rank {rank} cannot come to where its root info was made: {why}"
+                );
+            }
+        },
+        Err(text) => return refuse!(HCCL_E_TCP_CONNECT, "EI0015: {text}"),
+    };
+    match found {
+        Some(root) => Ok((number, home, root)),
         None => refuse!(
             HCCL_E_PARA,
             "EI0015: the root info has already made its communicator; HcclGetRootInfo makes another"
@@ -92,42 +101,86 @@ fn find(info: &[u8; ROOT_INFO], rank: u32) -> Result<(u64, Shared), Failure> {
     }
 }
 
-/// Brings a rank to the others, and waits for nobody.
+/// Brings a rank to the others, and waits for nobody but the process of the root info.
 pub(crate) fn enter(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Entered, Failure> {
-    let (number, root) = find(info, applicant.rank)?;
-    let name = format!("127.0.0.1%lo_60000_0_{number}");
-    Entered::begin(root, name, applicant, "HcclCommInitRootInfo", hear_of_strays)
+    let (number, _, root) = find(info, applicant.rank)?;
+    Entered::begin(root, name_of(number), applicant, "HcclCommInitRootInfo")
 }
 
-/// Ends the gatherings of which a rank was brought to another process.
-fn hear_of_strays() {
-    for Stray { number, rank, process } in home::strays() {
-        // Maybe before a rank of this process has come, which is told then.
-        let Some(root) = lock(&ROOTS).gathering(number) else { continue };
-        let mut gathering = lock(&root);
-        if gathering.outcome.is_some() || gathering.applicants.contains_key(&rank) {
-            continue;
-        }
-        let own = std::process::id();
-        let text = format!(
-            "EI0015: rank {rank} is in process {process}, and the root info was made in process {own}, where the others are\n{ONE_PROCESS}"
+/// What a communicator is called, unless its ranks have a name for it.
+fn name_of(number: u64) -> String {
+    format!("127.0.0.1%lo_60000_0_{number}")
+}
+
+/// A rank of another process comes to a root info of this one.
+pub(super) fn enter_guest(
+    number: u64,
+    peer: &Arc<Peer>,
+    newcomer: Newcomer,
+) -> Result<(), Failure> {
+    let Some(root) = lock(&ROOTS).gathering(number) else {
+        return refuse!(
+            HCCL_E_PARA,
+            "EI0015: the root info has already made its communicator; HcclGetRootInfo makes another"
         );
-        gathering.gone.insert(rank, format!("it is in process {process}"));
-        gathering.fail(Cause::Timeout, text);
-        drop(gathering);
-        executor::announce();
+    };
+    let Newcomer { rank, ranks, seat, product, connect_timeout, name, buffer_megabytes } = newcomer;
+    if rank >= ranks || ranks > MAX_DEVICES {
+        return refuse!(HCCL_E_PARA, "EI0015: rank {rank} of {ranks} is none");
     }
+    let settings = Settings {
+        block: 0,
+        first: 0,
+        count: 0,
+        product,
+        connect_timeout,
+        exec_timeout: connect_timeout,
+        buffer_megabytes,
+        kernel_seed: 0,
+        kernel_late: None,
+    };
+    let config = CommConfig::of_guest(name, buffer_megabytes);
+    let guest = Some(Guest { peer: Arc::clone(peer), seat });
+    let applicant = Applicant { rank, ranks, device: u32::MAX, settings, config, guest };
+    lock(&root).enter(name_of(number), &applicant)
+}
+
+/// Uses the gathering of a root info of this process.
+pub(super) fn with_gathering(number: u64, use_it: impl FnOnce(&mut Gathering)) {
+    let found = lock(&ROOTS).gathering(number);
+    if let Some(root) = found {
+        use_it(&mut lock(&root));
+    }
+}
+
+/// Uses all that are not over.
+pub(super) fn with_all(use_it: impl Fn(&mut Gathering)) {
+    let all: Vec<Shared> = lock(&ROOTS).open.values().cloned().collect();
+    all.iter().for_each(|root| use_it(&mut lock(root)));
+}
+
+/// No rank of another process comes to a root info: its program says so.
+pub(crate) fn keep_here(info: &[u8; ROOT_INFO]) -> Result<(), Failure> {
+    let (_, _, root) = find(info, 0)?;
+    let mut gathering = lock(&root);
+    if matches!(gathering.side, Side::Home(_, None)) && !gathering.has_guests() {
+        gathering.side = Side::Local;
+    }
+    Ok(())
 }
 
 /// Tells the ranks that this one is gone.
 pub(crate) fn leave(info: &[u8; ROOT_INFO], rank: u32, reason: &str) -> Result<(), Failure> {
-    let (_, root) = find(info, rank)?;
+    let (number, home, root) = find(info, rank)?;
     let comm = {
         let mut gathering = lock(&root);
         match &gathering.outcome {
             Some(Ok(formed)) => formed.comm.upgrade(),
             Some(Err(_)) => None,
             None => {
+                if matches!(gathering.side, Side::Away(_)) {
+                    between::tell_leave(&home, number, rank, reason);
+                }
                 gathering.gone.insert(rank, reason.to_owned());
                 gathering.give_up_on_the_gone();
                 None
@@ -148,8 +201,6 @@ pub(crate) fn leave(info: &[u8; ROOT_INFO], rank: u32, reason: &str) -> Result<(
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::collective::comm_error::Cause;
 

@@ -1,6 +1,6 @@
 //! What a root info is, as bytes: an address that programs may print, and our own words behind it.
 
-use super::home::Home;
+use crate::processes::peer::Home;
 
 /// Bytes of a root info.
 pub(crate) const ROOT_INFO: usize = 4108;
@@ -12,11 +12,11 @@ const MARK: u64 = u64::from_le_bytes(*b"ascendEM");
 
 /// The bytes of a root info.
 pub(super) fn encode(home: &Home, number: u64) -> [u8; ROOT_INFO] {
-    let Home { process, secret: [first, second] } = *home;
+    let Home { process, name, secret } = *home;
     let mut info = [0; ROOT_INFO];
     info[..ADDRESS.len()].copy_from_slice(ADDRESS);
-    let said = [process, number, first, second];
-    let words = [MARK, process, number, first, second, check(said)];
+    let said = [process.into(), number, name, secret];
+    let words = [MARK, said[0], number, name, secret, check(said)];
     for (place, word) in info[WORDS_AT..].chunks_exact_mut(8).zip(words) {
         place.copy_from_slice(&word.to_le_bytes());
     }
@@ -34,8 +34,9 @@ pub(super) fn decode(info: &[u8; ROOT_INFO]) -> Option<(Home, u64)> {
     let mut words = info[WORDS_AT..]
         .chunks_exact(8)
         .map(|word| word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
-    let [mark, process, number, first, second, sum] =
+    let [mark, process, number, name, secret, sum] =
         std::array::from_fn(|_| words.next().unwrap_or_default());
-    let is_whole = mark == MARK && sum == check([process, number, first, second]);
-    is_whole.then_some((Home { process, secret: [first, second] }, number))
+    let is_whole = mark == MARK && sum == check([process, number, name, secret]);
+    let process = u32::try_from(process).ok().filter(|_| is_whole)?;
+    Some((Home { process, name, secret }, number))
 }

@@ -46,6 +46,7 @@ impl Subs {
 impl Comm {
     /// Makes a sub-communicator as seen from rank `own` of it, whose rank in this one is `wish.ranks[own]`.
     pub(crate) fn make_sub(&self, own: usize, wish: SubCommRequest) -> Result<Arc<Comm>, Failure> {
+        self.in_one_process("a sub-communicator")?;
         let rank = wish.ranks[own];
         let mut subs = self.part(Subs::default).lock();
         for index in 0..subs.len() {

@@ -15,7 +15,7 @@ use crate::collective::account::Account;
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::plan::store_for;
 use crate::collective::sleeper::Sleeper;
-use crate::fabric::Member;
+use crate::fabric::{Joint, Member};
 use crate::lent::Lent;
 use crate::message::Failure;
 use crate::step::{Helpers, NEEDS, Need, PIECE, Reason, Step};
@@ -69,7 +69,9 @@ impl PendingBatch {
         if copied {
             return Step::Again;
         }
-        if self.failure.is_none()
+        // A batch that has failed waits for chunks that others hold, until they are done or the others are gone.
+        let has_lost = self.member.comm.joint.as_ref().is_some_and(Joint::has_lost);
+        if (self.failure.is_none() || has_lost)
             && let Some(error) = self.what_is_wrong()
         {
             self.withdraw(error);
@@ -122,7 +124,7 @@ impl PendingBatch {
         let Member { comm, rank, .. } = &*self.member;
         let (exchange, rank) = (&comm.exchange, *rank);
         let mut copied = None;
-        let mut differs = None;
+        let (mut differs, mut astray) = (None, None);
         for item in &mut self.items[self.over..] {
             if copied.is_some_and(|bytes| bytes >= PIECE) {
                 break;
@@ -134,11 +136,21 @@ impl PendingBatch {
                 ItemState::Posted(number) => {
                     let BatchItem { send, peer, content, .. } = *item;
                     let channel = exchange.channel_of(rank, item);
-                    match channel.look(number, send, content) {
+                    let find = |data: *mut u8, bytes| match &comm.joint {
+                        None => Some(data),
+                        Some(_) if bytes == 0 => Some(data),
+                        Some(joint) => joint.find(peer, data.addr(), bytes),
+                    };
+                    match channel.look(number, send, content, find) {
                         Found::Nothing => continue,
                         Found::Differs(theirs) => {
                             differs = differs.or(Some((number, *item, theirs)));
                             continue;
+                        }
+                        Found::Astray => {
+                            channel.finish(number);
+                            astray = Some(peer);
+                            0
                         }
                         Found::Done => {
                             item.state = ItemState::Over;
@@ -167,6 +179,12 @@ impl PendingBatch {
             let account = mismatch(number, item.way(rank), sent, expected);
             self.break_with(Cause::Message, account);
         }
+        if let Some(peer) = astray
+            && self.failure.is_none()
+        {
+            let text = format!("rank {peer} has brought memory that its device does not have");
+            self.break_with(Cause::Gone, text);
+        }
         copied.is_some()
     }
 
@@ -182,7 +200,8 @@ impl PendingBatch {
             return None;
         }
         let gone = gone.peer;
-        let why = comm.board.why_gone(gone);
+        // Else the word came before the news.
+        let why = comm.board.departure(gone)?;
         let text = format!(
             "rank {gone} is gone ({why})\n  rank {} was exchanging messages with it",
             self.member.rank
@@ -219,14 +238,17 @@ impl PendingBatch {
             self.member.rank
         );
         let text = error.told(error.cause.report_code(), Origin::Batch);
-        self.failure = Some(Failure::new(error.cause.acl_error(), text).of_task(task));
+        self.failure
+            .get_or_insert_with(|| Failure::new(error.cause.acl_error(), text).of_task(task));
         let (exchange, rank) = (&comm.exchange, self.member.rank);
         for item in &mut self.items {
-            let BatchItem { send, content, .. } = *item;
+            let BatchItem { send, content, peer, .. } = *item;
+            // This rank holds no chunk now, and that one none any more.
+            let is_lost = comm.joint.as_ref().is_some_and(|joint| joint.is_lost(peer));
             let over = match item.state {
                 ItemState::New => item.peer != rank,
                 ItemState::Posted(number) => {
-                    exchange.channel_of(rank, item).withdraw(number, send, content)
+                    is_lost || exchange.channel_of(rank, item).withdraw(number, send, content)
                 }
                 ItemState::Copied(_) | ItemState::Over => false,
             };
@@ -244,7 +266,7 @@ impl PendingBatch {
     pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
         let Member { comm, rank, .. } = &*self.member;
         let (exchange, rank) = (&comm.exchange, *rank);
-        exchange.party(rank).arm(Sleeper(stream));
+        exchange.party(rank).arm(Sleeper::Stream(stream));
         let helps = |item: &BatchItem| match item.state {
             ItemState::New => {
                 item.peer == rank || exchange.channel_of(rank, item).next(item.send).is_some()
@@ -284,7 +306,7 @@ impl PendingBatch {
     /// Who could help the parked batch: see `deadlock`.
     pub(crate) fn helpers(&self) -> Helpers {
         match self.failure {
-            None => {
+            None if !self.member.comm.is_joint() => {
                 let Member { comm, rank, .. } = &*self.member;
                 let other_side = |item: &BatchItem| Need::Message {
                     comm: comm.id,
@@ -294,7 +316,7 @@ impl PendingBatch {
                 };
                 Helpers::Queued(self.unmatched().map(other_side).take(NEEDS).collect())
             }
-            Some(_) => Helpers::Anybody,
+            _ => Helpers::Anybody,
         }
     }
 

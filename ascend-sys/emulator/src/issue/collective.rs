@@ -4,14 +4,17 @@
 //! slots. Of a large one it takes chunks, a chunk a poll, until none is left, and is complete when all are done: then nobody touches
 //! the rank's memory any more. That also holds when it gives up: either the operation is closed before it began, or it runs to its end.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::staged::Staged;
 use crate::collective::account::Account;
 use crate::collective::call::CollectiveCall;
 use crate::collective::comm_error::{Cause, CommError, Origin};
-use crate::collective::contributions::{self, Arrived};
+use crate::collective::contributions::{self, Arrived, Brought};
+use crate::collective::gathered::{Gathered, words_of};
 use crate::collective::job::{Phase, WorkChunk};
 use crate::collective::meeting::{MeetingPlace, MeetingView, PAYLOAD};
 use crate::collective::participants::{Contribution, Participants};
@@ -45,8 +48,16 @@ pub(crate) struct PendingCollective {
     /// The ranks below have arrived.
     cursor: usize,
     state: PendingState,
+    aside: Option<Box<Aside>>,
+}
+
+/// What few operations need.
+#[derive(Default)]
+struct Aside {
     /// The copy of an overlapping send buffer.
-    staged: Box<[u8]>,
+    staged: Option<Staged>,
+    /// What all have brought, where some ranks are in other processes.
+    gathered: Option<Gathered>,
 }
 
 impl Drop for PendingCollective {
@@ -74,7 +85,7 @@ impl PendingCollective {
             call,
             cursor: 0,
             state: PendingState::Ready,
-            staged: Box::default(),
+            aside: None,
         }
     }
 
@@ -84,8 +95,28 @@ impl PendingCollective {
         self.call.request.gives(ranks).is_some_and(|bytes| bytes <= PAYLOAD)
     }
 
-    fn participants(&self) -> Arrived<'_> {
-        Arrived { meeting: &self.member.comm.meeting, place: self.place }
+    #[inline]
+    fn participants(&self) -> Brought<'_> {
+        match self.aside.as_ref().and_then(|aside| aside.gathered.as_ref()) {
+            None => {
+                Brought::There(Arrived { meeting: &self.member.comm.meeting, place: self.place })
+            }
+            Some(gathered) => Brought::Copied(gathered),
+        }
+    }
+
+    /// Copies out what all have brought, where some ranks are in other processes. All have arrived. An error is a rank that has brought what
+    /// cannot be.
+    fn gather(&mut self) -> Result<(), usize> {
+        let comm = &self.member.comm;
+        if let Some(joint) = &comm.joint {
+            let find = |rank, address, bytes| joint.find(rank, address, bytes);
+            // SAFETY: all have arrived, and this rank is not complete.
+            let gathered =
+                unsafe { Gathered::new(&comm.meeting, self.place, &self.call.request, find) }?;
+            self.aside.get_or_insert_default().gathered = Some(gathered);
+        }
+        Ok(())
     }
 
     /// Makes progress: at most one chunk.
@@ -104,23 +135,30 @@ impl PendingCollective {
 
     #[cold]
     fn begin_staging(&mut self, [sends, _]: [Extent; 2]) -> Step {
-        self.staged = vec![0; sends.end].into_boxed_slice();
-        self.state = PendingState::Staging(0);
-        Step::Again
+        match Staged::new(&self.member, sends.end) {
+            Ok(staged) => {
+                self.aside.get_or_insert_default().staged = Some(staged);
+                self.state = PendingState::Staging(0);
+                Step::Again
+            }
+            Err(text) => self.fail(Cause::Gone, text),
+        }
     }
 
     #[cold]
     fn stage(&mut self) -> Step {
-        if let PendingState::Staging(done) = &mut self.state {
-            let piece = (self.staged.len() - *done).min(PIECE);
+        let staged = self.aside.as_mut().and_then(|aside| aside.staged.as_mut());
+        if let (PendingState::Staging(done), Some(staged)) = (&mut self.state, staged) {
+            let (start, bytes) = staged.place();
+            let piece = (bytes - *done).min(PIECE);
             // SAFETY: both have as many bytes, of which `done + piece` are no more.
             unsafe {
-                let to = self.staged.as_mut_ptr().add(*done);
+                let to = start.add(*done);
                 ascend_reduce::copy::copy(to, self.call.send.add(*done), piece, Store::Plain);
             }
             *done += piece;
-            if *done == self.staged.len() {
-                self.call.send = self.staged.as_ptr();
+            if *done == bytes {
+                self.call.send = start;
                 self.state = PendingState::Ready;
             }
         }
@@ -178,15 +216,28 @@ impl PendingCollective {
         match look {
             MeetingView::All if self.is_small() => self.finish_small(),
             MeetingView::Waiting(_) => Step::Park,
-            MeetingView::All if !self.sides_agree() => {
-                let account = table::disagreements(&self.tables());
-                self.fail(Cause::Mismatch, account)
-            }
-            MeetingView::All => self.begin(),
+            MeetingView::All => match self.gather() {
+                Ok(()) if self.sides_agree() => self.begin(),
+                Ok(()) => {
+                    let tables = self.tables();
+                    let tables: Vec<&Table> = tables.iter().map(Cow::as_ref).collect();
+                    let account = table::disagreements(&tables);
+                    self.fail(Cause::Mismatch, account)
+                }
+                Err(rank) => {
+                    let text =
+                        format!("rank {rank} has brought memory that its device does not have");
+                    self.fail(Cause::Gone, text)
+                }
+            },
             MeetingView::Broken => self.leave(),
             MeetingView::Differs(_) => {
                 let account = self.member.comm.mismatch(self.place, |rank| self.table(rank));
                 self.fail(Cause::Mismatch, account)
+            }
+            // The word came before the news.
+            MeetingView::Gone(rank) if self.member.comm.board.departure(rank).is_none() => {
+                Step::Park
             }
             MeetingView::Gone(rank) => {
                 let text = self.member.comm.gone(rank);
@@ -223,16 +274,26 @@ impl PendingCollective {
     }
 
     /// The table of a rank that has arrived with one.
-    fn table(&self, rank: usize) -> Option<&Table> {
-        // SAFETY: called by its task, which has arrived and is not complete. A claim of an operation without tables finds an
-        // older table, which stays as long.
-        unsafe { self.member.comm.meeting.table(rank, self.place) }
+    fn table(&self, rank: usize) -> Option<Cow<'_, Table>> {
+        let comm = &self.member.comm;
+        match &comm.joint {
+            Some(joint) if !joint.is_own(rank) => {
+                let (words, matrix) = words_of(self.call.request.operation, comm.ranks());
+                let table = comm.meeting.long_table(rank, self.place, words, matrix);
+                table.filter(|_| words > 0).map(Cow::Owned)
+            }
+            // SAFETY: called by its task, which has arrived and is not complete. A claim of an operation without tables finds an
+            // older table, which stays as long.
+            _ => unsafe { comm.meeting.table(rank, self.place) }.map(Cow::Borrowed),
+        }
     }
 
     #[cold]
-    fn tables(&self) -> Vec<&Table> {
+    fn tables(&self) -> Vec<Cow<'_, Table>> {
         let ranks = 0..self.member.comm.ranks();
-        ranks.map(|rank| self.table(rank).unwrap_or(const { &Table::EMPTY })).collect()
+        ranks
+            .map(|rank| self.table(rank).unwrap_or(Cow::Borrowed(const { &Table::EMPTY })))
+            .collect()
     }
 
     fn begin(&mut self) -> Step {
@@ -242,8 +303,15 @@ impl PendingCollective {
         let plan = Plan::new(&self.call.request, ranks);
         let touched = |rank| participants.contribution(rank).touched;
         let store = store_for((0..ranks).map(touched).fold(0, usize::saturating_add));
+        if !self.may_hold() {
+            self.state = PendingState::Running(plan, store);
+            return self.wind_up(plan);
+        }
         match comm.job.start(self.place.number, *rank, |of| plan.chunks(of, &participants)) {
-            (Phase::Closed, _) => self.leave(),
+            (Phase::Closed, _) => {
+                self.hold_nothing();
+                self.leave()
+            }
             (Phase::Running, chunk) => {
                 self.state = PendingState::Running(plan, store);
                 self.run(plan, store, chunk)
@@ -254,6 +322,9 @@ impl PendingCollective {
     fn work(&mut self, plan: Plan, store: Store) -> Step {
         let Member { comm, rank, .. } = &*self.member;
         let participants = self.participants();
+        if !self.may_hold() {
+            return self.wind_up(plan);
+        }
         let chunk = comm.job.claim(self.place.number, *rank, |of| plan.chunks(of, &participants));
         self.run(plan, store, chunk)
     }
@@ -266,6 +337,7 @@ impl PendingCollective {
         let number = self.place.number;
         let chunks = |of| plan.chunks(of, participants);
         let Some(chunk) = chunk else {
+            self.hold_nothing();
             let complete = comm.job.complete(number, chunks);
             return if complete { Step::Done(self.outcome()) } else { Step::Park };
         };
@@ -277,11 +349,65 @@ impl PendingCollective {
         if catch_unwind(AssertUnwindSafe(run)).is_err() {
             self.spoil();
         }
-        if comm.job.finish(number, chunk, chunks) {
+        let is_last = comm.job.finish(number, chunk, chunks);
+        self.hold_nothing();
+        if is_last {
             comm.meeting.wake(self.place);
             return Step::Done(self.outcome());
         }
         Step::Again
+    }
+
+    /// Whether the rank may take a chunk: always, where all ranks are in one process. Else the others can see that it may hold one, until it
+    /// [says](Self::hold_nothing) that it does not.
+    #[inline]
+    fn may_hold(&self) -> bool {
+        let Member { comm, rank, .. } = &*self.member;
+        match &comm.joint {
+            None => true,
+            Some(joint) => {
+                if joint.has_lost() {
+                    comm.job.abandon(self.place.number);
+                }
+                comm.job.hold(self.place.number, *rank)
+            }
+        }
+    }
+
+    #[inline]
+    fn hold_nothing(&self) {
+        let Member { comm, rank, .. } = &*self.member;
+        if comm.is_joint() {
+            comm.job.let_go(*rank);
+            if comm.job.is_abandoned(self.place.number) {
+                comm.meeting.wake(self.place);
+            }
+        }
+    }
+
+    /// Whether nobody who lives touches the memory of an operation that was abandoned.
+    fn is_untouched(&self) -> bool {
+        let comm = &self.member.comm;
+        let is_lost = |rank| comm.joint.as_ref().is_some_and(|joint| joint.is_lost(rank));
+        let holds = |rank| comm.job.is_held_by(rank, self.place.number) && !is_lost(rank);
+        !(0..comm.ranks()).any(holds)
+    }
+
+    /// The operation was abandoned, because a process is gone that may hold a chunk: over, when nobody else holds one.
+    #[cold]
+    fn wind_up(&self, plan: Plan) -> Step {
+        let comm = &self.member.comm;
+        let participants = &self.participants();
+        if comm.job.complete(self.place.number, |of| plan.chunks(of, participants)) {
+            return Step::Done(self.outcome());
+        }
+        if !self.is_untouched() {
+            return Step::Park;
+        }
+        // Its process ended when it had left already, so nobody has said so yet.
+        let text = "a rank has ended in the middle of an operation";
+        let error = comm.fail(CommError::new(self.origin(), Cause::Gone, text.to_owned()));
+        Step::Done(Err(self.failure(&error)))
     }
 
     /// A chunk is not done, by a defect of ours.
@@ -337,6 +463,8 @@ impl PendingCollective {
     }
 
     fn begin_late(&mut self) {
+        // Others have begun, so it can be had.
+        let _ = self.gather();
         let plan = Plan::new(&self.call.request, self.member.comm.meeting.ranks());
         self.state = PendingState::Running(plan, Store::Plain);
     }
@@ -361,11 +489,12 @@ impl PendingCollective {
     /// A thread is about to sleep on the parked task. True if polling helps already.
     pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
         let Member { comm, rank, .. } = &*self.member;
-        comm.meeting.arm(*rank, self.place, Sleeper(stream));
+        comm.meeting.arm(*rank, self.place, Sleeper::Stream(stream));
         match self.state {
             PendingState::Running(plan, _) => {
                 let participants = self.participants();
                 comm.job.complete(self.place.number, |of| plan.chunks(of, &participants))
+                    || (comm.job.is_abandoned(self.place.number) && self.is_untouched())
             }
             _ => !matches!(self.look(), MeetingView::Waiting(_)),
         }
@@ -401,7 +530,7 @@ impl PendingCollective {
     /// Who could help the parked operation: see `deadlock`.
     pub(crate) fn helpers(&self) -> Helpers {
         match self.state {
-            PendingState::Arrived => {
+            PendingState::Arrived if !self.member.comm.is_joint() => {
                 Helpers::Queued(self.member.comm.needed_for(self.place.number))
             }
             _ => Helpers::Anybody,

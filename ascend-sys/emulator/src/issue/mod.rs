@@ -7,4 +7,5 @@ pub(crate) mod batch;
 pub(crate) mod collective;
 pub(crate) mod group;
 pub(crate) mod post;
+mod staged;
 pub(crate) mod submit;

@@ -65,6 +65,7 @@ pub(super) fn rank_on(area: &Area, device: u32) -> Option<usize> {
 
 /// The context of a rank: made by the first call, the same in every later one.
 pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Failure> {
+    member.comm.in_one_process(call)?;
     let hub = Arc::clone(hub_of(&member.comm));
     let own = &hub.contexts[member.rank];
     if own.load(Ordering::Acquire) != 0 {

@@ -10,6 +10,8 @@ use std::ffi::c_void;
 use std::io;
 use std::sync::OnceLock;
 
+use crate::processes::region::{SharedMemory, memory_file};
+
 /// Device memory is given to devices in multiples of this. Small, so that many small devices fit where a process has
 /// little room.
 pub(crate) const GRANULE: usize = 256 << 20;
@@ -24,6 +26,8 @@ pub(crate) struct MemoryWindows {
     pub(crate) device_bytes: usize,
     pub(crate) host: usize,
     pub(crate) host_bytes: usize,
+    /// The data, which other processes can map.
+    pub(crate) shared: SharedMemory,
 }
 
 static WINDOWS: OnceLock<Result<MemoryWindows, String>> = OnceLock::new();
@@ -45,7 +49,7 @@ pub(crate) fn reserved() -> Option<&'static MemoryWindows> {
 fn reserve() -> io::Result<MemoryWindows> {
     let mut device_bytes = DEVICE_BYTES;
     // An address space limit (ulimit -v, a small machine) leaves less room; below one granule there is no use.
-    let (nominal, data) = loop {
+    let (nominal, shared) = loop {
         match reserve_device(device_bytes) {
             Ok(found) => break found,
             Err(_) if device_bytes > GRANULE => device_bytes /= 2,
@@ -53,46 +57,22 @@ fn reserve() -> io::Result<MemoryWindows> {
         }
     };
     let host_bytes = HOST_BYTES.min(device_bytes);
-    let host = map(
-        host_bytes,
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-        -1,
-    )?;
-    Ok(MemoryWindows { nominal, data, device_bytes, host, host_bytes })
+    let host = map(host_bytes, libc::PROT_READ | libc::PROT_WRITE)?;
+    let data = shared.address();
+    Ok(MemoryWindows { nominal, data, device_bytes, host, host_bytes, shared })
 }
 
-fn reserve_device(bytes: usize) -> io::Result<(usize, usize)> {
-    // SAFETY: the name is NUL-terminated.
-    let file = unsafe { libc::memfd_create(c"ascend-emulator".as_ptr(), libc::MFD_CLOEXEC) };
-    if file < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let result = (|| {
-        // SAFETY: an open file of our own; `bytes` fits an off_t.
-        if unsafe { libc::ftruncate(file, bytes as libc::off_t) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let data = map(bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file)?;
-        match map(bytes, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1) {
-            Ok(nominal) => Ok((nominal, data)),
-            Err(e) => {
-                // SAFETY: the range was mapped above and nobody knows of it.
-                unsafe { libc::munmap(data as *mut c_void, bytes) };
-                Err(e)
-            }
-        }
-    })();
-    // SAFETY: the mapping keeps the file alive; the descriptor is ours and is not used again.
-    unsafe { libc::close(file) };
-    result
+/// The nominal range, and the data.
+fn reserve_device(bytes: usize) -> io::Result<(usize, SharedMemory)> {
+    let data = SharedMemory::map(memory_file(bytes)?, 0, bytes)?;
+    Ok((map(bytes, libc::PROT_NONE)?, data))
 }
 
-fn map(bytes: usize, protection: i32, flags: i32, file: i32) -> io::Result<usize> {
+/// Memory of this process.
+fn map(bytes: usize, protection: i32) -> io::Result<usize> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
-    let address = unsafe {
-        libc::mmap(std::ptr::null_mut(), bytes, protection, flags | libc::MAP_NORESERVE, file, 0)
-    };
+    let address = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
     if address == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }

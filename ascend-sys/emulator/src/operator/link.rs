@@ -99,6 +99,7 @@ pub(super) fn meet(
     requests: &[(usize, Arc<LinkRequest>)],
 ) -> Result<Vec<Arc<LinkRequest>>, Failure> {
     let Member { comm, rank, .. } = member;
+    comm.in_one_process("a channel of an operator")?;
     let began = Instant::now();
     let mut open = Vec::new();
     {
@@ -132,7 +133,7 @@ pub(super) fn meet(
         )
     };
     let over = || missing().next().is_none() || is_hopeless();
-    let waited = executor::await_others(comm.connect_timeout, what, over);
+    let waited = executor::await_others(comm.connect_timeout, false, what, over);
     // Whoever is there now counts: the other side has seen this one.
     let mut pairs = lock(&comm.resources().pairs);
     let (mut met, mut absent) = (Vec::new(), Vec::new());

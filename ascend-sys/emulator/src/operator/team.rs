@@ -63,6 +63,7 @@ pub(crate) struct TeamRequest {
 
 /// A team of all ranks.
 pub(crate) fn create_world(member: Arc<Member>, wish: &TeamRequest) -> Result<u64, Failure> {
+    member.comm.in_one_process("a team")?;
     let all: Vec<usize> = (0..member.comm.ranks()).collect();
     if let Some(ranks) = &wish.ranks
         && !ranks.iter().map(|rank| *rank as usize).eq(all.iter().copied())

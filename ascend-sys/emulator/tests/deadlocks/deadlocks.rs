@@ -161,6 +161,8 @@ fn a_rank_that_nobody_is_left_to_bring_is_told_at_once() {
     let (mut root, mut comm) = (HcclRootInfo::default(), null_mut());
     ok!(aclrtSetDevice(block.first));
     hccl!(HcclGetRootInfo(&mut root));
+    // Else another process could.
+    hccl!(ascendExtRootInfoStays(&root));
     let code = call!(HcclCommInitRootInfo(2, &root, 0, &mut comm));
     assert_eq!(code, HcclResult::HCCL_E_TIMEOUT);
     let text = message();

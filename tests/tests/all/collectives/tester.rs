@@ -4,7 +4,7 @@ use hccl::dtype::ReduceOp;
 use hccl::prelude::*;
 use hccl_tests::full;
 
-use crate::collectives::reference::{Random, Reference};
+use super::reference::{Random, Reference};
 
 /// Around the sizes at which something changes: a vector register, a slot of a small message, a cache line, a chunk.
 const LENGTHS: &[usize] =
@@ -12,7 +12,7 @@ const LENGTHS: &[usize] =
 
 /// One rank of a test.
 pub struct Tester {
-    pub rank: Rank,
+    pub device: Device,
     pub comm: Communicator,
     pub stream: Stream,
     /// Advances by one for each case, alike on all ranks.
@@ -20,14 +20,14 @@ pub struct Tester {
 }
 
 impl Tester {
-    pub fn new(rank: Rank) -> hccl::Result<Self> {
-        let (comm, stream) = (rank.communicator()?, rank.device().stream()?);
-        Ok(Tester { rank, comm, stream, case: 0 })
+    pub fn new(comm: Communicator) -> hccl::Result<Self> {
+        let device = comm.device().clone();
+        Ok(Tester { stream: device.stream()?, device, comm, case: 0 })
     }
 
     /// Its number, and how many there are, to count with.
     pub fn place(&self) -> (usize, usize) {
-        (self.rank.index() as usize, self.rank.world_size() as usize)
+        (self.comm.rank() as usize, self.comm.world_size() as usize)
     }
 
     /// A root that wanders.
@@ -54,7 +54,7 @@ impl Tester {
     }
 
     pub fn upload<T: Reference>(&self, data: &[T]) -> hccl::Result<DeviceBuffer<T>> {
-        self.rank.device().upload(data, &self.stream)
+        self.device.upload(data, &self.stream)
     }
 
     /// The contents are the expected ones, bit by bit.
@@ -117,7 +117,7 @@ impl Tester {
             let expected = reduced(Op::KIND, &inputs);
             let what = format!("{} of {n}", Op::KIND);
             let mut send = self.upload(&inputs[index])?;
-            let recv = self.rank.device().alloc::<T>(n)?;
+            let recv = self.device.alloc::<T>(n)?;
             let (recv, work) = self.comm.all_reduce(&send, recv, Op::default(), &self.stream)?;
             work.wait()?;
             self.check(&recv, &expected, &what)?;
@@ -137,7 +137,7 @@ impl Tester {
             let what = format!("reduce ({}) of {n} to {root}", Op::KIND);
             let mut send = self.upload(&inputs[index])?;
             let recv = match index == root {
-                true => Some(self.rank.device().alloc::<T>(n)?),
+                true => Some(self.device.alloc::<T>(n)?),
                 false => None,
             };
             let (recv, work) =
@@ -191,7 +191,7 @@ impl Tester {
             let expected = &reduced(Op::KIND, &inputs)[parts.of(index as u32)];
             let what = format!("reduce_scatter_v ({}) of {counts:?}", Op::KIND);
             let send = self.upload(&inputs[index])?;
-            let recv = self.rank.device().alloc::<T>(counts[index])?;
+            let recv = self.device.alloc::<T>(counts[index])?;
             let op = Op::default();
             let (recv, _) = self.comm.reduce_scatter_v(&send, recv, op, &parts, &self.stream)?;
             self.check(&recv, expected, &what)?;
@@ -220,7 +220,7 @@ impl Tester {
             let expected: Vec<T> = (0..ranks).flat_map(|rank| T::bits(rank, n)).collect();
             let what = format!("all_gather of {n}");
             let send = self.upload(&T::bits(index, n))?;
-            let recv = self.rank.device().alloc::<T>(n * ranks)?;
+            let recv = self.device.alloc::<T>(n * ranks)?;
             let (recv, _) = self.comm.all_gather(&send, recv, &self.stream)?;
             self.check(&recv, &expected, &what)?;
             let mut buffer = T::bits(99, n * ranks);
@@ -243,7 +243,7 @@ impl Tester {
             let expected: Vec<T> =
                 (0..ranks).flat_map(|rank| T::bits(rank, counts[rank])).collect();
             let what = format!("all_gather_v of {counts:?}");
-            let recv = self.rank.device().alloc::<T>(packed.extent())?;
+            let recv = self.device.alloc::<T>(packed.extent())?;
             let (recv, _) = self.comm.all_gather_v(&send, recv, &packed, &self.stream)?;
             self.check(&recv, &expected, &what)?;
             // What lies between the parts stays.
@@ -267,7 +267,7 @@ impl Tester {
                 true => Some(self.upload(&whole)?),
                 false => None,
             };
-            let recv = self.rank.device().alloc::<T>(n)?;
+            let recv = self.device.alloc::<T>(n)?;
             let (recv, _) = self.comm.scatter(send.as_ref(), recv, root as u32, &self.stream)?;
             let expected = &whole[index * n..(index + 1) * n];
             self.check(&recv, expected, &format!("scatter of {n} from {root}"))?;
@@ -279,7 +279,7 @@ impl Tester {
         let (index, ranks) = self.place();
         for n in self.lengths(ranks) {
             let send = self.upload(&T::bits(index, n * ranks))?;
-            let recv = self.rank.device().alloc::<T>(n * ranks)?;
+            let recv = self.device.alloc::<T>(n * ranks)?;
             let (recv, _) = self.comm.all_to_all(&send, recv, &self.stream)?;
             let expected: Vec<T> = (0..ranks)
                 .flat_map(|rank| T::bits(rank, n * ranks)[index * n..(index + 1) * n].to_vec())
@@ -303,7 +303,7 @@ impl Tester {
             let expected: Vec<T> = (0..ranks).flat_map(|from| message(from, index)).collect();
             let what = format!("all_to_all_vc of {most}");
             let send = self.upload(&sent)?;
-            let recv = self.rank.device().alloc::<T>(expected.len())?;
+            let recv = self.device.alloc::<T>(expected.len())?;
             let (recv, _) = self.comm.all_to_all_vc(&send, recv, &matrix, &self.stream)?;
             self.check(&recv, &expected, &what)?;
 
@@ -337,7 +337,7 @@ impl Tester {
                     let send = self.upload(&T::bits(from, n))?;
                     drop(self.comm.send(&send, to as u32, &self.stream)?);
                 } else if index == to {
-                    let recv = self.rank.device().alloc::<T>(n)?;
+                    let recv = self.device.alloc::<T>(n)?;
                     let (recv, _) = self.comm.recv(recv, from as u32, &self.stream)?;
                     self.check(&recv, &T::bits(from, n), &format!("a message of {n}"))?;
                 }
@@ -364,7 +364,7 @@ impl Tester {
                     outgoing.push((peer, self.upload(&message(index, peer, n))?));
                 }
                 if let Some(n) = row[index] {
-                    incoming.push((peer, self.rank.device().zeros::<T>(n, &self.stream)?));
+                    incoming.push((peer, self.device.zeros::<T>(n, &self.stream)?));
                 }
             }
             let mut batch = self.comm.batch();

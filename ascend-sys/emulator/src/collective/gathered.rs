@@ -1,0 +1,91 @@
+//! What all ranks have brought to a large operation, where some are in other processes: copied out and checked once.
+//!
+//! An address in a contribution is one in the process that has brought it. It is looked up in the device memory of that rank as this process has it
+//! mapped, with everything that the operation may touch there. What is used afterwards nobody else can change.
+
+use super::meeting::{Meeting, MeetingPlace};
+use super::participants::{Contribution, Participants};
+use super::request::{CollectiveRequest, Operation};
+use super::sleeper::Sleeper;
+use super::table::{BlockTable, Extent, RECEIVES, SENDS, Table};
+
+/// See the [module](self).
+pub(crate) struct Gathered {
+    contributions: Vec<Contribution>,
+    tables: Vec<Table>,
+}
+
+// SAFETY: the pointers are into device memory of ranks that have arrived; they are used by the task only.
+unsafe impl Send for Gathered {}
+
+/// How many words a table of an operation has, and how many counts of pairs.
+pub(crate) fn words_of(operation: Operation, ranks: usize) -> (usize, usize) {
+    match operation {
+        Operation::AlltoAllVC => (4 * ranks, ranks * ranks),
+        Operation::AlltoAllV => (4 * ranks, 0),
+        Operation::AllGatherV | Operation::ReduceScatterV(_) => (2 * ranks, 0),
+        _ => (0, 0),
+    }
+}
+
+impl Gathered {
+    /// `find` is where so many bytes of a rank are that lie at an address in its process. An error is the rank that has brought an address which is
+    /// none of its device.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Meeting::contribution`], for all ranks.
+    pub(crate) unsafe fn new(
+        meeting: &Meeting<Sleeper>,
+        place: MeetingPlace,
+        request: &CollectiveRequest,
+        find: impl Fn(usize, usize, usize) -> Option<*mut u8>,
+    ) -> Result<Self, usize> {
+        let ranks = meeting.ranks();
+        let (mut contributions, mut tables) = (Vec::with_capacity(ranks), Vec::new());
+        for rank in 0..ranks {
+            // SAFETY: the caller's promise.
+            let brought = unsafe { meeting.contribution(rank, place) };
+            let mut ends = request.sizes(rank, ranks);
+            if request.operation.has_table() {
+                let (words, matrix) = words_of(request.operation, ranks);
+                let table = meeting.long_table(rank, place, words, matrix).ok_or(rank)?;
+                ends = ends_of(request, &table, rank).ok_or(rank)?;
+                tables.push(table);
+            }
+            let at = |address: *const u8, bytes: usize| match bytes {
+                0 => Ok(std::ptr::null_mut()),
+                bytes => find(rank, address.addr(), bytes).ok_or(rank),
+            };
+            let send = at(brought.send, ends.0)?.cast_const();
+            let recv = at(brought.recv, ends.1)?;
+            contributions.push(Contribution { send, recv, ..brought });
+        }
+        Ok(Self { contributions, tables })
+    }
+}
+
+/// The bytes of its buffers that the table of a rank reaches; `None` where it reaches beyond any memory.
+fn ends_of(request: &CollectiveRequest, table: &Table, rank: usize) -> Option<(usize, usize)> {
+    let end = |half| table.extent(half, request.dtype).ok().map(|Extent { end, .. }| end);
+    let own = table.blocks().of(SENDS, rank, request.dtype).0;
+    match request.operation {
+        Operation::AllGatherV => Some((own, end(SENDS)?)),
+        Operation::ReduceScatterV(_) => Some((end(SENDS)?, own)),
+        _ => Some((end(SENDS)?, end(RECEIVES)?)),
+    }
+}
+
+impl Participants for Gathered {
+    fn ranks(&self) -> usize {
+        self.contributions.len()
+    }
+
+    fn contribution(&self, rank: usize) -> Contribution {
+        self.contributions[rank]
+    }
+
+    fn blocks(&self, rank: usize) -> BlockTable<'_> {
+        self.tables[rank].blocks()
+    }
+}

@@ -1,0 +1,60 @@
+//! The tables of ranks in several processes.
+//!
+//! Within a process a table is lent where it lies. Another process cannot come there, so its words are copied to a place in shared memory, one for
+//! each of the two slots of a rank, with room for the longest.
+
+use super::meeting::MeetingPlace;
+use super::sync::{AtomicU64, Ordering};
+use super::table::Table;
+use crate::processes::region::{Ground, Placed, Words};
+
+/// See the [module](self). There are none where all ranks are in one process.
+pub(super) struct LongTables {
+    ranks: usize,
+    words: Placed<TableWord>,
+}
+
+#[repr(C)]
+struct TableWord(AtomicU64);
+
+// SAFETY: a word.
+unsafe impl Words for TableWord {}
+
+/// Words of a table of so many ranks: two halves of counts and displacements, and the counts of all pairs.
+fn longest(ranks: usize) -> usize {
+    4 * ranks + ranks * ranks
+}
+
+impl LongTables {
+    pub(super) fn new(ranks: usize, ground: &Ground) -> Self {
+        let count = if matches!(ground, Ground::Heap) { 0 } else { 2 * ranks * longest(ranks) };
+        Self { ranks, words: ground.place(count, |_| TableWord(AtomicU64::new(0))) }
+    }
+
+    fn of(&self, rank: usize, place: MeetingPlace) -> &[TableWord] {
+        let longest = longest(self.ranks);
+        let start = (2 * rank + (place.round & 1) as usize) * longest;
+        self.words.get(start..start + longest).unwrap_or_default()
+    }
+
+    /// The owner of a slot fills it.
+    pub(super) fn write(&self, rank: usize, place: MeetingPlace, table: &Table) {
+        let words = table.all_words().into_iter().flatten();
+        for (to, word) in self.of(rank, place).iter().zip(words) {
+            to.0.store(*word, Ordering::Relaxed);
+        }
+    }
+
+    /// What the owner has filled it with.
+    pub(super) fn read(
+        &self,
+        rank: usize,
+        place: MeetingPlace,
+        words: usize,
+        matrix: usize,
+    ) -> Table {
+        let mut all = self.of(rank, place).iter().map(|word| word.0.load(Ordering::Relaxed));
+        let words = all.by_ref().take(words).collect();
+        Table::from_words(self.ranks, words, all.take(matrix).collect())
+    }
+}

@@ -1,0 +1,188 @@
+//! The part of a communicator that is in other processes, and what its processes tell one another.
+//!
+//! Each process has a [`Comm`] of its own. Their meetings, jobs and messages are the same words, in shared memory. The rest of what a `Comm` knows
+//! (who has called what for the first time, who is gone, why it has failed) each process keeps for itself, and says to the others when it changes. What
+//! is said of one rank comes in the order in which it was said.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use super::comm::Comm;
+use super::news::{CommNews, News};
+use crate::collective::comm_error::{Cause, CommError, Origin};
+use crate::collective::sleeper::Sleeper;
+use crate::message::{Failure, refuse};
+use crate::processes::listener::as_bytes;
+use crate::processes::peer::{Peer, PeerMemory};
+use ascend_sync::lock_std as lock;
+
+/// See the [module](self).
+pub(crate) struct Joint {
+    /// By which the processes know the communicator.
+    pub(super) key: u64,
+    /// By rank; `None` for those of this process.
+    ranks: Box<[Option<Abroad>]>,
+    /// Each once.
+    peers: Box<[Arc<Peer>]>,
+    /// Some process is gone.
+    has_lost: OnceLock<()>,
+}
+
+/// A rank in another process.
+pub(super) struct Abroad {
+    pub(super) peer: Arc<Peer>,
+    /// Of its device.
+    pub(super) memory: PeerMemory,
+}
+
+/// All that there are in this process.
+static JOINTS: Mutex<Vec<(u64, Weak<Comm>)>> = Mutex::new(Vec::new());
+
+impl Joint {
+    pub(super) fn new(key: u64, ranks: Vec<Option<Abroad>>) -> Self {
+        let mut peers: Vec<Arc<Peer>> = Vec::new();
+        for Abroad { peer, .. } in ranks.iter().flatten() {
+            if !peers.iter().any(|known| Arc::ptr_eq(known, peer)) {
+                peers.push(Arc::clone(peer));
+            }
+        }
+        Self { key, ranks: ranks.into(), peers: peers.into(), has_lost: OnceLock::new() }
+    }
+
+    fn abroad(&self, rank: usize) -> Option<&Abroad> {
+        self.ranks.get(rank)?.as_ref()
+    }
+
+    /// Whether a rank is in this process.
+    pub(crate) fn is_own(&self, rank: usize) -> bool {
+        self.abroad(rank).is_none()
+    }
+
+    fn own_ranks(&self) -> impl Iterator<Item = usize> {
+        (0..self.ranks.len()).filter(|rank| self.is_own(*rank))
+    }
+
+    /// Where bytes of a rank are that lie at an address in its process.
+    pub(crate) fn find(&self, rank: usize, address: usize, bytes: usize) -> Option<*mut u8> {
+        match self.abroad(rank) {
+            Some(Abroad { memory, .. }) => memory.find(address, bytes),
+            None => Some(std::ptr::with_exposed_provenance_mut(address)),
+        }
+    }
+
+    /// Whether some process is gone.
+    #[inline]
+    pub(crate) fn has_lost(&self) -> bool {
+        self.has_lost.get().is_some()
+    }
+
+    /// Whether the process of a rank is gone.
+    pub(crate) fn is_lost(&self, rank: usize) -> bool {
+        self.abroad(rank).is_some_and(|abroad| abroad.peer.gone().is_some())
+    }
+
+    fn tell(&self, news: CommNews) {
+        let bytes = as_bytes(&News::Comm { comm: self.key, news });
+        // To one that is gone nothing is said.
+        self.peers.iter().for_each(|peer| drop(peer.say(&bytes, Vec::new())));
+    }
+}
+
+impl Comm {
+    /// Whether some of its ranks are in other processes.
+    #[inline]
+    pub(crate) fn is_joint(&self) -> bool {
+        self.joint.is_some()
+    }
+
+    /// Others find it from now on.
+    pub(super) fn publish(self: &Arc<Self>) {
+        let Some(joint) = &self.joint else { return };
+        for (rank, abroad) in joint.ranks.iter().enumerate() {
+            if let Some(Abroad { peer, .. }) = abroad {
+                let process = || Sleeper::Process(peer.bell.clone());
+                self.meeting.set_waker(rank, process());
+                self.exchange.party(rank).set_waker(process());
+            }
+        }
+        let mut joints = lock(&JOINTS);
+        joints.retain(|(_, comm)| comm.strong_count() > 0);
+        joints.push((joint.key, Arc::downgrade(self)));
+    }
+
+    /// Tells the other processes, if there are any.
+    pub(super) fn tell(&self, news: impl FnOnce() -> CommNews) {
+        if let Some(joint) = &self.joint {
+            joint.tell(news());
+        }
+    }
+
+    /// Refuses what is for ranks of one process only.
+    pub(crate) fn in_one_process(&self, what: &str) -> Result<(), Failure> {
+        let Some(joint) = &self.joint else { return Ok(()) };
+        refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "{what}: the ranks of communicator \"{}\" are in {} processes, and the emulator does this between threads of one process only, so far",
+            self.title(),
+            joint.peers.len() + 1
+        )
+    }
+}
+
+fn all() -> Vec<Arc<Comm>> {
+    lock(&JOINTS).iter().filter_map(|(_, comm)| comm.upgrade()).collect()
+}
+
+/// Ranks of this process may be able to go on.
+pub(super) fn wake_own() {
+    for comm in all() {
+        let Some(joint) = &comm.joint else { continue };
+        for rank in joint.own_ranks() {
+            comm.meeting.wake_rank(rank);
+            comm.exchange.party(rank).wake();
+        }
+    }
+}
+
+/// A process has said something about a communicator.
+pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews) {
+    let found = lock(&JOINTS).iter().find(|(known, _)| *known == key).map(|(_, comm)| comm.clone());
+    let Some(comm) = found.and_then(|comm| comm.upgrade()) else { return };
+    let Some(joint) = &comm.joint else { return };
+    // Nobody speaks for a rank of another process.
+    let is_theirs =
+        |rank: usize| joint.abroad(rank).is_some_and(|abroad| Arc::ptr_eq(&abroad.peer, from));
+    match news {
+        CommNews::Broken { error } => drop(comm.fail_here(error)),
+        CommNews::Left { rank, why } if is_theirs(rank) => comm.leave_here(rank, why),
+        CommNews::Posted { rank, number, request, waits } if is_theirs(rank) => {
+            comm.board.note_post(rank, number, request, waits);
+        }
+        CommNews::Goes { rank } if is_theirs(rank) => comm.board.note_goes(rank),
+        CommNews::Wants { rank, peers, function } if is_theirs(rank) => {
+            let peers: Vec<usize> = peers.into_iter().filter(|peer| *peer < comm.ranks()).collect();
+            comm.board.note_wanted(rank, &peers, &Cow::Owned(function));
+        }
+        _ => {}
+    }
+}
+
+/// A process is gone: its ranks are, and what others do with them has failed.
+pub(super) fn lose(lost: &Arc<Peer>, why: &str) {
+    for comm in all() {
+        let Some(joint) = &comm.joint else { continue };
+        let theirs = |rank: &usize| {
+            joint.abroad(*rank).is_some_and(|abroad| Arc::ptr_eq(&abroad.peer, lost))
+        };
+        let ranks: Vec<usize> = (0..comm.ranks()).filter(theirs).collect();
+        let Some(first) = ranks.first() else { continue };
+        // Ranks that have left before have said so, and whether anything was open then.
+        if ranks.iter().any(|rank| comm.board.departure(*rank).is_none()) {
+            ranks.iter().for_each(|rank| comm.board.note_departure(*rank, why.to_owned()));
+            let text = format!("rank {first} is gone ({why})");
+            comm.fail_here(CommError::new(Origin::Call, Cause::Gone, text));
+        }
+        let _ = joint.has_lost.set(());
+        comm.wake_all();
+    }
+}

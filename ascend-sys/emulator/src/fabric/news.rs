@@ -1,0 +1,88 @@
+//! What processes say to one another, beyond what goes through shared memory. Everything is checked by who hears it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::collective::comm_error::CommError;
+use crate::collective::request::CollectiveRequest;
+use crate::processes::peer::Home;
+use crate::profile::Product;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum News {
+    /// Of a root info, by its number in the process that has made it; `from_home`: said by that process.
+    Root { root: u64, from_home: bool, news: RootNews },
+    /// Of a communicator, by its key.
+    Comm { comm: u64, news: CommNews },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum RootNews {
+    /// A rank comes.
+    Enter(Newcomer),
+    /// So many ranks are expected, and these are there.
+    Here { ranks: u32, here: Vec<u32> },
+    /// A rank was not taken.
+    Refused { rank: u32, code: u32, text: String },
+    /// There will be no communicator.
+    Failed(CommError),
+    /// All are there. With one descriptor: the words that they share.
+    Formed(Formation),
+    /// This process has made its side of the communicator.
+    Ready,
+    /// All have.
+    Go,
+    /// A rank will not come.
+    Leaves { rank: u32, why: String },
+}
+
+/// A rank that comes from another process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Newcomer {
+    pub(super) rank: u32,
+    pub(super) ranks: u32,
+    pub(super) seat: Seat,
+    pub(super) product: Product,
+    pub(super) connect_timeout: Duration,
+    pub(super) name: String,
+    pub(super) buffer_megabytes: u32,
+}
+
+/// Where a rank sits.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Seat {
+    /// The number of its device among those of its program: the same card in every process.
+    pub(super) card: u32,
+    /// Where the device's memory begins in that of its process, and how much it is.
+    pub(super) start: usize,
+    pub(super) bytes: usize,
+}
+
+/// A communicator whose ranks are all known.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Formation {
+    pub(super) key: u64,
+    pub(super) name: String,
+    pub(super) product: Product,
+    pub(super) connect_timeout: Duration,
+    pub(super) processes: Vec<Home>,
+    /// The process of each rank, and its seat there.
+    pub(super) ranks: Vec<(usize, Seat)>,
+    /// Bytes of the words.
+    pub(super) bytes: usize,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum CommNews {
+    /// It has failed.
+    Broken { error: CommError },
+    /// A rank issues nothing any more.
+    Left { rank: usize, why: String },
+    /// A rank has called its first collective.
+    Posted { rank: usize, number: u64, request: CollectiveRequest, waits: bool },
+    /// It does not wait there any more.
+    Goes { rank: usize },
+    /// A rank exchanges its first messages with others.
+    Wants { rank: usize, peers: Vec<usize>, function: String },
+}

@@ -1,0 +1,51 @@
+//! The copy of a send buffer that partly overlaps the receive buffer, which HCCL allows for some operations.
+
+use crate::fabric::Member;
+use crate::machine;
+use crate::memory;
+
+/// Where it lies: on the heap, or in memory of the device, where other processes find it.
+pub(super) enum Staged {
+    Heap(Box<[u8]>),
+    Device { device: u32, address: usize, bytes: usize },
+}
+
+impl Staged {
+    /// Room for so many bytes. The error says why there is none.
+    #[cold]
+    pub(super) fn new(member: &Member, bytes: usize) -> Result<Self, String> {
+        if !member.comm.is_joint() {
+            return Ok(Self::Heap(vec![0; bytes].into_boxed_slice()));
+        }
+        let device = member.device;
+        match machine::device_slot(device).allocate(bytes, 0, "a copy of a send buffer") {
+            Ok(address) => Ok(Self::Device { device, address, bytes }),
+            Err(_) => Err(format!(
+                "rank {} gave up: its buffers overlap, and its device has no addresses for a copy of {bytes} bytes",
+                member.rank
+            )),
+        }
+    }
+
+    /// Where it begins, and how many bytes it has.
+    pub(super) fn place(&mut self) -> (*mut u8, usize) {
+        match self {
+            Self::Heap(copy) => (copy.as_mut_ptr(), copy.len()),
+            Self::Device { address, bytes, .. } => {
+                let data = memory::resolve(*address, *bytes);
+                (data.map_or(std::ptr::null_mut(), |found| found.data), *bytes)
+            }
+        }
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if let Self::Device { device, address, .. } = self {
+            // When the operation is complete, nobody reads it any more.
+            let _ =
+                machine::device_slot(*device)
+                    .free(*address, "the end of its operation", |_| Vec::new());
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! A connection to another process of the machine: frames of bytes, with descriptors.
+//!
+//! Nothing here waits. What cannot be sent at once is kept, and goes out when the [listener](super::listener) finds that there is room.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+/// The longest frame. Errors of communicators of some thousand ranks are the longest.
+const LONGEST: usize = 16 << 20;
+/// The most descriptors with a frame.
+const MOST_FILES: usize = 4;
+/// The most descriptors of frames that are not complete.
+const MOST_AT_ONCE: usize = 64;
+/// How much may wait to be sent to a process that does not read. One that was stopped is no reason to take all memory.
+const MOST_WAITING: usize = 64 << 20;
+/// Before a frame goes its length, and how many descriptors come with it.
+const HEAD: usize = 2 * size_of::<u32>();
+
+/// A frame, and the descriptors that came with it.
+pub(crate) struct Frame {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) files: Vec<OwnedFd>,
+}
+
+/// See the [module](self).
+pub(crate) struct Line {
+    stream: UnixStream,
+    /// What has come of the next frame.
+    received: Vec<u8>,
+    /// Those that came with bytes: of the frames that are not complete yet, in their order.
+    files: VecDeque<OwnedFd>,
+}
+
+/// The other half of a line.
+pub(crate) struct Outlet {
+    stream: UnixStream,
+    waiting: VecDeque<Outgoing>,
+    bytes: usize,
+}
+
+struct Outgoing {
+    bytes: Vec<u8>,
+    sent: usize,
+    files: Vec<Arc<OwnedFd>>,
+}
+
+/// The two halves of a connection.
+pub(crate) fn halves(stream: UnixStream) -> io::Result<(Line, Outlet)> {
+    stream.set_nonblocking(true)?;
+    let outlet = Outlet { stream: stream.try_clone()?, waiting: VecDeque::new(), bytes: 0 };
+    Ok((Line { stream, received: Vec::new(), files: VecDeque::new() }, outlet))
+}
+
+/// The process and the user at the other end.
+pub(crate) fn credentials(stream: &UnixStream) -> io::Result<(i32, u32)> {
+    let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the structure and its length are writable.
+    let result = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut found).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 { Ok((found.pid, found.uid)) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Room for the control data of a message with [`MOST_FILES`] descriptors, as the kernel wants it aligned.
+type Control = [u64; 8];
+const FILE_BYTES: usize = MOST_FILES * size_of::<i32>();
+
+// SAFETY: a computation.
+const _: () =
+    assert!(unsafe { libc::CMSG_SPACE(FILE_BYTES as u32) } as usize <= size_of::<Control>());
+
+impl Line {
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.stream.as_raw_fd()
+    }
+
+    /// The frames that have come. An error when there is nobody at the other end any more, or it does not keep to the rules; what has come
+    /// before is told first.
+    pub(crate) fn receive(&mut self, frames: &mut Vec<Frame>) -> io::Result<()> {
+        let mut buffer = [0; 16 << 10];
+        loop {
+            match self.read(&mut buffer) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(length) => self.received.extend_from_slice(&buffer[..length]),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e),
+            }
+            self.cut(frames)?;
+        }
+    }
+
+    /// Takes whole frames out of what has been received.
+    fn cut(&mut self, frames: &mut Vec<Frame>) -> io::Result<()> {
+        while let Some(head) = self.received.first_chunk::<HEAD>() {
+            let [length, files] = words(*head);
+            if length > LONGEST || files > MOST_FILES {
+                let text = format!("a frame of {length} bytes and {files} descriptors");
+                return Err(io::Error::other(text));
+            }
+            if self.received.len() < HEAD + length {
+                break;
+            }
+            if self.files.len() < files {
+                return Err(io::Error::other("descriptors of a frame are missing"));
+            }
+            let rest = self.received.split_off(HEAD + length);
+            let bytes = std::mem::replace(&mut self.received, rest).split_off(HEAD);
+            frames.push(Frame { bytes, files: self.files.drain(..files).collect() });
+        }
+        Ok(())
+    }
+
+    /// Reads bytes and descriptors.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut control: Control = [0; 8];
+        let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        // SAFETY: the pieces that the header names are there and writable during the call, and it is read as the kernel has written it. Descriptors are
+        // new, and nobody else has them.
+        unsafe {
+            let mut header: libc::msghdr = std::mem::zeroed();
+            header.msg_iov = &raw mut piece;
+            header.msg_iovlen = 1;
+            header.msg_control = control.as_mut_ptr().cast();
+            header.msg_controllen = size_of_val(&control) as _;
+            let flags = libc::MSG_CMSG_CLOEXEC;
+            let length = libc::recvmsg(self.stream.as_raw_fd(), &raw mut header, flags);
+            let Ok(length) = usize::try_from(length) else {
+                return Err(io::Error::last_os_error());
+            };
+            let mut entry = libc::CMSG_FIRSTHDR(&raw const header);
+            while let Some(found) = entry.as_ref() {
+                if (found.cmsg_level, found.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+                    let data = libc::CMSG_DATA(entry);
+                    let bytes = found.cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+                    for at in 0..bytes / size_of::<i32>() {
+                        let file = data.cast::<i32>().add(at).read_unaligned();
+                        self.files.push_back(OwnedFd::from_raw_fd(file));
+                    }
+                }
+                entry = libc::CMSG_NXTHDR(&raw const header, entry);
+            }
+            if self.files.len() > MOST_AT_ONCE || header.msg_flags & libc::MSG_CTRUNC != 0 {
+                return Err(io::Error::other("more descriptors than belong to a frame"));
+            }
+            Ok(length)
+        }
+    }
+}
+
+/// The two numbers before a frame.
+fn words(head: [u8; HEAD]) -> [usize; 2] {
+    let word = u64::from_le_bytes(head);
+    [word as u32 as usize, (word >> 32) as usize]
+}
+
+impl Outlet {
+    /// Sends a frame, now or when there is room.
+    pub(crate) fn send(&mut self, frame: &[u8], files: Vec<Arc<OwnedFd>>) -> io::Result<()> {
+        let length = u32::try_from(frame.len()).ok().filter(|_| frame.len() <= LONGEST);
+        let length = length.ok_or_else(|| io::Error::other("a frame that is too long"))?;
+        if self.bytes + frame.len() > MOST_WAITING {
+            return Err(io::Error::other("the process does not read what it is sent"));
+        }
+        let head = [length.to_le_bytes(), (files.len() as u32).to_le_bytes()].concat();
+        let bytes: Vec<u8> = head.iter().chain(frame).copied().collect();
+        self.bytes += bytes.len();
+        self.waiting.push_back(Outgoing { bytes, sent: 0, files });
+        self.flush()
+    }
+
+    /// Whether something waits for room.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Sends what there is room for.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        while let Some(next) = self.waiting.front_mut() {
+            let files = if next.sent == 0 { &next.files[..] } else { &[] };
+            let sent = send(&self.stream, &next.bytes[next.sent..], files);
+            match sent {
+                Ok(sent) => next.sent += sent,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e),
+            }
+            if next.sent == next.bytes.len() {
+                self.bytes -= next.bytes.len();
+                self.waiting.pop_front();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sends bytes, and descriptors with them. Never by a signal: the program may be in C, where one that nobody expects ends it.
+fn send(stream: &UnixStream, bytes: &[u8], files: &[Arc<OwnedFd>]) -> io::Result<usize> {
+    let mut control: Control = [0; 8];
+    let mut piece =
+        libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let files = &files[..files.len().min(MOST_FILES)];
+    let size = (files.len() * size_of::<i32>()) as u32;
+    // SAFETY: the header names pieces that are there during the call; the control data has room for so many descriptors, as asserted above.
+    unsafe {
+        let mut header: libc::msghdr = std::mem::zeroed();
+        header.msg_iov = &raw mut piece;
+        header.msg_iovlen = 1;
+        if !files.is_empty() {
+            header.msg_control = control.as_mut_ptr().cast();
+            header.msg_controllen = libc::CMSG_SPACE(size) as _;
+        }
+        if let Some(entry) = libc::CMSG_FIRSTHDR(&raw const header).as_mut() {
+            entry.cmsg_level = libc::SOL_SOCKET;
+            entry.cmsg_type = libc::SCM_RIGHTS;
+            entry.cmsg_len = libc::CMSG_LEN(size) as _;
+            let data = libc::CMSG_DATA(entry).cast::<i32>();
+            for (at, file) in files.iter().enumerate() {
+                data.add(at).write_unaligned(file.as_raw_fd());
+            }
+        }
+        let sent = libc::sendmsg(stream.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL);
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    fn pair() -> ((Line, Outlet), (Line, Outlet)) {
+        let (one, other) = UnixStream::pair().unwrap();
+        (halves(one).unwrap(), halves(other).unwrap())
+    }
+
+    fn take(line: &mut Line) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        line.receive(&mut frames).unwrap();
+        frames
+    }
+
+    #[test]
+    fn frames_arrive_whole_with_their_descriptors() {
+        let ((mut line, _), (_, mut outlet)) = pair();
+        let (reader, writer) = std::io::pipe().unwrap();
+        outlet.send(b"first", Vec::new()).unwrap();
+        outlet.send(b"second", vec![Arc::new(writer.into())]).unwrap();
+        outlet.send(b"", Vec::new()).unwrap();
+        let mut frames = Vec::new();
+        while frames.len() < 3 {
+            frames.append(&mut take(&mut line));
+        }
+        let said: Vec<_> = frames.iter().map(|frame| &*frame.bytes).collect();
+        assert_eq!(said, [&b"first"[..], b"second", b""]);
+        let files: Vec<_> = frames.iter_mut().flat_map(|frame| frame.files.drain(..)).collect();
+        assert_eq!(files.len(), 1);
+        for file in files {
+            std::fs::File::from(file).write_all(b"through").unwrap();
+        }
+        drop(outlet);
+        let mut text = String::new();
+        std::io::BufReader::new(reader).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "through");
+        assert!(line.receive(&mut frames).is_err(), "nobody is there any more");
+    }
+
+    #[test]
+    fn what_has_no_room_is_sent_later_and_what_is_never_read_is_given_up() {
+        let ((mut line, _), (_, mut outlet)) = pair();
+        let large: Vec<u8> = (0..3 << 20).map(|at| at as u8).collect();
+        outlet.send(&large, Vec::new()).unwrap();
+        assert!(outlet.is_waiting());
+        let mut frames = Vec::new();
+        while frames.is_empty() {
+            frames = take(&mut line);
+            outlet.flush().unwrap();
+        }
+        assert!(frames[0].bytes == large && !outlet.is_waiting());
+        assert!(outlet.send(&vec![0; LONGEST + 1], Vec::new()).is_err());
+        assert!((0..100).any(|_| outlet.send(&large, Vec::new()).is_err()));
+    }
+
+    #[test]
+    fn a_frame_that_is_too_long_ends_the_line() {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let (mut line, _outlet) = halves(one).unwrap();
+        other.write_all(&u64::MAX.to_le_bytes()).unwrap();
+        assert!(line.receive(&mut Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,384 @@
+//! The thread of a process that hears what others say: new ones that come, what those say that are known, that one is gone, and that a rank of
+//! this process is to be woken.
+//!
+//! It is started with the first root info that the process makes or is brought. Its address has no name in any file system, so nothing is left
+//! behind, however the process ends; and it is one of this machine. Who comes must be a process of the same user, know the secret of this one, and
+//! mean the same by the words that the two will share.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::line::{Frame, Line, Outlet, credentials, halves};
+use super::peer::{Bell, Hello, Home, Peer};
+use crate::memory::window;
+use crate::sleep::OwnThread;
+use ascend_sync::lock_std as lock;
+
+/// What the process does about what it hears.
+#[derive(Clone, Copy)]
+pub(crate) struct Hears {
+    /// Equal where two processes mean the same by the words that they share.
+    pub(crate) layout: u64,
+    /// A process says something.
+    pub(crate) said: fn(&Arc<Peer>, Frame),
+    /// A process is gone, for this reason.
+    pub(crate) lost: fn(&Arc<Peer>, &str),
+    /// A rank of this process may go on, or another process has come.
+    pub(crate) rung: fn(),
+}
+
+/// How this process is reached.
+struct Own {
+    home: Home,
+    bell: Bell,
+    hears: Hears,
+    /// Those that this process has gone to, for the thread to listen to.
+    new: Mutex<Vec<Known>>,
+    peers: Mutex<BTreeMap<Home, Arc<Peer>>>,
+}
+
+/// One that has said who it is.
+struct Known {
+    line: Line,
+    peer: Arc<Peer>,
+    /// Says that it has ended, where the system can tell.
+    end: Option<OwnedFd>,
+}
+
+/// One that has not.
+struct Stranger {
+    process: i32,
+    line: Line,
+    outlet: Outlet,
+    since: Instant,
+}
+
+/// So long one has for saying who it is.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The most that may be at it at once.
+const STRANGERS: usize = 256;
+/// Descriptors in a first frame.
+const FILES: usize = 2;
+
+/// That of this process: one that was forked makes its own.
+static OWN: Mutex<Option<&'static Own>> = Mutex::new(None);
+
+fn known() -> Option<&'static Own> {
+    let process = std::process::id();
+    (*lock(&OWN)).filter(|own| own.home.process == process)
+}
+
+/// Wakes the thread.
+pub(super) fn nudge() {
+    if let Some(own) = known() {
+        own.bell.ring();
+    }
+}
+
+/// How this process is reached, from now on.
+pub(crate) fn open(hears: Hears) -> Result<Home, String> {
+    own(hears).map(|own| own.home).map_err(|e| format!("no other process can come here: {e}"))
+}
+
+fn own(hears: Hears) -> io::Result<&'static Own> {
+    let process = std::process::id();
+    let mut found = lock(&OWN);
+    if let Some(own) = found.filter(|own| own.home.process == process) {
+        return Ok(own);
+    }
+    // Each has keys of its own, from the system.
+    let random = || RandomState::new().build_hasher().finish();
+    let home = Home { process, name: random(), secret: random() };
+    let socket = UnixListener::bind_addr(&home.address()?)?;
+    socket.set_nonblocking(true)?;
+    let (new, peers) = (Mutex::default(), Mutex::default());
+    // Never freed: there is one of it in a process.
+    let own: &'static Own =
+        Box::leak(Box::new(Own { home, bell: Bell::new()?, hears, new, peers }));
+    let run = move || {
+        let _own = OwnThread::new();
+        Listener { own, socket, strangers: Vec::new(), known: Vec::new() }.run();
+    };
+    std::thread::Builder::new().name("ascend-fabric".into()).spawn(run)?;
+    *found = Some(own);
+    Ok(own)
+}
+
+impl Home {
+    fn address(&self) -> io::Result<SocketAddr> {
+        let name = format!("ascend-emulator-{}-{:016x}", self.process, self.name);
+        SocketAddr::from_abstract_name(name)
+    }
+}
+
+/// The process at another address, to which this one goes if it does not know it. Waits for its answer, at most so long.
+pub(crate) fn reach(home: &Home, hears: Hears, limit: Duration) -> Result<Arc<Peer>, String> {
+    let own = own(hears).map_err(|e| format!("this process cannot be reached: {e}"))?;
+    if let Some(peer) = lock(&own.peers).get(home).filter(|peer| peer.gone().is_none()) {
+        return Ok(Arc::clone(peer));
+    }
+    own.go_to(home, limit)
+}
+
+/// The process at an address, if it is known.
+pub(crate) fn find(home: &Home) -> Option<Arc<Peer>> {
+    lock(&known()?.peers).get(home).filter(|peer| peer.gone().is_none()).cloned()
+}
+
+impl Own {
+    /// What this process says of itself to one that has this secret, and the descriptors that go with it.
+    fn hello(&self, secret: u64) -> io::Result<(Hello, Vec<Arc<OwnedFd>>)> {
+        let windows = window::windows().map_err(io::Error::other)?;
+        let hello = Hello {
+            layout: self.hears.layout,
+            version: env!("CARGO_PKG_VERSION").into(),
+            secret,
+            home: self.home,
+            data: windows.data,
+            bytes: windows.device_bytes,
+        };
+        let pool = Arc::new(windows.shared.file().try_clone()?);
+        Ok((hello, vec![Arc::clone(&self.bell.0), pool]))
+    }
+
+    fn go_to(&'static self, home: &Home, limit: Duration) -> Result<Arc<Peer>, String> {
+        let process = home.process;
+        let unreachable = |e: io::Error| match e.kind() {
+            io::ErrorKind::ConnectionRefused => format!("process {process} is gone"),
+            _ => format!("process {process} cannot be reached: {e}"),
+        };
+        let address = home.address().map_err(unreachable)?;
+        let stream = UnixStream::connect_addr(&address).map_err(unreachable)?;
+        let (there, user) = credentials(&stream).map_err(unreachable)?;
+        if user != own_user() {
+            return Err(format!("the address of process {process} is taken by user {user}"));
+        }
+        let (mut line, mut outlet) = halves(stream).map_err(unreachable)?;
+        let (hello, files) = self.hello(home.secret).map_err(unreachable)?;
+        outlet.send(&as_bytes(&hello), files).map_err(unreachable)?;
+        let until = Instant::now() + limit;
+        let mut frames = Vec::new();
+        while frames.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let seconds = limit.as_secs_f64();
+                return Err(format!("process {process} has not answered within {seconds:.1} s"));
+            }
+            wait_for(&mut [polled(line.descriptor(), libc::POLLIN)], left);
+            let received = line.receive(&mut frames);
+            if frames.is_empty() {
+                received.map_err(|_| format!("process {process} is gone"))?;
+            }
+        }
+        let mut frames = frames.into_iter();
+        let first = frames.next().map(|frame| (serde_json::from_slice(&frame.bytes), frame));
+        let peer = match first {
+            Some((Ok(Answer::Welcome(hello)), frame)) => {
+                Peer::new(&hello, frame.files, outlet).map_err(unreachable)?
+            }
+            Some((Ok(Answer::Refused(why)), _)) => return Err(why),
+            _ => return Err(format!("process {process} has not answered as an emulator does")),
+        };
+        let peer = Arc::new(peer);
+        // What it has said behind its answer, before anybody listens to the line.
+        frames.for_each(|frame| (self.hears.said)(&peer, frame));
+        lock(&self.peers).insert(*home, Arc::clone(&peer));
+        lock(&self.new).push(Known { line, peer: Arc::clone(&peer), end: end_of(there) });
+        self.bell.ring();
+        Ok(peer)
+    }
+}
+
+/// What is said to one that has come.
+#[derive(serde::Serialize, serde::Deserialize)]
+enum Answer {
+    Welcome(Hello),
+    Refused(String),
+}
+
+/// As it is sent.
+pub(crate) fn as_bytes(said: &impl serde::Serialize) -> Vec<u8> {
+    // Nothing that is said has a key that is no text.
+    serde_json::to_vec(said).unwrap_or_default()
+}
+
+fn own_user() -> u32 {
+    // SAFETY: has no conditions.
+    unsafe { libc::getuid() }
+}
+
+/// A descriptor that can be read when a process has ended. `None` where there is no such thing.
+fn end_of(process: i32) -> Option<OwnedFd> {
+    // SAFETY: a new descriptor, which nobody else has.
+    unsafe {
+        let file = libc::syscall(libc::SYS_pidfd_open, process, 0);
+        (file >= 0).then(|| OwnedFd::from_raw_fd(file as i32))
+    }
+}
+
+fn polled(fd: i32, events: i16) -> libc::pollfd {
+    libc::pollfd { fd, events, revents: 0 }
+}
+
+/// Waits until something can be done with one of the descriptors.
+fn wait_for(polled: &mut [libc::pollfd], limit: Duration) {
+    let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1);
+    // SAFETY: so many structures, writable.
+    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, limit) };
+}
+
+/// What the thread has.
+struct Listener {
+    own: &'static Own,
+    socket: UnixListener,
+    strangers: Vec<Stranger>,
+    known: Vec<Known>,
+}
+
+impl Listener {
+    fn run(mut self) -> ! {
+        loop {
+            self.known.append(&mut lock(&self.own.new));
+            let mut all = vec![
+                polled(self.own.bell.0.as_fd().as_raw_fd(), libc::POLLIN),
+                polled(self.socket.as_fd().as_raw_fd(), libc::POLLIN),
+            ];
+            for Known { line, peer, end } in &self.known {
+                let writes = if peer.is_waiting() { libc::POLLOUT } else { 0 };
+                all.push(polled(line.descriptor(), libc::POLLIN | writes));
+                // A negative one is passed over.
+                all.push(polled(end.as_ref().map_or(-1, AsRawFd::as_raw_fd), libc::POLLIN));
+            }
+            let of_strangers = self.strangers.iter().map(|one| one.line.descriptor());
+            all.extend(of_strangers.map(|line| polled(line, libc::POLLIN)));
+            let limit = if self.strangers.is_empty() { Duration::MAX } else { PATIENCE / 4 };
+            wait_for(&mut all, limit);
+            let happened = |at: usize| all.get(at).is_some_and(|found| found.revents != 0);
+            if happened(0) {
+                self.own.bell.quiet();
+                (self.own.hears.rung)();
+            }
+            let mut at = 2;
+            let said = self.own.hears.said;
+            self.known.retain_mut(|known| {
+                let (speaks, ends) = (happened(at), happened(at + 1));
+                at += 2;
+                !(speaks || ends) || known.listen(ends, said, self.own.hears.lost)
+            });
+            if happened(1) {
+                self.let_in();
+            }
+            self.meet_strangers();
+            lock(&self.own.peers).retain(|_, peer| peer.gone().is_none());
+        }
+    }
+
+    fn let_in(&mut self) {
+        while let Ok((stream, _)) = self.socket.accept() {
+            let Ok((process, user)) = credentials(&stream) else { continue };
+            if user != own_user() || self.strangers.len() >= STRANGERS {
+                continue;
+            }
+            if let Ok((line, outlet)) = halves(stream) {
+                self.strangers.push(Stranger { process, line, outlet, since: Instant::now() });
+            }
+        }
+    }
+
+    /// Hears from those who have come who they are.
+    fn meet_strangers(&mut self) {
+        for mut stranger in std::mem::take(&mut self.strangers) {
+            let mut frames = Vec::new();
+            let received = stranger.line.receive(&mut frames);
+            if frames.is_empty() {
+                match received {
+                    Ok(()) if stranger.since.elapsed() < PATIENCE => self.strangers.push(stranger),
+                    Ok(()) => note(stranger.process, "it did not say who it is"),
+                    // It has changed its mind.
+                    Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {}
+                    Err(e) => note(stranger.process, &e.to_string()),
+                }
+                continue;
+            }
+            let process = stranger.process;
+            if let Err(why) = self.welcome(stranger, frames) {
+                note(process, &why);
+            }
+        }
+    }
+
+    fn welcome(&mut self, stranger: Stranger, frames: Vec<Frame>) -> Result<(), String> {
+        let Stranger { process, line, mut outlet, .. } = stranger;
+        let mut frames = frames.into_iter();
+        let Some(first) = frames.next() else { return Ok(()) };
+        let mut refuse = |why: String| {
+            let answer = format!("process {} refuses this one: {why}", std::process::id());
+            let _ = outlet.send(&as_bytes(&Answer::Refused(answer)), Vec::new());
+            Err(why)
+        };
+        let Ok(hello) = serde_json::from_slice::<Hello>(&first.bytes) else {
+            return refuse("what it says is no word of an emulator".into());
+        };
+        if hello.secret != self.own.home.secret {
+            return refuse("it does not know the secret of the root info".into());
+        }
+        if hello.layout != self.own.hears.layout {
+            return refuse(format!(
+                "it has version {} of the emulator, and here is {}, with another layout of what they share",
+                hello.version,
+                env!("CARGO_PKG_VERSION")
+            ));
+        }
+        if first.files.len() != FILES {
+            return refuse("it has brought other descriptors than belong to it".into());
+        }
+        let failed = |e: io::Error| e.to_string();
+        let (own, files) = self.own.hello(hello.home.secret).map_err(failed)?;
+        outlet.send(&as_bytes(&Answer::Welcome(own)), files).map_err(failed)?;
+        let peer = Arc::new(Peer::new(&hello, first.files, outlet).map_err(failed)?);
+        lock(&self.own.peers).insert(hello.home, Arc::clone(&peer));
+        frames.for_each(|frame| (self.own.hears.said)(&peer, frame));
+        self.known.push(Known { line, peer, end: end_of(process) });
+        (self.own.hears.rung)();
+        Ok(())
+    }
+}
+
+impl Known {
+    /// Hears what it says. False when it is gone.
+    fn listen(
+        &mut self,
+        has_ended: bool,
+        said: fn(&Arc<Peer>, Frame),
+        lost: fn(&Arc<Peer>, &str),
+    ) -> bool {
+        let mut frames = Vec::new();
+        let received = self.line.receive(&mut frames);
+        frames.into_iter().for_each(|frame| said(&self.peer, frame));
+        let sent = self.peer.flush().map(drop);
+        let process = self.peer.home.process;
+        let why = match received.and(sent) {
+            Ok(()) if !has_ended => return true,
+            Ok(()) => format!("process {process} has ended"),
+            Err(e) if e.kind() == io::ErrorKind::Other => format!("process {process}: {e}"),
+            Err(_) => format!("process {process} has ended"),
+        };
+        if self.peer.lose(why.clone()) {
+            lost(&self.peer, &why);
+        }
+        false
+    }
+}
+
+/// Tells whoever looks after this process that somebody was sent away.
+fn note(process: i32, why: &str) {
+    eprintln!(
+        "ascend-emulator: process {process} wanted to share a communicator, and was refused: {why}"
+    );
+}

@@ -1,0 +1,249 @@
+//! Memory that several processes have mapped, and how the words of a communicator are laid out in it.
+//!
+//! What ranks say to one another in a collective or a message are words, changed by one atomic step each. Where all ranks are in one
+//! process, the words are on its heap; where they are not, in a [`SharedMemory`] that the process of the root info has made. Which
+//! of the two, a [`Ground`] decides, and nobody above it asks. Both kinds are laid out by the same calls in the same order, so the
+//! processes need not tell one another where anything is.
+
+use std::cell::Cell;
+use std::io;
+use std::ops::Deref;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// A memory file, mapped. Nobody can make it smaller, so what is mapped stays there.
+pub(crate) struct SharedMemory {
+    at: NonNull<u8>,
+    bytes: usize,
+    file: OwnedFd,
+}
+
+// SAFETY: an address and a descriptor; what is behind the address is touched by atomic steps, or as the owners of `Placed` say.
+unsafe impl Send for SharedMemory {}
+// SAFETY: as above.
+unsafe impl Sync for SharedMemory {}
+
+/// What nobody may do with such a file.
+const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
+/// The result of a call that returns -1 when it fails.
+fn checked(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// A new memory file of so many zeros, which keeps that size.
+pub(crate) fn memory_file(bytes: usize) -> io::Result<OwnedFd> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name is NUL-terminated; the descriptor is new, and nobody else has it.
+    let file = unsafe {
+        let file = checked(libc::memfd_create(c"ascend-emulator".as_ptr(), flags))?;
+        OwnedFd::from_raw_fd(file)
+    };
+    let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
+    // SAFETY: a file of our own.
+    unsafe {
+        checked(libc::ftruncate(file.as_raw_fd(), length))?;
+        checked(libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SEALS))?;
+    }
+    Ok(file)
+}
+
+/// Whether a file that came from elsewhere has so many bytes and keeps them.
+pub(crate) fn check_file(file: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    // SAFETY: zeros are a value of this structure, and `fstat` fills it.
+    let (seals, size) = unsafe {
+        let mut about: libc::stat = std::mem::zeroed();
+        checked(libc::fstat(file.as_raw_fd(), &mut about))?;
+        (checked(libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS))?, about.st_size)
+    };
+    let is_large_enough = usize::try_from(size).is_ok_and(|size| size >= bytes);
+    match seals & libc::F_SEAL_SHRINK != 0 && is_large_enough {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("a memory file of {size} bytes, seals {seals:#x}"))),
+    }
+}
+
+impl SharedMemory {
+    pub(crate) fn new(bytes: usize) -> io::Result<Self> {
+        Self::map(memory_file(bytes)?, 0, bytes)
+    }
+
+    /// A part of a file of [`memory_file`], also of another process.
+    pub(crate) fn map(file: OwnedFd, start: usize, bytes: usize) -> io::Result<Self> {
+        use std::os::fd::AsFd;
+        let end = start.checked_add(bytes).ok_or_else(|| io::Error::other("beyond any file"))?;
+        check_file(file.as_fd(), end)?;
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+        let start = libc::off_t::try_from(start).map_err(io::Error::other)?;
+        // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
+        let at = unsafe {
+            let null = std::ptr::null_mut();
+            libc::mmap(null, bytes, protection, flags, file.as_raw_fd(), start)
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: advice on the mapping made above: a core file should not contain terabytes of nothing.
+        unsafe { libc::madvise(at, bytes, libc::MADV_DONTDUMP) };
+        let at = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
+        Ok(Self { at, bytes, file })
+    }
+
+    pub(crate) fn file(&self) -> &OwnedFd {
+        &self.file
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        self.at.as_ptr().expose_provenance()
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        // SAFETY: mapped by us; who uses it holds it.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// What can lie in shared memory.
+///
+/// # Safety
+///
+/// Zeros are a new value of it, it has no address of anything, and every process may change it at any time: it is made of atomic words, and of cells
+/// whose owner says when they are touched.
+pub(crate) unsafe trait Words {}
+
+/// Values on the heap of the process, or in shared memory.
+pub(crate) struct Placed<T> {
+    values: NonNull<[T]>,
+    _held: Held<T>,
+}
+
+enum Held<T> {
+    Heap(#[expect(dead_code, reason = "holds the values")] Box<[T]>),
+    Shared(#[expect(dead_code, reason = "holds the values")] Arc<SharedMemory>),
+}
+
+// SAFETY: as a box of the values.
+unsafe impl<T: Send> Send for Placed<T> {}
+// SAFETY: as a box of the values.
+unsafe impl<T: Sync> Sync for Placed<T> {}
+
+impl<T> Deref for Placed<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: what is held here, and stays where it is.
+        unsafe { self.values.as_ref() }
+    }
+}
+
+/// Where the words of a communicator are.
+pub(crate) enum Ground {
+    /// All its ranks are in this process.
+    Heap,
+    /// Nowhere yet: how many bytes they would take.
+    Measured(Cell<usize>),
+    /// In shared memory, so many bytes of which are in use.
+    Shared(Arc<SharedMemory>, Cell<usize>),
+}
+
+impl Ground {
+    pub(crate) fn shared(memory: Arc<SharedMemory>) -> Self {
+        Self::Shared(memory, Cell::new(0))
+    }
+
+    /// How many bytes are in use.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Heap => 0,
+            Self::Measured(used) | Self::Shared(_, used) => used.get(),
+        }
+    }
+
+    /// So many values. `make` makes one on the heap, as zeros are in shared memory. Without room there are none.
+    pub(crate) fn place<T: Words>(&self, count: usize, make: impl FnMut(usize) -> T) -> Placed<T> {
+        let take = |used: &Cell<usize>| {
+            let start = used.get().checked_next_multiple_of(align_of::<T>().max(128))?;
+            let end = start.checked_add(size_of::<T>().checked_mul(count)?)?;
+            used.set(end);
+            Some((start, end))
+        };
+        match self {
+            Self::Heap => Placed::on_heap((0..count).map(make).collect()),
+            Self::Measured(used) => {
+                take(used).unwrap_or_else(|| panic!("{count} values are beyond any memory"));
+                Placed::on_heap(Box::default())
+            }
+            Self::Shared(memory, used) => match take(used) {
+                Some((start, end)) if end <= memory.bytes => {
+                    // SAFETY: within the mapping.
+                    let at = unsafe { memory.at.add(start) };
+                    let values = NonNull::slice_from_raw_parts(at.cast(), count);
+                    Placed { values, _held: Held::Shared(Arc::clone(memory)) }
+                }
+                _ => Placed::on_heap(Box::default()),
+            },
+        }
+    }
+}
+
+impl<T> Placed<T> {
+    fn on_heap(mut values: Box<[T]>) -> Self {
+        Self { values: NonNull::from(&mut *values), _held: Held::Heap(values) }
+    }
+}
+
+// SAFETY: an atomic word.
+#[cfg(not(loom))]
+unsafe impl Words for std::sync::atomic::AtomicU64 {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    fn lay_out(ground: &Ground) -> [Placed<AtomicU64>; 3] {
+        [3, 1, 1000].map(|count| ground.place(count, |_| AtomicU64::new(0)))
+    }
+
+    #[cfg_attr(miri, ignore = "there are no memory files")]
+    #[test]
+    fn two_mappings_have_the_same_words_at_the_same_places() {
+        let measured = Ground::Measured(Cell::new(0));
+        lay_out(&measured);
+        let one = SharedMemory::new(measured.bytes()).unwrap();
+        let file = one.file().try_clone().unwrap();
+        let two = SharedMemory::map(file, 0, measured.bytes()).unwrap();
+        let [one, two] = [one, two].map(|memory| lay_out(&Ground::shared(Arc::new(memory))));
+        for (one, two) in one.iter().zip(&two) {
+            assert_eq!(one.len(), two.len());
+            for (number, word) in (1..).zip(&**one) {
+                assert_eq!(word.swap(number, Ordering::Relaxed), 0);
+            }
+            assert!((1..).zip(&**two).all(|(n, word)| word.load(Ordering::Relaxed) == n));
+        }
+    }
+
+    #[cfg_attr(miri, ignore = "there are no memory files")]
+    #[test]
+    fn a_file_that_is_too_small_or_could_shrink_is_not_mapped() {
+        let small = memory_file(4096).unwrap();
+        assert!(SharedMemory::map(small.try_clone().unwrap(), 0, 4097).is_err());
+        assert!(SharedMemory::map(small.try_clone().unwrap(), usize::MAX, 2).is_err());
+        assert!(SharedMemory::map(small, 0, 4096).is_ok());
+        let pipe: OwnedFd = std::io::pipe().unwrap().0.into();
+        assert!(SharedMemory::map(pipe, 0, 1).is_err());
+        // SAFETY: a new descriptor of our own.
+        let loose = unsafe {
+            let file = libc::memfd_create(c"loose".as_ptr(), libc::MFD_CLOEXEC);
+            assert!(file >= 0 && libc::ftruncate(file, 4096) == 0);
+            OwnedFd::from_raw_fd(file)
+        };
+        assert!(SharedMemory::map(loose, 0, 1).is_err());
+    }
+}

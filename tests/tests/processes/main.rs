@@ -1,0 +1,11 @@
+//! Communicators whose ranks are in several processes.
+
+/// The same operations as between threads, against the same references.
+#[path = "../all/collectives"]
+mod collectives {
+    pub mod reference;
+    pub mod tester;
+}
+mod failures;
+mod operations;
+mod ranks;
