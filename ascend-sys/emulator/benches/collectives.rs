@@ -321,7 +321,11 @@ fn measure(ranks: usize, bytes: usize, cases: &[Case], bounded: bool) -> Vec<[Ve
         let mut turn = 0;
         let timed = |case: &Case, which: usize, index: usize, step: &mut dyn FnMut()| {
             for _ in 0..ROUNDS {
-                if place.is_some() { rank.meet() } else { turnstile.pass() }
+                if place.is_some() {
+                    rank.meet()
+                } else {
+                    turnstile.pass()
+                }
                 let began = Instant::now();
                 (0..case.iterations).for_each(|_| step());
                 let time = began.elapsed().as_secs_f64() * 1e6 / case.iterations as f64;

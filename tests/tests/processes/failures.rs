@@ -3,8 +3,9 @@
 use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 
+use hccl::ErrorKind;
+use hccl::operator::Operator;
 use hccl::prelude::*;
-use hccl::{Error, ErrorKind};
 
 use crate::ranks::{Place, Processes, is_rank, run, wait_for_a_process_that_is_killed};
 
@@ -136,12 +137,30 @@ fn a_rank_that_never_comes_is_named_in_all_processes() {
 #[test]
 fn what_works_in_one_process_only_says_so() {
     run("failures::what_works_in_one_process_only_says_so", &[1, 1], |place| {
+        let stream = place.device.stream().unwrap();
         let mut comm = place.communicator();
-        let said = |error: Error| {
-            let text = error.to_string();
-            assert!(text.contains("in 2 processes"), "{text}");
-        };
-        said(comm.split(Some(0), 0).wait().err().unwrap());
+        let mut x = place.device.zeros::<f32>(256, &stream).unwrap();
+        let operator = Operator::all_reduce("copies", Sum, |op, main| {
+            let own = op.buffer().slice(..op.count());
+            main.copy(op.input(), own);
+            main.fork(op.ranks() - 1, |threads| {
+                for (thread, peer) in threads.iter().zip(op.others()) {
+                    let channel = op.channel(peer);
+                    let exposed = thread.expose(channel);
+                    let access = thread.enter(channel);
+                    thread.write_reduce(op.input(), access.buffer().slice(..op.count()));
+                    thread.leave(access);
+                    thread.reclaim(exposed);
+                }
+            });
+            main.copy(own, op.output());
+        });
+        let run = comm.run(&operator).in_place(&mut x).submit(&stream);
+        let text = run.and_then(|work| work.wait()).unwrap_err().to_string();
+        assert!(text.contains("a channel of an operator"), "{text}");
+        assert!(text.contains("in 2 processes"), "{text}");
+        // The communicator is as it was.
+        comm.barrier(&stream).unwrap().wait().unwrap();
     });
 }
 

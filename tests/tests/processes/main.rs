@@ -8,4 +8,5 @@ mod collectives {
 }
 mod failures;
 mod operations;
+mod parts;
 mod ranks;

@@ -348,6 +348,11 @@ impl<W: Wake> Meeting<W> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether some process has ended the communicator, maybe without this one knowing why yet.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.alarm[0].0.load(Ordering::SeqCst) & BROKEN != 0
+    }
+
     /// The rank will issue no operation beyond `last`.
     #[cold]
     pub(crate) fn leave(&self, rank: usize, last: u64) {

@@ -401,11 +401,11 @@ fn meet_processes(formation: &Formation) -> Result<Option<Vec<Option<Arc<Peer>>>
 /// A process says something.
 fn hear(from: &Arc<Peer>, frame: Frame) {
     let Ok(news) = serde_json::from_slice::<News>(&frame.bytes) else { return };
+    let file = frame.files.into_iter().next();
     match news {
-        News::Comm { comm, news } => joint::hear(from, comm, news),
+        News::Comm { comm, news } => joint::hear(from, comm, news, file),
         News::Root { root, from_home: false, news } => hear_at_home(from, root, news),
         News::Root { root, from_home: true, news } => {
-            let file = frame.files.into_iter().next();
             if let Some(image) = known_image(&from.home, root) {
                 hear_from_home(&mut lock(&image), news, file);
             }

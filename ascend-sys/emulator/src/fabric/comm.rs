@@ -12,6 +12,7 @@ use super::joint::Joint;
 use super::news::CommNews;
 use super::parts::{CommPart, CommParts};
 use super::place::DevicePlace as Stand;
+use super::subs::SubCommRequest;
 use crate::batch::exchange::Exchange;
 use crate::collective::account::Account;
 use crate::collective::comm_error::CommError;
@@ -149,10 +150,12 @@ impl Comm {
         Self { is_cluster, ..self }
     }
 
-    /// One of some ranks of another one.
-    pub(super) fn new_sub(name: String, parent: &Self, ranks: &[usize]) -> Self {
-        let comm = Self::new(name, parent.product, parent.connect_timeout, ranks.len());
-        let places = ranks.iter().filter_map(|rank| parent.places.get(*rank)).copied().collect();
+    /// One of some ranks of this one.
+    pub(super) fn new_sub_on(&self, ground: &Ground, wish: &SubCommRequest) -> Self {
+        let SubCommRequest { name, ranks, .. } = wish;
+        let (product, limit) = (self.product, self.connect_timeout);
+        let comm = Self::new_on(ground, name.clone(), product, limit, ranks.len());
+        let places = ranks.iter().filter_map(|rank| self.places.get(*rank)).copied().collect();
         Self { is_sub: true, places, ..comm }
     }
 

@@ -5,10 +5,12 @@
 //! is said of one rank comes in the order in which it was said.
 
 use std::borrow::Cow;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::comm::Comm;
 use super::news::{CommNews, News};
+use crate::collective::account::Account;
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::sleeper::Sleeper;
 use crate::message::{Failure, refuse};
@@ -29,6 +31,7 @@ pub(crate) struct Joint {
 }
 
 /// A rank in another process.
+#[derive(Clone)]
 pub(super) struct Abroad {
     pub(super) peer: Arc<Peer>,
     /// Of its device.
@@ -49,7 +52,7 @@ impl Joint {
         Self { key, ranks: ranks.into(), peers: peers.into(), has_lost: OnceLock::new() }
     }
 
-    fn abroad(&self, rank: usize) -> Option<&Abroad> {
+    pub(super) fn abroad(&self, rank: usize) -> Option<&Abroad> {
         self.ranks.get(rank)?.as_ref()
     }
 
@@ -79,6 +82,14 @@ impl Joint {
     /// Whether the process of a rank is gone.
     pub(crate) fn is_lost(&self, rank: usize) -> bool {
         self.abroad(rank).is_some_and(|abroad| abroad.peer.gone().is_some())
+    }
+
+    /// The process that keeps the register of sub-communicators: that of the lowest rank that is not gone. `None`: this one.
+    pub(super) fn registrar(&self) -> Option<Arc<Peer>> {
+        let ranks = self.ranks.iter().enumerate();
+        let lowest =
+            ranks.map(|(rank, abroad)| (self.is_lost(rank), abroad)).find(|(is_lost, _)| !is_lost);
+        lowest.and_then(|(_, abroad)| Some(Arc::clone(&abroad.as_ref()?.peer)))
     }
 
     fn tell(&self, news: CommNews) {
@@ -117,6 +128,58 @@ impl Comm {
         }
     }
 
+    /// Tells one of them.
+    pub(super) fn tell_one(&self, peer: &Peer, news: CommNews, file: Option<Arc<OwnedFd>>) {
+        if let Some(Joint { key, .. }) = &self.joint {
+            say(peer, *key, news, file);
+        }
+    }
+
+    /// Tells all its processes something of another communicator.
+    pub(super) fn tell_of(&self, key: u64, news: CommNews) {
+        let bytes = as_bytes(&News::Comm { comm: key, news });
+        let peers = self.joint.iter().flat_map(|joint| &joint.peers);
+        peers.for_each(|peer| drop(peer.say(&bytes, Vec::new())));
+    }
+
+    /// Tells a process that has made its side what was said before.
+    fn repeat(&self, joint: &Joint, peer: &Peer) {
+        let board = self.board.lock();
+        let mut said = Vec::new();
+        for rank in joint.own_ranks() {
+            let slot = &board.slots[rank];
+            if let Some((number, request)) = slot.posted {
+                said.push(CommNews::Posted { rank, number, request, waits: slot.waits });
+            }
+            for ((_, to), function) in board.wanted.iter().filter(|((from, _), _)| *from == rank) {
+                said.push(CommNews::Wants {
+                    rank,
+                    peers: vec![*to],
+                    function: function.to_string(),
+                });
+            }
+            said.extend(slot.gone.clone().map(|why| CommNews::Left { rank, why }));
+        }
+        drop(board);
+        let error = self.meeting.error();
+        said.extend(error.map(|error| CommNews::Broken { error: (*error).clone() }));
+        said.into_iter().for_each(|news| say(peer, joint.key, news, None));
+    }
+
+    /// A process has no side any more, or has not made it yet: what it has left in the words is all that can be known.
+    fn note_absence(&self, joint: &Joint, peer: &Arc<Peer>) {
+        for (rank, abroad) in joint.ranks.iter().enumerate() {
+            let is_theirs = abroad.as_ref().is_some_and(|abroad| Arc::ptr_eq(&abroad.peer, peer));
+            if is_theirs && self.meeting.left_after(rank).is_some() {
+                self.leave_here(rank, "it has ended its communicator".into());
+            }
+        }
+        if self.meeting.is_broken() {
+            let text = String::from("a rank has failed in it before");
+            self.fail_here(CommError::new(Origin::Call, Cause::Gone, text));
+        }
+    }
+
     /// Refuses what is for ranks of one process only.
     pub(crate) fn in_one_process(&self, what: &str) -> Result<(), Failure> {
         let Some(joint) = &self.joint else { return Ok(()) };
@@ -127,6 +190,16 @@ impl Comm {
             joint.peers.len() + 1
         )
     }
+}
+
+fn say(peer: &Peer, comm: u64, news: CommNews, file: Option<Arc<OwnedFd>>) {
+    // To one that is gone nothing is said.
+    let _ = peer.say(&as_bytes(&News::Comm { comm, news }), file.into_iter().collect());
+}
+
+/// The communicator of a key.
+pub(super) fn find(key: u64) -> Option<Arc<Comm>> {
+    lock(&JOINTS).iter().find(|(known, _)| *known == key)?.1.upgrade()
 }
 
 fn all() -> Vec<Arc<Comm>> {
@@ -145,9 +218,13 @@ pub(super) fn wake_own() {
 }
 
 /// A process has said something about a communicator.
-pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews) {
-    let found = lock(&JOINTS).iter().find(|(known, _)| *known == key).map(|(_, comm)| comm.clone());
-    let Some(comm) = found.and_then(|comm| comm.upgrade()) else { return };
+pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews, file: Option<OwnedFd>) {
+    let Some(comm) = find(key) else {
+        if matches!(news, CommNews::Asks) {
+            say(from, key, CommNews::NotHere, None);
+        }
+        return;
+    };
     let Some(joint) = &comm.joint else { return };
     // Nobody speaks for a rank of another process.
     let is_theirs =
@@ -157,6 +234,17 @@ pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews) {
         CommNews::Left { rank, why } if is_theirs(rank) => comm.leave_here(rank, why),
         CommNews::Posted { rank, number, request, waits } if is_theirs(rank) => {
             comm.board.note_post(rank, number, request, waits);
+        }
+        CommNews::Asks => comm.repeat(joint, from),
+        CommNews::NotHere => comm.note_absence(joint, from),
+        CommNews::WantsSub { rank, turn, wish } if is_theirs(rank) => {
+            comm.hear_wish(from, rank, turn, wish);
+        }
+        CommNews::SubIs { rank, turn, name, key } if joint.is_own(rank) => {
+            comm.hear_answer(rank, turn, name, Ok((key, file)));
+        }
+        CommNews::SubDiffers { rank, turn, name, text, said } if joint.is_own(rank) => {
+            comm.hear_answer(rank, turn, name, Err(Account { text, said }));
         }
         CommNews::Goes { rank } if is_theirs(rank) => comm.board.note_goes(rank),
         CommNews::Wants { rank, peers, function } if is_theirs(rank) => {

@@ -14,6 +14,7 @@ pub(crate) mod config;
 pub(crate) mod gathering;
 pub(crate) mod hooks;
 mod joint;
+mod joint_subs;
 pub(crate) mod links;
 mod news;
 mod parts;

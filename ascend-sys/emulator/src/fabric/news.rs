@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::subs::SubCommRequest;
 use crate::collective::comm_error::CommError;
 use crate::collective::request::CollectiveRequest;
 use crate::processes::peer::Home;
@@ -83,6 +84,16 @@ pub(super) enum CommNews {
     Posted { rank: usize, number: u64, request: CollectiveRequest, waits: bool },
     /// It does not wait there any more.
     Goes { rank: usize },
+    /// The process that says so has made its side just now, and asks for what was said before.
+    Asks,
+    /// An answer to that: this process has no such communicator, any more or yet.
+    NotHere,
+    /// A rank makes a sub-communicator, the so-maniest of its name. To the process that keeps the register.
+    WantsSub { rank: usize, turn: u64, wish: SubCommRequest },
+    /// The answer of that process. With one descriptor: the words that the ranks share.
+    SubIs { rank: usize, turn: u64, name: String, key: u64 },
+    /// The other answer: what the rank says is not what others have said.
+    SubDiffers { rank: usize, turn: u64, name: String, text: String, said: Vec<(usize, String)> },
     /// A rank exchanges its first messages with others.
     Wants { rank: usize, peers: Vec<usize>, function: String },
 }

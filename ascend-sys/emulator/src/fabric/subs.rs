@@ -9,16 +9,20 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 use super::attempt;
 use super::comm::Comm;
+use super::joint_subs::NotMade;
 use super::parts::CommPart;
 use crate::collective::account::Account;
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::sides::{Sides, list};
 use crate::message::{Failure, refuse};
+use crate::processes::region::Ground;
 
 /// What one rank says of a sub-communicator.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SubCommRequest {
     pub(crate) name: String,
     /// Its ranks, by their ranks in the parent.
@@ -46,7 +50,14 @@ impl Subs {
 impl Comm {
     /// Makes a sub-communicator as seen from rank `own` of it, whose rank in this one is `wish.ranks[own]`.
     pub(crate) fn make_sub(&self, own: usize, wish: SubCommRequest) -> Result<Arc<Comm>, Failure> {
-        self.in_one_process("a sub-communicator")?;
+        if let Some(joint) = &self.joint
+            && !wish.ranks.iter().all(|rank| joint.is_own(*rank))
+        {
+            return self.make_joint_sub(joint, own, &wish).or_else(|why| match why {
+                NotMade::Fails(failure) => Err(failure),
+                NotMade::Differs(account) => self.refuse_sub(account),
+            });
+        }
         let rank = wish.ranks[own];
         let mut subs = self.part(Subs::default).lock();
         for index in 0..subs.len() {
@@ -74,15 +85,12 @@ impl Comm {
                         account.said.iter().map(|(rank, said)| Some((own(*rank)?, said.clone())));
                     let said = said.flatten().collect();
                     let error = |account| CommError::new(Origin::Call, Cause::Mismatch, account);
-                    made.fail(error(Account { text: text.clone(), said }));
-                    let error = error(account);
-                    let ranks = (0..self.ranks()).map(|rank| error.side_of(rank)).collect();
-                    attempt::fail(Arc::new(CommError { ranks, ..error }));
-                    refuse!(HCCL_E_PARA, "EI0005: {text}")
+                    made.fail(error(Account { text, said }));
+                    self.refuse_sub(account)
                 }
             };
         }
-        let comm = Comm::new_sub(wish.name.clone(), self, &wish.ranks);
+        let comm = self.new_sub_on(&Ground::Heap, &wish);
         let comm = Arc::new(comm);
         let mut made = vec![false; wish.ranks.len()];
         made[own] = true;
@@ -97,6 +105,18 @@ impl Comm {
             subs.push(Sub { wish, comm: Arc::clone(&comm), made });
         }
         Ok(comm)
+    }
+}
+
+impl Comm {
+    /// Tells the calling rank that it says something else than the others.
+    #[cold]
+    fn refuse_sub<T>(&self, account: Account) -> Result<T, Failure> {
+        let text = account.text.clone();
+        let error = CommError::new(Origin::Call, Cause::Mismatch, account);
+        let ranks = (0..self.ranks()).map(|rank| error.side_of(rank)).collect();
+        attempt::fail(Arc::new(CommError { ranks, ..error }));
+        refuse!(HCCL_E_PARA, "EI0005: {text}")
     }
 }
 

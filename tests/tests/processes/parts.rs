@@ -1,0 +1,123 @@
+//! Sub-communicators of ranks in several processes.
+
+use hccl::ErrorKind;
+use hccl::prelude::*;
+
+use crate::ranks::{Place, run};
+
+/// The ranks of a communicator, as one of its members learns them.
+fn members(comm: &mut Communicator, own: u32, stream: &Stream) -> Vec<u32> {
+    let x = comm.device().upload(&[own], stream).unwrap();
+    let all = comm.device().alloc(comm.world_size() as usize).unwrap();
+    let (all, _) = comm.all_gather(&x, all, stream).unwrap();
+    all.to_vec(stream).wait().unwrap()
+}
+
+/// Sums over many elements, so that chunks are shared.
+fn sums(comm: &mut Communicator, own: u32, stream: &Stream) -> f32 {
+    let mut x = comm.device().upload(&vec![own as f32; 100_000], stream).unwrap();
+    comm.all_reduce_in_place(&mut x, Sum, stream).unwrap().wait().unwrap();
+    x.to_vec(stream).wait().unwrap()[99_999]
+}
+
+#[test]
+fn a_split_has_the_ranks_of_a_color_wherever_they_are() {
+    for each in [&[1, 1, 1][..], &[2, 2], &[1, 3]] {
+        run("parts::a_split_has_the_ranks_of_a_color_wherever_they_are", each, |place: Place| {
+            let stream = place.device.stream().unwrap();
+            let (me, mut world) = (place.rank, place.communicator());
+            // The same again and again: each is a new one.
+            for _ in 0..3 {
+                let part = world.split(Some(me % 2), 9 - me).wait().unwrap();
+                let mut part = part.unwrap();
+                let all: Vec<u32> =
+                    (0..place.ranks).rev().filter(|rank| rank % 2 == me % 2).collect();
+                assert_eq!(members(&mut part, me, &stream), all);
+                assert_eq!(sums(&mut part, me, &stream), all.iter().sum::<u32>() as f32);
+                let whole = (0..place.ranks).sum::<u32>() as f32;
+                assert_eq!(sums(&mut world, me, &stream), whole);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_subset_is_made_by_its_members_alone() {
+    run("parts::a_subset_is_made_by_its_members_alone", &[1, 1, 1], |place| {
+        let stream = place.device.stream().unwrap();
+        let (me, mut world) = (place.rank, place.communicator());
+        if me != 1 {
+            // One comes late, when the other waits for it already.
+            std::thread::sleep(std::time::Duration::from_millis(u64::from(me) * 100));
+            let mut part = world.subset(&[2, 0], 7).wait().unwrap().unwrap();
+            assert_eq!(members(&mut part, me, &stream), [2, 0]);
+            let mut y = place.device.zeros::<u32>(1000, &stream).unwrap();
+            let x = place.device.upload(&vec![me; 1000], &stream).unwrap();
+            let other = 1 - part.rank();
+            part.batch()
+                .send(&x, other)
+                .recv(&mut y, other)
+                .submit(&stream)
+                .unwrap()
+                .wait()
+                .unwrap();
+            assert_eq!(y.to_vec(&stream).wait().unwrap(), vec![2 - me; 1000]);
+        }
+        world.barrier(&stream).unwrap().wait().unwrap();
+    });
+}
+
+#[test]
+fn a_part_learns_of_a_rank_that_has_left_it_before_it_was_made_elsewhere() {
+    const NAME: &str =
+        "parts::a_part_learns_of_a_rank_that_has_left_it_before_it_was_made_elsewhere";
+    run(NAME, &[1, 1], |place| {
+        let stream = place.device.stream().unwrap();
+        let mut world = place.communicator();
+        if place.rank == 0 {
+            // Makes it and drops it.
+            drop(world.subset(&[0, 1], 3).wait().unwrap().unwrap());
+            world.barrier(&stream).unwrap().wait().unwrap();
+        } else {
+            world.barrier(&stream).unwrap().wait().unwrap();
+            let mut part = world.subset(&[0, 1], 3).wait().unwrap().unwrap();
+            let error = part.barrier(&stream).and_then(|work| work.wait()).unwrap_err();
+            assert_eq!(
+                (error.kind(), error.gone_ranks()),
+                (ErrorKind::RankGone, vec![0]),
+                "{error}"
+            );
+        }
+        world.barrier(&stream).unwrap().wait().unwrap();
+    });
+}
+
+#[test]
+fn ranks_that_mean_different_parts_are_told_so() {
+    run("parts::ranks_that_mean_different_parts_are_told_so", &[1, 1, 1], |place| {
+        let (me, mut world) = (place.rank, place.communicator());
+        let stream = place.device.stream().unwrap();
+        let mut part = None;
+        if me == 0 {
+            part = world.subset(&[0, 1], 5).wait().unwrap();
+        }
+        // Rank 0 has decided how it is.
+        world.barrier(&stream).unwrap().wait().unwrap();
+        match (me, &mut part) {
+            (0, Some(part)) => {
+                let error = part.barrier(&stream).and_then(|work| work.wait()).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
+            }
+            (1, _) => {
+                let error = world.subset(&[0, 1, 2], 5).wait().err().unwrap();
+                let text = error.to_string();
+                for piece in ["disagree about the sub-communicator", "ranks 0, 1, 2", "ranks 0, 1"]
+                {
+                    assert!(text.contains(piece), "{piece}: {text}");
+                }
+            }
+            _ => {}
+        }
+        world.barrier(&stream).unwrap().wait().unwrap();
+    });
+}
