@@ -10,3 +10,4 @@ mod failures;
 mod operations;
 mod parts;
 mod ranks;
+mod strangers;

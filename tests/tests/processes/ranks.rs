@@ -67,12 +67,25 @@ fn again(name: &str, place: &str) -> Child {
     process.spawn().unwrap()
 }
 
-/// Starts rank 0 of 2 with the root info of another process, and kills that one while the rank waits.
-pub fn wait_for_a_process_that_is_killed(name: &str) -> Output {
+/// A process that makes a root info and does nothing else; and the root info, as text.
+pub fn root_maker(name: &str) -> (Child, String) {
     let mut maker = again(name, MAKES_ROOT);
     let mut lines = BufReader::new(maker.stdout.take().unwrap()).lines();
     let is_root = |line: &String| line.len() == 2 * RootInfo::BYTES;
     let root = lines.find_map(|line| line.ok().filter(is_root)).unwrap();
+    (maker, root)
+}
+
+/// Runs so many ranks that were given a root info, each in its process.
+pub fn ranks_of(name: &str, root: &str, ranks: u32) -> Vec<Output> {
+    let start = |rank| again(name, &format!("{rank} 1 {ranks} {root}"));
+    let all: Vec<Child> = (0..ranks).map(start).collect();
+    all.into_iter().map(|rank| rank.wait_with_output().unwrap()).collect()
+}
+
+/// Starts rank 0 of 2 with the root info of another process, and kills that one while the rank waits.
+pub fn wait_for_a_process_that_is_killed(name: &str) -> Output {
+    let (mut maker, root) = root_maker(name);
     let rank = again(name, &format!("0 1 2 {root}"));
     std::thread::sleep(Duration::from_millis(500));
     maker.kill().unwrap();

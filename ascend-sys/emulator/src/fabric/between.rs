@@ -493,5 +493,6 @@ fn lose(lost: &Arc<Peer>, why: &str) {
             gathering.fail(Cause::Gone, text);
         }
     }
+    lock(&IMAGES).retain(|_, image| !lock(image).is_over());
     executor::announce();
 }

@@ -221,6 +221,7 @@ impl Gathering {
         let error = Arc::new(CommError { ranks: self.states(&error), ..error });
         self.outcome = Some(Err(Arc::clone(&error)));
         self.tell_failure();
+        self.let_guests_go();
         error
     }
 
@@ -230,6 +231,7 @@ impl Gathering {
         if !matches!(self.side, Side::Away(_)) {
             self.tell_failure();
         }
+        self.let_guests_go();
     }
 
     /// There is one, and the ranks of this process go on with it.
@@ -238,6 +240,12 @@ impl Gathering {
         let weak = Arc::downgrade(&comm);
         let held = (to_take > 0).then_some(comm);
         self.outcome = Some(Ok(Formed { comm: weak, held, to_take }));
+        self.let_guests_go();
+    }
+
+    /// It is decided: nothing of other processes is held any more.
+    fn let_guests_go(&mut self) {
+        self.applicants.retain(|_, applicant| applicant.guest.is_none());
     }
 
     /// Where the ranks are; of more than there can be devices, nothing.
