@@ -11,7 +11,7 @@
 
 use super::item::MessageShape;
 use crate::collective::sync::{AtomicPtr, AtomicU64, Ordering, fence_for_loom};
-use crate::processes::region::Words;
+use crate::processes::region::SharedWords;
 
 /// So many messages can be on their way before the other side comes; in the models the second one waits for its place already.
 const PLACES: u64 = if cfg!(loom) { 1 } else { 4 };
@@ -28,7 +28,7 @@ pub(crate) struct MessageChannel {
 }
 
 // SAFETY: words. The address of a buffer is one in the process of its side, and nothing but a number to others.
-unsafe impl Words for MessageChannel {}
+unsafe impl SharedWords for MessageChannel {}
 
 #[repr(C, align(64))]
 struct MessagePlace {

@@ -11,7 +11,7 @@ use crate::collective::sides::Sides;
 use crate::collective::sleeper::Sleeper;
 use crate::collective::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::collective::validate::name_of;
-use crate::processes::region::{Ground, Placed, Words};
+use crate::processes::region::{Ground, Placed, SharedWords};
 use ascend_sync::SpinLock;
 
 /// Lists that are kept for the next batches, at most: more than a program has on its way at a time.
@@ -20,25 +20,25 @@ const KEPT: usize = 4096;
 /// The messages of a communicator.
 pub(crate) struct Exchange {
     /// Written by the rank at every batch.
-    counts: Placed<Counts>,
+    counts: Placed<BatchCounts>,
     /// Looked at by others whenever they have done something for a rank.
     armed: Placed<Armed>,
     ranks: Box<[Rank]>,
-    channels: Channels,
+    channels: PairChannels,
     /// Somebody has left.
     departures: Placed<Departures>,
 }
 
 /// From one rank to another, at `destination * ranks + source`.
-enum Channels {
+enum PairChannels {
     /// Made when they are needed: a program mostly uses few of the possible pairs.
-    Heap(Box<[OnceLock<Inbox>]>),
+    Heap(Box<[OnceLock<ChannelRow>]>),
     /// Shared memory that nobody has touched takes no room.
     Shared(Placed<MessageChannel>),
 }
 
 /// What others send to a rank.
-type Inbox = Box<[OnceLock<Box<MessageChannel>>]>;
+type ChannelRow = Box<[OnceLock<Box<MessageChannel>>]>;
 
 /// What only the process of a rank needs of it.
 #[repr(align(128))]
@@ -50,7 +50,7 @@ struct Rank {
 
 /// The batches of a rank.
 #[repr(C, align(128))]
-struct Counts {
+struct BatchCounts {
     /// How many.
     issued: AtomicU64,
     posted: AtomicU64,
@@ -65,23 +65,23 @@ struct Armed(AtomicU32);
 struct Departures(AtomicU32);
 
 // SAFETY: words.
-unsafe impl Words for Counts {}
+unsafe impl SharedWords for BatchCounts {}
 // SAFETY: a word.
-unsafe impl Words for Armed {}
+unsafe impl SharedWords for Armed {}
 // SAFETY: a word.
-unsafe impl Words for Departures {}
+unsafe impl SharedWords for Departures {}
 
 impl Exchange {
     pub(crate) fn new(ranks: usize, ground: &Ground) -> Self {
-        let counts = |_| Counts {
+        let counts = |_| BatchCounts {
             issued: AtomicU64::new(0),
             posted: AtomicU64::new(0),
             left: AtomicU32::new(0),
         };
         let rank = |_| Rank { waker: Mutex::new(None), lists: SpinLock::new(Vec::new()) };
         let channels = match ground {
-            Ground::Heap => Channels::Heap((0..ranks).map(|_| OnceLock::new()).collect()),
-            _ => Channels::Shared(ground.place(ranks * ranks, |_| MessageChannel::new())),
+            Ground::Heap => PairChannels::Heap((0..ranks).map(|_| OnceLock::new()).collect()),
+            _ => PairChannels::Shared(ground.place(ranks * ranks, |_| MessageChannel::new())),
         };
         Self {
             counts: ground.place(ranks, counts),
@@ -100,12 +100,12 @@ impl Exchange {
     fn channel(&self, source: usize, destination: usize) -> &MessageChannel {
         let ranks = self.ranks.len();
         match &self.channels {
-            Channels::Heap(inboxes) => {
+            PairChannels::Heap(inboxes) => {
                 let inbox = || (0..ranks).map(|_| OnceLock::new()).collect();
                 let inbox = inboxes[destination].get_or_init(inbox);
                 inbox[source].get_or_init(|| Box::new(MessageChannel::new()))
             }
-            Channels::Shared(channels) => &channels[destination * ranks + source],
+            PairChannels::Shared(channels) => &channels[destination * ranks + source],
         }
     }
 

@@ -12,7 +12,7 @@
 use std::ops::Range;
 
 use super::sync::{AtomicU64, Ordering, announce, fence_for_loom};
-use crate::processes::region::{Ground, Placed, Words};
+use crate::processes::region::{Ground, Placed, SharedWords};
 
 /// No more homes than this, however many ranks: everyone who waits reads all of them.
 const MOST_HOMES: usize = 32;
@@ -30,7 +30,7 @@ pub(crate) struct CollectiveJob {
 struct Holding(AtomicU64);
 
 // SAFETY: a word.
-unsafe impl Words for Holding {}
+unsafe impl SharedWords for Holding {}
 
 #[repr(C, align(128))]
 struct Decision {
@@ -43,9 +43,9 @@ struct Decision {
 }
 
 // SAFETY: words.
-unsafe impl Words for ChunkHome {}
+unsafe impl SharedWords for ChunkHome {}
 // SAFETY: words.
-unsafe impl Words for Decision {}
+unsafe impl SharedWords for Decision {}
 
 /// Two words: the low half of the operation number above, a count of chunks below.
 ///

@@ -6,7 +6,7 @@
 use super::meeting::MeetingPlace;
 use super::sync::{AtomicU64, Ordering};
 use super::table::Table;
-use crate::processes::region::{Ground, Placed, Words};
+use crate::processes::region::{Ground, Placed, SharedWords};
 
 /// See the [module](self). There are none where all ranks are in one process.
 pub(super) struct LongTables {
@@ -18,9 +18,9 @@ pub(super) struct LongTables {
 struct TableWord(AtomicU64);
 
 // SAFETY: a word.
-unsafe impl Words for TableWord {}
+unsafe impl SharedWords for TableWord {}
 
-/// Words of a table of so many ranks: two halves of counts and displacements, and the counts of all pairs.
+/// SharedWords of a table of so many ranks: two halves of counts and displacements, and the counts of all pairs.
 fn longest(ranks: usize) -> usize {
     4 * ranks + ranks * ranks
 }

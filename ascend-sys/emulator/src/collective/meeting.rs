@@ -24,7 +24,7 @@ use super::long_tables::LongTables;
 use super::participants::Contribution;
 use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell, announce, announce_or};
 use super::table::Table;
-use crate::processes::region::{Ground, Placed, Words};
+use crate::processes::region::{Ground, Placed, SharedWords};
 
 /// How many bytes travel inside a slot.
 pub(crate) const PAYLOAD: usize = 1024;
@@ -124,9 +124,9 @@ struct RankSlot {
 struct Alarm(AtomicU32);
 
 // SAFETY: words, and payloads, of which the module text says who touches them when.
-unsafe impl Words for RankSlot {}
+unsafe impl SharedWords for RankSlot {}
 // SAFETY: a word.
-unsafe impl Words for Alarm {}
+unsafe impl SharedWords for Alarm {}
 
 /// What only the process of a rank needs of it.
 struct OwnSide<W> {

@@ -1,7 +1,7 @@
 //! Who sleeps in an operation: the stream of its task, here or in another process.
 
 use super::meeting::Wake;
-use crate::processes::peer::Bell;
+use crate::processes::peer::Doorbell;
 use crate::stream::Stream;
 
 /// Who is to be woken.
@@ -10,7 +10,7 @@ pub(crate) enum Sleeper {
     /// A stream, to poll again.
     Stream(&'static Stream),
     /// The process of a rank that lives elsewhere: that one knows which stream.
-    Process(Bell),
+    Process(Doorbell),
 }
 
 impl Wake for Sleeper {

@@ -23,7 +23,7 @@ use crate::collective::sides::{Sides, list};
 use crate::collective::sleeper::Sleeper;
 use crate::collective::table::Table;
 use crate::executor;
-use crate::processes::region::{Ground, Placed, Words};
+use crate::processes::region::{Ground, Placed, SharedWords};
 use crate::profile::Product;
 use crate::step::{NEEDS, Need};
 use ascend_sync::SpinLock;
@@ -60,7 +60,7 @@ pub(crate) struct Comm {
 struct Issued(AtomicU64);
 
 // SAFETY: a word.
-unsafe impl Words for Issued {}
+unsafe impl SharedWords for Issued {}
 
 /// For the next operations of a rank that need one.
 #[repr(align(128))]

@@ -28,16 +28,16 @@ use ascend_sync::lock_std as lock;
 
 /// What the process knows of the sub-communicators of a parent.
 #[derive(Default)]
-pub(crate) struct JointSubs(Mutex<Known>);
+pub(crate) struct JointSubs(Mutex<KnownSubs>);
 
 #[derive(Default)]
-struct Known {
+struct KnownSubs {
     /// How many of a name each rank of this process has made.
     turns: BTreeMap<(usize, String), u64>,
     /// In the process that keeps the register.
     register: BTreeMap<(String, u64), Registered>,
     /// Answers to ranks of this process, which take them.
-    answers: BTreeMap<(usize, String, u64), Answer>,
+    answers: BTreeMap<(usize, String, u64), SubAnswer>,
 }
 
 /// A sub-communicator in the register.
@@ -52,7 +52,7 @@ struct Registered {
 }
 
 /// Its key and its words; or how what the rank says differs from what others have said.
-type Answer = Result<(u64, Arc<OwnedFd>), Account>;
+type SubAnswer = Result<(u64, Arc<OwnedFd>), Account>;
 
 impl CommPart for JointSubs {
     fn left(&self, _: usize, _: &str) {}
@@ -98,7 +98,7 @@ impl Comm {
         rank: usize,
         turn: u64,
         wish: &SubCommRequest,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<SubAnswer, Failure> {
         self.tell_one(peer, CommNews::WantsSub { rank, turn, wish: wish.clone() }, None);
         let key = (rank, wish.name.clone(), turn);
         let found = OnceCell::new();
@@ -127,7 +127,7 @@ impl Comm {
     }
 
     /// A rank asks the register, which this process keeps.
-    fn register(&self, rank: usize, turn: u64, wish: &SubCommRequest) -> Answer {
+    fn register(&self, rank: usize, turn: u64, wish: &SubCommRequest) -> SubAnswer {
         let mut known = lock(&self.joint_subs().0);
         let place = (wish.name.clone(), turn);
         if !known.register.contains_key(&place) {

@@ -42,22 +42,22 @@ enum PendingState {
 
 /// One rank's part in a collective.
 pub(crate) struct PendingCollective {
-    member: Lent<Member>,
-    place: MeetingPlace,
-    call: CollectiveCall,
+    pub(super) member: Lent<Member>,
+    pub(super) place: MeetingPlace,
+    pub(super) call: CollectiveCall,
     /// The ranks below have arrived.
     cursor: usize,
     state: PendingState,
-    aside: Option<Box<Aside>>,
+    pub(super) aside: Option<Box<Aside>>,
 }
 
 /// What few operations need.
 #[derive(Default)]
-struct Aside {
+pub(super) struct Aside {
     /// The copy of an overlapping send buffer.
-    staged: Option<Staged>,
+    pub(super) staged: Option<Staged>,
     /// What all have brought, where some ranks are in other processes.
-    gathered: Option<Gathered>,
+    pub(super) gathered: Option<Gathered>,
 }
 
 impl Drop for PendingCollective {
@@ -96,27 +96,13 @@ impl PendingCollective {
     }
 
     #[inline]
-    fn participants(&self) -> Brought<'_> {
+    pub(super) fn participants(&self) -> Brought<'_> {
         match self.aside.as_ref().and_then(|aside| aside.gathered.as_ref()) {
             None => {
                 Brought::There(Arrived { meeting: &self.member.comm.meeting, place: self.place })
             }
             Some(gathered) => Brought::Copied(gathered),
         }
-    }
-
-    /// Copies out what all have brought, where some ranks are in other processes. All have arrived. An error is a rank that has brought what
-    /// cannot be.
-    fn gather(&mut self) -> Result<(), usize> {
-        let comm = &self.member.comm;
-        if let Some(joint) = &comm.joint {
-            let find = |rank, address, bytes| joint.find(rank, address, bytes);
-            // SAFETY: all have arrived, and this rank is not complete.
-            let gathered =
-                unsafe { Gathered::new(&comm.meeting, self.place, &self.call.request, find) }?;
-            self.aside.get_or_insert_default().gathered = Some(gathered);
-        }
-        Ok(())
     }
 
     /// Makes progress: at most one chunk.
@@ -358,58 +344,6 @@ impl PendingCollective {
         Step::Again
     }
 
-    /// Whether the rank may take a chunk: always, where all ranks are in one process. Else the others can see that it may hold one, until it
-    /// [says](Self::hold_nothing) that it does not.
-    #[inline]
-    fn may_hold(&self) -> bool {
-        let Member { comm, rank, .. } = &*self.member;
-        match &comm.joint {
-            None => true,
-            Some(joint) => {
-                if joint.has_lost() {
-                    comm.job.abandon(self.place.number);
-                }
-                comm.job.hold(self.place.number, *rank)
-            }
-        }
-    }
-
-    #[inline]
-    fn hold_nothing(&self) {
-        let Member { comm, rank, .. } = &*self.member;
-        if comm.is_joint() {
-            comm.job.let_go(*rank);
-            if comm.job.is_abandoned(self.place.number) {
-                comm.meeting.wake(self.place);
-            }
-        }
-    }
-
-    /// Whether nobody who lives touches the memory of an operation that was abandoned.
-    fn is_untouched(&self) -> bool {
-        let comm = &self.member.comm;
-        let is_lost = |rank| comm.joint.as_ref().is_some_and(|joint| joint.is_lost(rank));
-        let holds = |rank| comm.job.is_held_by(rank, self.place.number) && !is_lost(rank);
-        !(0..comm.ranks()).any(holds)
-    }
-
-    /// The operation was abandoned, because a process is gone that may hold a chunk: over, when nobody else holds one.
-    #[cold]
-    fn wind_up(&self, plan: Plan) -> Step {
-        let comm = &self.member.comm;
-        let participants = &self.participants();
-        if comm.job.complete(self.place.number, |of| plan.chunks(of, participants)) {
-            return Step::Done(self.outcome());
-        }
-        if !self.is_untouched() {
-            return Step::Park;
-        }
-        // Its process ended when it had left already, so nobody has said so yet.
-        let text = "a rank has ended in the middle of an operation";
-        let error = comm.fail(CommError::new(self.origin(), Cause::Gone, text.to_owned()));
-        Step::Done(Err(self.failure(&error)))
-    }
-
     /// A chunk is not done, by a defect of ours.
     #[cold]
     fn spoil(&self) {
@@ -419,7 +353,7 @@ impl PendingCollective {
     }
 
     /// How an operation went that has run: who gives up at it cannot end it any more, so a failure of its own is in a chunk.
-    fn outcome(&self) -> Result<(), Failure> {
+    pub(super) fn outcome(&self) -> Result<(), Failure> {
         match self.member.comm.meeting.error() {
             Some(error) if error.origin == self.origin() => Err(self.failure(&error)),
             _ => Ok(()),
@@ -469,11 +403,11 @@ impl PendingCollective {
         self.state = PendingState::Running(plan, Store::Plain);
     }
 
-    fn origin(&self) -> Origin {
+    pub(super) fn origin(&self) -> Origin {
         Origin::Collective(self.place.number)
     }
 
-    fn failure(&self, error: &CommError) -> Failure {
+    pub(super) fn failure(&self, error: &CommError) -> Failure {
         let Self { member, place, call, .. } = self;
         let task = format!(
             "{} #{} of communicator \"{}\", rank {}",

@@ -6,6 +6,7 @@
 pub(crate) mod batch;
 pub(crate) mod collective;
 pub(crate) mod group;
+mod joint;
 pub(crate) mod post;
 mod staged;
 pub(crate) mod submit;

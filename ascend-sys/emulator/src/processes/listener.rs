@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::line::{Frame, Line, Outlet, credentials, halves};
-use super::peer::{Bell, Hello, Home, Peer};
+use super::peer::{Doorbell, Hello, Home, Peer};
 use crate::memory::window;
 use crate::sleep::OwnThread;
 use ascend_sync::lock_std as lock;
@@ -36,15 +36,15 @@ pub(crate) struct Hears {
 /// How this process is reached.
 struct Own {
     home: Home,
-    bell: Bell,
+    bell: Doorbell,
     hears: Hears,
     /// Those that this process has gone to, for the thread to listen to.
-    new: Mutex<Vec<Known>>,
+    new: Mutex<Vec<KnownPeer>>,
     peers: Mutex<BTreeMap<Home, Arc<Peer>>>,
 }
 
 /// One that has said who it is.
-struct Known {
+struct KnownPeer {
     line: Line,
     peer: Arc<Peer>,
     /// Says that it has ended, where the system can tell.
@@ -100,7 +100,7 @@ fn own(hears: Hears) -> io::Result<&'static Own> {
     let (new, peers) = (Mutex::default(), Mutex::default());
     // Never freed: there is one of it in a process.
     let own: &'static Own =
-        Box::leak(Box::new(Own { home, bell: Bell::new()?, hears, new, peers }));
+        Box::leak(Box::new(Own { home, bell: Doorbell::new()?, hears, new, peers }));
     let run = move || {
         let _own = OwnThread::new();
         Listener { own, socket, strangers: Vec::new(), known: Vec::new() }.run();
@@ -179,17 +179,17 @@ impl Own {
         let mut frames = frames.into_iter();
         let first = frames.next().map(|frame| (serde_json::from_slice(&frame.bytes), frame));
         let peer = match first {
-            Some((Ok(Answer::Welcome(hello)), frame)) => {
+            Some((Ok(Greeting::Welcome(hello)), frame)) => {
                 Peer::new(&hello, frame.files, outlet).map_err(unreachable)?
             }
-            Some((Ok(Answer::Refused(why)), _)) => return Err(why),
+            Some((Ok(Greeting::Refused(why)), _)) => return Err(why),
             _ => return Err(format!("process {process} has not answered as an emulator does")),
         };
         let peer = Arc::new(peer);
         // What it has said behind its answer, before anybody listens to the line.
         frames.for_each(|frame| (self.hears.said)(&peer, frame));
         lock(&self.peers).insert(*home, Arc::clone(&peer));
-        lock(&self.new).push(Known { line, peer: Arc::clone(&peer), end: end_of(there) });
+        lock(&self.new).push(KnownPeer { line, peer: Arc::clone(&peer), end: end_of(there) });
         self.bell.ring();
         Ok(peer)
     }
@@ -197,7 +197,7 @@ impl Own {
 
 /// What is said to one that has come.
 #[derive(serde::Serialize, serde::Deserialize)]
-enum Answer {
+enum Greeting {
     Welcome(Hello),
     Refused(String),
 }
@@ -238,7 +238,7 @@ struct Listener {
     own: &'static Own,
     socket: UnixListener,
     strangers: Vec<Stranger>,
-    known: Vec<Known>,
+    known: Vec<KnownPeer>,
 }
 
 impl Listener {
@@ -249,7 +249,7 @@ impl Listener {
                 polled(self.own.bell.0.as_fd().as_raw_fd(), libc::POLLIN),
                 polled(self.socket.as_fd().as_raw_fd(), libc::POLLIN),
             ];
-            for Known { line, peer, end } in &self.known {
+            for KnownPeer { line, peer, end } in &self.known {
                 let writes = if peer.is_waiting() { libc::POLLOUT } else { 0 };
                 all.push(polled(line.descriptor(), libc::POLLIN | writes));
                 // A negative one is passed over.
@@ -319,7 +319,7 @@ impl Listener {
         let Some(first) = frames.next() else { return Ok(()) };
         let mut refuse = |why: String| {
             let answer = format!("process {} refuses this one: {why}", std::process::id());
-            let _ = outlet.send(&as_bytes(&Answer::Refused(answer)), Vec::new());
+            let _ = outlet.send(&as_bytes(&Greeting::Refused(answer)), Vec::new());
             Err(why)
         };
         let Ok(hello) = serde_json::from_slice::<Hello>(&first.bytes) else {
@@ -340,17 +340,17 @@ impl Listener {
         }
         let failed = |e: io::Error| e.to_string();
         let (own, files) = self.own.hello(hello.home.secret).map_err(failed)?;
-        outlet.send(&as_bytes(&Answer::Welcome(own)), files).map_err(failed)?;
+        outlet.send(&as_bytes(&Greeting::Welcome(own)), files).map_err(failed)?;
         let peer = Arc::new(Peer::new(&hello, first.files, outlet).map_err(failed)?);
         lock(&self.own.peers).insert(hello.home, Arc::clone(&peer));
         frames.for_each(|frame| (self.own.hears.said)(&peer, frame));
-        self.known.push(Known { line, peer, end: end_of(process) });
+        self.known.push(KnownPeer { line, peer, end: end_of(process) });
         (self.own.hears.rung)();
         Ok(())
     }
 }
 
-impl Known {
+impl KnownPeer {
     /// Hears what it says. False when it is gone.
     fn listen(
         &mut self,

@@ -21,7 +21,7 @@ pub(crate) struct Home {
     pub(crate) secret: u64,
 }
 
-/// What processes tell one another first, with two descriptors: the [bell](Bell), and the file of device memory.
+/// What processes tell one another first, with two descriptors: the [bell](Doorbell), and the file of device memory.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// Equal where two processes mean the same by the words that they share.
@@ -37,9 +37,9 @@ pub(super) struct Hello {
 
 /// Wakes the [listener](super::listener) of a process.
 #[derive(Clone)]
-pub(crate) struct Bell(pub(super) Arc<OwnedFd>);
+pub(crate) struct Doorbell(pub(super) Arc<OwnedFd>);
 
-impl Bell {
+impl Doorbell {
     pub(super) fn new() -> io::Result<Self> {
         // SAFETY: a new descriptor, which nobody else has.
         unsafe {
@@ -68,7 +68,7 @@ impl Bell {
 /// See the [module](self).
 pub(crate) struct Peer {
     pub(crate) home: Home,
-    pub(crate) bell: Bell,
+    pub(crate) bell: Doorbell,
     outlet: Mutex<Outlet>,
     pool: OwnedFd,
     /// Where its device memory is mapped in it.
@@ -105,7 +105,7 @@ impl Peer {
         };
         Ok(Self {
             home: hello.home,
-            bell: Bell(Arc::new(bell)),
+            bell: Doorbell(Arc::new(bell)),
             outlet: Mutex::new(outlet),
             pool,
             data: hello.data,

@@ -113,7 +113,7 @@ impl Drop for SharedMemory {
 ///
 /// Zeros are a new value of it, it has no address of anything, and every process may change it at any time: it is made of atomic words, and of cells
 /// whose owner says when they are touched.
-pub(crate) unsafe trait Words {}
+pub(crate) unsafe trait SharedWords {}
 
 /// Values on the heap of the process, or in shared memory.
 pub(crate) struct Placed<T> {
@@ -165,7 +165,11 @@ impl Ground {
     }
 
     /// So many values. `make` makes one on the heap, as zeros are in shared memory. Without room there are none.
-    pub(crate) fn place<T: Words>(&self, count: usize, make: impl FnMut(usize) -> T) -> Placed<T> {
+    pub(crate) fn place<T: SharedWords>(
+        &self,
+        count: usize,
+        make: impl FnMut(usize) -> T,
+    ) -> Placed<T> {
         let take = |used: &Cell<usize>| {
             let start = used.get().checked_next_multiple_of(align_of::<T>().max(128))?;
             let end = start.checked_add(size_of::<T>().checked_mul(count)?)?;
@@ -199,7 +203,7 @@ impl<T> Placed<T> {
 
 // SAFETY: an atomic word.
 #[cfg(not(loom))]
-unsafe impl Words for std::sync::atomic::AtomicU64 {}
+unsafe impl SharedWords for std::sync::atomic::AtomicU64 {}
 
 #[cfg(all(test, not(loom)))]
 mod tests {

@@ -1,0 +1,80 @@
+//! What a collective does besides where some of its ranks are in other processes.
+//!
+//! What they have brought is copied out and checked first. And each rank lets the others see whether it may hold a chunk: a process can end in the
+//! middle of one, which then nobody finishes. The others give the operation up, and are complete when no rank that lives holds a chunk any more. A process that
+//! is only stopped lives: until it goes on, or is ended, the operation is not complete, and its buffers are not free.
+
+use super::collective::PendingCollective;
+use crate::collective::comm_error::{Cause, CommError};
+use crate::collective::gathered::Gathered;
+use crate::collective::plan::Plan;
+use crate::fabric::Member;
+use crate::step::Step;
+
+impl PendingCollective {
+    /// Copies out what all have brought, where some ranks are in other processes. All have arrived. An error is a rank that has brought what
+    /// cannot be.
+    pub(super) fn gather(&mut self) -> Result<(), usize> {
+        let comm = &self.member.comm;
+        if let Some(joint) = &comm.joint {
+            let find = |rank, address, bytes| joint.find(rank, address, bytes);
+            // SAFETY: all have arrived, and this rank is not complete.
+            let gathered =
+                unsafe { Gathered::new(&comm.meeting, self.place, &self.call.request, find) }?;
+            self.aside.get_or_insert_default().gathered = Some(gathered);
+        }
+        Ok(())
+    }
+
+    /// Whether the rank may take a chunk: always, where all ranks are in one process. Else the others can see that it may hold one, until it
+    /// [says](Self::hold_nothing) that it does not.
+    #[inline]
+    pub(super) fn may_hold(&self) -> bool {
+        let Member { comm, rank, .. } = &*self.member;
+        match &comm.joint {
+            None => true,
+            Some(joint) => {
+                if joint.has_lost() {
+                    comm.job.abandon(self.place.number);
+                }
+                comm.job.hold(self.place.number, *rank)
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn hold_nothing(&self) {
+        let Member { comm, rank, .. } = &*self.member;
+        if comm.is_joint() {
+            comm.job.let_go(*rank);
+            if comm.job.is_abandoned(self.place.number) {
+                comm.meeting.wake(self.place);
+            }
+        }
+    }
+
+    /// Whether nobody who lives touches the memory of an operation that was abandoned.
+    pub(super) fn is_untouched(&self) -> bool {
+        let comm = &self.member.comm;
+        let is_lost = |rank| comm.joint.as_ref().is_some_and(|joint| joint.is_lost(rank));
+        let holds = |rank| comm.job.is_held_by(rank, self.place.number) && !is_lost(rank);
+        !(0..comm.ranks()).any(holds)
+    }
+
+    /// The operation was abandoned, because a process is gone that may hold a chunk: over, when nobody else holds one.
+    #[cold]
+    pub(super) fn wind_up(&self, plan: Plan) -> Step {
+        let comm = &self.member.comm;
+        let participants = &self.participants();
+        if comm.job.complete(self.place.number, |of| plan.chunks(of, participants)) {
+            return Step::Done(self.outcome());
+        }
+        if !self.is_untouched() {
+            return Step::Park;
+        }
+        // Its process ended when it had left already, so nobody has said so yet.
+        let text = "a rank has ended in the middle of an operation";
+        let error = comm.fail(CommError::new(self.origin(), Cause::Gone, text.to_owned()));
+        Step::Done(Err(self.failure(&error)))
+    }
+}
