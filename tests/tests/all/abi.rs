@@ -18,7 +18,7 @@ use rust::{Source, rust_name, rust_type};
 
 /// Functions that the data does not hold: two that CANN exports without a public header, and the
 /// optional entries of our own.
-const MORE_FUNCTIONS: [&str; 24] = [
+const MORE_FUNCTIONS: [&str; 25] = [
     "HcclAllocComResourceByTiling",
     "HcclThreadExportToCommEngine",
     "ascendExtStreamProgress",
@@ -29,6 +29,7 @@ const MORE_FUNCTIONS: [&str; 24] = [
     "ascendExtBlockCreate",
     "ascendExtBlockDestroy",
     "ascendExtRankLeave",
+    "ascendExtRootInfoStays",
     "ascendExtGroupResult",
     "ascendExtFaultSet",
     "ascendExtCommAbort",

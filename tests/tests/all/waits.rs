@@ -266,16 +266,19 @@ fn a_first_contact_that_nobody_answers_is_told_at_once() {
     assert!(matches!(error.kind(), ErrorKind::Mismatch | ErrorKind::Deadlock), "{text}");
 }
 
+/// Another process may have been given the root info.
 #[test]
-fn a_rank_that_nobody_will_bring_is_told_at_once() {
+fn a_rank_that_nobody_here_will_bring_is_waited_for() {
     alone!(beside);
-    let runtime = Runtime::emulator(2).unwrap();
+    let limit = Duration::from_secs(4);
+    let runtime = Runtime::emulator_builder().devices(2).connect_timeout(limit).build().unwrap();
     let device = runtime.device(0).unwrap();
     let root = RootInfo::new(&device).unwrap();
     let build =
         || Communicator::builder().device(&device).rank(0).world_size(2).root_info(&root).build();
-    let text = build().wait().unwrap_err().to_string();
-    assert!(text.contains("rank 1 of 2") && text.contains("deadlock"), "{text}");
+    let error = build().wait().unwrap_err();
+    assert_eq!((error.kind(), error.missing_ranks()), (ErrorKind::Timeout, vec![1]), "{error}");
+    assert!(!error.to_string().contains("deadlock"), "{error}");
 }
 
 /// The first thread of the process, or any other, may be about to issue.

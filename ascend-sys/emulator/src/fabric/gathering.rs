@@ -193,7 +193,7 @@ impl Gathering {
     }
 
     /// Whether no rank can come from another process.
-    fn is_for_one_process(&self) -> bool {
+    pub(super) fn is_for_one_process(&self) -> bool {
         matches!(self.side, Side::Local)
     }
 

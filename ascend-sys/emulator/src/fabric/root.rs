@@ -142,7 +142,14 @@ pub(super) fn enter_guest(
     let config = CommConfig::of_guest(name, buffer_megabytes);
     let guest = Some(Guest { peer: Arc::clone(peer), seat });
     let applicant = Applicant { rank, ranks, device: u32::MAX, settings, config, guest };
-    lock(&root).enter(name_of(number), &applicant)
+    let mut root = lock(&root);
+    if root.is_for_one_process() {
+        return refuse!(
+            HCCL_E_PARA,
+            "EI0015: the program has said that this root info stays in its process"
+        );
+    }
+    root.enter(name_of(number), &applicant)
 }
 
 /// Uses the gathering of a root info of this process.

@@ -15,6 +15,5 @@ mod operator_fast_path;
 mod picture;
 #[cfg(any(sanitizer = "address", sanitizer = "thread"))]
 mod sanitized;
-mod strays;
 mod thousand;
 mod workers;

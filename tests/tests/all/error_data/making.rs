@@ -1,6 +1,5 @@
 //! Communicators that are not made.
 
-use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -181,34 +180,4 @@ fn links_and_splits_that_fail_are_named_as_the_program_called_them() {
         let refused = begin(&mut comms[1]).unwrap_err();
         assert_eq!(refused.context().map(|context| context.operation), Some(name), "{refused}");
     }
-}
-
-/// The same program, started once more, brings rank 1.
-#[test]
-fn a_root_info_in_another_process_is_told_on_both_sides() {
-    const ROOT: &str = "HCCL_TEST_ROOT_INFO";
-    const PATH: &str = "error_data::making::a_root_info_in_another_process_is_told_on_both_sides";
-    let runtime = Runtime::emulator(2).unwrap();
-    let join = |rank: u32, root: &RootInfo| {
-        let builder = Communicator::builder().runtime(&runtime).rank(rank).world_size(2);
-        builder.root_info(root).build()
-    };
-    if let Ok(bytes) = std::env::var(ROOT) {
-        let bytes: Vec<u8> = bytes.split(' ').map(|byte| byte.parse().unwrap()).collect();
-        let error = join(1, &RootInfo::from_bytes(&bytes).unwrap()).wait().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
-        assert!(error.to_string().contains("its root info was made in process"), "{error}");
-        return;
-    }
-    let root = RootInfo::new(&runtime.device(0).unwrap()).unwrap();
-    let waits = join(0, &root);
-    let bytes = root.to_bytes().map(|byte| byte.to_string()).join(" ");
-    let mut other = Command::new(std::env::current_exe().unwrap());
-    let output = other.args([PATH, "--exact"]).env(ROOT, bytes).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
-    let error = waits.wait().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
-    assert_eq!(error.gone_ranks(), [1], "{error}");
-    assert!(error.to_string().contains("rank 1 is in process"), "{error}");
 }
