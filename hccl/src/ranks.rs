@@ -3,7 +3,7 @@
 //! [`Runtime::run_ranks`] starts a thread for each rank, gives it a device, and takes care of what goes wrong: when a
 //! rank returns an error or panics, the others are told at once, so that none of them waits for it, and the caller learns
 //! what happened *first*, not what followed from it. Use it for programs, examples and tests on the devices of one server. When
-//! ranks are processes, share a [`RootInfo`] by other means and use [`Communicator::builder`].
+//! ranks are processes, pass the bytes of a [`RootInfo`] to them and use [`Communicator::builder`].
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;

@@ -6,6 +6,7 @@ mod collectives {
     pub mod reference;
     pub mod tester;
 }
+mod deaths;
 mod failures;
 mod operations;
 mod parts;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use super::comm::Comm;
 use super::news::{CommNews, News};
 use crate::collective::account::Account;
-use crate::collective::comm_error::{Cause, CommError, Origin};
+use crate::collective::comm_error::{Cause, CommError, Origin, Presence};
 use crate::collective::sleeper::Sleeper;
 use crate::message::{Failure, refuse};
 use crate::processes::listener::as_bytes;
@@ -268,7 +268,15 @@ pub(super) fn lose(lost: &Arc<Peer>, why: &str) {
         if ranks.iter().any(|rank| comm.board.departure(*rank).is_none()) {
             ranks.iter().for_each(|rank| comm.board.note_departure(*rank, why.to_owned()));
             let text = format!("rank {first} is gone ({why})");
-            comm.fail_here(CommError::new(Origin::Call, Cause::Gone, text));
+            let error = CommError::new(Origin::Call, Cause::Gone, text);
+            // Also where they have come to the operation before.
+            let mut states = comm.rank_states(&error);
+            for (rank, state) in states.iter_mut().enumerate() {
+                if ranks.contains(&rank) {
+                    (state.presence, state.text) = (Presence::Gone, why.to_owned());
+                }
+            }
+            comm.fail_here(CommError { ranks: states, ..error });
         }
         let _ = joint.has_lost.set(());
         comm.wake_all();

@@ -1,0 +1,150 @@
+//! Processes that are killed or stopped at any moment: the others end, with the name of the dead, and nobody's memory is touched.
+//!
+//! `cargo test` takes a few rounds; `HCCL_TEST_ROUNDS=1000` as many as you like.
+
+use std::time::{Duration, Instant};
+
+use hccl::prelude::*;
+use hccl::{Error, Result};
+
+use crate::ranks::{Place, Processes, is_rank};
+
+/// The rank that is killed or stopped.
+const DEAD: u32 = 1;
+
+fn rounds(few: u64) -> u64 {
+    std::env::var("HCCL_TEST_ROUNDS").map_or(few, |rounds| rounds.parse().unwrap())
+}
+
+/// Operations of every kind and size, until one fails.
+fn work(comm: &mut Communicator, device: &Device) -> Error {
+    let stream = device.stream().unwrap();
+    let (me, ranks) = (comm.rank(), comm.world_size());
+    let mut large = device.upload(&vec![1.0f32; 1 << 20], &stream).unwrap();
+    let mut small = device.upload(&[1.0f32; 8], &stream).unwrap();
+    let mut theirs = device.zeros::<f32>(1 << 20, &stream).unwrap();
+    let mut round = || -> Result<()> {
+        comm.barrier(&stream)?.wait()?;
+        comm.all_reduce_in_place(&mut small, Max, &stream)?.wait()?;
+        comm.all_reduce_in_place(&mut large, Max, &stream)?.wait()?;
+        let (next, previous) = ((me + 1) % ranks, (me + ranks - 1) % ranks);
+        comm.batch().send(&large, next).recv(&mut theirs, previous).submit(&stream)?.wait()?;
+        let part = theirs.len() / ranks as usize;
+        let (mut piece, whole) = (device.zeros::<f32>(part, &stream)?, part * ranks as usize);
+        comm.reduce_scatter(&large.slice(..whole)?, &mut piece, Max, &stream)?.wait()?;
+        comm.all_gather(&piece, &mut theirs.slice_mut(..whole)?, &stream)?.wait()?;
+        Ok(())
+    };
+    std::iter::repeat_with(&mut round).find_map(Result::err).unwrap()
+}
+
+#[test]
+fn whoever_is_killed_whenever_the_others_end_and_name_it() {
+    const NAME: &str = "deaths::whoever_is_killed_whenever_the_others_end_and_name_it";
+    let body = |place: Place| {
+        let error = match place.joined() {
+            Ok(mut comm) => work(&mut comm, &place.device),
+            Err(error) => error,
+        };
+        let text = error.to_string();
+        assert!(text.contains("(process ") && text.contains("has ended)"), "{text}");
+        assert!(error.gone_ranks().contains(&DEAD), "{text}");
+    };
+    if is_rank(body) {
+        std::process::exit(0);
+    }
+    let mut random = fastrand::Rng::with_seed(17);
+    let mut delays = Vec::new();
+    for round in 0..rounds(8) {
+        let mut processes = Processes::start(NAME, &[1, 1, 1]);
+        let after = random.u64(20..200);
+        std::thread::sleep(Duration::from_millis(after));
+        processes.children[DEAD as usize].kill().unwrap();
+        let began = Instant::now();
+        for (rank, output) in processes.outputs().iter().enumerate() {
+            if rank as u32 != DEAD {
+                let err = String::from_utf8_lossy(&output.stderr);
+                assert!(
+                    output.status.success(),
+                    "round {round}, killed after {after} ms, rank {rank}:\n{err}"
+                );
+            }
+        }
+        delays.push(began.elapsed().as_millis());
+    }
+    delays.sort_unstable();
+    let (median, worst) = (delays[delays.len() / 2], delays[delays.len() - 1]);
+    println!(
+        "until the others had ended: median {median} ms, worst {worst} ms, of {}",
+        delays.len()
+    );
+}
+
+#[test]
+fn memory_of_an_operation_with_a_stopped_rank_is_touched_by_nobody_later() {
+    const NAME: &str =
+        "deaths::memory_of_an_operation_with_a_stopped_rank_is_touched_by_nobody_later";
+    let body = |place: Place| {
+        let mut comm = place.communicator();
+        let stream = place.device.stream().unwrap();
+        if place.rank == DEAD {
+            work(&mut comm, &place.device);
+            return;
+        }
+        // Whatever this rank waits for, after a while the other one is stopped.
+        let count = 1 << 20;
+        let mut x = place.device.upload(&vec![1.0f32; count], &stream).unwrap();
+        let mut small = place.device.upload(&[1.0f32; 8], &stream).unwrap();
+        let mut theirs = place.device.zeros::<f32>(count, &stream).unwrap();
+        let limit = Duration::from_millis(400);
+        let mut step = || -> Result<()> {
+            comm.barrier(&stream)?.wait_timeout(limit)?;
+            comm.all_reduce_in_place(&mut small, Max, &stream)?.wait_timeout(limit)?;
+            comm.all_reduce_in_place(&mut x, Max, &stream)?.wait_timeout(limit)?;
+            comm.batch()
+                .send(&x, DEAD)
+                .recv(&mut theirs, DEAD)
+                .submit(&stream)?
+                .wait_timeout(limit)?;
+            let mut piece = place.device.zeros::<f32>(count / 2, &stream)?;
+            comm.reduce_scatter(&x, &mut piece, Max, &stream)?.wait_timeout(limit)?;
+            comm.all_gather(&piece, &mut theirs, &stream)?.wait_timeout(limit)?;
+            Ok(())
+        };
+        let error = std::iter::repeat_with(&mut step).find_map(Result::err).unwrap();
+        assert!(error.is_timeout(), "{error}");
+        drop((x, small, theirs));
+        // What is free now is filled, and stays as it is.
+        let other = place.device.stream().unwrap();
+        let fresh: Vec<_> =
+            (0..6).map(|_| place.device.upload(&vec![7u32; count], &other).unwrap()).collect();
+        println!("go on");
+        std::thread::sleep(Duration::from_millis(500));
+        for buffer in fresh {
+            let found = buffer.to_vec(&other).wait().unwrap();
+            assert!(found.iter().all(|value| *value == 7), "somebody has written");
+        }
+        comm.abort().unwrap();
+    };
+    if is_rank(body) {
+        std::process::exit(0);
+    }
+    use std::io::{BufRead, BufReader};
+    let mut random = fastrand::Rng::with_seed(18);
+    for round in 0..rounds(4) {
+        let mut processes = Processes::start(NAME, &[1, 1]);
+        std::thread::sleep(Duration::from_millis(random.u64(150..300)));
+        let stopped = processes.children[DEAD as usize].id() as i32;
+        // SAFETY: a signal to a child that nobody has waited for.
+        assert_eq!(unsafe { libc::kill(stopped, libc::SIGSTOP) }, 0);
+        let out = processes.children[0].stdout.take().unwrap();
+        let goes_on = BufReader::new(out).lines().any(|line| line.unwrap().contains("go on"));
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::kill(stopped, libc::SIGCONT) }, 0);
+        let outputs = processes.outputs();
+        for (rank, output) in outputs.iter().enumerate() {
+            let err = String::from_utf8_lossy(&output.stderr);
+            assert!(goes_on && output.status.success(), "round {round}, rank {rank}:\n{err}");
+        }
+    }
+}
