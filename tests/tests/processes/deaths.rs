@@ -85,7 +85,9 @@ fn memory_of_an_operation_with_a_stopped_rank_is_touched_by_nobody_later() {
     const NAME: &str =
         "deaths::memory_of_an_operation_with_a_stopped_rank_is_touched_by_nobody_later";
     let body = |place: Place| {
-        let mut comm = place.communicator();
+        // The emulator gives up after a second what can be given up.
+        let config = hccl::CommConfig::builder().exec_timeout(Duration::from_secs(1)).build();
+        let mut comm = place.joined_with(config).unwrap();
         let stream = place.device.stream().unwrap();
         if place.rank == DEAD {
             work(&mut comm, &place.device);
@@ -113,6 +115,7 @@ fn memory_of_an_operation_with_a_stopped_rank_is_touched_by_nobody_later() {
         };
         let error = std::iter::repeat_with(&mut step).find_map(Result::err).unwrap();
         assert!(error.is_timeout(), "{error}");
+        std::thread::sleep(Duration::from_millis(1200));
         drop((x, small, theirs));
         // What is free now is filled, and stays as it is.
         let other = place.device.stream().unwrap();

@@ -36,8 +36,12 @@ impl Place {
     }
 
     pub fn joined(&self) -> hccl::Result<Communicator> {
+        self.joined_with(hccl::CommConfig::default())
+    }
+
+    pub fn joined_with(&self, config: hccl::CommConfig) -> hccl::Result<Communicator> {
         let builder = Communicator::builder().device(&self.device).rank(self.rank);
-        builder.world_size(self.ranks).root_info(&self.root()).build().wait()
+        builder.world_size(self.ranks).root_info(&self.root()).config(config).build().wait()
     }
 }
 

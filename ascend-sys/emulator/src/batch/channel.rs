@@ -441,7 +441,7 @@ mod models {
                             bell.0.wait();
                         }
                     }
-                    Found::Differs(_) => unreachable!("both say the same"),
+                    Found::Differs(_) | Found::Astray => unreachable!("both say the same"),
                 }
             }
         }

@@ -337,3 +337,29 @@ fn loom_a_second_operation_does_not_inherit_chunks() {
         assert_eq!(done.load(Ordering::Relaxed), 4);
     });
 }
+
+/// A process is gone. Who gives the operation up has its memory for itself when nobody who lives holds a chunk.
+#[test]
+fn loom_memory_of_an_abandoned_operation_is_touched_by_nobody() {
+    explore(3, || {
+        let job = Arc::new(CollectiveJob::new(2, &Ground::Heap));
+        let memory = Arc::new(UnsafeCell::new(0));
+        let (theirs, cell) = (Arc::clone(&job), Arc::clone(&memory));
+        let works = thread::spawn(move || {
+            for _ in 0..2 {
+                if theirs.hold(1, 0) {
+                    // SAFETY: nobody else writes while this may hold a chunk, which loom checks.
+                    cell.with_mut(|value| unsafe { *value += 1 });
+                    theirs.let_go(0);
+                }
+            }
+        });
+        job.abandon(1);
+        while job.is_held_by(0, 1) {
+            thread::yield_now();
+        }
+        // SAFETY: the operation is over, which loom checks.
+        memory.with_mut(|value| unsafe { *value += 10 });
+        works.join().unwrap();
+    });
+}
