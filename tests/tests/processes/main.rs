@@ -8,6 +8,7 @@ mod collectives {
 }
 mod deaths;
 mod failures;
+mod joining;
 mod operations;
 mod parts;
 mod ranks;

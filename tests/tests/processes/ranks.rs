@@ -12,6 +12,8 @@ use hccl::prelude::*;
 const PLACE: &str = "HCCL_TEST_PROCESS";
 /// As a place: a process that makes a root info, prints it, and waits to be killed.
 const MAKES_ROOT: &str = "root";
+/// As a place, with the number of ranks: one that makes it and is rank 0.
+const HOST: &str = "host";
 
 /// How many communicators a test can make.
 const ROOTS: usize = 3;
@@ -87,6 +89,16 @@ pub fn ranks_of(name: &str, root: &str, ranks: u32) -> Vec<Output> {
     all.into_iter().map(|rank| rank.wait_with_output().unwrap()).collect()
 }
 
+/// Runs rank 0 in a process that makes the root info itself, and the others as threads of one more.
+pub fn host_and_guests(name: &str, guests: u32) -> Vec<Output> {
+    let mut host = again(name, &format!("{HOST} {}", guests + 1));
+    let mut lines = BufReader::new(host.stdout.take().unwrap()).lines();
+    let is_root = |line: &String| line.len() == 2 * RootInfo::BYTES;
+    let root = lines.find_map(|line| line.ok().filter(is_root)).unwrap();
+    let others = again(name, &format!("1 {guests} {} {root}", guests + 1));
+    [host, others].map(|process| process.wait_with_output().unwrap()).into()
+}
+
 /// Starts rank 0 of 2 with the root info of another process, and kills that one while the rank waits.
 pub fn wait_for_a_process_that_is_killed(name: &str) -> Output {
     let (mut maker, root) = root_maker(name);
@@ -108,6 +120,15 @@ pub fn is_rank(body: impl Fn(Place) + Sync) -> bool {
         return true;
     }
     let words: Vec<&str> = place.split(' ').collect();
+    if let [HOST, ranks] = words[..] {
+        let runtime = Runtime::emulator(ranks.parse().unwrap()).unwrap();
+        let device = runtime.device(0).unwrap();
+        let root = RootInfo::new(&device).unwrap();
+        println!("\n{}", text_of(&root));
+        let (roots, ranks) = (vec![root].into(), ranks.parse().unwrap());
+        body(Place { rank: 0, ranks, device, roots });
+        return true;
+    }
     let number = |at: usize| words[at].parse::<u32>().unwrap();
     let (first, own, ranks) = (number(0), number(1), number(2));
     let runtime = Runtime::emulator_builder()

@@ -89,8 +89,8 @@ pub(super) struct Away {
 static IMAGES: Mutex<BTreeMap<(Home, u64), Shared>> = Mutex::new(BTreeMap::new());
 
 /// The gathering of a root info of another process. The error says why that one cannot be reached.
-pub(super) fn image(home: &Home, root: u64) -> Result<Shared, String> {
-    let peer = listener::reach(home, HEARS, ANSWER)?;
+pub(super) fn image(home: &Home, root: u64, limit: Duration) -> Result<Shared, String> {
+    let peer = listener::reach(home, HEARS, limit.min(ANSWER))?;
     let mut images = lock(&IMAGES);
     images.retain(|_, image| !lock(image).is_over());
     let new = || {
@@ -114,8 +114,7 @@ pub(super) fn known_image(home: &Home, root: u64) -> Option<Shared> {
 
 fn say(peer: &Peer, root: u64, from_home: bool, news: RootNews, file: Option<Arc<OwnedFd>>) {
     let bytes = as_bytes(&News::Root { root, from_home, news });
-    // To one that is gone nothing is said.
-    let _ = peer.say(&bytes, file.into_iter().collect());
+    peer.say(&bytes, file.into_iter().collect());
 }
 
 fn seat_of(device: u32, settings: &Settings) -> Seat {
@@ -189,8 +188,15 @@ impl Gathering {
                     say(&peer, *root, true, RootNews::Failed((**error).clone()), None);
                 }
             }
-            Side::Away(Away { root, home, .. }) => {
+            Side::Away(Away { root, home, made, .. }) => {
                 say(home, *root, false, RootNews::Failed((**error).clone()), None);
+                // Others may have gone on with it.
+                for (comm, rank) in made
+                    .iter()
+                    .flat_map(|comm| self.applicants.keys().map(move |rank| (comm, *rank as usize)))
+                {
+                    comm.leave(rank, "it could not join".into());
+                }
             }
         }
     }
@@ -380,7 +386,6 @@ pub(super) fn advance(shared: &Shared) {
 }
 
 /// All processes of a communicator. Of two that do not know each other one goes to the other; `None` while one is still to come.
-#[expect(clippy::type_complexity, reason = "read once")]
 fn meet_processes(formation: &Formation) -> Result<Option<Vec<Option<Arc<Peer>>>>, String> {
     let own = listener::open(HEARS)?;
     let mut found = Vec::with_capacity(formation.processes.len());
@@ -390,7 +395,7 @@ fn meet_processes(formation: &Formation) -> Result<Option<Vec<Option<Arc<Peer>>>
         } else if let Some(peer) = listener::find(home) {
             Some(peer)
         } else if own > *home {
-            Some(listener::reach(home, HEARS, ANSWER)?)
+            Some(listener::reach(home, HEARS, formation.connect_timeout.min(ANSWER))?)
         } else {
             return Ok(None);
         });
@@ -433,7 +438,8 @@ fn hear_at_home(from: &Arc<Peer>, number: u64, news: RootNews) {
         }),
         RootNews::Ready => root::with_gathering(number, |gathering| gathering.ready(&from.home)),
         RootNews::Leaves { rank, why } => root::with_gathering(number, |gathering| {
-            if gathering.outcome.is_none() {
+            let is_theirs = gathering.guests().any(|guest| guest.peer.home == from.home);
+            if gathering.outcome.is_none() && is_theirs {
                 gathering.gone.insert(rank, why);
                 gathering.give_up_on_the_gone();
             }
@@ -451,7 +457,7 @@ fn hear_from_home(gathering: &mut Gathering, news: RootNews, file: Option<OwnedF
     match news {
         RootNews::Here { ranks, here } => {
             away.here = here.into_iter().collect();
-            gathering.ranks = ranks;
+            gathering.ranks = ranks.min(MAX_DEVICES);
         }
         RootNews::Refused { rank, code, text } => {
             let code = ascend_sys::HcclResult(code);

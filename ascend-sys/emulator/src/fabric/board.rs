@@ -75,7 +75,7 @@ impl Board {
     }
 
     /// A rank exchanges its first messages with others.
-    pub(super) fn note_wanted(&self, rank: usize, peers: &[usize], function: &Cow<'static, str>) {
+    pub(super) fn note_wanted(&self, rank: usize, peers: &[usize], function: Cow<'static, str>) {
         let wanted = peers.iter().map(|peer| ((rank, *peer), function.clone()));
         self.lock().wanted.extend(wanted);
     }

@@ -300,7 +300,7 @@ impl Comm {
         let mut sides = Sides::default();
         let mut passed = false;
         let captures = self.captures(number);
-        for rank in 0..self.ranks() {
+        for (rank, table) in tables.iter().enumerate() {
             let (n, claim) = match self.meeting.latest(rank) {
                 Some((n, claim)) if n >= number => (n, CollectiveRequest::of(claim)),
                 _ => (0, None),
@@ -311,9 +311,7 @@ impl Comm {
                     columns.extend(captures.iter().filter_map(|said| said.get(rank).cloned()));
                     sides.says(rank, columns);
                 }
-                Some(request) if n == number => {
-                    sides.called(rank, request, tables[rank].as_deref())
-                }
+                Some(request) if n == number => sides.called(rank, request, table.as_deref()),
                 _ if n > number => {
                     passed = true;
                     sides.says(rank, vec![format!("a count of 0; it has gone on to #{n}")]);

@@ -79,6 +79,13 @@ impl Joint {
         self.has_lost.get().is_some()
     }
 
+    /// The ranks whose processes are gone, and why the first is.
+    pub(crate) fn lost(&self) -> Option<(Vec<usize>, &str)> {
+        let ranks: Vec<usize> = (0..self.ranks.len()).filter(|rank| self.is_lost(*rank)).collect();
+        let why = self.abroad(*ranks.first()?)?.peer.gone()?;
+        Some((ranks, why))
+    }
+
     /// Whether the process of a rank is gone.
     pub(crate) fn is_lost(&self, rank: usize) -> bool {
         self.abroad(rank).is_some_and(|abroad| abroad.peer.gone().is_some())
@@ -94,8 +101,7 @@ impl Joint {
 
     fn tell(&self, news: CommNews) {
         let bytes = as_bytes(&News::Comm { comm: self.key, news });
-        // To one that is gone nothing is said.
-        self.peers.iter().for_each(|peer| drop(peer.say(&bytes, Vec::new())));
+        self.peers.iter().for_each(|peer| peer.say(&bytes, Vec::new()));
     }
 }
 
@@ -119,6 +125,13 @@ impl Comm {
         let mut joints = lock(&JOINTS);
         joints.retain(|(_, comm)| comm.strong_count() > 0);
         joints.push((joint.key, Arc::downgrade(self)));
+        drop(joints);
+        // Those that ended before it was there to be told.
+        for peer in &joint.peers {
+            if let Some(why) = peer.gone() {
+                lose(peer, why);
+            }
+        }
     }
 
     /// Tells the other processes, if there are any.
@@ -139,7 +152,7 @@ impl Comm {
     pub(super) fn tell_of(&self, key: u64, news: CommNews) {
         let bytes = as_bytes(&News::Comm { comm: key, news });
         let peers = self.joint.iter().flat_map(|joint| &joint.peers);
-        peers.for_each(|peer| drop(peer.say(&bytes, Vec::new())));
+        peers.for_each(|peer| peer.say(&bytes, Vec::new()));
     }
 
     /// Tells a process that has made its side what was said before.
@@ -180,6 +193,22 @@ impl Comm {
         }
     }
 
+    /// It has failed, because the process of some of its ranks is gone. All are told: else one who hears it later could hear first that another rank has left.
+    pub(crate) fn end_for(&self, ranks: &[usize], why: &str) -> Arc<CommError> {
+        ranks.iter().for_each(|rank| self.board.note_departure(*rank, why.to_owned()));
+        let first = ranks.first().copied().unwrap_or_default();
+        let text = format!("rank {first} is gone ({why})");
+        let error = CommError::new(Origin::Call, Cause::Gone, text);
+        // Also where they have come to the operation before.
+        let mut states = self.rank_states(&error);
+        for (rank, state) in states.iter_mut().enumerate() {
+            if ranks.contains(&rank) {
+                (state.presence, state.text) = (Presence::Gone, why.to_owned());
+            }
+        }
+        self.fail(CommError { ranks: states, ..error })
+    }
+
     /// Refuses what is for ranks of one process only.
     pub(crate) fn in_one_process(&self, what: &str) -> Result<(), Failure> {
         let Some(joint) = &self.joint else { return Ok(()) };
@@ -193,8 +222,7 @@ impl Comm {
 }
 
 fn say(peer: &Peer, comm: u64, news: CommNews, file: Option<Arc<OwnedFd>>) {
-    // To one that is gone nothing is said.
-    let _ = peer.say(&as_bytes(&News::Comm { comm, news }), file.into_iter().collect());
+    peer.say(&as_bytes(&News::Comm { comm, news }), file.into_iter().collect());
 }
 
 /// The communicator of a key.
@@ -249,7 +277,7 @@ pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews, file: Option<Owne
         CommNews::Goes { rank } if is_theirs(rank) => comm.board.note_goes(rank),
         CommNews::Wants { rank, peers, function } if is_theirs(rank) => {
             let peers: Vec<usize> = peers.into_iter().filter(|peer| *peer < comm.ranks()).collect();
-            comm.board.note_wanted(rank, &peers, &Cow::Owned(function));
+            comm.board.note_wanted(rank, &peers, Cow::Owned(function));
         }
         _ => {}
     }
@@ -263,20 +291,12 @@ pub(super) fn lose(lost: &Arc<Peer>, why: &str) {
             joint.abroad(*rank).is_some_and(|abroad| Arc::ptr_eq(&abroad.peer, lost))
         };
         let ranks: Vec<usize> = (0..comm.ranks()).filter(theirs).collect();
-        let Some(first) = ranks.first() else { continue };
+        if ranks.is_empty() {
+            continue;
+        }
         // Ranks that have left before have said so, and whether anything was open then.
         if ranks.iter().any(|rank| comm.board.departure(*rank).is_none()) {
-            ranks.iter().for_each(|rank| comm.board.note_departure(*rank, why.to_owned()));
-            let text = format!("rank {first} is gone ({why})");
-            let error = CommError::new(Origin::Call, Cause::Gone, text);
-            // Also where they have come to the operation before.
-            let mut states = comm.rank_states(&error);
-            for (rank, state) in states.iter_mut().enumerate() {
-                if ranks.contains(&rank) {
-                    (state.presence, state.text) = (Presence::Gone, why.to_owned());
-                }
-            }
-            comm.fail_here(CommError { ranks: states, ..error });
+            comm.end_for(&ranks, why);
         }
         let _ = joint.has_lost.set(());
         comm.wake_all();

@@ -90,7 +90,7 @@ impl Comm {
     /// The first half of [`meet_peers`](Self::meet_peers): waits for nobody.
     #[cold]
     pub(crate) fn post_peers(&self, rank: usize, peers: &[usize], function: &'static str) {
-        self.board.note_wanted(rank, peers, &Cow::Borrowed(function));
+        self.board.note_wanted(rank, peers, Cow::Borrowed(function));
         let (all, name) = (|| peers.to_vec(), || function.to_owned());
         self.tell(|| CommNews::Wants { rank, peers: all(), function: name() });
         executor::announce();

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::between::{self, Guest, HEARS, Side};
 use super::config::CommConfig;
@@ -15,7 +16,7 @@ use crate::executor;
 use crate::machine::{MAX_DEVICES, Settings};
 use crate::message::{Failure, refuse};
 use crate::processes::listener;
-use crate::processes::peer::{Home, Peer};
+use crate::processes::peer::Peer;
 use ascend_sync::lock_std as lock;
 
 static ROOTS: Mutex<Roots> = Mutex::new(Roots::new());
@@ -72,7 +73,7 @@ pub(crate) fn create() -> Result<[u8; ROOT_INFO], Failure> {
 }
 
 /// The gathering of a root info: its name, its number, and where it was made.
-fn find(info: &[u8; ROOT_INFO], rank: u32) -> Result<(u64, Home, Shared), Failure> {
+fn find(info: &[u8; ROOT_INFO], rank: u32, limit: Duration) -> Result<(u64, Shared), Failure> {
     let Some((home, number)) = decode(info) else {
         return refuse!(
             HCCL_E_PARA,
@@ -81,7 +82,7 @@ fn find(info: &[u8; ROOT_INFO], rank: u32) -> Result<(u64, Home, Shared), Failur
     };
     let found = match listener::open(HEARS) {
         Ok(own) if own == home => lock(&ROOTS).gathering(number),
-        Ok(_) => match between::image(&home, number) {
+        Ok(_) => match between::image(&home, number, limit) {
             Ok(image) => Some(image),
             Err(why) => {
                 return refuse!(
@@ -93,7 +94,7 @@ fn find(info: &[u8; ROOT_INFO], rank: u32) -> Result<(u64, Home, Shared), Failur
         Err(text) => return refuse!(HCCL_E_TCP_CONNECT, "EI0015: {text}"),
     };
     match found {
-        Some(root) => Ok((number, home, root)),
+        Some(root) => Ok((number, root)),
         None => refuse!(
             HCCL_E_PARA,
             "EI0015: the root info has already made its communicator; HcclGetRootInfo makes another"
@@ -103,7 +104,7 @@ fn find(info: &[u8; ROOT_INFO], rank: u32) -> Result<(u64, Home, Shared), Failur
 
 /// Brings a rank to the others, and waits for nobody but the process of the root info.
 pub(crate) fn enter(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Entered, Failure> {
-    let (number, _, root) = find(info, applicant.rank)?;
+    let (number, root) = find(info, applicant.rank, applicant.settings.connect_timeout)?;
     Entered::begin(root, name_of(number), applicant, "HcclCommInitRootInfo")
 }
 
@@ -168,7 +169,7 @@ pub(super) fn with_all(use_it: impl Fn(&mut Gathering)) {
 
 /// No rank of another process comes to a root info: its program says so.
 pub(crate) fn keep_here(info: &[u8; ROOT_INFO]) -> Result<(), Failure> {
-    let (_, _, root) = find(info, 0)?;
+    let (_, root) = find(info, 0, Duration::ZERO)?;
     let mut gathering = lock(&root);
     if matches!(gathering.side, Side::Home(_, None)) && !gathering.has_guests() {
         gathering.side = Side::Local;
@@ -178,14 +179,25 @@ pub(crate) fn keep_here(info: &[u8; ROOT_INFO]) -> Result<(), Failure> {
 
 /// Tells the ranks that this one is gone.
 pub(crate) fn leave(info: &[u8; ROOT_INFO], rank: u32, reason: &str) -> Result<(), Failure> {
-    let (number, home, root) = find(info, rank)?;
+    // Nobody is gone to for that.
+    let known = decode(info).and_then(|(home, number)| {
+        let image = between::known_image(&home, number)?;
+        Some((home, number, image))
+    });
+    let (home, number, root) = match known {
+        Some((home, number, image)) => (Some(home), number, image),
+        None => {
+            let (number, root) = find(info, rank, Duration::ZERO)?;
+            (None, number, root)
+        }
+    };
     let comm = {
         let mut gathering = lock(&root);
         match &gathering.outcome {
             Some(Ok(formed)) => formed.comm.upgrade(),
             Some(Err(_)) => None,
             None => {
-                if matches!(gathering.side, Side::Away(_)) {
+                if let Some(home) = home {
                     between::tell_leave(&home, number, rank, reason);
                 }
                 gathering.gone.insert(rank, reason.to_owned());

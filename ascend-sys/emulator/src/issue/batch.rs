@@ -194,6 +194,13 @@ impl PendingBatch {
         if let Some(error) = comm.meeting.error() {
             return Some(error);
         }
+        if let Some((ranks, why)) = comm.joint.as_ref().and_then(Joint::lost) {
+            let waits =
+                |item: &BatchItem| item.state != ItemState::Over && ranks.contains(&item.peer);
+            if self.items.iter().any(waits) {
+                return Some(comm.end_for(&ranks, why));
+            }
+        }
         let gone = self.unmatched().find(|item| comm.exchange.is_gone(item.peer))?;
         // Asked after the look at the peer: what it posted before it left can be seen by now.
         if comm.exchange.is_matched(self.member.rank, gone) {

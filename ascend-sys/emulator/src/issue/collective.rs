@@ -368,7 +368,8 @@ impl PendingCollective {
         }
         match self.member.comm.meeting.error() {
             Some(error) => Step::Done(Err(self.failure(&error))),
-            // Whoever closed the operation is about to say why.
+            // Whoever closed the operation is about to say why; another process, by news.
+            None if self.member.comm.is_joint() => Step::Park,
             None => Step::Again,
         }
     }
@@ -430,7 +431,17 @@ impl PendingCollective {
                 comm.job.complete(self.place.number, |of| plan.chunks(of, &participants))
                     || (comm.job.is_abandoned(self.place.number) && self.is_untouched())
             }
-            _ => !matches!(self.look(), MeetingView::Waiting(_)),
+            _ => {
+                let look = self.look();
+                let comm = &self.member.comm;
+                !match look {
+                    MeetingView::Waiting(_) => true,
+                    // The word came before the news.
+                    MeetingView::Broken => comm.is_joint() && comm.meeting.error().is_none(),
+                    MeetingView::Gone(rank) => comm.board.departure(rank).is_none(),
+                    _ => false,
+                }
+            }
         }
     }
 

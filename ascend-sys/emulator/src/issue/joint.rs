@@ -5,10 +5,9 @@
 //! is only stopped lives: until it goes on, or is ended, the operation is not complete, and its buffers are not free.
 
 use super::collective::PendingCollective;
-use crate::collective::comm_error::{Cause, CommError};
 use crate::collective::gathered::Gathered;
 use crate::collective::plan::Plan;
-use crate::fabric::Member;
+use crate::fabric::{Joint, Member};
 use crate::step::Step;
 
 impl PendingCollective {
@@ -72,9 +71,12 @@ impl PendingCollective {
         if !self.is_untouched() {
             return Step::Park;
         }
-        // Its process ended when it had left already, so nobody has said so yet.
-        let text = "a rank has ended in the middle of an operation";
-        let error = comm.fail(CommError::new(self.origin(), Cause::Gone, text.to_owned()));
+        let error = match (comm.meeting.error(), comm.joint.as_ref().and_then(Joint::lost)) {
+            (Some(error), _) => error,
+            (None, Some((ranks, why))) => comm.end_for(&ranks, why),
+            // Another process has heard of it first.
+            (None, None) => return Step::Park,
+        };
         Step::Done(Err(self.failure(&error)))
     }
 }

@@ -8,6 +8,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+/// The longest frame of one that has not said who it is.
+const LONGEST_OF_A_STRANGER: usize = 16 << 10;
+/// How much is read at a time from one that says more and more: others want to be heard too.
+const AT_A_TIME: usize = 1 << 20;
 /// The longest frame. Errors of communicators of some thousand ranks are the longest.
 const LONGEST: usize = 16 << 20;
 /// The most descriptors with a frame.
@@ -32,6 +36,8 @@ pub(crate) struct Line {
     received: Vec<u8>,
     /// Those that came with bytes: of the frames that are not complete yet, in their order.
     files: VecDeque<OwnedFd>,
+    /// It has not said who it is: then one frame is taken, and a short one.
+    is_stranger: bool,
 }
 
 /// The other half of a line.
@@ -51,7 +57,7 @@ struct Outgoing {
 pub(crate) fn halves(stream: UnixStream) -> io::Result<(Line, Outlet)> {
     stream.set_nonblocking(true)?;
     let outlet = Outlet { stream: stream.try_clone()?, waiting: VecDeque::new(), bytes: 0 };
-    Ok((Line { stream, received: Vec::new(), files: VecDeque::new() }, outlet))
+    Ok((Line { stream, received: Vec::new(), files: VecDeque::new(), is_stranger: true }, outlet))
 }
 
 /// The process and the user at the other end.
@@ -88,36 +94,52 @@ impl Line {
     /// before is told first.
     pub(crate) fn receive(&mut self, frames: &mut Vec<Frame>) -> io::Result<()> {
         let mut buffer = [0; 16 << 10];
-        loop {
+        let mut left = AT_A_TIME;
+        // What had come behind the first frame of a stranger.
+        self.cut(frames)?;
+        while left > 0 && (frames.is_empty() || !self.is_stranger) {
             match self.read(&mut buffer) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(length) => self.received.extend_from_slice(&buffer[..length]),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Ok(length) => {
+                    self.received.extend_from_slice(&buffer[..length]);
+                    left = left.saturating_sub(length);
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                 Err(e) => return Err(e),
             }
             self.cut(frames)?;
         }
+        Ok(())
+    }
+
+    /// It has said who it is.
+    pub(crate) fn trust(&mut self) {
+        self.is_stranger = false;
     }
 
     /// Takes whole frames out of what has been received.
     fn cut(&mut self, frames: &mut Vec<Frame>) -> io::Result<()> {
-        while let Some(head) = self.received.first_chunk::<HEAD>() {
+        let mut start = 0;
+        while let Some(head) = self.received[start..].first_chunk::<HEAD>() {
             let [length, files] = words(*head);
-            if length > LONGEST || files > MOST_FILES {
+            let longest = if self.is_stranger { LONGEST_OF_A_STRANGER } else { LONGEST };
+            if length > longest || files > MOST_FILES {
                 let text = format!("a frame of {length} bytes and {files} descriptors");
                 return Err(io::Error::other(text));
             }
-            if self.received.len() < HEAD + length {
-                break;
-            }
+            let Some(bytes) = self.received[start + HEAD..].get(..length) else { break };
             if self.files.len() < files {
                 return Err(io::Error::other("descriptors of a frame are missing"));
             }
-            let rest = self.received.split_off(HEAD + length);
-            let bytes = std::mem::replace(&mut self.received, rest).split_off(HEAD);
-            frames.push(Frame { bytes, files: self.files.drain(..files).collect() });
+            frames
+                .push(Frame { bytes: bytes.to_vec(), files: self.files.drain(..files).collect() });
+            start += HEAD + length;
+            if self.is_stranger {
+                break;
+            }
         }
+        self.received.drain(..start);
         Ok(())
     }
 
@@ -142,7 +164,7 @@ impl Line {
             while let Some(found) = entry.as_ref() {
                 if (found.cmsg_level, found.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
                     let data = libc::CMSG_DATA(entry);
-                    let bytes = found.cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+                    let bytes = found.cmsg_len - libc::CMSG_LEN(0) as usize;
                     for at in 0..bytes / size_of::<i32>() {
                         let file = data.cast::<i32>().add(at).read_unaligned();
                         self.files.push_back(OwnedFd::from_raw_fd(file));
@@ -150,7 +172,8 @@ impl Line {
                 }
                 entry = libc::CMSG_NXTHDR(&raw const header, entry);
             }
-            if self.files.len() > MOST_AT_ONCE || header.msg_flags & libc::MSG_CTRUNC != 0 {
+            let most = if self.is_stranger { MOST_FILES } else { MOST_AT_ONCE };
+            if self.files.len() > most || header.msg_flags & libc::MSG_CTRUNC != 0 {
                 return Err(io::Error::other("more descriptors than belong to a frame"));
             }
             Ok(length)
@@ -177,6 +200,11 @@ impl Outlet {
         self.bytes += bytes.len();
         self.waiting.push_back(Outgoing { bytes, sent: 0, files });
         self.flush()
+    }
+
+    /// Ends the connection for both sides: what could not be said must not be missed by one who goes on.
+    pub(crate) fn end(&mut self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 
     /// Whether something waits for room.
@@ -242,7 +270,10 @@ mod tests {
 
     fn pair() -> ((Line, Outlet), (Line, Outlet)) {
         let (one, other) = UnixStream::pair().unwrap();
-        (halves(one).unwrap(), halves(other).unwrap())
+        let mut both = (halves(one).unwrap(), halves(other).unwrap());
+        both.0.0.trust();
+        both.1.0.trust();
+        both
     }
 
     fn take(line: &mut Line) -> Vec<Frame> {

@@ -7,10 +7,12 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -63,6 +65,10 @@ struct Stranger {
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The most that may be at it at once.
 const STRANGERS: usize = 256;
+/// How long nobody is let in when there is no descriptor left.
+const AGAIN: Duration = Duration::from_millis(100);
+/// So many are told of who were sent away.
+const NOTES: u32 = 64;
 /// Descriptors in a first frame.
 const FILES: usize = 2;
 
@@ -103,7 +109,7 @@ fn own(hears: Hears) -> io::Result<&'static Own> {
         Box::leak(Box::new(Own { home, bell: Doorbell::new()?, hears, new, peers }));
     let run = move || {
         let _own = OwnThread::new();
-        Listener { own, socket, strangers: Vec::new(), known: Vec::new() }.run();
+        Listener { own, socket, strangers: Vec::new(), known: Vec::new(), full_until: None }.run();
     };
     std::thread::Builder::new().name("ascend-fabric".into()).spawn(run)?;
     *found = Some(own);
@@ -176,22 +182,29 @@ impl Own {
                 received.map_err(|_| format!("process {process} is gone"))?;
             }
         }
-        let mut frames = frames.into_iter();
-        let first = frames.next().map(|frame| (serde_json::from_slice(&frame.bytes), frame));
+        let first =
+            frames.into_iter().next().map(|frame| (serde_json::from_slice(&frame.bytes), frame));
         let peer = match first {
-            Some((Ok(Greeting::Welcome(hello)), frame)) => {
+            Some((Ok(Greeting::Welcome(hello)), frame)) if hello.home == *home => {
                 Peer::new(&hello, frame.files, outlet).map_err(unreachable)?
             }
             Some((Ok(Greeting::Refused(why)), _)) => return Err(why),
             _ => return Err(format!("process {process} has not answered as an emulator does")),
         };
-        let peer = Arc::new(peer);
-        // What it has said behind its answer, before anybody listens to the line.
-        frames.for_each(|frame| (self.hears.said)(&peer, frame));
-        lock(&self.peers).insert(*home, Arc::clone(&peer));
+        line.trust();
+        let peer = self.known_as(peer);
         lock(&self.new).push(KnownPeer { line, peer: Arc::clone(&peer), end: end_of(there) });
         self.bell.ring();
         Ok(peer)
+    }
+}
+
+impl Own {
+    /// There is one of each process, however often the two have gone to each other: what this one says goes over one line then, and so in order.
+    fn known_as(&self, peer: Peer) -> Arc<Peer> {
+        let mut peers = lock(&self.peers);
+        peers.retain(|_, known| known.gone().is_none());
+        Arc::clone(peers.entry(peer.home).or_insert_with(|| Arc::new(peer)))
     }
 }
 
@@ -239,15 +252,24 @@ struct Listener {
     socket: UnixListener,
     strangers: Vec<Stranger>,
     known: Vec<KnownPeer>,
+    /// Nobody is let in before this: there was no descriptor left for one who came.
+    full_until: Option<Instant>,
 }
 
 impl Listener {
     fn run(mut self) -> ! {
         loop {
-            self.known.append(&mut lock(&self.own.new));
+            let new = std::mem::take(&mut *lock(&self.own.new));
+            for mut known in new {
+                // What it has said behind its greeting.
+                if known.listen(false, self.own.hears) {
+                    self.known.push(known);
+                }
+            }
+            let is_full = self.full_until.is_some_and(|until| Instant::now() < until);
             let mut all = vec![
                 polled(self.own.bell.0.as_fd().as_raw_fd(), libc::POLLIN),
-                polled(self.socket.as_fd().as_raw_fd(), libc::POLLIN),
+                polled(if is_full { -1 } else { self.socket.as_fd().as_raw_fd() }, libc::POLLIN),
             ];
             for KnownPeer { line, peer, end } in &self.known {
                 let writes = if peer.is_waiting() { libc::POLLOUT } else { 0 };
@@ -257,19 +279,23 @@ impl Listener {
             }
             let of_strangers = self.strangers.iter().map(|one| one.line.descriptor());
             all.extend(of_strangers.map(|line| polled(line, libc::POLLIN)));
-            let limit = if self.strangers.is_empty() { Duration::MAX } else { PATIENCE / 4 };
+            let limit = match (is_full, self.strangers.is_empty()) {
+                (true, _) => AGAIN,
+                (_, false) => PATIENCE / 4,
+                _ => Duration::MAX,
+            };
             wait_for(&mut all, limit);
             let happened = |at: usize| all.get(at).is_some_and(|found| found.revents != 0);
             if happened(0) {
                 self.own.bell.quiet();
-                (self.own.hears.rung)();
+                guarded(self.own.hears.rung);
             }
             let mut at = 2;
-            let said = self.own.hears.said;
+            let hears = self.own.hears;
             self.known.retain_mut(|known| {
                 let (speaks, ends) = (happened(at), happened(at + 1));
                 at += 2;
-                !(speaks || ends) || known.listen(ends, said, self.own.hears.lost)
+                !(speaks || ends) || known.listen(ends, hears)
             });
             if happened(1) {
                 self.let_in();
@@ -280,13 +306,29 @@ impl Listener {
     }
 
     fn let_in(&mut self) {
-        while let Ok((stream, _)) = self.socket.accept() {
+        loop {
+            let stream = match self.socket.accept() {
+                Ok((stream, _)) => stream,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => {
+                    self.full_until = Some(Instant::now() + AGAIN);
+                    return note(0, &e.to_string());
+                }
+            };
             let Ok((process, user)) = credentials(&stream) else { continue };
-            if user != own_user() || self.strangers.len() >= STRANGERS {
-                continue;
-            }
-            if let Ok((line, outlet)) = halves(stream) {
-                self.strangers.push(Stranger { process, line, outlet, since: Instant::now() });
+            if user != own_user() {
+                note(process, "it is of another user");
+            } else if self.strangers.len() >= STRANGERS {
+                note(process, "too many come at once");
+            } else {
+                match halves(stream) {
+                    Ok((line, outlet)) => {
+                        let since = Instant::now();
+                        self.strangers.push(Stranger { process, line, outlet, since });
+                    }
+                    Err(e) => note(process, &e.to_string()),
+                }
             }
         }
     }
@@ -314,9 +356,8 @@ impl Listener {
     }
 
     fn welcome(&mut self, stranger: Stranger, frames: Vec<Frame>) -> Result<(), String> {
-        let Stranger { process, line, mut outlet, .. } = stranger;
-        let mut frames = frames.into_iter();
-        let Some(first) = frames.next() else { return Ok(()) };
+        let Stranger { process, mut line, mut outlet, .. } = stranger;
+        let Some(first) = frames.into_iter().next() else { return Ok(()) };
         let mut refuse = |why: String| {
             let answer = format!("process {} refuses this one: {why}", std::process::id());
             let _ = outlet.send(&as_bytes(&Greeting::Refused(answer)), Vec::new());
@@ -341,26 +382,30 @@ impl Listener {
         let failed = |e: io::Error| e.to_string();
         let (own, files) = self.own.hello(hello.home.secret).map_err(failed)?;
         outlet.send(&as_bytes(&Greeting::Welcome(own)), files).map_err(failed)?;
-        let peer = Arc::new(Peer::new(&hello, first.files, outlet).map_err(failed)?);
-        lock(&self.own.peers).insert(hello.home, Arc::clone(&peer));
-        frames.for_each(|frame| (self.own.hears.said)(&peer, frame));
-        self.known.push(KnownPeer { line, peer, end: end_of(process) });
-        (self.own.hears.rung)();
+        let peer = Peer::new(&hello, first.files, outlet).map_err(failed)?;
+        line.trust();
+        let peer = self.own.known_as(peer);
+        let mut known = KnownPeer { line, peer, end: end_of(process) };
+        // What it has said meanwhile.
+        if known.listen(false, self.own.hears) {
+            self.known.push(known);
+        }
+        guarded(self.own.hears.rung);
         Ok(())
     }
 }
 
 impl KnownPeer {
     /// Hears what it says. False when it is gone.
-    fn listen(
-        &mut self,
-        has_ended: bool,
-        said: fn(&Arc<Peer>, Frame),
-        lost: fn(&Arc<Peer>, &str),
-    ) -> bool {
+    fn listen(&mut self, has_ended: bool, hears: Hears) -> bool {
         let mut frames = Vec::new();
-        let received = self.line.receive(&mut frames);
-        frames.into_iter().for_each(|frame| said(&self.peer, frame));
+        let mut received = self.line.receive(&mut frames);
+        // All that it has said before it ended.
+        while has_ended && received.is_ok() && !frames.is_empty() {
+            frames.drain(..).for_each(|frame| guarded(|| (hears.said)(&self.peer, frame)));
+            received = self.line.receive(&mut frames);
+        }
+        frames.into_iter().for_each(|frame| guarded(|| (hears.said)(&self.peer, frame)));
         let sent = self.peer.flush().map(drop);
         let process = self.peer.home.process;
         let why = match received.and(sent) {
@@ -370,15 +415,33 @@ impl KnownPeer {
             Err(_) => format!("process {process} has ended"),
         };
         if self.peer.lose(why.clone()) {
-            lost(&self.peer, &why);
+            guarded(|| (hears.lost)(&self.peer, &why));
         }
         false
     }
 }
 
-/// Tells whoever looks after this process that somebody was sent away.
+/// Does what is to be done about something that was heard. The thread goes on whatever happens there.
+fn guarded(act: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(act));
+}
+
+/// Tells whoever looks after this process that somebody was sent away. Not at any price: where standard error is full or closed, nothing is said.
 fn note(process: i32, why: &str) {
-    eprintln!(
-        "ascend-emulator: process {process} wanted to share a communicator, and was refused: {why}"
-    );
+    static SAID: AtomicU32 = AtomicU32::new(0);
+    let said = SAID.fetch_add(1, Ordering::Relaxed);
+    if said > NOTES {
+        return;
+    }
+    let more = if said == NOTES { "; others are not told any more" } else { "" };
+    let mut stderr = [polled(libc::STDERR_FILENO, libc::POLLOUT)];
+    // SAFETY: one structure, writable.
+    let is_ready = unsafe { libc::poll(stderr.as_mut_ptr(), 1, 0) } == 1;
+    if is_ready && stderr[0].revents == libc::POLLOUT {
+        let why: String = why.chars().take(300).collect();
+        let text = format!(
+            "ascend-emulator: process {process} wanted to share a communicator, and was refused: {why}{more}\n"
+        );
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
 }

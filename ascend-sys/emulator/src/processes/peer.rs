@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use serde::{Deserialize, Serialize};
 
 use super::line::Outlet;
-use super::region::SharedMemory;
+use super::region::{SharedMemory, check_file};
 use ascend_sync::lock_std as lock;
 
 /// Where a process can be reached, and what it wants to hear. Only who was given a root info of it, or was told by one that was, knows.
@@ -49,6 +49,16 @@ impl Doorbell {
             }
             Ok(Self(Arc::new(OwnedFd::from_raw_fd(file))))
         }
+    }
+
+    /// Whoever has made it: ringing waits for nobody.
+    fn never_blocks(&self) -> io::Result<()> {
+        // SAFETY: a descriptor of our own; only a flag is set.
+        let result = unsafe {
+            let flags = libc::fcntl(self.0.as_raw_fd(), libc::F_GETFL);
+            libc::fcntl(self.0.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK)
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     pub(crate) fn ring(&self) {
@@ -103,9 +113,12 @@ impl Peer {
         let Ok([bell, pool]) = <[OwnedFd; 2]>::try_from(files) else {
             return Err(io::Error::other("it has sent other descriptors than belong to it"));
         };
+        check_file(pool.as_fd(), hello.bytes)?;
+        let bell = Doorbell(Arc::new(bell));
+        bell.never_blocks()?;
         Ok(Self {
             home: hello.home,
-            bell: Doorbell(Arc::new(bell)),
+            bell,
             outlet: Mutex::new(outlet),
             pool,
             data: hello.data,
@@ -136,16 +149,20 @@ impl Peer {
         Ok(PeerMemory { theirs, bytes, ours })
     }
 
-    /// Tells it something. Waits for nobody; to one that is gone nothing is said.
-    pub(crate) fn say(&self, bytes: &[u8], files: Vec<Arc<OwnedFd>>) -> io::Result<()> {
+    /// Tells it something. Waits for nobody; to one that is gone nothing is said. One that cannot be told is lost from now on, and loses this process.
+    pub(crate) fn say(&self, bytes: &[u8], files: Vec<Arc<OwnedFd>>) {
         let mut outlet = lock(&self.outlet);
-        outlet.send(bytes, files)?;
-        let waits = outlet.is_waiting();
+        let waits = match outlet.send(bytes, files) {
+            Ok(()) => outlet.is_waiting(),
+            Err(_) => {
+                outlet.end();
+                false
+            }
+        };
         drop(outlet);
         if waits {
             super::listener::nudge();
         }
-        Ok(())
     }
 
     /// Sends what there is room for. True if there is more.
