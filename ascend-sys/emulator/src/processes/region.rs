@@ -118,12 +118,17 @@ pub(crate) unsafe trait SharedWords {}
 /// Values on the heap of the process, or in shared memory.
 pub(crate) struct Placed<T> {
     values: NonNull<[T]>,
-    _held: Held<T>,
+    /// What holds them; `None`: they are a box, taken apart.
+    shared: Option<Arc<SharedMemory>>,
 }
 
-enum Held<T> {
-    Heap(#[expect(dead_code, reason = "holds the values")] Box<[T]>),
-    Shared(#[expect(dead_code, reason = "holds the values")] Arc<SharedMemory>),
+impl<T> Drop for Placed<T> {
+    fn drop(&mut self) {
+        if self.shared.is_none() {
+            // SAFETY: taken apart in `on_heap`, and put together here only.
+            drop(unsafe { Box::from_raw(self.values.as_ptr()) });
+        }
+    }
 }
 
 // SAFETY: as a box of the values.
@@ -187,7 +192,7 @@ impl Ground {
                     // SAFETY: within the mapping.
                     let at = unsafe { memory.at.add(start) };
                     let values = NonNull::slice_from_raw_parts(at.cast(), count);
-                    Placed { values, _held: Held::Shared(Arc::clone(memory)) }
+                    Placed { values, shared: Some(Arc::clone(memory)) }
                 }
                 _ => Placed::on_heap(Box::default()),
             },
@@ -196,8 +201,9 @@ impl Ground {
 }
 
 impl<T> Placed<T> {
-    fn on_heap(mut values: Box<[T]>) -> Self {
-        Self { values: NonNull::from(&mut *values), _held: Held::Heap(values) }
+    fn on_heap(values: Box<[T]>) -> Self {
+        let values = NonNull::from(Box::leak(values));
+        Self { values, shared: None }
     }
 }
 
