@@ -211,9 +211,8 @@ impl PendingCollective {
                     self.fail(Cause::Mismatch, account)
                 }
                 Err(rank) => {
-                    let text =
-                        format!("rank {rank} has brought memory that its device does not have");
-                    self.fail(Cause::Gone, text)
+                    self.give_up_on(rank);
+                    Step::Again
                 }
             },
             MeetingView::Broken => self.leave(),
@@ -398,8 +397,13 @@ impl PendingCollective {
     }
 
     fn begin_late(&mut self) {
-        // Others have begun, so it can be had.
-        let _ = self.gather();
+        match self.gather() {
+            Ok(()) => self.join_in(),
+            Err(rank) => self.give_up_on(rank),
+        }
+    }
+
+    pub(super) fn join_in(&mut self) {
         let plan = Plan::new(&self.call.request, self.member.comm.meeting.ranks());
         self.state = PendingState::Running(plan, Store::Plain);
     }

@@ -5,6 +5,7 @@
 //! is only stopped lives: until it goes on, or is ended, the operation is not complete, and its buffers are not free.
 
 use super::collective::PendingCollective;
+use crate::collective::comm_error::{Cause, CommError};
 use crate::collective::gathered::Gathered;
 use crate::collective::plan::Plan;
 use crate::fabric::{Joint, Member};
@@ -23,6 +24,17 @@ impl PendingCollective {
             self.aside.get_or_insert_default().gathered = Some(gathered);
         }
         Ok(())
+    }
+
+    /// A rank has brought memory that its device does not have. Others may have begun already, since it can tell each something else, so the operation is
+    /// abandoned: this rank takes no chunk, and is complete when nobody holds one.
+    #[cold]
+    pub(super) fn give_up_on(&mut self, rank: usize) {
+        let comm = &self.member.comm;
+        comm.job.abandon(self.place.number);
+        let text = format!("rank {rank} has brought memory that its device does not have");
+        comm.fail(CommError::new(self.origin(), Cause::Gone, text));
+        self.join_in();
     }
 
     /// Whether the rank may take a chunk: always, where all ranks are in one process. Else the others can see that it may hold one, until it
