@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 
 use hccl::ErrorKind;
-use hccl::operator::Operator;
 use hccl::prelude::*;
 
+use crate::algorithms::mesh_all_reduce;
 use crate::ranks::{Place, Processes, is_rank, run, wait_for_a_process_that_is_killed};
 
 /// The other ranks learn of a rank whose process was killed in a collective.
@@ -140,22 +140,7 @@ fn what_works_in_one_process_only_says_so() {
         let stream = place.device.stream().unwrap();
         let mut comm = place.communicator();
         let mut x = place.device.zeros::<f32>(256, &stream).unwrap();
-        let operator = Operator::all_reduce("copies", Sum, |op, main| {
-            let own = op.buffer().slice(..op.count());
-            main.copy(op.input(), own);
-            main.fork(op.ranks() - 1, |threads| {
-                for (thread, peer) in threads.iter().zip(op.others()) {
-                    let channel = op.channel(peer);
-                    let exposed = thread.expose(channel);
-                    let access = thread.enter(channel);
-                    thread.write_reduce(op.input(), access.buffer().slice(..op.count()));
-                    thread.leave(access);
-                    thread.reclaim(exposed);
-                }
-            });
-            main.copy(own, op.output());
-        });
-        let run = comm.run(&operator).in_place(&mut x).submit(&stream);
+        let run = comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream);
         let text = run.and_then(|work| work.wait()).unwrap_err().to_string();
         assert!(text.contains("a channel of an operator"), "{text}");
         assert!(text.contains("in 2 processes"), "{text}");

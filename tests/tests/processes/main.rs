@@ -1,5 +1,9 @@
 //! Communicators whose ranks are in several processes.
 
+/// Operators of one's own, as between threads.
+#[path = "../all/operators/algorithms.rs"]
+#[expect(dead_code, reason = "one of them is enough here")]
+mod algorithms;
 /// The same operations as between threads, against the same references.
 #[path = "../all/collectives"]
 mod collectives {

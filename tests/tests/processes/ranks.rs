@@ -73,12 +73,17 @@ fn again(name: &str, place: &str) -> Child {
     process.spawn().unwrap()
 }
 
+/// The root info that a process prints.
+fn root_by(maker: &mut Child) -> String {
+    let mut lines = BufReader::new(maker.stdout.take().unwrap()).lines();
+    let is_root = |line: &String| line.len() == 2 * RootInfo::BYTES;
+    lines.find_map(|line| line.ok().filter(is_root)).unwrap()
+}
+
 /// A process that makes a root info and does nothing else; and the root info, as text.
 pub fn root_maker(name: &str) -> (Child, String) {
     let mut maker = again(name, MAKES_ROOT);
-    let mut lines = BufReader::new(maker.stdout.take().unwrap()).lines();
-    let is_root = |line: &String| line.len() == 2 * RootInfo::BYTES;
-    let root = lines.find_map(|line| line.ok().filter(is_root)).unwrap();
+    let root = root_by(&mut maker);
     (maker, root)
 }
 
@@ -92,9 +97,7 @@ pub fn ranks_of(name: &str, root: &str, ranks: u32) -> Vec<Output> {
 /// Runs rank 0 in a process that makes the root info itself, and the others as threads of one more.
 pub fn host_and_guests(name: &str, guests: u32) -> Vec<Output> {
     let mut host = again(name, &format!("{HOST} {}", guests + 1));
-    let mut lines = BufReader::new(host.stdout.take().unwrap()).lines();
-    let is_root = |line: &String| line.len() == 2 * RootInfo::BYTES;
-    let root = lines.find_map(|line| line.ok().filter(is_root)).unwrap();
+    let root = root_by(&mut host);
     let others = again(name, &format!("1 {guests} {} {root}", guests + 1));
     [host, others].map(|process| process.wait_with_output().unwrap()).into()
 }

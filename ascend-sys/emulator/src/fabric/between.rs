@@ -6,9 +6,7 @@
 //!
 //! The other processes have an image of the gathering, in which their own ranks wait.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,7 +24,7 @@ use crate::memory::window;
 use crate::message::Failure;
 use crate::processes::line::Frame;
 use crate::processes::listener::{self, Hears, as_bytes};
-use crate::processes::peer::{Home, Peer};
+use crate::processes::peer::{Home, Peer, random};
 use crate::processes::region::{Ground, SharedMemory};
 use ascend_sync::lock_std as lock;
 
@@ -242,7 +240,7 @@ impl Gathering {
         };
         let ranks: Vec<(usize, Seat)> = self.applicants.values().map(seat).collect();
         let mut formation = Formation {
-            key: RandomState::new().build_hasher().finish(),
+            key: random(),
             name,
             product: first.settings.product,
             connect_timeout: first.settings.connect_timeout,
@@ -250,9 +248,7 @@ impl Gathering {
             ranks,
             bytes: 0,
         };
-        let ground = Ground::Measured(Cell::new(0));
-        drop(formation.comm(&ground));
-        formation.bytes = ground.bytes();
+        formation.bytes = Ground::measure(|ground| formation.comm(ground));
         let memory = SharedMemory::new(formation.bytes)
             .map_err(|e| format!("there is no memory to share, {} bytes: {e}", formation.bytes))?;
         Ok((formation, memory))

@@ -99,8 +99,9 @@ impl Joint {
         lowest.and_then(|(_, abroad)| Some(Arc::clone(&abroad.as_ref()?.peer)))
     }
 
-    fn tell(&self, news: CommNews) {
-        let bytes = as_bytes(&News::Comm { comm: self.key, news });
+    /// Tells all its processes something of a communicator, of this one or another.
+    pub(super) fn tell(&self, comm: u64, news: CommNews) {
+        let bytes = as_bytes(&News::Comm { comm, news });
         self.peers.iter().for_each(|peer| peer.say(&bytes, Vec::new()));
     }
 }
@@ -137,7 +138,7 @@ impl Comm {
     /// Tells the other processes, if there are any.
     pub(super) fn tell(&self, news: impl FnOnce() -> CommNews) {
         if let Some(joint) = &self.joint {
-            joint.tell(news());
+            joint.tell(joint.key, news());
         }
     }
 
@@ -146,13 +147,6 @@ impl Comm {
         if let Some(Joint { key, .. }) = &self.joint {
             say(peer, *key, news, file);
         }
-    }
-
-    /// Tells all its processes something of another communicator.
-    pub(super) fn tell_of(&self, key: u64, news: CommNews) {
-        let bytes = as_bytes(&News::Comm { comm: key, news });
-        let peers = self.joint.iter().flat_map(|joint| &joint.peers);
-        peers.for_each(|peer| peer.say(&bytes, Vec::new()));
     }
 
     /// Tells a process that has made its side what was said before.
@@ -266,7 +260,7 @@ pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews, file: Option<Owne
         CommNews::Asks => comm.repeat(joint, from),
         CommNews::NotHere => comm.note_absence(joint, from),
         CommNews::WantsSub { rank, turn, wish } if is_theirs(rank) => {
-            comm.hear_wish(from, rank, turn, wish);
+            comm.hear_wish(joint, from, rank, turn, wish);
         }
         CommNews::SubIs { rank, turn, name, key } if joint.is_own(rank) => {
             comm.hear_answer(rank, turn, name, Ok((key, file)));

@@ -6,10 +6,9 @@
 //!
 //! The k-th sub-communicator of a name that a rank makes is the same as the k-th of that name on the others.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use super::comm::Comm;
@@ -22,7 +21,7 @@ use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::sides::{Sides, list};
 use crate::executor;
 use crate::message::{Failure, refuse};
-use crate::processes::peer::Peer;
+use crate::processes::peer::{Peer, random};
 use crate::processes::region::{Ground, SharedMemory, memory_file};
 use ascend_sync::lock_std as lock;
 
@@ -84,7 +83,7 @@ impl Comm {
             *turn
         };
         let answer = match joint.registrar() {
-            None => self.register(rank, turn, wish),
+            None => self.register(joint, rank, turn, wish),
             Some(peer) => self.ask(&peer, rank, turn, wish).map_err(NotMade::Fails)?,
         };
         let (key, file) = answer.map_err(NotMade::Differs)?;
@@ -127,16 +126,15 @@ impl Comm {
     }
 
     /// A rank asks the register, which this process keeps.
-    fn register(&self, rank: usize, turn: u64, wish: &SubCommRequest) -> SubAnswer {
+    fn register(&self, joint: &Joint, rank: usize, turn: u64, wish: &SubCommRequest) -> SubAnswer {
         let mut known = lock(&self.joint_subs().0);
         let place = (wish.name.clone(), turn);
         if !known.register.contains_key(&place) {
-            let ground = Ground::Measured(Cell::new(0));
-            drop(self.new_sub_on(&ground, wish));
-            let file = memory_file(ground.bytes()).map_err(|e| {
-                Account::from(format!("there is no memory to share, {} bytes: {e}", ground.bytes()))
+            let bytes = Ground::measure(|ground| self.new_sub_on(ground, wish));
+            let file = memory_file(bytes).map_err(|e| {
+                Account::from(format!("there is no memory to share, {bytes} bytes: {e}"))
             })?;
-            let key = RandomState::new().build_hasher().finish();
+            let key = random();
             let new = Registered {
                 wish: wish.clone(),
                 first: rank,
@@ -156,7 +154,7 @@ impl Comm {
             true => Ok((found.key, Arc::clone(&found.file))),
             false => {
                 let account = self.differ(found, rank, wish);
-                self.end_sub(found, account.clone());
+                end_sub(joint, found, account.clone());
                 Err(account)
             }
         };
@@ -165,20 +163,6 @@ impl Comm {
             known.register.remove(&place);
         }
         answer
-    }
-
-    /// Ends a sub-communicator for those who have made it: others say something else.
-    #[cold]
-    fn end_sub(&self, known: &Registered, account: Account) {
-        // In the numbers of the sub-communicator.
-        let own = |rank: &usize| known.wish.ranks.iter().position(|other| other == rank);
-        let Account { text, said } = account;
-        let said = said.into_iter().filter_map(|(rank, said)| Some((own(&rank)?, said))).collect();
-        let error = CommError::new(Origin::Call, Cause::Mismatch, Account { text, said });
-        match joint::find(known.key) {
-            Some(comm) => drop(comm.fail(error)),
-            None => self.tell_of(known.key, CommNews::Broken { error }),
-        }
     }
 
     #[cold]
@@ -209,10 +193,8 @@ impl Comm {
         if let Some(comm) = joint::find(key) {
             return Ok(comm);
         }
-        let ground = Ground::Measured(Cell::new(0));
-        drop(self.new_sub_on(&ground, wish));
-        let memory = file.as_fd().try_clone_to_owned();
-        let memory = memory.and_then(|file| SharedMemory::map(file, 0, ground.bytes()));
+        let bytes = Ground::measure(|ground| self.new_sub_on(ground, wish));
+        let memory = file.try_clone().and_then(|file| SharedMemory::map(file, 0, bytes));
         let memory = match memory {
             Ok(memory) => memory,
             Err(e) => {
@@ -242,13 +224,20 @@ impl Comm {
     }
 
     /// A rank of another process asks the register, which this process keeps.
-    pub(super) fn hear_wish(&self, from: &Peer, rank: usize, turn: u64, wish: SubCommRequest) {
+    pub(super) fn hear_wish(
+        &self,
+        joint: &Joint,
+        from: &Peer,
+        rank: usize,
+        turn: u64,
+        wish: SubCommRequest,
+    ) {
         let within = wish.ranks.iter().all(|rank| *rank < self.ranks());
         if !within || !wish.ranks.contains(&rank) {
             return;
         }
         let name = wish.name.clone();
-        let (news, file) = match self.register(rank, turn, &wish) {
+        let (news, file) = match self.register(joint, rank, turn, &wish) {
             Ok((key, file)) => (CommNews::SubIs { rank, turn, name, key }, Some(file)),
             Err(Account { text, said }) => {
                 (CommNews::SubDiffers { rank, turn, name, text, said }, None)
@@ -271,5 +260,19 @@ impl Comm {
             Err(account) => Err(account),
         };
         lock(&self.joint_subs().0).answers.insert((rank, name, turn), answer);
+    }
+}
+
+/// Ends a sub-communicator for those who have made it: others say something else.
+#[cold]
+fn end_sub(parent: &Joint, known: &Registered, account: Account) {
+    // In the numbers of the sub-communicator.
+    let own = |rank: &usize| known.wish.ranks.iter().position(|other| other == rank);
+    let Account { text, said } = account;
+    let said = said.into_iter().filter_map(|(rank, said)| Some((own(&rank)?, said))).collect();
+    let error = CommError::new(Origin::Call, Cause::Mismatch, Account { text, said });
+    match joint::find(known.key) {
+        Some(comm) => drop(comm.fail(error)),
+        None => parent.tell(known.key, CommNews::Broken { error }),
     }
 }

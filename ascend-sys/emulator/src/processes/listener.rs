@@ -6,7 +6,6 @@
 //! mean the same by the words that the two will share.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -17,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::line::{Frame, Line, Outlet, credentials, halves};
-use super::peer::{Doorbell, Hello, Home, Peer};
+use super::peer::{Doorbell, Hello, Home, Peer, random};
 use crate::memory::window;
 use crate::sleep::OwnThread;
 use ascend_sync::lock_std as lock;
@@ -98,8 +97,6 @@ fn own(hears: Hears) -> io::Result<&'static Own> {
     if let Some(own) = found.filter(|own| own.home.process == process) {
         return Ok(own);
     }
-    // Each has keys of its own, from the system.
-    let random = || RandomState::new().build_hasher().finish();
     let home = Home { process, name: random(), secret: random() };
     let socket = UnixListener::bind_addr(&home.address()?)?;
     socket.set_nonblocking(true)?;

@@ -1,6 +1,7 @@
 //! Another process of the machine with which this one shares communicators.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -10,6 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::line::Outlet;
 use super::region::{SharedMemory, check_file};
 use ascend_sync::lock_std as lock;
+
+/// A number that nobody can guess: the keys of a hasher are from the system, and each has its own.
+pub(crate) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
 
 /// Where a process can be reached, and what it wants to hear. Only who was given a root info of it, or was told by one that was, knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

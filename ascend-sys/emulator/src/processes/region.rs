@@ -161,6 +161,13 @@ impl Ground {
         Self::Shared(memory, Cell::new(0))
     }
 
+    /// How many bytes what is made on a ground takes.
+    pub(crate) fn measure<T>(make: impl FnOnce(&Self) -> T) -> usize {
+        let ground = Self::Measured(Cell::new(0));
+        make(&ground);
+        ground.bytes()
+    }
+
     /// How many bytes are in use.
     pub(crate) fn bytes(&self) -> usize {
         match self {
@@ -207,15 +214,14 @@ impl<T> Placed<T> {
     }
 }
 
-// SAFETY: an atomic word.
-#[cfg(not(loom))]
-unsafe impl SharedWords for std::sync::atomic::AtomicU64 {}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
+
+    // SAFETY: an atomic word.
+    unsafe impl SharedWords for AtomicU64 {}
 
     fn lay_out(ground: &Ground) -> [Placed<AtomicU64>; 3] {
         [3, 1, 1000].map(|count| ground.place(count, |_| AtomicU64::new(0)))
@@ -224,11 +230,10 @@ mod tests {
     #[cfg_attr(miri, ignore = "there are no memory files")]
     #[test]
     fn two_mappings_have_the_same_words_at_the_same_places() {
-        let measured = Ground::Measured(Cell::new(0));
-        lay_out(&measured);
-        let one = SharedMemory::new(measured.bytes()).unwrap();
+        let bytes = Ground::measure(lay_out);
+        let one = SharedMemory::new(bytes).unwrap();
         let file = one.file().try_clone().unwrap();
-        let two = SharedMemory::map(file, 0, measured.bytes()).unwrap();
+        let two = SharedMemory::map(file, 0, bytes).unwrap();
         let [one, two] = [one, two].map(|memory| lay_out(&Ground::shared(Arc::new(memory))));
         for (one, two) in one.iter().zip(&two) {
             assert_eq!(one.len(), two.len());
