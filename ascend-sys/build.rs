@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-env-changed=ASCEND_HOME_PATH");
-    println!("cargo::rerun-if-env-changed=ASCEND_TOOLKIT_HOME");
     if env::var_os("CARGO_FEATURE_LINKED").is_none() {
         return;
     }
+    println!("cargo::rerun-if-env-changed=ASCEND_HOME_PATH");
+    println!("cargo::rerun-if-env-changed=ASCEND_TOOLKIT_HOME");
     let directories = directories();
     for directory in &directories {
         println!("cargo::rustc-link-search=native={}", directory.display());

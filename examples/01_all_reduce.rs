@@ -15,20 +15,22 @@ fn main() -> hccl::Result<()> {
     // CANN where it is installed, the emulator elsewhere.
     let runtime = Runtime::auto()?;
 
-    // A rank is a participant with a device of its own. Here each is a thread of this process.
-    let sums = runtime.run_ranks(4, |rank| {
+    // A rank is a participant with a device of its own: here a thread, under a launcher a process.
+    let sums = runtime.run_job(4, |rank| -> hccl::Result<(usize, Vec<i64>)> {
+        let index = rank.index() as usize;
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
-        let mut x = rank.device().upload(&TESTED[rank.index() as usize], &stream)?;
+        let mut x = rank.device().upload(&TESTED[index], &stream)?;
 
         // The call enqueues the sum on the stream and returns; `wait` is until it is there.
         comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()?;
-        x.to_vec(&stream).wait()
+        Ok((index, x.to_vec(&stream).wait()?))
     })?;
 
-    for (rank, ([right, seen], sum)) in TESTED.iter().zip(&sums).enumerate() {
+    for (rank, sum) in sums {
+        let [right, seen] = TESTED[rank];
         println!("rank {rank}: {right} of {seen} right, over all ranks {} of {}", sum[0], sum[1]);
-        assert_eq!(sum, &[1747, 1797]);
+        assert_eq!(sum, [1747, 1797]);
     }
     Ok(())
 }

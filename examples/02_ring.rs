@@ -14,9 +14,11 @@ const RANKS: u32 = 8;
 
 fn main() -> hccl::Result<()> {
     let runtime = Runtime::auto()?;
-    let seen = runtime.run_ranks(RANKS, |rank| block_on(travel(&rank)))?;
+    let seen = runtime.run_job(RANKS, |rank| -> hccl::Result<(u32, Vec<f32>)> {
+        Ok((rank.index(), block_on(travel(&rank))?))
+    })?;
 
-    for (rank, visitors) in (0..).zip(&seen) {
+    for (rank, visitors) in seen {
         let visitors: Vec<String> = visitors.iter().map(f32::to_string).collect();
         println!("rank {rank} was visited by the numbers of ranks {}", visitors.join(", "));
         let expected = (1..RANKS).map(|round| ((rank + RANKS - round) % RANKS) as f32);

@@ -16,7 +16,7 @@ const LAYERS: usize = 5;
 
 fn main() -> hccl::Result<()> {
     let runtime = Runtime::auto()?;
-    let results = runtime.run_ranks(RANKS, |rank| {
+    let results = runtime.run_job(RANKS, |rank| {
         block_on(async { try_join(one_stream(&rank), two_communicators(&rank)).await })
     })?;
 

@@ -25,18 +25,19 @@ fn main() -> Result<()> {
     let data = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv"));
     let split = Digits::read(data)?.split(1);
     let runtime = Runtime::auto()?;
-    let replicas = runtime.run_ranks(RANKS as u32, |rank| train(&rank, &split.training))?;
+    let replicas = runtime.run_job(RANKS as u32, |rank| train(&rank, &split.training))?;
 
     let parameters = replicas[0].network.parameters();
     let state = |numbers: usize| format!("{:4} KiB", 2 * numbers * size_of::<f32>() / 1024);
     println!("parameters             {parameters:7}");
     println!("Adam's state, whole    {}", state(parameters));
-    for (rank, replica) in replicas.iter().enumerate() {
+    for replica in &replicas {
+        let rank = replica.rank;
         println!("Adam's state, rank {rank}   {}", state(replica.adam.mean.len()));
         assert_eq!(replica.network, replicas[0].network, "the replicas stay the same bits");
     }
     let kept: usize = replicas.iter().map(|replica| replica.adam.mean.len()).sum();
-    assert!(kept < parameters + RANKS, "nothing is kept twice");
+    assert!(kept <= replicas.len() * parameters.div_ceil(RANKS), "nothing is kept twice");
 
     let held_out = &split.held_out;
     let accuracy = replicas[0].network.accuracy(held_out.images.view(), &held_out.labels);
@@ -47,6 +48,7 @@ fn main() -> Result<()> {
 
 /// What a rank ends up with.
 struct Replica {
+    rank: usize,
     network: Network,
     adam: Adam,
 }
@@ -86,7 +88,7 @@ fn train(rank: &Rank, digits: &Digits) -> Result<Replica> {
         }
     }
     stream.synchronize()?;
-    Ok(Replica { network, adam })
+    Ok(Replica { rank: me, network, adam })
 }
 
 /// Writes the gradient of a part of a batch, layer after layer.

@@ -54,8 +54,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (path, _) in &mut files {
         path.insert_str(0, "project/");
     }
-    files.push(("timeline.svg".into(), timeline.svg().into()));
-    files.push(("timeline.json".into(), timeline.trace().into()));
+    files.push(("timeline.svg".into(), timeline.svg()));
+    files.push(("timeline.json".into(), timeline.trace()));
     for (path, text) in files {
         let path = folder.join(path);
         std::fs::create_dir_all(path.parent().unwrap_or(&folder))?;

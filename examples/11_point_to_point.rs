@@ -23,21 +23,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(report.is_good());
 
     let runtime = Runtime::auto()?;
-    let got = runtime.run_ranks(2, |rank| -> hccl::Result<Vec<f32>> {
+    runtime.run_job(2, |rank| -> hccl::Result<()> {
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
         if rank.index() == FROM {
             let data: Vec<f32> = (0..1000).map(|i| i as f32).collect();
             let data = rank.device().upload(&data, &stream)?;
             comm.run(&send).input(&data).submit(&stream)?.wait()?;
-            Ok(Vec::new())
         } else {
             let mut data = rank.device().zeros::<f32>(1000, &stream)?;
             comm.run(&send).output(&mut data).submit(&stream)?.wait()?;
-            data.to_vec(&stream).wait()
+            let data = data.to_vec(&stream).wait()?;
+            assert!(data.iter().enumerate().all(|(i, x)| *x == i as f32));
+            println!("rank 1 has all 1000 elements of rank 0");
         }
+        Ok(())
     })?;
-    assert!(got[1].iter().enumerate().all(|(i, x)| *x == i as f32));
-    println!("rank 1 has all 1000 elements of rank 0");
     Ok(())
 }

@@ -45,7 +45,7 @@ fn main() -> Outcome<()> {
     draw(&recorded, &folder)?;
 
     let runtime = Runtime::auto()?;
-    let same = runtime.run_ranks(RANKS, |rank| -> hccl::Result<bool> {
+    let same = runtime.run_job(RANKS, |rank| -> hccl::Result<bool> {
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
         let own: Vec<f32> = (0..1000).map(|i| (rank.index() * 1000 + i) as f32).collect();

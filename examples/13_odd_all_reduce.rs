@@ -82,7 +82,7 @@ fn main() -> Outcome<()> {
 
     let runtime = Runtime::emulator(RANKS as usize)?;
     let operator = line(8);
-    let right = runtime.run_ranks(RANKS, |rank| -> hccl::Result<bool> {
+    let right = runtime.run_job(RANKS, |rank| -> hccl::Result<bool> {
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
         let own: Vec<f32> = (0..COUNT).map(|i| (i % 100) as f32 + rank.index() as f32).collect();

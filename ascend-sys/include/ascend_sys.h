@@ -1,5 +1,6 @@
 /* Everything that bindgen turns into src/bindings.rs. C programs include CANN's names instead. */
 #include "acl/acl.h"
+#include "acl/acl_prof.h"
 #include "hccl/hccl.h"
 #include "hccl/hccl_channel.h"
 #include "hccl/hccl_ex.h"

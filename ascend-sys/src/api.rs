@@ -24,7 +24,8 @@ impl Api {
     /// Each of `libacl_rt.so` (or else `libascendcl.so`), `libhcomm.so` and `libhccl.so` is taken
     /// from the first place that has it: `lib64` and `<arch>-linux/lib64` under
     /// `$ASCEND_HOME_PATH`, the same under `$ASCEND_TOOLKIT_HOME`, and the loader's own path.
-    /// Functions that the installed release lacks are `None`; [`Api::require`] tells them.
+    /// `libmsprofiler.so` is taken in the same way where there is one. Functions that the installed release lacks are
+    /// `None`; [`Api::require`] tells them.
     ///
     /// Blocks while the libraries are read from disk.
     ///

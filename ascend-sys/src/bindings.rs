@@ -226,6 +226,28 @@ pub const ACL_RT_DEVS_TOPOLOGY_HCCS_SW: u64 = 64;
 pub const ACL_RT_MEM_TYPE_DEV: u32 = 2;
 pub const ACL_RT_MEM_TYPE_DVPP: u32 = 8;
 pub const ACL_RT_MEM_TYPE_RSVD: u32 = 16;
+pub const ACL_PROF_ACL_API: u64 = 1;
+pub const ACL_PROF_TASK_TIME: u64 = 2;
+pub const ACL_PROF_AICORE_METRICS: u64 = 4;
+pub const ACL_PROF_AICPU: u64 = 8;
+pub const ACL_PROF_L2CACHE: u64 = 16;
+pub const ACL_PROF_HCCL_TRACE: u64 = 32;
+pub const ACL_PROF_TRAINING_TRACE: u64 = 64;
+pub const ACL_PROF_MSPROFTX: u64 = 128;
+pub const ACL_PROF_RUNTIME_API: u64 = 256;
+pub const ACL_PROF_GE_API_L0: u64 = 512;
+pub const ACL_PROF_TASK_TIME_L0: u64 = 2048;
+pub const ACL_PROF_TASK_MEMORY: u64 = 4096;
+pub const ACL_PROF_TASK_TIME_L2: u64 = 8192;
+pub const ACL_PROF_OP_ATTR: u64 = 16384;
+pub const ACL_PROF_TASK_TIME_L3: u64 = 32768;
+pub const ACL_PROF_GE_API_L1: u64 = 16777216;
+pub const ACL_PROF_API_STATS: u64 = 17179869184;
+pub const ACL_PROF_AICORE_SHAPE: u64 = 34359738368;
+pub const ACL_PROF_MAX_OP_NAME_LEN: ::core::ffi::c_int = 257;
+pub const ACL_PROF_MAX_OP_TYPE_LEN: ::core::ffi::c_int = 65;
+pub const ACL_PROF_TENSOR_DATA_SHAPE_LEN: ::core::ffi::c_int = 8;
+pub const ACL_PROF_EVENT_ATTR_VERSION: ::core::ffi::c_int = 1;
 pub const HCCL_ROOT_INFO_BYTES: u32 = 4108;
 pub const COMM_NAME_MAX_LENGTH: u32 = 128;
 pub const BUFFER_NAME_MAX_LENGTH: u32 = 128;
@@ -3095,6 +3117,231 @@ impl Default for aclrtMemPoolProps {
         }
     }
 }
+impl aclprofAicoreMetrics {
+    pub const ACL_AICORE_ARITHMETIC_UTILIZATION: aclprofAicoreMetrics = aclprofAicoreMetrics(0);
+    pub const ACL_AICORE_PIPE_UTILIZATION: aclprofAicoreMetrics = aclprofAicoreMetrics(1);
+    pub const ACL_AICORE_MEMORY_BANDWIDTH: aclprofAicoreMetrics = aclprofAicoreMetrics(2);
+    pub const ACL_AICORE_L0B_AND_WIDTH: aclprofAicoreMetrics = aclprofAicoreMetrics(3);
+    pub const ACL_AICORE_RESOURCE_CONFLICT_RATIO: aclprofAicoreMetrics = aclprofAicoreMetrics(4);
+    pub const ACL_AICORE_MEMORY_UB: aclprofAicoreMetrics = aclprofAicoreMetrics(5);
+    pub const ACL_AICORE_L2_CACHE: aclprofAicoreMetrics = aclprofAicoreMetrics(6);
+    pub const ACL_AICORE_PIPE_EXECUTE_UTILIZATION: aclprofAicoreMetrics = aclprofAicoreMetrics(7);
+    pub const ACL_AICORE_MEMORY_ACCESS: aclprofAicoreMetrics = aclprofAicoreMetrics(8);
+    pub const ACL_AICORE_NONE: aclprofAicoreMetrics = aclprofAicoreMetrics(255);
+}
+#[repr(transparent)]
+/// The group of counters that AI cores record.
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclprofAicoreMetrics(pub ::core::ffi::c_uint);
+impl aclprofStepTag {
+    pub const ACL_STEP_START: aclprofStepTag = aclprofStepTag(0);
+    pub const ACL_STEP_END: aclprofStepTag = aclprofStepTag(1);
+}
+#[repr(transparent)]
+/// Which end of a step a timestamp marks.
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclprofStepTag(pub ::core::ffi::c_uint);
+impl aclprofSubscribeOpFlag {
+    pub const ACL_SUBSCRIBE_OP: aclprofSubscribeOpFlag = aclprofSubscribeOpFlag(0);
+    pub const ACL_SUBSCRIBE_SUBGRAPH: aclprofSubscribeOpFlag = aclprofSubscribeOpFlag(1);
+    pub const ACL_SUBSCRIBE_OP_THREAD: aclprofSubscribeOpFlag = aclprofSubscribeOpFlag(2);
+    pub const ACL_SUBSCRIBE_NONE: aclprofSubscribeOpFlag = aclprofSubscribeOpFlag(255);
+}
+#[repr(transparent)]
+/// What a record of a subscription is about.
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclprofSubscribeOpFlag(pub ::core::ffi::c_uint);
+impl aclprofSubscribeOpAttri {
+    pub const ACL_SUBSCRIBE_ATTRI_THREADID: aclprofSubscribeOpAttri = aclprofSubscribeOpAttri(0);
+    pub const ACL_SUBSCRIBE_ATTRI_NONE: aclprofSubscribeOpAttri = aclprofSubscribeOpAttri(1);
+}
+#[repr(transparent)]
+/// Attributes of a record of a subscription.
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclprofSubscribeOpAttri(pub ::core::ffi::c_uint);
+impl aclprofConfigType {
+    pub const ACL_PROF_ARGS_MIN: aclprofConfigType = aclprofConfigType(0);
+    pub const ACL_PROF_STORAGE_LIMIT: aclprofConfigType = aclprofConfigType(1);
+    pub const ACL_PROF_SYS_HARDWARE_MEM_FREQ: aclprofConfigType = aclprofConfigType(3);
+    pub const ACL_PROF_LLC_MODE: aclprofConfigType = aclprofConfigType(4);
+    pub const ACL_PROF_SYS_IO_FREQ: aclprofConfigType = aclprofConfigType(5);
+    pub const ACL_PROF_SYS_INTERCONNECTION_FREQ: aclprofConfigType = aclprofConfigType(6);
+    pub const ACL_PROF_DVPP_FREQ: aclprofConfigType = aclprofConfigType(7);
+    pub const ACL_PROF_HOST_SYS: aclprofConfigType = aclprofConfigType(8);
+    pub const ACL_PROF_HOST_SYS_USAGE: aclprofConfigType = aclprofConfigType(9);
+    pub const ACL_PROF_HOST_SYS_USAGE_FREQ: aclprofConfigType = aclprofConfigType(10);
+    pub const ACL_PROF_LOW_POWER_FREQ: aclprofConfigType = aclprofConfigType(11);
+    pub const ACL_PROF_SYS_MEM_SERVICEFLOW: aclprofConfigType = aclprofConfigType(12);
+    pub const ACL_PROF_SYS_CPU_FREQ: aclprofConfigType = aclprofConfigType(13);
+    pub const ACL_PROF_OPTYPE: aclprofConfigType = aclprofConfigType(14);
+    pub const ACL_PROF_NTS_METRICS: aclprofConfigType = aclprofConfigType(15);
+    pub const ACL_PROF_PATH: aclprofConfigType = aclprofConfigType(16);
+    pub const ACL_PROF_ARGS_MAX: aclprofConfigType = aclprofConfigType(17);
+}
+#[repr(transparent)]
+/// Settings of aclprofSetConfig.
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclprofConfigType(pub ::core::ffi::c_uint);
+impl aclprofMessageType {
+    pub const ACL_PROF_MESSAGE_TYPE_TENSOR_INFO: aclprofMessageType = aclprofMessageType(0);
+}
+#[repr(transparent)]
+/// The kind of message that aclprofEventAttributes carries.
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclprofMessageType(pub ::core::ffi::c_uint);
+/// What is to be recorded, and of which devices.
+#[repr(C)]
+#[derive(Debug)]
+pub struct aclprofConfig {
+    _unused: [u8; 0],
+}
+/// What aclprofStop stops.
+#[repr(C)]
+#[derive(Debug)]
+pub struct aclprofStopConfig {
+    _unused: [u8; 0],
+}
+/// Events of AI cores that are chosen one by one.
+#[repr(C)]
+#[derive(Debug)]
+pub struct aclprofAicoreEvents {
+    _unused: [u8; 0],
+}
+/// What a subscription delivers.
+#[repr(C)]
+#[derive(Debug)]
+pub struct aclprofSubscribeConfig {
+    _unused: [u8; 0],
+}
+/// A step whose ends are marked.
+#[repr(C)]
+#[derive(Debug)]
+pub struct aclprofStepInfo {
+    _unused: [u8; 0],
+}
+/// A tensor of an operator; type is 0 for an input and 1 for an output.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct aclprofTensor {
+    pub type_: u32,
+    pub format: u32,
+    pub dataType: u32,
+    pub shapeDim: u32,
+    pub shape: [u32; 8usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclprofTensor"][::core::mem::size_of::<aclprofTensor>() - 48usize];
+    ["Alignment of aclprofTensor"][::core::mem::align_of::<aclprofTensor>() - 4usize];
+    ["Offset of field: aclprofTensor::type_"]
+        [::core::mem::offset_of!(aclprofTensor, type_) - 0usize];
+    ["Offset of field: aclprofTensor::format"]
+        [::core::mem::offset_of!(aclprofTensor, format) - 4usize];
+    ["Offset of field: aclprofTensor::dataType"]
+        [::core::mem::offset_of!(aclprofTensor, dataType) - 8usize];
+    ["Offset of field: aclprofTensor::shapeDim"]
+        [::core::mem::offset_of!(aclprofTensor, shapeDim) - 12usize];
+    ["Offset of field: aclprofTensor::shape"]
+        [::core::mem::offset_of!(aclprofTensor, shape) - 16usize];
+};
+/// An operator with its tensors.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclprofTensorInfo {
+    pub opNameId: u64,
+    pub opTypeId: u64,
+    pub resv: u32,
+    pub tensorNum: u32,
+    pub kernelType: u32,
+    pub blockNums: u32,
+    pub stream: *mut ::core::ffi::c_void,
+    pub tensors: *mut aclprofTensor,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclprofTensorInfo"][::core::mem::size_of::<aclprofTensorInfo>() - 48usize];
+    ["Alignment of aclprofTensorInfo"][::core::mem::align_of::<aclprofTensorInfo>() - 8usize];
+    ["Offset of field: aclprofTensorInfo::opNameId"]
+        [::core::mem::offset_of!(aclprofTensorInfo, opNameId) - 0usize];
+    ["Offset of field: aclprofTensorInfo::opTypeId"]
+        [::core::mem::offset_of!(aclprofTensorInfo, opTypeId) - 8usize];
+    ["Offset of field: aclprofTensorInfo::resv"]
+        [::core::mem::offset_of!(aclprofTensorInfo, resv) - 16usize];
+    ["Offset of field: aclprofTensorInfo::tensorNum"]
+        [::core::mem::offset_of!(aclprofTensorInfo, tensorNum) - 20usize];
+    ["Offset of field: aclprofTensorInfo::kernelType"]
+        [::core::mem::offset_of!(aclprofTensorInfo, kernelType) - 24usize];
+    ["Offset of field: aclprofTensorInfo::blockNums"]
+        [::core::mem::offset_of!(aclprofTensorInfo, blockNums) - 28usize];
+    ["Offset of field: aclprofTensorInfo::stream"]
+        [::core::mem::offset_of!(aclprofTensorInfo, stream) - 32usize];
+    ["Offset of field: aclprofTensorInfo::tensors"]
+        [::core::mem::offset_of!(aclprofTensorInfo, tensors) - 40usize];
+};
+impl Default for aclprofTensorInfo {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// The message of a range; messageType is an aclprofMessageType.
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct aclprofEventAttributes {
+    pub version: u16,
+    pub size: u16,
+    pub messageType: u32,
+    pub message: aclprofEventAttributes__bindgen_ty_1,
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub union aclprofEventAttributes__bindgen_ty_1 {
+    pub tensorInfo: *mut aclprofTensorInfo,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclprofEventAttributes__bindgen_ty_1"]
+        [::core::mem::size_of::<aclprofEventAttributes__bindgen_ty_1>() - 8usize];
+    ["Alignment of aclprofEventAttributes__bindgen_ty_1"]
+        [::core::mem::align_of::<aclprofEventAttributes__bindgen_ty_1>() - 8usize];
+    ["Offset of field: aclprofEventAttributes__bindgen_ty_1::tensorInfo"]
+        [::core::mem::offset_of!(aclprofEventAttributes__bindgen_ty_1, tensorInfo) - 0usize];
+};
+impl Default for aclprofEventAttributes__bindgen_ty_1 {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclprofEventAttributes"][::core::mem::size_of::<aclprofEventAttributes>() - 16usize];
+    ["Alignment of aclprofEventAttributes"]
+        [::core::mem::align_of::<aclprofEventAttributes>() - 8usize];
+    ["Offset of field: aclprofEventAttributes::version"]
+        [::core::mem::offset_of!(aclprofEventAttributes, version) - 0usize];
+    ["Offset of field: aclprofEventAttributes::size"]
+        [::core::mem::offset_of!(aclprofEventAttributes, size) - 2usize];
+    ["Offset of field: aclprofEventAttributes::messageType"]
+        [::core::mem::offset_of!(aclprofEventAttributes, messageType) - 4usize];
+    ["Offset of field: aclprofEventAttributes::message"]
+        [::core::mem::offset_of!(aclprofEventAttributes, message) - 8usize];
+};
+impl Default for aclprofEventAttributes {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 pub const HCCL_COMM_CONFIG_MAGIC_WORD: u32 = 4042322160;
 pub const HCCL_COMM_CONFIG_VERSION: u32 = 11;
 pub const HCCL_COMM_DEFAULT_BUFFSIZE: u32 = 200;
@@ -5006,6 +5253,8 @@ impl AscendExtTimelineForm {
     pub const ASCEND_EXT_TIMELINE_TRACE: AscendExtTimelineForm = AscendExtTimelineForm(0);
     /// A picture, as the text of an SVG file.
     pub const ASCEND_EXT_TIMELINE_SVG: AscendExtTimelineForm = AscendExtTimelineForm(1);
+    /// The text of a JSON file with all that was recorded, to be joined with what other processes recorded. Its form is no promise.
+    pub const ASCEND_EXT_TIMELINE_RECORD: AscendExtTimelineForm = AscendExtTimelineForm(2);
 }
 #[repr(transparent)]
 /// In which form a timeline is told.
@@ -6983,6 +7232,167 @@ pub mod imports {
         ) -> aclError;
         /// Return unused pool memory. Since 9.1.0.
         pub fn aclrtMemPoolTrimTo(memPool: aclrtMemPool, minBytesToKeep: usize) -> aclError;
+        /// Start profiling into a directory.
+        pub fn aclprofInit(
+            profilerResultPath: *const ::core::ffi::c_char,
+            length: usize,
+        ) -> aclError;
+        /// End profiling.
+        pub fn aclprofFinalize() -> aclError;
+        /// New description of what is recorded; NULL on failure.
+        pub fn aclprofCreateConfig(
+            deviceIdList: *mut u32,
+            deviceNums: u32,
+            aicoreMetrics: aclprofAicoreMetrics,
+            aicoreEvents: *const aclprofAicoreEvents,
+            dataTypeConfig: u64,
+        ) -> *mut aclprofConfig;
+        /// Free the description.
+        pub fn aclprofDestroyConfig(profilerConfig: *const aclprofConfig) -> aclError;
+        /// Begin to record.
+        pub fn aclprofStart(profilerConfig: *const aclprofConfig) -> aclError;
+        /// Stop recording.
+        pub fn aclprofStop(profilerConfig: *const aclprofConfig) -> aclError;
+        /// Change a setting, given as text.
+        pub fn aclprofSetConfig(
+            configType: aclprofConfigType,
+            config: *const ::core::ffi::c_char,
+            configLength: usize,
+        ) -> aclError;
+        /// Deliver records of a model.
+        pub fn aclprofModelSubscribe(
+            modelId: u32,
+            profSubscribeConfig: *const aclprofSubscribeConfig,
+        ) -> aclError;
+        /// Stop delivering records of a model.
+        pub fn aclprofModelUnSubscribe(modelId: u32) -> aclError;
+        /// New description of a subscription; NULL on failure.
+        pub fn aclprofCreateSubscribeConfig(
+            timeInfoSwitch: i8,
+            aicoreMetrics: aclprofAicoreMetrics,
+            fd: *mut ::core::ffi::c_void,
+        ) -> *mut aclprofSubscribeConfig;
+        /// Free the description of a subscription.
+        pub fn aclprofDestroySubscribeConfig(
+            profSubscribeConfig: *const aclprofSubscribeConfig,
+        ) -> aclError;
+        /// Bytes of one record of a subscription.
+        pub fn aclprofGetOpDescSize(opDescSize: *mut usize) -> aclError;
+        /// Number of operators in delivered records.
+        pub fn aclprofGetOpNum(
+            opInfo: *const ::core::ffi::c_void,
+            opInfoLen: usize,
+            opNumber: *mut u32,
+        ) -> aclError;
+        /// Length of the type of an operator.
+        pub fn aclprofGetOpTypeLen(
+            opInfo: *const ::core::ffi::c_void,
+            opInfoLen: usize,
+            index: u32,
+            opTypeLen: *mut usize,
+        ) -> aclError;
+        /// Type of an operator.
+        pub fn aclprofGetOpType(
+            opInfo: *const ::core::ffi::c_void,
+            opInfoLen: usize,
+            index: u32,
+            opType: *mut ::core::ffi::c_char,
+            opTypeLen: usize,
+        ) -> aclError;
+        /// Length of the name of an operator.
+        pub fn aclprofGetOpNameLen(
+            opInfo: *const ::core::ffi::c_void,
+            opInfoLen: usize,
+            index: u32,
+            opNameLen: *mut usize,
+        ) -> aclError;
+        /// Name of an operator.
+        pub fn aclprofGetOpName(
+            opInfo: *const ::core::ffi::c_void,
+            opInfoLen: usize,
+            index: u32,
+            opName: *mut ::core::ffi::c_char,
+            opNameLen: usize,
+        ) -> aclError;
+        /// When an operator started.
+        pub fn aclprofGetOpStart(
+            opInfo: *const ::core::ffi::c_void,
+            opInfoLen: usize,
+            index: u32,
+        ) -> u64;
+        /// When an operator ended.
+        pub fn aclprofGetOpEnd(
+            opInfo: *const ::core::ffi::c_void,
+            opInfoLen: usize,
+            index: u32,
+        ) -> u64;
+        /// How long an operator took.
+        pub fn aclprofGetOpDuration(
+            opInfo: *const ::core::ffi::c_void,
+            opInfoLen: usize,
+            index: u32,
+        ) -> u64;
+        /// Model of an operator.
+        pub fn aclprofGetModelId(
+            opInfo: *const ::core::ffi::c_void,
+            opInfoLen: usize,
+            index: u32,
+        ) -> usize;
+        /// What a record is about.
+        pub fn aclprofGetOpFlag(
+            opInfo: *const ::core::ffi::c_void,
+            opInfoLen: usize,
+            index: u32,
+        ) -> aclprofSubscribeOpFlag;
+        /// Attribute of a record, as text.
+        pub fn aclprofGetOpAttriValue(
+            opInfo: *const ::core::ffi::c_void,
+            opInfoLen: usize,
+            index: u32,
+            attri: aclprofSubscribeOpAttri,
+        ) -> *const ::core::ffi::c_char;
+        /// Mark an end of a step in a stream.
+        pub fn aclprofGetStepTimestamp(
+            stepInfo: *mut aclprofStepInfo,
+            tag: aclprofStepTag,
+            stream: aclrtStream,
+        ) -> aclError;
+        /// New step.
+        pub fn aclprofCreateStepInfo() -> *mut aclprofStepInfo;
+        /// Free a step.
+        pub fn aclprofDestroyStepInfo(stepInfo: *mut aclprofStepInfo);
+        /// New stamp for marks and ranges of the program.
+        pub fn aclprofCreateStamp() -> *mut ::core::ffi::c_void;
+        /// Free a stamp.
+        pub fn aclprofDestroyStamp(stamp: *mut ::core::ffi::c_void);
+        /// Open a nested range of the thread.
+        pub fn aclprofPush(stamp: *mut ::core::ffi::c_void) -> aclError;
+        /// Close the innermost range of the thread.
+        pub fn aclprofPop() -> aclError;
+        /// Open a range that any thread may close.
+        pub fn aclprofRangeStart(stamp: *mut ::core::ffi::c_void, rangeId: *mut u32) -> aclError;
+        /// Close such a range.
+        pub fn aclprofRangeStop(rangeId: u32) -> aclError;
+        /// Give a stamp a text.
+        pub fn aclprofSetStampTraceMessage(
+            stamp: *mut ::core::ffi::c_void,
+            msg: *const ::core::ffi::c_char,
+            msgLen: u32,
+        ) -> aclError;
+        /// Record a stamp as a mark.
+        pub fn aclprofMark(stamp: *mut ::core::ffi::c_void) -> aclError;
+        /// Record a mark with a text in a stream.
+        pub fn aclprofMarkEx(
+            msg: *const ::core::ffi::c_char,
+            msgLen: usize,
+            stream: aclrtStream,
+        ) -> aclError;
+        /// Number for a text.
+        pub fn aclprofStr2Id(message: *const ::core::ffi::c_char) -> u64;
+        /// Open a nested range with attributes.
+        pub fn aclprofRangePushEx(attr: *mut aclprofEventAttributes) -> aclError;
+        /// Close the innermost range.
+        pub fn aclprofRangePop() -> aclError;
         /// Join a communicator described by a rank-table JSON file.
         pub fn HcclCommInitClusterInfo(
             clusterInfo: *const ::core::ffi::c_char,
@@ -8074,6 +8484,10 @@ pub mod imports {
         /** From now on texts call a communicator by this title, on all of its ranks; the first title counts. Its name, by which functions know
         it, stays.*/
         pub fn ascendExtCommTitle(comm: HcclComm, title: *const ::core::ffi::c_char) -> HcclResult;
+        /** From now on a collective of this rank with nothing to move (a count of zero, or a list of nothing but zeros) takes a number and
+        meets the other ranks like any other, so that a rank that makes such a call alone learns about it, and so do the others. Without this
+        the call returns at once, takes no number and meets nobody, as in CANN. To be called on all ranks, before their first collective.*/
+        pub fn ascendExtCommNumbersZeros(comm: HcclComm) -> HcclResult;
         /** What became of a call in the last group that this thread has ended: HcclGroupEnd itself returns success on A2 and A3,
         whatever happens. Calls that were queued count from 0. *code is 0 for one that succeeded. The text is NUL-terminated and cut
         to textLen bytes. HCCL_E_NOT_FOUND when the group had no such call.*/

@@ -14,11 +14,13 @@ use crate::error::{Attempt, LoadError};
 use crate::{Functions, Library, SYMBOLS};
 
 /// The libraries in the order in which they are loaded, each with its file names. Each one depends
-/// on those before it. `libascendcl.so` is the runtime's name up to CANN 8.
-const LIBRARIES: [(Library, &[&str]); 3] = [
+/// on those before it. `libascendcl.so` is the runtime's name up to CANN 8. The last one may be
+/// missing: its functions are then.
+const LIBRARIES: [(Library, &[&str]); 4] = [
     (Library::AclRt, &["libacl_rt.so", "libascendcl.so"]),
     (Library::Hcomm, &["libhcomm.so"]),
     (Library::Hccl, &["libhccl.so"]),
+    (Library::MsProfiler, &["libmsprofiler.so"]),
 ];
 
 /// `libhccl.so` depends on this library, which stands in for functions that an older `libhcomm.so`
@@ -53,7 +55,11 @@ pub(crate) struct Loaded {
 pub(crate) fn load(directories: &[PathBuf], loader_path: bool) -> Result<Loaded, LoadError> {
     let mut opened = Vec::with_capacity(LIBRARIES.len());
     for (library, names) in LIBRARIES {
-        opened.push(open(library, names, directories, loader_path)?);
+        match open(library, names, directories, loader_path) {
+            Ok(found) => opened.push(found),
+            Err(_) if library == Library::MsProfiler => {}
+            Err(error) => return Err(error),
+        }
     }
     let addresses = SYMBOLS.iter().map(|symbol| {
         let own = opened.iter().filter(|it| it.library == symbol.library);

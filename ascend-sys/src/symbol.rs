@@ -14,6 +14,8 @@ pub enum Library {
     Hcomm,
     /// `libhccl.so`.
     Hccl,
+    /// `libmsprofiler.so`, which an installation may lack.
+    MsProfiler,
     /// CANN's headers declare the function, but no host library of a release exports it.
     None,
     /// An optional entry of our own (`ascend/ascend_ext.h`).
@@ -26,6 +28,7 @@ impl fmt::Display for Library {
             Library::AclRt => "libacl_rt.so or libascendcl.so",
             Library::Hcomm => "libhcomm.so",
             Library::Hccl => "libhccl.so",
+            Library::MsProfiler => "libmsprofiler.so",
             Library::None => "no library",
             Library::Extension => "an extension of the back end",
         })
@@ -44,6 +47,8 @@ pub struct Symbol {
     pub since: &'static str,
     /// The header that declares it, as a C program includes it.
     pub header: &'static str,
+    /// The title of the section of our header that it stands in, such as `Device`.
+    pub area: &'static str,
 }
 
 impl Symbol {

@@ -23,7 +23,8 @@
 //! | module | what is in it |
 //! | --- | --- |
 //! | [`runtime`] | the backend and its devices |
-//! | [`ranks`] | [`Runtime::run_ranks`]: a closure once a rank, each on its own thread |
+//! | [`ranks`] | [`Runtime::run_job`] and [`Runtime::run_ranks`]: a closure once a rank, in processes or threads |
+//! | [`job`] | what a launcher says, and the store at which processes meet |
 //! | [`device`] | devices, streams, events, [captured streams and graphs](device::graph) |
 //! | [`memory`] | buffers on devices, pinned buffers on the host, slices, copies, ndarray in and out |
 //! | [`comm`] | communicators and their configuration |
@@ -72,6 +73,7 @@ pub use device::{Captured, Capturing, Device, Event, Graph, Stream, TimedEvent};
 pub use dtype::{bf16, f16};
 pub use error::{Error, ErrorKind, Result};
 pub use group::{Group, GroupWork, group};
+pub use hccl_job as job;
 pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Download, HostBuffer};
 pub use order::work;
 pub use pending::Pending;

@@ -15,9 +15,15 @@ pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// A directory with the emulator installed as CANN's shared libraries: made once for each test program,
-/// by the program that the book runs. The profile is that of the tests.
+/// The directory of the libraries in [`emulator_home`].
 pub fn installed_emulator() -> &'static Path {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    DIR.get_or_init(|| emulator_home().join("lib64"))
+}
+
+/// A directory that stands in for a CANN installation, with the emulator: made once for each test
+/// program, by the program that the book runs. The profile is that of the tests.
+pub fn emulator_home() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
         let program = std::env::current_exe().expect("a running test has a path");
@@ -57,7 +63,8 @@ fn output(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Compiles C sources against our headers and the installed emulator, and returns the program.
+/// Compiles C sources against the headers and libraries of the installed emulator, and returns the
+/// program.
 pub fn compile_c(name: &str, sources: &[&str]) -> PathBuf {
     // The driver that Rust links with.
     compile(Command::new("cc").arg("-std=c11"), name, sources)
@@ -77,7 +84,7 @@ fn compile(compiler: &mut Command, name: &str, sources: &[&str]) -> PathBuf {
         .arg(&program)
         .args(sources)
         .arg("-I")
-        .arg(repository().join("ascend-sys/include"))
+        .arg(emulator_home().join("include"))
         .arg("-L")
         .arg(dir)
         .args(["-Wl,--no-as-needed", "-lhccl", "-lhcomm", "-lascendcl"])

@@ -86,6 +86,35 @@ fn the_old_name_of_the_runtime_is_taken_too() {
 }
 
 #[test]
+fn a_library_for_profiling_may_be_missing_or_broken() {
+    let directory = Directory::new("profiling");
+    directory
+        .library("libacl_rt.so", &["aclInit"], 1, None)
+        .library("libhcomm.so", &[], 0, None)
+        .library("libhccl.so", &[], 0, None);
+    let api = Api::load_from(&directory.0).expect("the three that are needed are there");
+    assert_eq!(api.sources().len(), 3);
+    let lacking = api.availability("aclprofInit").to_string();
+    assert!(lacking.starts_with("aclprofInit: in libmsprofiler.so since CANN 9.0.0"), "{lacking}");
+
+    directory.library("libgone.so", &[], 0, None).library(
+        "libmsprofiler.so",
+        &["aclprofInit"],
+        5,
+        Some("libgone.so"),
+    );
+    std::fs::rename(directory.0.join("libgone.so"), directory.0.join("libaway.so"))
+        .expect("it was just made");
+    let api = Api::load_from(&directory.0).expect("the three that are needed are there");
+    assert!(!api.availability("aclprofInit").found);
+
+    std::fs::rename(directory.0.join("libaway.so"), directory.0.join("libgone.so"))
+        .expect("it was just renamed");
+    let api = Api::load_from(&directory.0).expect("all four are there");
+    assert_eq!(call(&api, "aclprofInit"), 5);
+}
+
+#[test]
 fn stand_ins_for_what_an_old_library_lacks_count_as_missing() {
     let directory = Directory::new("stand-in");
     directory

@@ -3,6 +3,7 @@
 //! `aclrtLaunchHostFunc` runs on threads of the runtime, grown on demand, so that one that blocks holds up nobody else.
 //! Inside, calls that would block are refused.
 
+use crate::check::OneHost;
 use crate::message::{Failure, fail};
 use crate::step::{Reason, Step};
 use crate::stream::{Stream, Task};
@@ -12,16 +13,125 @@ use ascend_sys::ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// `aclrtHostFunc` and `aclrtCallback`.
 pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 
-// States of `Stream::host_call`. One host function of a stream runs at a time: it is the stream's head.
-pub(crate) const IDLE: u32 = 0;
-pub(crate) const RUNNING: u32 = 1;
-pub(crate) const RETURNED: u32 = 2;
+/// The host function that a stream is at: one at a time, the head of its queue.
+///
+/// The word holds a state in its low bits and the number of the call above them. A stream can give
+/// up a call that runs and begin another one; the number tells the two apart, so that the return of
+/// the first is not taken for a return of the second.
+///
+/// With the queue of the stream locked, [`begin`](Self::begin) and [`end`](Self::end) move the word
+/// from and to `IDLE`. The thread that runs the function moves it from `HANDED_OVER` to `RUNNING`,
+/// and then to `RETURNED`, each time only if the word still has its number.
+pub(crate) struct HostCallState(AtomicU64);
+
+const IDLE: u64 = 0;
+/// A thread has the function and has not called it yet.
+const HANDED_OVER: u64 = 1;
+const RUNNING: u64 = 2;
+const RETURNED: u64 = 3;
+/// The bits of the state.
+const STATE: u64 = 3;
+
+impl HostCallState {
+    pub(crate) const fn new() -> HostCallState {
+        HostCallState(AtomicU64::new(IDLE))
+    }
+
+    fn state(&self) -> u64 {
+        self.0.load(Ordering::Acquire) & STATE
+    }
+
+    /// Begins a call, and returns its number.
+    fn begin(&self) -> u64 {
+        let number = self.0.load(Ordering::Relaxed) + STATE + 1;
+        self.0.store(number | HANDED_OVER, Ordering::Release);
+        number
+    }
+
+    /// Moves the call with this number on. False when its stream has given it up.
+    fn advance(&self, number: u64, from: u64, to: u64) -> bool {
+        // Release: what the function did is visible to the poll that sees `RETURNED`.
+        let moved = self.0.compare_exchange(
+            number | from,
+            number | to,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+        moved.is_ok()
+    }
+
+    /// Ends a call, or gives it up. Returns the state in which it was.
+    fn end(&self) -> u64 {
+        self.0.fetch_and(!STATE, Ordering::AcqRel) & STATE
+    }
+
+    /// Sees to it that a call that has not begun never does. False when it runs.
+    fn end_unless_running(&self) -> bool {
+        let update = |word: u64| match word & STATE {
+            HANDED_OVER => Some(word & !STATE),
+            _ => None,
+        };
+        // A call that began before this is seen; one that comes later finds its number gone.
+        match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, update) {
+            Ok(_) => true,
+            Err(word) => word & STATE != RUNNING,
+        }
+    }
+
+    /// Polls the host function that is the head of `stream`; `hand_over` gives it to a thread.
+    pub(crate) fn poll(
+        &self,
+        stream: &'static Stream,
+        hand_over: impl FnOnce(Caller) -> Result<(), Failure>,
+    ) -> Step {
+        match self.state() {
+            IDLE => match hand_over(Caller { stream, number: self.begin() }) {
+                Ok(()) => Step::Park,
+                Err(failure) => {
+                    self.end();
+                    Step::Done(Err(failure))
+                }
+            },
+            RETURNED => {
+                self.end();
+                Step::Done(Ok(()))
+            }
+            _ => Step::Park,
+        }
+    }
+
+    /// Gives up the host function that is the head of a stream. One that has not been called never
+    /// will be; one that runs is left alone, and waited for only when a failure stops the stream.
+    pub(crate) fn expire(&self, task: String, why: &Reason) -> Step {
+        if matches!(why, Reason::Stopped(_)) && !self.end_unless_running() {
+            return Step::Park;
+        }
+        match self.end() {
+            RETURNED => Step::Done(Ok(())),
+            _ => gave_up(task, why),
+        }
+    }
+}
+
+/// The stream that waits for a host function, and the number of the call.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller {
+    stream: &'static Stream,
+    number: u64,
+}
+
+impl Caller {
+    /// Whether the stream still waits for the function, which was not called yet.
+    fn waits(self) -> bool {
+        self.stream.host_call.0.load(Ordering::Acquire) == self.number | HANDED_OVER
+    }
+}
 
 /// A host function in a stream.
 #[derive(Clone)]
@@ -41,32 +151,14 @@ impl HostCall {
 
 impl TaskBody<Stream> for HostCall {
     fn poll(&mut self, stream: &'static Stream) -> Step {
-        match stream.host_call.load(Ordering::Acquire) {
-            IDLE => {
-                stream.host_call.store(RUNNING, Ordering::Relaxed);
-                match run_elsewhere(CallbackJob {
-                    function: self.function,
-                    argument: self.argument,
-                    stream: Some(stream),
-                }) {
-                    Ok(()) => Step::Park,
-                    Err(failure) => {
-                        stream.host_call.store(IDLE, Ordering::Relaxed);
-                        Step::Done(Err(failure))
-                    }
-                }
-            }
-            RETURNED => {
-                stream.host_call.store(IDLE, Ordering::Relaxed);
-                Step::Done(Ok(()))
-            }
-            _ => Step::Park,
-        }
+        let HostCall { function, argument } = *self;
+        stream.host_call.poll(stream, |caller| {
+            run_elsewhere(CallbackJob { function, argument, caller: Some(caller) })
+        })
     }
 
     fn expire(&mut self, stream: &'static Stream, why: &Reason) -> Step {
-        // One that has begun is waited for.
-        if is_running(stream) { self.poll(stream) } else { gave_up(self.describe(), why) }
+        stream.host_call.expire(self.describe(), why)
     }
 
     fn again(&self) -> Option<Task> {
@@ -88,25 +180,41 @@ impl TaskBody<Stream> for HostCall {
 
 /// Whether the head of the stream is a host function that has begun.
 pub(crate) fn is_running(stream: &Stream) -> bool {
-    stream.host_call.load(Ordering::Acquire) != IDLE
+    stream.host_call.state() != IDLE
 }
 
 /// A function to call, and the stream that waits for it; `None`: nobody does.
 pub(crate) struct CallbackJob {
     pub(crate) function: HostFunction,
     pub(crate) argument: *mut c_void,
-    pub(crate) stream: Option<&'static Stream>,
+    pub(crate) caller: Option<Caller>,
 }
 
 impl CallbackJob {
-    /// Calls the function, in which blocking calls are refused, and lets its stream go on.
+    /// Whether the stream that waited for the function has given it up.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.caller.is_some_and(|caller| !caller.waits())
+    }
+
+    /// Calls the function, in which blocking calls are refused, and lets its stream go on. Does
+    /// nothing when the stream has given the function up.
     pub(crate) fn run(self) {
+        if let Some(Caller { stream, number }) = self.caller
+            && !stream.host_call.advance(number, HANDED_OVER, RUNNING)
+        {
+            return;
+        }
+        let before = OneHost::begin();
         INSIDE.set(true);
         // SAFETY: whoever launched the function promised that it may be called once with its argument, on any thread.
         unsafe { (self.function)(self.argument) };
         INSIDE.set(false);
-        if let Some(stream) = self.stream {
-            stream.host_call.store(RETURNED, Ordering::Release);
+        drop(before);
+        // What the function was told, the work behind it follows.
+        drop(OneHost::begin());
+        if let Some(Caller { stream, number }) = self.caller
+            && stream.host_call.advance(number, RUNNING, RETURNED)
+        {
             stream.wake();
         }
     }

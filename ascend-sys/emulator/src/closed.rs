@@ -14,10 +14,12 @@
 //! harness does.
 
 use crate::executor::cores::{this_thread, threads};
+use crate::program_memory;
 use crate::sleep::{self, SHORT, SleepingThread, Until};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -96,18 +98,13 @@ fn blocked(number: i32, may_be_timed: bool) -> Option<u64> {
 
 /// Whether the time until which a thread of this process waits in a futex is as far away as that of a thread that counts as asleep.
 fn is_far(until: u64, operation: i32) -> Option<bool> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let length = size_of::<libc::timespec>();
-    let to = libc::iovec { iov_base: (&raw mut time).cast(), iov_len: length };
-    let from = libc::iovec {
-        iov_base: std::ptr::with_exposed_provenance_mut(until as usize),
-        iov_len: length,
-    };
-    // SAFETY: the kernel copies into `time`, which is as large as is said; an address that is not mapped is an error.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
-    if copied != length as isize {
+    const LENGTH: usize = size_of::<libc::timespec>();
+    let mut bytes = [const { MaybeUninit::uninit() }; LENGTH];
+    if program_memory::read(until as usize, &mut bytes) != Some(LENGTH) {
         return None;
     }
+    // SAFETY: all bytes were read; a time is two plain numbers.
+    let time: libc::timespec = unsafe { bytes.as_ptr().cast::<libc::timespec>().read_unaligned() };
     let is_absolute = operation & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME)
         == libc::FUTEX_WAIT_BITSET;
     let now = match operation & libc::FUTEX_CLOCK_REALTIME {
@@ -122,6 +119,12 @@ fn is_far(until: u64, operation: i32) -> Option<bool> {
 pub(crate) fn cpu_time() -> Duration {
     let time = time_of(libc::CLOCK_THREAD_CPUTIME_ID);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+/// Returns the monotonic clock in nanoseconds. All processes of a machine share this clock.
+pub(crate) fn monotonic() -> u64 {
+    let time = time_of(libc::CLOCK_MONOTONIC);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 /// What a clock of the kernel shows; zero if there is none of this name.

@@ -15,7 +15,7 @@ use ascend_sys::{
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 static CONTEXTS: Slots<Context> = Slots::new();
 
@@ -65,8 +65,22 @@ pub(crate) fn current() -> Result<Current, Failure> {
     if current.context == 0 { no_context() } else { Ok(current) }
 }
 
+/// The device of threads that have set none (`defaultDevice` of `aclInit`); -1: there is none.
+static DEFAULT_DEVICE: AtomicI32 = AtomicI32::new(-1);
+
+/// Gives threads that have set no device this one, or none.
+pub(crate) fn set_default_device(number: Option<i32>) {
+    DEFAULT_DEVICE.store(number.unwrap_or(-1), Ordering::Relaxed);
+}
+
 #[cold]
 fn no_context() -> Result<Current, Failure> {
+    let number = DEFAULT_DEVICE.load(Ordering::Relaxed);
+    if number >= 0 {
+        // Nobody gives it back, so it does not count.
+        set_primary(number, 0)?;
+        return Ok(CURRENT.get());
+    }
     fail!(
         ACL_ERROR_RT_CONTEXT_NULL,
         "the calling thread has no current context; call aclrtSetDevice first"
@@ -203,13 +217,18 @@ fn refuse_after_fork() -> Result<(), Failure> {
 
 /// `aclrtSetDevice`.
 pub(crate) fn set_device(id: i32) -> Result<(), Failure> {
+    set_primary(id, 1)
+}
+
+/// Makes the primary context of a device current, for so many resets.
+fn set_primary(id: i32, resets: u64) -> Result<(), Failure> {
     refuse_after_fork()?;
     let device = machine::find_device(id)?;
     let mut primary = device.primary();
-    if primary.count == 0 {
+    if primary.context == 0 {
         primary.context = create(device, true)?;
     }
-    primary.count += 1;
+    primary.count += resets;
     make_current(primary.context, device.id);
     Ok(())
 }

@@ -7,21 +7,24 @@
 //!   changes nothing then. (A notify and a message are bound to nothing: another stream may bring them.) All tasks of the cycle are told to give up.
 //! - Nothing in the process can run: every stream that has work is parked on another one or on a thread, and every
 //!   thread sleeps in one of our calls or in a wait for another thread. That is a [closed](crate::closed)
-//!   process, and it has to be one for [`STILL`]. Who waits for a thread is told to give up, tasks and calls.
+//!   process, and it has to be one for [`STILL`]. Who waits for a thread is told to give up, tasks and calls. Where some of them wait for other
+//!   processes, it takes the same of these: see [`stillness`].
 //!
-//! Everything else is *suspected*: a thread that nobody knows, or another process, may still record an event or bring a rank. It is printed when
-//! nothing has moved for [`WARN_AFTER`], and goes on. (Safe programs have devices of their own; their waits say it themselves.)
+//! Everything else is *suspected*: a thread that nobody knows may still record an event or bring a rank. It is printed when
+//! nothing has moved for [`WARN_AFTER`], and goes on. (Safe programs have devices of their own; their waits say it themselves. Of streams that wait for
+//! other processes nothing is printed: each of them may well be at something else.)
 //!
 //! A task or a call with a short limit is in no deadlock: it goes on by itself.
 
 use crate::callback;
 use crate::closed::{Closed, cpu_time};
+use crate::fabric::stillness::{self, BeforeLook, Told};
 use crate::poll::polling;
 use crate::queue::Outcome;
-use crate::sleep::{self, SHORT, SleepingThread, Until, WaitingCall};
+use crate::sleep::{self, Enders, SHORT, SleepingThread, Until, WaitingCall};
 use crate::step::{Helpers, Need, Reason};
 use crate::stream::{STREAMS, Stream};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +32,8 @@ use std::time::{Duration, Instant};
 const LOOKS: u32 = 5;
 /// How long the process must be closed. Longer than `hccl` lets a call wait in line behind another one.
 const STILL: Duration = Duration::from_secs(1);
+/// And how long until it is looked at again, when other processes have been told.
+const NEXT: Duration = Duration::from_millis(250);
 /// How long nothing must have moved until that is printed.
 const WARN_AFTER: Duration = Duration::from_secs(10);
 /// How long it takes until a process that was found open is looked at again.
@@ -36,8 +41,6 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// How many times as long as a look has run there is none. What counts is its time on a core: on a machine with much to do
 /// it may take long without costing anybody anything.
 const REST: u32 = 20;
-/// How many stuck tasks a text lists.
-const LISTED: usize = 16;
 
 /// What is found of a stream.
 enum Examined {
@@ -62,6 +65,8 @@ struct Stuck {
     follows: bool,
     /// Waits for a thread only to record a notify.
     signal: bool,
+    /// The names of the processes for which it waits.
+    abroad: Vec<u64>,
 }
 
 /// What the housekeeper remembers between looks.
@@ -83,9 +88,16 @@ pub(crate) struct Watch {
 struct Still {
     state: Vec<u64>,
     since: Instant,
-    /// Since when the process was closed, and how it was.
-    closed: Option<(Instant, Closed)>,
+    closed: Option<ClosedSince>,
     printed: bool,
+}
+
+/// The process was closed.
+struct ClosedSince {
+    since: Instant,
+    how: Closed,
+    /// What other processes were told of this state.
+    told: Option<Told>,
 }
 
 impl Watch {
@@ -93,18 +105,27 @@ impl Watch {
     pub(crate) fn look(&mut self) {
         if self.rests.is_none_or(|until| Instant::now() >= until) {
             let began = cpu_time();
+            let told = self.told();
             self.look_now();
+            if told.is_some() && self.told() != told {
+                stillness::note_moves();
+            }
             self.rests = Some(Instant::now() + REST * cpu_time().saturating_sub(began));
         }
+    }
+
+    /// The state of which other processes were told.
+    fn told(&self) -> Option<u64> {
+        self.still.as_ref()?.closed.as_ref()?.told.as_ref().map(|told| told.state)
     }
 
     fn look_now(&mut self) {
         let streams: Vec<&'static Stream> =
             STREAMS.all().filter(|stream| !stream.queue.is_idle()).collect();
-        let before = std::mem::take(&mut self.seen);
+        let seen = std::mem::take(&mut self.seen);
         for stream in &streams {
             let completed = stream.queue.completed();
-            let times = match before.get(&stream.index()) {
+            let times = match seen.get(&stream.index()) {
                 Some((old, times)) if *old == completed => times + 1,
                 _ => 0,
             };
@@ -120,7 +141,9 @@ impl Watch {
             }
         }
         if self.found_cycle(&stuck) {
-            end(cycle_of(stuck), &[]);
+            let cycle = cycle_of(stuck);
+            let text = text_of(&cycle, &[]);
+            end(cycle, &[], text);
             return;
         }
         if stuck.len() == streams.len() && (!stuck.is_empty() || sleep::any_calls()) {
@@ -154,32 +177,47 @@ impl Watch {
             Some(still) if still.state == state => still,
             slot => slot.insert(Still { state, since: now, closed: None, printed: false }),
         };
+        let abroad = abroad(&stuck, &calls);
         if !still.printed && still.since.elapsed() >= WARN_AFTER {
             // Others may come one after the other, and each of them soon comes to its end.
             let lasting = calls.iter().filter(|call| call.since.elapsed() >= WARN_AFTER);
             let lasting: Vec<_> = lasting.cloned().collect();
+            // Other processes may well be at something else for as long.
+            let is_here = stuck.iter().all(|s| s.abroad.is_empty());
+            let stuck = if is_here { &stuck[..] } else { &[] };
             still.printed = !stuck.is_empty() || !lasting.is_empty();
             if still.printed {
-                print(&stuck, &lasting);
+                print(stuck, &lasting);
             }
         }
         let is_due = match &still.closed {
-            Some((since, _)) => since.elapsed() >= STILL,
+            Some(ClosedSince { since, told: None, .. }) => since.elapsed() >= STILL,
+            Some(ClosedSince { since, .. }) => since.elapsed() >= NEXT,
             None => self.again.is_none_or(|again| now >= again),
         };
-        if sleepers.is_empty() || !is_due || calls.iter().any(|call| call.is_open) {
+        let is_open = |call: &Arc<WaitingCall>| matches!(call.ends, Enders::Anybody);
+        if sleepers.is_empty() || !is_due || calls.iter().any(is_open) {
             return;
         }
+        let before = (!abroad.is_empty()).then(BeforeLook::now);
         let closed = Closed::now(sleepers);
         if closed.is_none() {
             self.again = Some(now + AGAIN);
         }
-        match (&still.closed, closed) {
-            (Some((_, before)), Some(closed)) if closed.follows(before) => {
-                self.still = None;
-                end_all(stuck, calls);
+        match (&mut still.closed, closed) {
+            (Some(known), Some(closed)) if closed.follows(&known.how) => {
+                let Some(before) = before else {
+                    self.still = None;
+                    return end_all(stuck, calls);
+                };
+                let lines = lines(&stuck, &calls);
+                (known.since, known.how) = (now, closed);
+                let told = known.told.get_or_insert_with(Told::new);
+                told.note_still(before, abroad, lines, move |text| end(stuck, &calls, text));
             }
-            (_, closed) => still.closed = closed.map(|closed| (now, closed)),
+            (_, closed) => {
+                still.closed = closed.map(|how| ClosedSince { since: now, how, told: None });
+            }
         }
     }
 }
@@ -223,6 +261,7 @@ fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Examined {
         root: false,
         follows: false,
         signal: false,
+        abroad: Vec::new(),
     };
     match helpers {
         Helpers::Anybody => return Examined::Moving,
@@ -231,6 +270,11 @@ fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Examined {
         Helpers::Queued(needs) => {
             stuck.signal = needs.iter().all(|need| matches!(need, Need::Signal(_)));
             for need in needs {
+                if let Need::Abroad(names) = need {
+                    stuck.root = true;
+                    stuck.abroad.extend(names);
+                    continue;
+                }
                 match (provider(streams, &need), need) {
                     // Another record, or a message of another stream, may come before it.
                     (Some(_), Need::Signal(_) | Need::Message { .. }) => stuck.follows = true,
@@ -269,8 +313,17 @@ fn cycle_of(stuck: Vec<Stuck>) -> Vec<Stuck> {
     stuck.into_iter().enumerate().filter_map(keep).map(unrooted).collect()
 }
 
-/// The list of what is stuck, by what waits, rank by rank: so the same deadlock gives the same text.
-fn list(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> String {
+/// The names of the processes for which something waits.
+fn abroad(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> BTreeSet<u64> {
+    let of_calls = calls.iter().flat_map(|call| match &call.ends {
+        Enders::Processes(names) => names.as_slice(),
+        Enders::Anybody => &[],
+    });
+    stuck.iter().flat_map(|s| &s.abroad).chain(of_calls).copied().collect()
+}
+
+/// What is stuck, a line each.
+fn lines(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> Vec<String> {
     let any_leads = !calls.is_empty() || stuck.iter().any(|s| !s.follows);
     let listed = stuck.iter().filter(|s| !s.follows || !any_leads);
     let text = |stream: &'static Stream| {
@@ -278,14 +331,12 @@ fn list(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> String {
         format!("{}: {}", stream.describe(), head.unwrap_or_else(|| "a task".into()))
     };
     let streams = listed.map(|s| text(s.stream));
-    let mut lines: Vec<String> = streams.chain(calls.iter().map(|c| c.text.clone())).collect();
-    lines.sort_by(|a, b| a.split_once(": ").map(|t| t.1).cmp(&b.split_once(": ").map(|t| t.1)));
-    let more = lines.len().saturating_sub(LISTED);
-    lines.truncate(LISTED);
-    if more > 0 {
-        lines.push(format!("and {more} more"));
-    }
-    lines.iter().map(|line| format!("\n  {line}")).collect()
+    streams.chain(calls.iter().map(|c| c.text.clone())).collect()
+}
+
+fn text_of(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> String {
+    let list = stillness::list(lines(stuck, calls), 0);
+    format!("every thread and every stream waits for another{list}")
 }
 
 /// Ends what is stuck, each block for itself.
@@ -298,13 +349,15 @@ fn end_all(stuck: Vec<Stuck>, calls: Vec<Arc<WaitingCall>>) {
     for call in calls {
         blocks.entry(call.block).or_default().1.push(call);
     }
-    blocks.into_values().for_each(|(stuck, calls)| end(stuck, &calls));
+    for (stuck, calls) in blocks.into_values() {
+        let text = text_of(&stuck, &calls);
+        end(stuck, &calls, text);
+    }
 }
 
 /// Tells the stuck tasks and calls to give up; those that wait for others go on when these have.
-fn end(mut stuck: Vec<Stuck>, calls: &[Arc<WaitingCall>]) {
-    let text: Arc<str> =
-        format!("every thread and every stream waits for another{}", list(&stuck, calls)).into();
+fn end(mut stuck: Vec<Stuck>, calls: &[Arc<WaitingCall>], text: String) {
+    let text: Arc<str> = text.into();
     let reason = Reason::Deadlock(text.clone());
     // Where all wait for streams all give up: the first one that did would let the others go on, as
     // if nothing had been wrong. So all are told before any is polled. But a thread whose call gives up may still
@@ -329,7 +382,7 @@ fn print(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) {
         eprintln!(
             "ascend-emulator: nothing has moved for {} s, which may be a deadlock; it goes on waiting{}",
             WARN_AFTER.as_secs(),
-            list(stuck, calls)
+            stillness::list(lines(stuck, calls), 0)
         );
     }
 }

@@ -1,15 +1,18 @@
 //! How contexts, devices and blocks end. All that a program has on them ends with them, in whatever module it is.
 
-use crate::fabric::registry;
+use crate::fabric::{cluster, registry};
 use crate::kernel::binary;
-use crate::machine::{self, Primary};
+use crate::machine::{self, Primary, TakenBlock};
 use crate::message::Failure;
 use crate::notify::Notify;
 use crate::operator::{resources, task_cache};
 use crate::slots::{HandleKind, unknown};
 use crate::step::Reason;
 use crate::stream::{STREAMS, unfinished_on};
-use crate::{capture, check, context, executor, faults, operator, stream_end, timeline};
+use crate::{
+    capture, check, context, executor, faults, ipc, later, operator, stream_end, timeline,
+    virtual_memory,
+};
 use ascend_sys::ACL_ERROR_RT_CONTEXT_RELEASE_ERROR;
 use std::ops::Range;
 
@@ -46,23 +49,42 @@ pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Gives a block back. Its streams, contexts and memory are gone afterwards; queued tasks fail. Waits only for the
-/// pieces of work that run.
+/// Gives a block back. Its streams, contexts and memory are gone afterwards; queued tasks fail.
+/// Waits for no more than the pieces of work that run.
 pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
     let block = machine::withdraw_block(number)?;
     end_all(&block.ids(), "ascendExtBlockDestroy");
     check::close(number);
     timeline::forget(number);
     block.ids().for_each(|id| faults::forget(machine::device_slot(id)));
-    machine::reuse_block(block)
+    // Another process may still reach memory of it, and a task that cannot give up yet.
+    let is_used = |block: &TakenBlock| {
+        let mut streams = STREAMS.all().filter(|stream| block.ids().contains(&stream.device_id()));
+        streams.any(|stream| !stream.queue.is_idle())
+            || block.ids().any(|id| machine::device_slot(id).memory.is_held())
+    };
+    if !is_used(&block) {
+        return machine::reuse_block(block);
+    }
+    let mut block = Some(block);
+    later::until_done(move || match block.take_if(|block| !is_used(block)) {
+        // It was withdrawn, so nobody else has it.
+        Some(block) => machine::reuse_block(block).is_ok(),
+        None => block.is_none(),
+    });
+    Ok(())
 }
 
 /// Ends all contexts, streams and allocations of some devices.
 fn end_all(devices: &Range<u32>, by: &'static str) {
     Notify::destroy_all(devices);
+    ipc::exports::end_on(devices);
+    ipc::memory::end_imports_on(devices);
     operator::open::end_on(devices);
     operator::dedicated::end_on(devices);
-    registry::destroy_all(devices, &format!("{by} ended its device"));
+    let why = format!("{by} ended its device");
+    cluster::leave(devices, &why);
+    registry::destroy_all(devices, &why);
     resources::end_threads(devices);
     task_cache::forget(devices);
     capture::destroy_all(devices);
@@ -77,7 +99,10 @@ fn end_all(devices: &Range<u32>, by: &'static str) {
     for context in context::of_devices(devices) {
         end_context(context);
     }
+    virtual_memory::end_on(devices, by);
     for id in devices.clone() {
-        machine::device_slot(id).free_all(by, unfinished_on);
+        let mut held = operator::abroad::held_on(id);
+        held.extend(ipc::exports::held_on(id));
+        machine::device_slot(id).free_all(by, unfinished_on, &held);
     }
 }

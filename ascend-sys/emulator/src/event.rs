@@ -7,22 +7,23 @@
 
 use crate::check;
 use crate::executor::{self, Goal, block, wait};
+use crate::ipc::shared_event::{SharedEvent, SharedWait, WaitShared};
 use crate::machine;
 use crate::message::{Failure, fail};
 use crate::queue::Readiness;
-use crate::slots::{HandleKind, Slots, Slotted};
+use crate::slots::{CAPACITY, HandleKind, Slots, Slotted};
 use crate::step::{Helpers, Need, Step};
 use crate::stream::{Mark, Stream};
 use crate::task::{Passed, TaskBody};
-use ascend_sync::Thread;
+use ascend_sync::{Thread, lock_std as lock};
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_NOT_COMPLETE, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
-    ACL_ERROR_RT_NO_EVENT_RESOURCE, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_CONTEXT,
-    ACL_EVENT_EXTERNAL, ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE,
+    ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_NO_EVENT_RESOURCE, ACL_ERROR_RT_PARAM_INVALID,
+    ACL_ERROR_RT_STREAM_CONTEXT, ACL_EVENT_EXTERNAL, ACL_EVENT_IPC, ACL_EVENT_SYNC,
+    ACL_EVENT_TIME_LINE,
 };
-use std::sync::Mutex;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 pub(crate) static EVENTS: Slots<Event> = Slots::new();
@@ -47,6 +48,8 @@ pub(crate) struct Event {
     /// Waits of streams that have not passed yet.
     waits: AtomicU32,
     sleepers: Mutex<EventWaiters>,
+    /// Of one with `ACL_EVENT_IPC`: what other processes can have of it.
+    shared: Mutex<Option<Arc<SharedEvent>>>,
 }
 
 /// An event that counts only once it is recorded, and is not.
@@ -74,12 +77,43 @@ impl Slotted for Event {
             captured_node: AtomicU32::new(0),
             waits: AtomicU32::new(0),
             sleepers: Mutex::new(EventWaiters::default()),
+            shared: Mutex::new(None),
         }
     }
 }
 
 impl Event {
+    /// How many more events the process can have.
+    pub(crate) fn available() -> usize {
+        CAPACITY.saturating_sub(EVENTS.live().count())
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.index
+    }
+
     pub(crate) fn create(device: u32, flags: u32, ex: bool) -> Result<u64, Failure> {
+        let shared = match flags & ACL_EVENT_IPC {
+            0 => None,
+            _ => Some(SharedEvent::new().map_err(|e| {
+                let text = format!("there is no memory to share: {e}");
+                Failure::new(ACL_ERROR_RT_NO_EVENT_RESOURCE, text)
+            })?),
+        };
+        Event::create_with(device, flags, ex, shared)
+    }
+
+    /// An event of another process, for a device of the calling thread.
+    pub(crate) fn import(device: u32, shared: Arc<SharedEvent>) -> Result<u64, Failure> {
+        Event::create_with(device, ACL_EVENT_IPC, true, Some(shared))
+    }
+
+    fn create_with(
+        device: u32,
+        flags: u32,
+        ex: bool,
+        shared: Option<Arc<SharedEvent>>,
+    ) -> Result<u64, Failure> {
         let taken = EVENTS.take(|event, _| {
             event.device.store(device, Ordering::Relaxed);
             event.flags.store(flags, Ordering::Relaxed);
@@ -87,6 +121,7 @@ impl Event {
             event.state.store(0, Ordering::Relaxed);
             event.time.store(0, Ordering::Relaxed);
             event.captured.store(0, Ordering::Relaxed);
+            *lock(&event.shared) = shared;
         });
         match taken {
             Some((_, handle)) => Ok(handle),
@@ -108,6 +143,9 @@ impl Event {
         if !EVENTS.retire(handle) {
             return Err(crate::slots::unknown(crate::slots::HandleKind::Event, handle));
         }
+        if let Some(shared) = lock(&event.shared).take() {
+            shared.close();
+        }
         // A wait that never saw a record has nothing to wait for any more.
         event.wake_sleepers();
         EVENTS.recycle(event.index);
@@ -118,6 +156,9 @@ impl Event {
     #[inline]
     pub(crate) fn record(&'static self, stream: &'static Stream) -> Result<(), Failure> {
         self.same_device(stream)?;
+        if let Some(shared) = self.shared() {
+            return shared.record(stream);
+        }
         self.captured.store(0, Ordering::Relaxed);
         let marked = check::marks(stream)?;
         let mark = if self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0 {
@@ -132,6 +173,24 @@ impl Event {
             self.wake_sleepers();
         }
         Ok(())
+    }
+
+    /// What other processes can have of it.
+    #[inline]
+    pub(crate) fn shared(&self) -> Option<Arc<SharedEvent>> {
+        if self.flags.load(Ordering::Relaxed) & ACL_EVENT_IPC == 0 {
+            return None;
+        }
+        lock(&self.shared).clone()
+    }
+
+    /// Refuses what cannot be done with an event of several processes.
+    #[inline]
+    pub(crate) fn is_for_one_process(&self, what: &str) -> Result<(), Failure> {
+        if self.flags.load(Ordering::Relaxed) & ACL_EVENT_IPC == 0 {
+            return Ok(());
+        }
+        fail!(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "an event with ACL_EVENT_IPC cannot be {what}")
     }
 
     /// Graph and node of the last record, if that was captured.
@@ -202,6 +261,18 @@ impl Event {
     ) -> Result<(), Failure> {
         self.same_device(stream)?;
         let ex = self.ex.load(Ordering::Relaxed);
+        if let Some(event) = self.shared() {
+            return match event.latest()? {
+                SharedWait::Nothing => {
+                    check::host_is_told(stream.device_id());
+                    Ok(())
+                }
+                SharedWait::Here(mark) => self.enqueue_wait(stream, Target::Mark(mark), limit),
+                SharedWait::Elsewhere(record) => {
+                    stream.enqueue(WaitShared { event, record, limit }).map(drop)
+                }
+            };
+        }
         if !ex && self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC == 0 {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
@@ -220,6 +291,15 @@ impl Event {
         {
             return Ok(());
         }
+        self.enqueue_wait(stream, target, limit)
+    }
+
+    fn enqueue_wait(
+        &'static self,
+        stream: &'static Stream,
+        target: Target,
+        limit: Option<Duration>,
+    ) -> Result<(), Failure> {
         self.waits.fetch_add(1, Ordering::Relaxed);
         stream.enqueue(WaitEvent { event: self, target, limit }).map(drop)
     }
@@ -231,6 +311,7 @@ impl Event {
         stream: &Stream,
     ) -> Result<ResetEvent, Failure> {
         self.same_device(stream)?;
+        self.is_for_one_process("reset")?;
         if self.ex.load(Ordering::Relaxed)
             || self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC == 0
         {

@@ -11,13 +11,15 @@ mod housekeeper;
 mod workers;
 
 pub(crate) use crate::bell::announce;
-use cores::cores;
+use cores::Pace;
 pub(crate) use goals::{await_activity, await_others, wait_until};
 pub(crate) use help::nudge;
 use help::{Counted, RunningThread, help};
+pub(crate) use housekeeper::TICK;
 
 use crate::bell;
 use crate::check;
+use crate::later;
 use crate::message::Failure;
 use crate::poll::{HELP, left_unfinished, poll_and_tell, polling};
 use crate::queue::{Fresh, Outcome, QueueWaiter, Readiness};
@@ -25,16 +27,15 @@ use crate::sleep::{Asleep, Until};
 use crate::stream::{Mark, STREAMS, Stream, Task};
 use ascend_sync::{self as sync, Thread, lock_std as lock};
 use ascend_sys::aclError;
+use std::ops::Range;
 use std::sync::atomic::AtomicUsize;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Polls before a waiting thread counts as waiting, reads a clock or looks at other streams.
 const FIRST_SPIN: u32 = 64;
-/// Polls while the waiting threads fit the cores: about 100 microseconds.
-const LONG_SPIN: u32 = 2000;
-const SHORT_SPIN: u32 = 16;
-const YIELDS: u32 = 4;
+/// The first poll after which a waiting thread looks at other streams.
+const FIRST_HELP: u32 = 16;
 /// The longest sleep without a look around, whatever happens.
 const NAP: Duration = Duration::from_millis(50);
 /// How many streams in a row may wait for each other before arming stops looking further.
@@ -50,10 +51,17 @@ impl Stream {
         put(self, &mut Some(task))
     }
 
-    /// Gives the slot of a stream that was stopped, and has no handle, back for another one, when nothing of it runs any more.
+    /// Gives the slot of a stream that was stopped, and has no handle, back for another one, as
+    /// soon as nothing of it runs any more.
     pub(crate) fn recycle(&'static self) {
-        wait_idle(self);
-        STREAMS.recycle(self.index());
+        run_out(self, self.queue.submitted());
+        later::until_done(|| {
+            let is_over = self.queue.is_idle();
+            if is_over {
+                STREAMS.recycle(self.index());
+            }
+            is_over
+        });
     }
 }
 
@@ -130,6 +138,41 @@ pub(crate) fn wait_idle(stream: &'static Stream) {
     wait(stream, stream.queue.submitted(), None);
 }
 
+/// How long a call that ends work by force lets the pieces of it that run come to their end.
+const FORCED: Duration = Duration::from_millis(100);
+
+/// Waits until the tasks up to `ticket`, which were told to give up, have done so. A task that
+/// cannot give up yet, because somebody still touches its memory, does so later.
+pub(crate) fn run_out(stream: &'static Stream, ticket: u64) {
+    wait(stream, ticket, Some(FORCED));
+}
+
+/// Waits until every task that is queued now and touches some of these bytes of the host is
+/// complete.
+pub(crate) fn wait_for_users(stream: &'static Stream, bytes: &Range<usize>) {
+    let meets = |(start, length): (*const u8, usize)| {
+        start.addr() < bytes.end && bytes.start < start.addr().saturating_add(length)
+    };
+    let touches = |task: &Task| task.touched().into_iter().any(meets);
+    // The queue first: a task moves from there to the head, and never back.
+    let mut newest = stream.queue.newest_waiting(touches);
+    while newest.is_none() && !stream.queue.is_idle() {
+        let look = |ticket, task: &mut Task| touches(task).then_some(ticket);
+        match polling(|| stream.queue.with_head(stream, look)) {
+            Some(None) => return,
+            Some(found) => newest = found,
+            // Another thread runs the head, or nobody has made the next task the head yet.
+            None => {
+                stream.assist(HELP);
+                thread::yield_now();
+            }
+        }
+    }
+    if let Some(ticket) = newest {
+        wait(stream, ticket, None);
+    }
+}
+
 /// What a thread waits for.
 pub(crate) trait Goal {
     fn done(&self) -> bool;
@@ -174,10 +217,10 @@ fn block_with_patience(
     let asleep = Asleep::new(goal.until(), patience);
     let waiting = Counted::add(&WAITING);
     let mut running = Some(RunningThread::start());
-    let mut spin = if waiting.value <= cores() { LONG_SPIN } else { SHORT_SPIN };
+    let mut pace = Pace::of(waiting.value);
     loop {
         let watching = goal.mark().and_then(Mark::stream).map(Watching::start);
-        for n in 1..=spin {
+        for n in 1..=pace.spins {
             goal.work();
             if goal.done() {
                 return true;
@@ -185,12 +228,12 @@ fn block_with_patience(
             if n.is_multiple_of(FIRST_SPIN) && passed(deadline) {
                 return goal.done();
             }
-            if n.is_power_of_two() && n >= SHORT_SPIN {
+            if n.is_power_of_two() && n >= FIRST_HELP {
                 help();
             }
             std::hint::spin_loop();
         }
-        for _ in 0..YIELDS {
+        for _ in 0..pace.yields {
             thread::yield_now();
             help();
             goal.work();
@@ -215,7 +258,7 @@ fn block_with_patience(
             return goal.done();
         }
         running.get_or_insert_with(RunningThread::start);
-        spin = SHORT_SPIN;
+        pace = pace.again();
     }
 }
 

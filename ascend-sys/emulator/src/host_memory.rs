@@ -2,9 +2,10 @@
 
 use crate::check;
 use crate::executor;
-use crate::memory::pool::OutOfMemory;
+use crate::memory::pool::{HeldRange, OutOfMemory};
 use crate::memory::{self, MemoryPlace};
-use crate::stream::{unfinished, unfinished_on};
+use crate::stream::{STREAMS, unfinished_on};
+use std::ops::Range;
 
 /// Takes `size` bytes for the function `by`, called with a device that will use them.
 pub(crate) fn allocate(device: u32, size: usize, by: &'static str) -> Result<usize, OutOfMemory> {
@@ -13,10 +14,11 @@ pub(crate) fn allocate(device: u32, size: usize, by: &'static str) -> Result<usi
     Ok(address)
 }
 
-/// Ends an allocation. Its bytes are reused when what is queued now is complete.
-pub(crate) fn free(address: usize, by: &'static str) -> Result<(), String> {
+/// Ends an allocation. Its bytes are reused when what is queued now is complete, and no other
+/// process reaches them.
+pub(crate) fn free(address: usize, by: &'static str, held: &[HeldRange]) -> Result<(), String> {
     check::freed(None, address, by);
-    memory::host_pool().free(address, by, || unfinished_on(0..u32::MAX))
+    memory::host_pool().free_held(address, by, || unfinished_on(0..u32::MAX), held)
 }
 
 /// Makes memory of the program's own known, unless it is known already.
@@ -29,15 +31,13 @@ pub(crate) fn register(address: usize, size: usize) -> bool {
     fresh
 }
 
-/// Gives memory back to the program, to which it belongs: first waits for all that is queued. False
-/// when nothing was registered there.
-pub(crate) fn unregister(address: usize, by: &'static str) -> bool {
-    for mark in unfinished() {
-        if let Some(stream) = mark.stream() {
-            executor::wait(stream, mark.ticket(), None);
-        }
+/// Gives registered memory back to the program, to which it belongs. First waits for the queued
+/// tasks that touch it, and for no others: those may wait for a call that the calling thread makes
+/// next. False when another thread was faster.
+pub(crate) fn unregister(memory: &Range<usize>, by: &'static str) -> bool {
+    for stream in STREAMS.all().filter(|stream| !stream.queue.is_idle()) {
+        executor::wait_for_users(stream, memory);
     }
-    check::host_saw_everything();
-    check::freed(None, address, by);
-    memory::unregister_host(address)
+    check::unregistered(memory.start, by);
+    memory::unregister_host(memory.start)
 }

@@ -115,18 +115,35 @@ impl<O: 'static> TaskBody<O> for Copy {
 /// Bytes to set.
 #[derive(Clone)]
 pub(crate) struct Fill {
-    pub(crate) to: *mut u8,
-    pub(crate) value: u8,
-    pub(crate) bytes: usize,
+    to: *mut u8,
+    value: FillValue,
+    bytes: usize,
     done: usize,
 }
+
+/// The value that each byte, or each word of 4 bytes, is set to.
+#[derive(Clone, Copy)]
+enum FillValue {
+    Byte(u8),
+    Word(u32),
+}
+
+/// The bytes of a word of a fill.
+pub(crate) const WORD: usize = size_of::<u32>();
+
+const _: () = assert!(PIECE.is_multiple_of(WORD), "a piece of a fill has whole words");
 
 // SAFETY: as for `Copy`.
 unsafe impl Send for Fill {}
 
 impl Fill {
     pub(crate) fn new(to: *mut u8, value: u8, bytes: usize) -> Fill {
-        Fill { to, value, bytes, done: 0 }
+        Fill { to, value: FillValue::Byte(value), bytes, done: 0 }
+    }
+
+    /// `bytes` bytes of whole words.
+    pub(crate) fn words(to: *mut u8, value: u32, bytes: usize) -> Fill {
+        Fill { to, value: FillValue::Word(value), bytes, done: 0 }
     }
 
     /// As for a copy.
@@ -138,7 +155,13 @@ impl Fill {
     pub(crate) fn poll(&mut self) -> Step {
         let piece = (self.bytes - self.done).min(PIECE);
         // SAFETY: `done + piece <= bytes`, which were checked at issue.
-        unsafe { copy::fill(self.to.add(self.done), self.value, piece) };
+        unsafe {
+            let to = self.to.add(self.done);
+            match self.value {
+                FillValue::Byte(value) => copy::fill(to, value, piece),
+                FillValue::Word(value) => copy::fill_words(to, value, piece / WORD),
+            }
+        }
         self.done += piece;
         if self.done == self.bytes { Step::Done(Ok(())) } else { Step::Again }
     }

@@ -7,8 +7,8 @@
 //! errors; `machine` is the devices. `queue` and `task` are the protocol of a stream, which knows no
 //! kind of task; `stream`, `poll` and `executor` run tasks in order without a thread per stream.
 //! Kinds of tasks are `leaf` (copies and fills), `after`, `event`, `notify` and `callback`.
-//! `collective` and `batch` are the operations in which ranks meet, and `fabric` makes
-//! communicators. `capture` keeps what a captured stream would have run, as a graph, and `check`
+//! `ipc` is what one process exports and others import. `collective` and `batch` are the operations
+//! in which ranks meet, and `fabric` makes communicators. `capture` keeps what a captured stream would have run, as a graph, and `check`
 //! watches what goes through `submit`. `issue` puts operations of communicators into streams, `kernel` runs
 //! kernels, `operator` is what programs make their own operators from, `faults` has them fail, and
 //! `timeline` records what they do. `ending` ends what a program has on a stream, a context, a device
@@ -24,16 +24,25 @@ mod check;
 mod closed;
 mod collective;
 mod context;
+mod core_limits;
+mod counted;
 mod deadlock;
 mod ending;
 mod event;
+mod exceptions;
 mod executor;
 mod fabric;
 mod failures;
 mod faults;
+/// Fuzz targets: see the directory `fuzz`.
+#[cfg(all(any(test, fuzzing), not(loom), not(miri)))]
+#[doc(hidden)]
+pub mod fuzz;
 mod host_memory;
+mod ipc;
 mod issue;
 mod kernel;
+mod later;
 mod leaf;
 mod lent;
 mod machine;
@@ -41,9 +50,11 @@ mod memory;
 mod message;
 mod notify;
 mod operator;
+mod os_thread;
 mod poll;
 mod processes;
 mod profile;
+mod program_memory;
 mod progress;
 mod queue;
 mod report;
@@ -55,8 +66,11 @@ mod stream_end;
 mod submit;
 mod task;
 mod timeline;
+mod value;
+mod virtual_memory;
 mod watchers;
 
+pub use abi::unsupported::{UNSUPPORTED, Unsupported};
 pub use ascend_reduce::{self as reduce, copy};
 
 /// The functions of the emulator. What it does not have is `None`.

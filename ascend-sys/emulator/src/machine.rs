@@ -3,19 +3,25 @@
 //! Devices 0 to 63 are the default block, which C programs see; it is described by environment variables and appears at
 //! its first use. Every other block gets ids from 64 upwards and is described by whoever takes it.
 
+pub(crate) mod foreign;
 mod request;
+pub(crate) mod reserved;
+mod visible;
 
 pub(crate) use request::{
     BlockRequest, kernel_late_from_environment, kernel_seed_from_environment, late,
 };
 
 use crate::check;
+use crate::core_limits::CoreLimits;
 use crate::faults::asked::Faults;
-use crate::memory::pool::{MemoryPool, OutOfMemory};
+use crate::later;
+use crate::memory::pool::{HeldRange, MemoryPool, OutOfMemory};
 use crate::memory::window::{self, GRANULE};
 use crate::message::{Failure, fail};
 use crate::profile::Product;
 use crate::progress::QueuePoint;
+use crate::timeline;
 use ascend_program::check::Late;
 use ascend_sync::lock_std as lock;
 use ascend_sys::{
@@ -28,6 +34,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
+use visible::Visible;
 
 /// The most devices that one block can have.
 pub(crate) const MAX_DEVICES: u32 = 4096;
@@ -49,6 +56,10 @@ pub(crate) struct Settings {
     pub(crate) exec_timeout: Duration,
     /// Of communicators that say nothing else.
     pub(crate) buffer_megabytes: u32,
+    /// Of communicators that leave it open.
+    pub(crate) expansion: u32,
+    /// Whether the devices are [watched](crate::check) for races.
+    pub(crate) checked: bool,
     /// What chooses the order of units, cores and servers of kernels; 0: it is that of the program.
     pub(crate) kernel_seed: u64,
     /// Who is late in kernels, to the utmost.
@@ -73,6 +84,7 @@ pub(crate) struct Device {
     pub(crate) faults: Faults,
     /// What `HcclSetConfig` has set.
     pub(crate) deterministic: AtomicI32,
+    pub(crate) core_limits: CoreLimits,
 }
 
 impl Device {
@@ -116,8 +128,19 @@ impl Device {
         by: &'static str,
         unfinished: impl FnOnce(Range<u32>) -> Vec<QueuePoint>,
     ) -> Result<(), String> {
+        self.free_held(address, by, unfinished, &[])
+    }
+
+    /// The same where other processes may still reach some of them.
+    pub(crate) fn free_held(
+        &self,
+        address: usize,
+        by: &'static str,
+        unfinished: impl FnOnce(Range<u32>) -> Vec<QueuePoint>,
+        held: &[HeldRange],
+    ) -> Result<(), String> {
         check::freed(Some(self.id), address, by);
-        self.memory.free(address, by, || unfinished(self.reach()))
+        self.memory.free_held(address, by, || unfinished(self.reach()), held)
     }
 
     /// Ends every allocation.
@@ -125,9 +148,23 @@ impl Device {
         &self,
         by: &'static str,
         unfinished: impl Fn(Range<u32>) -> Vec<QueuePoint>,
+        held: &[HeldRange],
     ) {
         check::forget(self.id, || self.memory.addresses());
-        self.memory.free_all(by, || unfinished(self.reach()));
+        self.memory.free_all(by, || unfinished(self.reach()), held);
+    }
+
+    /// Ends the allocation with this number, if that has not happened before.
+    pub(crate) fn free_numbered(
+        &self,
+        (address, number): (usize, u64),
+        by: &'static str,
+        unfinished: impl FnOnce(Range<u32>) -> Vec<QueuePoint>,
+    ) {
+        if self.memory.number_of(address, 1) == Ok(number) {
+            check::freed(Some(self.id), address, by);
+        }
+        self.memory.free_numbered((address, number), by, || unfinished(self.reach()));
     }
 
     /// Memory is reached by the devices of its own block only.
@@ -189,6 +226,8 @@ fn blocks() -> Result<MutexGuard<'static, DeviceBlocks>, Failure> {
 
 /// Takes a block of fresh devices.
 pub(crate) fn create_block(request: &BlockRequest) -> Result<Settings, Failure> {
+    // A block that another process has let go gives its addresses back.
+    later::look();
     let mut blocks = blocks()?;
     if !(1..=MAX_DEVICES).contains(&request.count) {
         return fail!(
@@ -262,6 +301,8 @@ impl DeviceBlocks {
             connect_timeout: request.connect_timeout,
             exec_timeout: request.exec_timeout,
             buffer_megabytes: request.buffer_megabytes,
+            expansion: request.expansion,
+            checked: request.checked,
             kernel_seed: request.kernel_seed,
             kernel_late: request.kernel_late,
         };
@@ -269,6 +310,7 @@ impl DeviceBlocks {
         if request.checked {
             check::open(number, first..first + request.count);
         }
+        timeline::open(number, first..first + request.count);
         let base = window::reserved().map_or(0, |w| w.nominal);
         for i in 0..request.count {
             let device = device_slot(first + i);
@@ -281,6 +323,7 @@ impl DeviceBlocks {
             device.memory.open(format!("device {number}"), start, span, memory);
             device.peers().clear();
             device.deterministic.store(0, Ordering::Relaxed);
+            device.core_limits.clear();
             *lock(&device.settings) = Some(settings);
         }
         Ok(settings)
@@ -331,33 +374,69 @@ pub(crate) fn reuse_block(taken: TakenBlock) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The device with an id that a program gave, or why there is none.
-pub(crate) fn device(id: i32) -> Result<&'static Device, String> {
-    if let Ok(id) = u32::try_from(id)
-        && (id as usize) < MAX_IDS
-    {
-        if id < DEFAULT_IDS {
-            let settings = default_block()?;
-            return if id < settings.count {
-                Ok(device_slot(id))
-            } else {
-                Err(format!(
-                    "there is no device {id}; this machine has {} (ASCEND_EMULATOR_DEVICES)",
-                    settings.count
-                ))
-            };
-        }
-        let device = device_slot(id);
-        if device.settings().is_some() {
-            return Ok(device);
-        }
+/// The device with a number that a program gave, or why there is none.
+pub(crate) fn device(number: i32) -> Result<&'static Device, String> {
+    let Ok(number) = u32::try_from(number) else {
+        return Err(format!("there is no device {number}"));
+    };
+    if number >= DEFAULT_IDS {
+        return device_in_use(number);
+    }
+    let DefaultBlock { settings, visible, .. } = seen_by_programs()?;
+    match visible.id(number) {
+        Some(id) => Ok(device_slot(id)),
+        None if visible.count() < settings.count => Err(format!(
+            "there is no device {number}; {} are visible (ASCEND_RT_VISIBLE_DEVICES)",
+            visible.count()
+        )),
+        None => Err(format!(
+            "there is no device {number}; this machine has {} (ASCEND_EMULATOR_DEVICES)",
+            settings.count
+        )),
+    }
+}
+
+/// The device with an id, or why there is none.
+pub(crate) fn device_in_use(id: u32) -> Result<&'static Device, String> {
+    if (id as usize) < MAX_IDS && device_slot(id).settings().is_some() {
+        return Ok(device_slot(id));
     }
     Err(format!("there is no device {id}, or its block was destroyed"))
+}
+
+/// The number by which programs call a device: [`device`] finds it.
+pub(crate) fn number_of(id: u32) -> u32 {
+    if id >= DEFAULT_IDS {
+        return id;
+    }
+    seen_by_programs().ok().and_then(|seen| seen.visible.number(id)).unwrap_or(id)
 }
 
 /// As [`device`], with CANN's code.
 pub(crate) fn find_device(id: i32) -> Result<&'static Device, Failure> {
     device(id).map_err(|text| Failure::new(ACL_ERROR_RT_INVALID_DEVICEID, text))
+}
+
+/// The device with this number on the machine, which with `visible` the program has to see.
+pub(crate) fn on_machine(number: i32, visible: bool) -> Result<u32, Failure> {
+    let refused = |text| Failure::new(ACL_ERROR_RT_INVALID_DEVICEID, text);
+    let id = u32::try_from(number).unwrap_or(u32::MAX);
+    if id >= DEFAULT_IDS {
+        return find_device(number).map(|device| device.id);
+    }
+    let seen = seen_by_programs().map_err(refused)?;
+    if id >= seen.settings.count {
+        let count = seen.settings.count;
+        return Err(refused(format!(
+            "there is no device {number}; this machine has {count} (ASCEND_EMULATOR_DEVICES)"
+        )));
+    }
+    if visible && seen.visible.number(id).is_none() {
+        return Err(refused(format!(
+            "device {number} of the machine is not visible (ASCEND_RT_VISIBLE_DEVICES)"
+        )));
+    }
+    Ok(id)
 }
 
 /// The record of a device, in use or not.
@@ -376,6 +455,7 @@ pub(crate) fn device_slot(id: u32) -> &'static Device {
         peers: Mutex::new(BTreeSet::new()),
         faults: Faults::default(),
         deterministic: AtomicI32::new(0),
+        core_limits: CoreLimits::default(),
     }));
     match slot.compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: leaked just now.
@@ -392,7 +472,10 @@ pub(crate) fn device_slot(id: u32) -> &'static Device {
 
 /// The number of a device as its program counts: from 0 in its block.
 pub(crate) fn named(id: u32) -> u32 {
-    device_slot(id).settings().map_or(id, |settings| id - settings.first)
+    device_slot(id).settings().map_or(id, |settings| match settings.block {
+        0 => number_of(id),
+        _ => id - settings.first,
+    })
 }
 
 /// The device to which a part of the device address range belongs.
@@ -400,13 +483,38 @@ pub(crate) fn device_of_granule(granule: usize) -> Option<u32> {
     GRANULES.get(granule)?.load(Ordering::Acquire).checked_sub(1)
 }
 
-/// The devices that C programs see. The error names the environment variable that is wrong.
+/// The block that C programs see, and how.
+struct DefaultBlock {
+    settings: Settings,
+    visible: Visible,
+    /// The error of a variable of HCCL that has a wrong value.
+    hccl: Result<(), String>,
+}
+
+/// The block that C programs see. The error names the environment variable that is wrong.
 pub(crate) fn default_block() -> Result<Settings, String> {
-    static DEFAULT: OnceLock<Result<Settings, String>> = OnceLock::new();
+    seen_by_programs().map(|seen| seen.settings)
+}
+
+/// How many devices C programs see.
+pub(crate) fn visible_count() -> Result<u32, String> {
+    seen_by_programs().map(|seen| seen.visible.count())
+}
+
+/// Checks the variables of HCCL that describe the devices of a block. A wrong value is an error
+/// when HCCL is initialised.
+pub(crate) fn check_hccl_variables(settings: &Settings) -> Result<(), String> {
+    if settings.block == 0 { seen_by_programs()?.hccl.clone() } else { Ok(()) }
+}
+
+fn seen_by_programs() -> Result<&'static DefaultBlock, String> {
+    static DEFAULT: OnceLock<Result<DefaultBlock, String>> = OnceLock::new();
     DEFAULT
         .get_or_init(|| {
             let variable = |name: &str| std::env::var(name).ok();
-            let request = request_from_environment(variable)?;
+            let mut request = request_from_environment(variable)?;
+            let visible = Visible::of_environment(variable, request.count)?;
+            let hccl = request.read_hccl_variables(variable);
             let wanted = faults_from_environment(variable, request.count)?;
             let settings = blocks()
                 .and_then(|mut blocks| blocks.settle(0, 0, &request))
@@ -415,7 +523,8 @@ pub(crate) fn default_block() -> Result<Settings, String> {
                 let device = device_slot(settings.first + fault.device);
                 device.faults.add(fault.kind, fault.number);
             }
-            Ok(settings)
+            Ok(DefaultBlock { settings, visible, hccl })
         })
-        .clone()
+        .as_ref()
+        .map_err(Clone::clone)
 }

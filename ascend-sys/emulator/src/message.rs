@@ -1,7 +1,9 @@
 //! Why a call failed, in words: what `aclGetRecentErrMsg` returns, and the code that `aclrtGetLastError` returns.
 //!
-//! Both belong to the calling thread, as CANN has it by default.
+//! Both belong to the calling thread, as CANN has it by default; the texts belong to the process if
+//! the configuration of `aclInit` says so.
 
+use ascend_sync::lock_std as lock;
 use ascend_sys::{
     ACL_ERROR_INTERNAL_ERROR, ACL_ERROR_INVALID_PARAM, ACL_SUCCESS, HcclResult, aclError,
 };
@@ -9,7 +11,8 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char};
 use std::fmt::Display;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// What is said of a panic, wherever it is caught.
 pub(crate) const PANICKED: &str = "the emulator panicked; this is a defect of the emulator";
@@ -177,21 +180,37 @@ pub(crate) fn report(code: aclError, text: String) {
     add_text(text);
 }
 
+/// Whether texts belong to the process (`err_msg_mode` of `aclInit`), and those that nobody has
+/// asked for.
+static OF_PROCESS: AtomicBool = AtomicBool::new(false);
+static TEXTS_OF_PROCESS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// From now on texts belong to the process, or to the thread that made the call.
+pub(crate) fn keep_for_process(of_process: bool) {
+    OF_PROCESS.store(of_process, Ordering::Relaxed);
+}
+
 /// Notes a text only: for callers whose codes are not those of ACL.
 pub(crate) fn add_text(text: String) {
-    // A thread that ends has nobody to tell.
-    let _ = TEXTS.try_with(|texts| {
-        let mut texts = texts.borrow_mut();
+    let add = |texts: &mut Vec<String>| {
         if texts.len() == KEPT {
             texts.remove(0);
         }
         texts.push(text);
-    });
+    };
+    if OF_PROCESS.load(Ordering::Relaxed) {
+        return add(&mut lock(&TEXTS_OF_PROCESS));
+    }
+    // A thread that ends has nobody to tell.
+    let _ = TEXTS.try_with(|texts| add(&mut texts.borrow_mut()));
 }
 
 /// The texts since the last call, newest first, or null. Valid until the thread's next call of this.
 pub(crate) fn take_texts() -> *const c_char {
-    let mut texts = TEXTS.try_with(RefCell::take).unwrap_or_default();
+    let mut texts = match OF_PROCESS.load(Ordering::Relaxed) {
+        true => std::mem::take(&mut *lock(&TEXTS_OF_PROCESS)),
+        false => TEXTS.try_with(RefCell::take).unwrap_or_default(),
+    };
     if texts.is_empty() {
         return std::ptr::null();
     }

@@ -1,18 +1,23 @@
 //! Notifies: one latched bit of a device. A stream sets it, another waits for it and clears it.
 
 use crate::check;
+use crate::ipc::exports::{ExportedThing, end, export};
+use crate::ipc::key::ExportKey;
+use crate::ipc::shared_notify::SharedNotify;
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
+use crate::processes::peer::Home;
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::step::{Helpers, Need, Step};
 use crate::stream::{Stream, Task};
 use crate::task::{Effects, Passed, TaskBody};
 use ascend_sync::lock_std as lock;
 use ascend_sys::{
-    ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_NO_NOTIFY_RESOURCE, ACL_ERROR_RT_STREAM_CONTEXT,
+    ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_NO_NOTIFY_RESOURCE,
+    ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, ACL_ERROR_RT_STREAM_CONTEXT,
 };
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 static NOTIFIES: Slots<Notify> = Slots::new();
@@ -27,6 +32,17 @@ pub(crate) struct Notify {
     device: AtomicU32,
     state: AtomicU32,
     sleepers: Mutex<Vec<&'static Stream>>,
+    /// What it has to do with other processes.
+    shared: Mutex<Option<NotifyLink>>,
+    /// So that nobody takes the lock of one that is for this process only.
+    is_shared: AtomicBool,
+}
+
+/// A notify that other processes have, or that is one of another process.
+struct NotifyLink {
+    shared: Arc<SharedNotify>,
+    /// Of one that this process has exported.
+    key: Option<ExportKey>,
 }
 
 impl Slotted for Notify {
@@ -38,6 +54,8 @@ impl Slotted for Notify {
             device: AtomicU32::new(0),
             state: AtomicU32::new(0),
             sleepers: Mutex::new(Vec::new()),
+            shared: Mutex::new(None),
+            is_shared: AtomicBool::new(false),
         }
     }
 }
@@ -47,20 +65,80 @@ impl Notify {
         let most = device.product().max_notifies();
         let used =
             NOTIFIES.live().filter(|n| n.device.load(Ordering::Relaxed) == device.id).count();
-        let taken = (used < most).then(|| {
-            NOTIFIES.take(|notify, _| {
-                notify.device.store(device.id, Ordering::Relaxed);
-                notify.state.store(0, Ordering::Relaxed);
-            })
-        });
-        match taken.flatten() {
-            Some((_, handle)) => Ok(handle),
+        let taken = if used < most { Notify::take(device.id, None) } else { None };
+        match taken {
+            Some(handle) => Ok(handle),
             None => fail!(
                 ACL_ERROR_RT_NO_NOTIFY_RESOURCE,
                 "device {} has {used} of {most} notifies in use",
                 machine::named(device.id)
             ),
         }
+    }
+
+    fn take(device: u32, link: Option<NotifyLink>) -> Option<u64> {
+        let taken = NOTIFIES.take(|notify, _| {
+            notify.device.store(device, Ordering::Relaxed);
+            notify.state.store(0, Ordering::Relaxed);
+            notify.is_shared.store(link.is_some(), Ordering::Relaxed);
+            *lock(&notify.shared) = link;
+        });
+        taken.map(|(_, handle)| handle)
+    }
+
+    /// A notify of another process, for a device of the calling thread.
+    pub(crate) fn import(device: &Device, shared: Arc<SharedNotify>) -> Result<u64, Failure> {
+        match Notify::take(device.id, Some(NotifyLink { shared, key: None })) {
+            Some(handle) => Ok(handle),
+            None => fail!(ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "every notify of the process is in use"),
+        }
+    }
+
+    /// The key by which other processes import it. `permitted`: whether they have to be permitted to.
+    pub(crate) fn export(&self, home: Home, permitted: bool) -> Result<ExportKey, Failure> {
+        let mut link = lock(&self.shared);
+        if let Some(NotifyLink { shared, key }) = &*link {
+            return match key {
+                Some(key) => Ok(*key),
+                None => Err(not_here("exported", shared)),
+            };
+        }
+        let shared = SharedNotify::new().map_err(|e| {
+            let text = format!("there is no memory to share: {e}");
+            Failure::new(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, text)
+        })?;
+        let key = export(home, ExportedThing::Notify(Arc::clone(&shared)), permitted);
+        *link = Some(NotifyLink { shared, key: Some(key) });
+        self.is_shared.store(true, Ordering::Release);
+        drop(link);
+        // Those that wait already look at the other processes too.
+        self.wake();
+        Ok(key)
+    }
+
+    /// The number of its export.
+    pub(crate) fn export_number(&self) -> Result<u64, Failure> {
+        match &*lock(&self.shared) {
+            Some(NotifyLink { key: Some(key), .. }) => Ok(key.number),
+            Some(NotifyLink { shared, key: None }) => Err(not_here("permitted", shared)),
+            None => fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "the notify is not exported; aclrtNotifyGetExportKey does that"
+            ),
+        }
+    }
+
+    /// What other processes have of it.
+    fn shared(&self) -> Option<Arc<SharedNotify>> {
+        if !self.is_shared.load(Ordering::Acquire) {
+            return None;
+        }
+        lock(&self.shared).as_ref().map(|link| Arc::clone(&link.shared))
+    }
+
+    /// The same of one that another process has created.
+    fn imported(&self) -> Option<Arc<SharedNotify>> {
+        self.shared().filter(|shared| shared.creator().is_some())
     }
 
     pub(crate) fn named(handle: u64) -> Result<&'static Notify, Failure> {
@@ -72,6 +150,10 @@ impl Notify {
         let notify = Notify::named(handle)?;
         if !NOTIFIES.retire(handle) {
             return Err(unknown(HandleKind::Notify, handle));
+        }
+        if let Some(NotifyLink { shared, key: Some(key) }) = lock(&notify.shared).take() {
+            shared.close();
+            end(key.number);
         }
         notify.wake();
         NOTIFIES.recycle(notify.index);
@@ -92,16 +174,35 @@ impl Notify {
         self.index
     }
 
-    /// Clears the bit, in no stream.
-    pub(crate) fn clear(&self, handle: u64) {
+    /// Clears the bit, in no stream. Only the process that has created it does that.
+    pub(crate) fn clear(&self, handle: u64) -> Result<(), Failure> {
+        let shared = self.shared();
+        if let Some(shared) = &shared
+            && shared.creator().is_some()
+        {
+            return Err(not_here("cleared", shared));
+        }
         check::notify_cleared(self.device.load(Ordering::Relaxed), handle);
         self.state.fetch_and(!SET, Ordering::AcqRel);
+        if let Some(shared) = shared {
+            shared.take();
+        }
+        Ok(())
     }
 
     fn wake(&self) {
         let sleepers = std::mem::take(&mut *lock(&self.sleepers));
         sleepers.into_iter().for_each(Stream::wake);
     }
+}
+
+/// The process that has created a notify does this with it, and no other.
+fn not_here(what: &str, shared: &SharedNotify) -> Failure {
+    let text = format!(
+        "the notify is one of process {}: it is {what} there, and can only be recorded here",
+        shared.creator().unwrap_or_default()
+    );
+    Failure::new(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, text)
 }
 
 /// The handle of the notify with a number.
@@ -135,7 +236,10 @@ pub(crate) fn wait(
             device = machine::named(device)
         );
     }
-    Ok(WaitNotify { notify, handle, limit })
+    if let Some(shared) = notify.imported() {
+        return Err(not_here("waited for", &shared));
+    }
+    Ok(WaitNotify { notify, handle, limit, by_other: false })
 }
 
 #[derive(Clone)]
@@ -148,6 +252,9 @@ impl TaskBody<Stream> for RecordNotify {
     fn poll(&mut self, _: &'static Stream) -> Step {
         if NOTIFIES.get(self.handle).is_none() {
             return gone();
+        }
+        if let Some(shared) = self.notify.imported() {
+            return Step::Done(shared.record());
         }
         // One step sets the bit and asks who sleeps.
         if self.notify.state.swap(SET, Ordering::AcqRel) & AWAITED != 0 {
@@ -169,6 +276,9 @@ impl TaskBody<Stream> for RecordNotify {
     }
 
     fn effects(&self) -> Effects {
+        if self.notify.imported().is_some() {
+            return Effects::Tells;
+        }
         Effects::Sets(self.handle, format!("notify {}", self.notify.index))
     }
 
@@ -189,6 +299,8 @@ pub(crate) struct WaitNotify {
     notify: &'static Notify,
     handle: u64,
     limit: Option<Duration>,
+    /// Another process has recorded it.
+    by_other: bool,
 }
 
 impl TaskBody<Stream> for WaitNotify {
@@ -197,6 +309,11 @@ impl TaskBody<Stream> for WaitNotify {
             return gone();
         }
         let state = &self.notify.state;
+        if let Some(shared) = self.notify.shared() {
+            let (there, here) = (shared.take(), state.fetch_and(!SET, Ordering::AcqRel) & SET != 0);
+            self.by_other = !here;
+            return if there || here { Step::Done(Ok(())) } else { Step::Park };
+        }
         if state.load(Ordering::Acquire) & SET != 0
             && state.fetch_and(!SET, Ordering::AcqRel) & SET != 0
         {
@@ -213,15 +330,28 @@ impl TaskBody<Stream> for WaitNotify {
                 sleepers.push(stream);
             }
         }
-        self.notify.state.fetch_or(AWAITED, Ordering::AcqRel) & SET != 0
+        let here = self.notify.state.fetch_or(AWAITED, Ordering::AcqRel) & SET != 0;
+        match self.notify.shared() {
+            Some(shared) => {
+                shared.add_waiter(stream);
+                here || shared.is_set()
+            }
+            None => here,
+        }
     }
 
     fn passed(&self, how: &Result<(), Failure>) -> Option<Passed<Stream>> {
         let (number, name) = (self.handle, format!("notify {}", self.notify.index));
-        how.is_ok().then_some(Passed::Signal { number, name, call: "aclrtWaitAndResetNotify" })
+        how.is_ok().then_some(match self.by_other {
+            true => Passed::Told,
+            false => Passed::Signal { number, name, call: "aclrtWaitAndResetNotify" },
+        })
     }
 
     fn helpers(&self) -> Helpers {
+        if self.notify.shared().is_some() {
+            return Helpers::Anybody;
+        }
         Helpers::Queued(vec![Need::Signal(self.handle)])
     }
 

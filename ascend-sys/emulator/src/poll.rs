@@ -7,7 +7,10 @@
 
 use crate::bell;
 use crate::check;
+use crate::exceptions::{self, Exception};
+use crate::machine;
 use crate::message::Failure;
+use crate::os_thread;
 use crate::queue::{Fresh, Job, Outcome};
 use crate::step::{Reason, Step};
 use crate::stream::{STREAMS, Stream, Task};
@@ -210,7 +213,8 @@ impl Job for Task {
     #[inline]
     fn poll(&mut self, stream: &'static Stream) -> Step {
         let step = task::ErasedTask::poll(self, stream);
-        if check::is_on() { tell_checker(&**self, stream, step) } else { step }
+        let step = if check::is_on() { tell_checker(&**self, stream, step) } else { step };
+        tell_callbacks(stream, || self.thread(), step)
     }
 
     fn arm(&mut self, stream: &'static Stream) -> bool {
@@ -218,11 +222,13 @@ impl Job for Task {
     }
 
     fn give_up(&mut self, stream: &'static Stream) -> Step {
-        self.expire(stream, &stream.void_reason())
+        let step = self.expire(stream, &stream.void_reason());
+        tell_callbacks(stream, || self.thread(), step)
     }
 
     fn panicked(&mut self, stream: &'static Stream) -> Step {
-        self.expire(stream, &Reason::Panicked)
+        let step = self.expire(stream, &Reason::Panicked);
+        tell_callbacks(stream, || self.thread(), step)
     }
 
     fn failed(stream: &'static Stream, ticket: u64, failure: Failure) {
@@ -245,12 +251,30 @@ fn tell_checker(task: &dyn TaskBody<Stream>, stream: &Stream, step: Step) -> Ste
     step
 }
 
+/// Exception callbacks hear of the head of the stream, which `thread` has submitted, if it has
+/// failed.
+#[inline]
+fn tell_callbacks(stream: &Stream, thread: impl FnOnce() -> u32, step: Step) -> Step {
+    if let Step::Done(Err(failure)) = &step {
+        exceptions::failed(failure, |code| Exception {
+            // Tasks complete in order, and the queue is locked: the head is the next one.
+            task: (stream.queue.completed() + 1) as u32,
+            stream: stream.index(),
+            thread: thread(),
+            device: machine::number_of(stream.device_id()),
+            code,
+        });
+    }
+    step
+}
+
 /// A task starts as what it is; its kind is forgotten when it has to stay.
 impl<B: TaskBody<Stream>> Fresh<Task> for B {
     #[inline]
     fn start(&mut self, stream: &'static Stream) -> Step {
         let step = self.poll(stream);
-        if check::is_on() { tell_checker(self, stream, step) } else { step }
+        let step = if check::is_on() { tell_checker(self, stream, step) } else { step };
+        tell_callbacks(stream, os_thread::number, step)
     }
 
     #[inline]
@@ -263,7 +287,6 @@ impl<B: TaskBody<Stream>> Fresh<Task> for B {
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests {
     use super::*;
-    use crate::machine;
     use std::sync::Barrier;
 
     /// Waits until it is told to give up.

@@ -64,6 +64,22 @@ impl Product {
         self.of_kernels().vector_cores()
     }
 
+    /// The local memory of a vector core in bytes, where it is known.
+    pub(crate) fn bytes_of_a_vector_core(self) -> Option<u64> {
+        match self {
+            Product::A2 | Product::A3 => Some(192 << 10),
+            Product::Ascend950 => None,
+        }
+    }
+
+    /// The cache in bytes, where it is known.
+    pub(crate) fn l2_bytes(self) -> Option<u64> {
+        match self {
+            Product::A2 => Some(192 << 20),
+            Product::A3 | Product::Ascend950 => None,
+        }
+    }
+
     /// Device memory in bytes, if nobody says otherwise.
     pub(crate) fn default_memory(self) -> u64 {
         match self {

@@ -52,3 +52,9 @@ impl QueuePoint {
         self.progress.completed() >= self.ticket
     }
 }
+
+/// Whether they all are complete. Those that are need not be looked at again.
+pub(crate) fn are_complete(points: &mut Vec<QueuePoint>) -> bool {
+    points.retain(|point| !point.is_complete());
+    points.is_empty()
+}

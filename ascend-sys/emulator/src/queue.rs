@@ -464,6 +464,12 @@ impl<J: Job> TaskQueue<J> {
         self.void.fetch_max(ticket, Ordering::AcqRel);
     }
 
+    /// The ticket of the newest such job behind the head.
+    pub(crate) fn newest_waiting(&self, is_such: impl Fn(&J) -> bool) -> Option<u64> {
+        let queue = self.queue.lock();
+        queue.iter().rev().find(|(_, job)| is_such(job)).map(|(ticket, _)| *ticket)
+    }
+
     /// Whether there is such a job behind the head.
     pub(crate) fn has_waiting(&self, is_such: impl Fn(&J) -> bool) -> bool {
         self.queue.lock().iter().any(|(_, job)| is_such(job))

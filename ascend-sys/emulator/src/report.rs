@@ -3,14 +3,12 @@
 //! A thread subscribes to streams and polls; a callback in such a stream goes to its queue. A blocking callback holds its
 //! stream up until it returns.
 
-use crate::callback::{
-    CallbackJob, HostFunction, IDLE, RETURNED, RUNNING, is_running, run_elsewhere,
-};
+use crate::callback::{CallbackJob, Caller, HostFunction, run_elsewhere};
 use crate::message::{Failure, fail};
 use crate::step::{Reason, Step};
 use crate::stream::{Stream, Task};
 use crate::submit;
-use crate::task::{Effects, TaskBody, gave_up};
+use crate::task::{Effects, TaskBody};
 use ascend_sync::lock_std as lock;
 use ascend_sys::{
     ACL_ERROR_RT_REPORT_TIMEOUT, ACL_ERROR_RT_STREAM_NO_CB_REG, ACL_ERROR_RT_STREAM_SUBSCRIBE,
@@ -94,6 +92,8 @@ pub(crate) fn process(limit: Option<Duration>) -> Result<(), Failure> {
                 "the calling thread is subscribed to no stream"
             );
         };
+        // A stream that was aborted has given up those that nobody has called yet.
+        inbox.jobs.retain(|(_, job)| !job.is_given_up());
         if !inbox.jobs.is_empty() {
             let jobs = std::mem::take(&mut inbox.jobs);
             drop(inboxes);
@@ -143,7 +143,8 @@ pub(crate) struct Callback {
 unsafe impl Send for Callback {}
 
 impl Callback {
-    fn hand_over(&self, stream: &'static Stream) -> Result<(), Failure> {
+    /// Gives the callback to the thread that is subscribed; `caller` waits for it.
+    fn hand_over(&self, stream: &'static Stream, caller: Option<Caller>) -> Result<(), Failure> {
         let mut inboxes = lock(&INBOXES);
         let Some(inbox) = inboxes.get_mut(&stream.subscriber.load(Ordering::Acquire)) else {
             return fail!(
@@ -152,14 +153,8 @@ impl Callback {
                 stream.describe()
             );
         };
-        if self.blocks {
-            stream.host_call.store(RUNNING, Ordering::Relaxed);
-        }
-        let waiting = self.blocks.then_some(stream);
-        inbox.jobs.push_back((
-            stream,
-            CallbackJob { function: self.function, argument: self.argument, stream: waiting },
-        ));
+        let Callback { function, argument, .. } = *self;
+        inbox.jobs.push_back((stream, CallbackJob { function, argument, caller }));
         drop(inboxes);
         ARRIVED.notify_all();
         Ok(())
@@ -168,22 +163,14 @@ impl Callback {
 
 impl TaskBody<Stream> for Callback {
     fn poll(&mut self, stream: &'static Stream) -> Step {
-        match stream.host_call.load(Ordering::Acquire) {
-            IDLE => match self.hand_over(stream) {
-                Ok(()) if self.blocks => Step::Park,
-                result => Step::Done(result),
-            },
-            RETURNED => {
-                stream.host_call.store(IDLE, Ordering::Relaxed);
-                Step::Done(Ok(()))
-            }
-            _ => Step::Park,
+        match self.blocks {
+            true => stream.host_call.poll(stream, |caller| self.hand_over(stream, Some(caller))),
+            false => Step::Done(self.hand_over(stream, None)),
         }
     }
 
     fn expire(&mut self, stream: &'static Stream, why: &Reason) -> Step {
-        // One that has begun is waited for.
-        if is_running(stream) { self.poll(stream) } else { gave_up(self.describe(), why) }
+        stream.host_call.expire(self.describe(), why)
     }
 
     fn again(&self) -> Option<Task> {

@@ -29,6 +29,15 @@ pub(crate) enum Until {
     Call(Arc<WaitingCall>),
 }
 
+/// Whose calls can end the wait of a call.
+#[derive(Debug, Clone)]
+pub(crate) enum Enders {
+    /// Those of this process, and of others by their [names](crate::processes::peer::Home::name), if there are any.
+    Processes(Vec<u64>),
+    /// Those of any process.
+    Anybody,
+}
+
 /// A call that waits for calls of other threads.
 #[derive(Debug)]
 pub(crate) struct WaitingCall {
@@ -37,15 +46,14 @@ pub(crate) struct WaitingCall {
     /// The block of the device that the thread has set.
     pub(crate) block: Option<u32>,
     pub(crate) since: Instant,
-    /// A call of another process could end it.
-    pub(crate) is_open: bool,
+    pub(crate) ends: Enders,
     thread: Thread,
     verdict: OnceLock<Arc<str>>,
 }
 
 impl WaitingCall {
-    pub(crate) fn new(text: String, block: Option<u32>, is_open: bool, thread: Thread) -> Self {
-        Self { text, block, since: Instant::now(), is_open, thread, verdict: OnceLock::new() }
+    pub(crate) fn new(text: String, block: Option<u32>, ends: Enders, thread: Thread) -> Self {
+        Self { text, block, since: Instant::now(), ends, thread, verdict: OnceLock::new() }
     }
 
     /// Ends the wait, because nobody can.

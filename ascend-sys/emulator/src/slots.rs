@@ -56,6 +56,8 @@ handle_kinds! {
     Arguments = 0xab, "argument list";
     Thread = 0xac, "thread";
     Channel = 0xad, "channel";
+    DataBuffer = 0xb7, "data buffer";
+    ProfilingConfig = 0xb8, "configuration of the profiling";
     // Of operators and kernels, which are never given again.
     ChannelConfig = 0xae, "configuration of channels";
     Endpoint = 0xb0, "endpoint";
@@ -65,6 +67,7 @@ handle_kinds! {
     EndpointChannelConfig = 0xb4, "channel configuration";
     OpArgs = 0xb5, "argument object";
     ArgumentItem = 0xb6, "argument of a list";
+    PhysicalMemory = 0xc1, "physical memory";
 }
 
 impl HandleKind {

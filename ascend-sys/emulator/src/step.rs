@@ -3,14 +3,14 @@
 use crate::message::{Failure, PANICKED};
 use crate::queue;
 use ascend_sys::{
-    ACL_ERROR_INTERNAL_ERROR, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, ACL_ERROR_RT_STREAM_ABORT,
-    ACL_ERROR_RT_TASK_ABORT_STOP, ACL_ERROR_RT_TASK_TIMEOUT, aclError,
+    ACL_ERROR_INTERNAL_ERROR, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, ACL_ERROR_RT_DEVICE_TASK_ABORT,
+    ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_TASK_ABORT_STOP, ACL_ERROR_RT_TASK_TIMEOUT, aclError,
 };
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most bytes that one poll copies or fills.
-pub(crate) const PIECE: usize = 64 << 10;
+/// The most bytes that one poll copies or fills. Miri takes milliseconds for a word.
+pub(crate) const PIECE: usize = if cfg!(miri) { 1 << 10 } else { 64 << 10 };
 
 pub(crate) type Step = queue::JobStep<Failure>;
 
@@ -19,10 +19,12 @@ pub(crate) type Step = queue::JobStep<Failure>;
 pub(crate) enum Reason {
     /// It was parked at the head of its stream for longer than its limit.
     Timeout(Duration),
-    /// Nothing in the process can run any more: the text says who waits for whom.
+    /// Nothing in the process, or in several, can run any more: the text says who waits for whom.
     Deadlock(Arc<str>),
     /// `aclrtStreamAbort`, or the stream was destroyed by force.
     Aborted,
+    /// `aclrtDeviceTaskAbort`.
+    DeviceAborted,
     /// Another task of the context failed, and its stream stops all on failure.
     Stopped(Arc<str>),
     /// The device was reset, or its block was destroyed.
@@ -38,6 +40,7 @@ impl Reason {
         match self {
             Reason::Timeout(_) | Reason::Deadlock(_) => ACL_ERROR_RT_TASK_TIMEOUT,
             Reason::Aborted => ACL_ERROR_RT_STREAM_ABORT,
+            Reason::DeviceAborted => ACL_ERROR_RT_DEVICE_TASK_ABORT,
             Reason::Stopped(_) => ACL_ERROR_RT_TASK_ABORT_STOP,
             Reason::Gone | Reason::Ended => ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
             Reason::Panicked => ACL_ERROR_INTERNAL_ERROR,
@@ -49,6 +52,7 @@ impl Reason {
             Reason::Timeout(limit) => format!("gave up after {:.1} s", limit.as_secs_f64()).into(),
             Reason::Deadlock(text) => format!("deadlock: {text}").into(),
             Reason::Aborted => "the stream was aborted".into(),
+            Reason::DeviceAborted => "the tasks of the device were aborted".into(),
             Reason::Stopped(text) => {
                 format!("stopped, because a task of the context failed: {text}").into()
             }
@@ -84,4 +88,6 @@ pub(crate) enum Need {
     Message { comm: u64, rank: usize, peer: usize, sends: bool },
     /// A call of some thread.
     Call,
+    /// Something that other processes do, of these [names](crate::processes::peer::Home::name).
+    Abroad(Vec<u64>),
 }

@@ -1,5 +1,7 @@
 //! Streams: a task queue with an owner, a failure record, and the handle that programs hold.
 
+use crate::callback::HostCallState;
+use crate::core_limits::CoreLimits;
 use crate::failures::Failures;
 use crate::machine::{self, Device};
 use crate::message::Failure;
@@ -28,9 +30,14 @@ pub(crate) struct Stream {
     context: AtomicU64,
     device: AtomicU32,
     pub(crate) flags: AtomicU32,
+    /// Kept for the program, which asks for it; all streams run alike.
+    pub(crate) priority: AtomicU32,
+    /// Kept for the program.
+    pub(crate) tag: AtomicU32,
     pub(crate) failure_mode: AtomicU32,
-    /// State of the host function that the head may be: see `callback`.
-    pub(crate) host_call: AtomicU32,
+    pub(crate) core_limits: CoreLimits,
+    /// The host function that the head may be.
+    pub(crate) host_call: HostCallState,
     /// The thread (0: none) that runs the callbacks of this stream.
     pub(crate) subscriber: AtomicU64,
     /// The graph that takes what is submitted instead of the queue; 0: none. See `capture`.
@@ -52,8 +59,11 @@ impl Slotted for Stream {
             context: AtomicU64::new(0),
             device: AtomicU32::new(0),
             flags: AtomicU32::new(0),
+            priority: AtomicU32::new(0),
+            tag: AtomicU32::new(0),
             failure_mode: AtomicU32::new(0),
-            host_call: AtomicU32::new(0),
+            core_limits: CoreLimits::default(),
+            host_call: HostCallState::new(),
             subscriber: AtomicU64::new(0),
             diverted: AtomicU64::new(0),
             watchers: Watchers::new(),
@@ -75,7 +85,10 @@ impl Stream {
             stream.context.store(context, Ordering::Relaxed);
             stream.device.store(device.id, Ordering::Relaxed);
             stream.flags.store(flags, Ordering::Relaxed);
+            stream.priority.store(0, Ordering::Relaxed);
+            stream.tag.store(0, Ordering::Relaxed);
             stream.failure_mode.store(0, Ordering::Relaxed);
+            stream.core_limits.clear();
             stream.subscriber.store(0, Ordering::Relaxed);
             stream.diverted.store(0, Ordering::Relaxed);
             stream.failures.clear();
@@ -220,9 +233,4 @@ pub(crate) fn unfinished_on(devices: Range<u32>) -> Vec<QueuePoint> {
     let busy = STREAMS.all().filter(|stream| !stream.queue.is_idle());
     let theirs = busy.filter(|stream| devices.contains(&stream.device_id()));
     theirs.map(|stream| QueuePoint::now(&stream.queue.progress)).collect()
-}
-
-/// A mark for every stream of the machine that has unfinished tasks.
-pub(crate) fn unfinished() -> Vec<Mark> {
-    STREAMS.all().filter(|stream| !stream.queue.is_idle()).map(Mark::now).collect()
 }

@@ -17,8 +17,33 @@ use crate::Result;
 pub struct Bindings {
     pub file: syn::File,
     pub functions: Vec<ForeignItemFn>,
-    /// The header that declares a function, relative to the include directory.
-    pub headers: HashMap<String, String>,
+    /// Where a function is declared.
+    pub places: HashMap<String, Place>,
+}
+
+/// Where a function is declared.
+#[derive(Debug)]
+pub struct Place {
+    /// The header, relative to the include directory.
+    pub header: String,
+    line: usize,
+}
+
+impl Place {
+    /// The section of the header that the declaration stands in: the title in the last comment
+    /// above it that is one line, starts the line, and is no sentence (it ends without a period).
+    pub fn area(&self, include: &Path) -> Result<String> {
+        let text = std::fs::read_to_string(include.join(&self.header))?;
+        let above: Vec<&str> = text.lines().take(self.line).collect();
+        let title = |line: &&str| {
+            let title = line.strip_prefix("/* ")?.strip_suffix(" */")?;
+            (!title.ends_with('.')).then(|| title.to_owned())
+        };
+        above.iter().rev().find_map(title).ok_or_else(|| {
+            let Place { header, line } = self;
+            format!("{header}:{line}: no section above it, such as /* Device */").into()
+        })
+    }
 }
 
 pub fn generate(include: &Path) -> Result<Bindings> {
@@ -69,8 +94,8 @@ pub fn generate(include: &Path) -> Result<Bindings> {
             #(#blocks)*
         }
     });
-    let headers = facts.take().headers;
-    Ok(Bindings { file, functions, headers })
+    let places = facts.take().places;
+    Ok(Bindings { file, functions, places })
 }
 
 /// A path as a regular expression that matches only it.
@@ -87,7 +112,7 @@ fn escaped(path: &Path) -> String {
 
 #[derive(Debug, Default)]
 struct Facts {
-    headers: HashMap<String, String>,
+    places: HashMap<String, Place>,
     /// The suffix of the number that a macro stands for.
     suffixes: HashMap<String, String>,
 }
@@ -136,8 +161,8 @@ impl ParseCallbacks for Callbacks {
             let path = location.file_name.as_deref().map(Path::new);
             let header = path.and_then(|path| path.strip_prefix(&self.include).ok());
             if let Some(header) = header {
-                let header = header.display().to_string();
-                self.facts.borrow_mut().headers.insert(final_name, header);
+                let place = Place { header: header.display().to_string(), line: location.line };
+                self.facts.borrow_mut().places.insert(final_name, place);
             }
         }
     }

@@ -9,8 +9,10 @@ use syn::{FnArg, ForeignItemFn};
 use crate::Result;
 use crate::bindings::Bindings;
 
-/// Makes the file from the functions in the bindings and the table of their libraries.
-pub fn generate(bindings: &Bindings, table: &Path) -> Result<syn::File> {
+/// Makes the file from the functions in the bindings, and the headers and the table of libraries in
+/// the include directory.
+pub fn generate(bindings: &Bindings, include: &Path) -> Result<syn::File> {
+    let table = &include.join("symbols.csv");
     let mut origins = read(table)?;
     let mut fields = Vec::new();
     let mut symbols = Vec::new();
@@ -20,15 +22,16 @@ pub fn generate(bindings: &Bindings, table: &Path) -> Result<syn::File> {
         let Origin { library, since } = origins
             .remove(&name.to_string())
             .ok_or_else(|| format!("{} has no line for {name}", table.display()))?;
-        let header = bindings
-            .headers
+        let place = bindings
+            .places
             .get(&name.to_string())
             .ok_or_else(|| format!("no header under include/ declares {name}"))?;
+        let (header, area) = (&place.header, place.area(include)?);
         fields.push(field(function));
         let library_name = format_ident!("{library}");
         let text = std::ffi::CString::new(name.to_string())?;
         let text = proc_macro2::Literal::c_string(&text);
-        symbols.push(quote!(symbol(#text, Library::#library_name, #since, #header)));
+        symbols.push(quote!(symbol(#text, Library::#library_name, #since, #header, #area)));
         if since == "8.5.0" && library != "None" {
             linked.push(quote!(#name: Some(imports::#name)));
         }
@@ -55,8 +58,9 @@ pub fn generate(bindings: &Bindings, table: &Path) -> Result<syn::File> {
             library: Library,
             since: &'static str,
             header: &'static str,
+            area: &'static str,
         ) -> Symbol {
-            Symbol { name, library, since, header }
+            Symbol { name, library, since, header, area }
         }
 
         /// What is known about each field of [`Functions`], in the order of the fields.
@@ -105,6 +109,7 @@ fn read(table: &Path) -> Result<HashMap<String, Origin>> {
             "acl_rt" => "AclRt",
             "hcomm" => "Hcomm",
             "hccl" => "Hccl",
+            "msprofiler" => "MsProfiler",
             "none" => "None",
             "extension" => "Extension",
             _ => return Err(wrong().into()),

@@ -48,8 +48,9 @@ fn run(check: bool) -> Result<usize> {
         .parent()
         .ok_or("this package has no parent directory")?
         .canonicalize()?;
-    let bindings = bindings::generate(&package.join("include"))?;
-    let functions = functions::generate(&bindings, &package.join("include/symbols.csv"))?;
+    let include = package.join("include");
+    let bindings = bindings::generate(&include)?;
+    let functions = functions::generate(&bindings, &include)?;
 
     let mut different = 0;
     for (name, file) in [("bindings.rs", bindings.file), ("functions.rs", functions)] {

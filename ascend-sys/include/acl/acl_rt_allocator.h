@@ -21,6 +21,8 @@ typedef void *(*aclrtAllocatorAllocAdviseFunc)(
 /** Gives the address of a block. */
 typedef void *(*aclrtAllocatorGetAddrFromBlockFunc)(aclrtAllocatorBlock block);
 
+/* Allocators of the application */
+
 /** New description of a user allocator. */
 aclrtAllocatorDesc aclrtAllocatorCreateDesc(void);
 

@@ -36,6 +36,8 @@ typedef struct {
     unsigned char reserved[32];
 } aclrtMemPoolProps;
 
+/* Memory pools */
+
 /** Create stream-ordered memory pool. Since 9.0.0. */
 aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps);
 

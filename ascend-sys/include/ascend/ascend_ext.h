@@ -52,7 +52,9 @@ typedef enum AscendExtTimelineForm {
     /** Chrome's trace event format (JSON), which Perfetto reads. */
     ASCEND_EXT_TIMELINE_TRACE = 0,
     /** A picture, as the text of an SVG file. */
-    ASCEND_EXT_TIMELINE_SVG = 1
+    ASCEND_EXT_TIMELINE_SVG = 1,
+    /** The text of a JSON file with all that was recorded, to be joined with what other processes recorded. Its form is no promise. */
+    ASCEND_EXT_TIMELINE_RECORD = 2
 } AscendExtTimelineForm;
 
 /** What a block of virtual devices is made of. */
@@ -157,6 +159,8 @@ typedef struct AscendExtRank {
     int64_t root;
 } AscendExtRank;
 
+/* Optional entries */
+
 /** Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream
  * is: where it watches for races, it counts as known only what a call has told. */
 aclError ascendExtStreamProgress(aclrtStream stream, const AscendExtProgress **progress);
@@ -246,6 +250,11 @@ HcclResult ascendExtCommRank(HcclComm comm, uint64_t number, uint32_t rank, Asce
 /** From now on texts call a communicator by this title, on all of its ranks; the first title counts. Its name, by which functions know
  * it, stays. */
 HcclResult ascendExtCommTitle(HcclComm comm, const char *title);
+
+/** From now on a collective of this rank with nothing to move (a count of zero, or a list of nothing but zeros) takes a number and
+ * meets the other ranks like any other, so that a rank that makes such a call alone learns about it, and so do the others. Without this
+ * the call returns at once, takes no number and meets nobody, as in CANN. To be called on all ranks, before their first collective. */
+HcclResult ascendExtCommNumbersZeros(HcclComm comm);
 
 /** What became of a call in the last group that this thread has ended: HcclGroupEnd itself returns success on A2 and A3,
  * whatever happens. Calls that were queued count from 0. *code is 0 for one that succeeded. The text is NUL-terminated and cut

@@ -69,6 +69,8 @@ typedef struct {
     };
 } HcclChannelDesc;
 
+/* Channels */
+
 /** Create channels to peers from descriptors. */
 HcclResult HcclChannelAcquire(
     HcclComm comm, CommEngine engine, const HcclChannelDesc *channelDescs, uint32_t channelNum,

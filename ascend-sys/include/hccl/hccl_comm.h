@@ -11,11 +11,12 @@
 #include "acl/acl_base_rt.h"
 #include "acl/acl_rt.h"
 
-/* CANN declares most functions below as weak. A weak reference links without any library and then calls
- * address 0, and "--as-needed" drops a library that only satisfies weak references, so here they are ordinary
- * declarations. Who wants CANN's behaviour defines the macro as __attribute__((weak)) before this header. */
+/* As in CANN, most functions below are weak, so that a program links with libhccl.so alone, which
+ * brings libhcomm.so along. A weak reference links without any library too, and then calls address 0;
+ * and with "--as-needed" the linker drops a library that only weak references use. Define the macro as
+ * nothing before this header to have ordinary declarations. */
 #ifndef HCOMM_WEAK_SYMBOL
-#define HCOMM_WEAK_SYMBOL
+#define HCOMM_WEAK_SYMBOL __attribute__((weak))
 #endif
 
 #ifdef __cplusplus

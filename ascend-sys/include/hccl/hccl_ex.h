@@ -8,6 +8,8 @@
 extern "C" {
 #endif
 
+/* Fused operators */
+
 /** Creates the device-side context of a fused kernel from its tiling data. On A3 the tiling may name at most
  * three communication members. */
 HcclResult HcclAllocComResourceByTiling(HcclComm comm, void *stream, void *mc2Tiling, void **commContext);

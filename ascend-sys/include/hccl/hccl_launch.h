@@ -75,6 +75,8 @@ typedef struct {
     uint8_t reserved[104];
 } HcclKernelLaunchCfg;
 
+/* Threads, engine contexts, kernel launch */
+
 /** Queue an AICPU point-to-point kernel inside a group. Since 9.2.0. */
 HcclResult HcclAicpuKernelLaunch(
     HcclComm comm, const HcclOpDesc *opInfo, const HcclKernelFuncInfo *funcInfo,

@@ -10,6 +10,8 @@
 extern "C" {
 #endif
 
+/* Fused operators */
+
 /** Allocate opaque operator argument block. Since 9.0.0. */
 HcclResult HcclKfcAllocOpArgs(void **opArgs);
 

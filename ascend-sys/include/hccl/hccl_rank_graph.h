@@ -63,6 +63,8 @@ typedef struct {
     } linkAttr;
 } CommLink;
 
+/* Rank graph */
+
 /** Network layers this rank belongs to. */
 HcclResult HcclRankGraphGetLayers(HcclComm comm, uint32_t **netLayers, uint32_t *netLayerNum);
 

@@ -9,6 +9,8 @@
 extern "C" {
 #endif
 
+/* Threads, engine contexts, kernel launch */
+
 /** Makes threads of one engine usable from another; an AIV target is refused. */
 HcclResult HcclThreadExportToCommEngine(HcclComm comm, uint32_t threadNum, const ThreadHandle *threads,
     CommEngine dstCommEngine, ThreadHandle *exportedThreads);

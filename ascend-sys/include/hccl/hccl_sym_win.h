@@ -11,6 +11,8 @@
 extern "C" {
 #endif
 
+/* Symmetric windows and user-managed memory */
+
 /** Peer's address for a window offset (device side). Since 9.0.0. */
 HcclResult HcclSymWinGetPeerPointer(
     HcclCommSymWindow winHandle, size_t offset, uint32_t peerRank, void **ptr);

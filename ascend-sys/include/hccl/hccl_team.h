@@ -41,6 +41,8 @@ typedef struct {
     uint32_t reserved[4];
 } HcclTeamCreateChannelsDesc;
 
+/* Teams */
+
 /** Create the team spanning the communicator. Since 9.2.0. */
 HcclResult HcclWorldTeamCreate(
     HcclComm comm, const HcclTeamCreateDesc *desc, HcommTeamHandle *worldTeam);

@@ -75,6 +75,8 @@ typedef struct {
     const char *channelName;
 } HcommChannelDesc;
 
+/* Endpoints, memory, threads, channels */
+
 /** Connect channels on an endpoint. Since 9.0.0. */
 HcommResult HcommChannelCreate(
     EndpointHandle endpointHandle, CommEngine engine, HcommChannelDesc *channelDescs,

@@ -99,6 +99,8 @@ typedef struct {
     } transferInfo;
 } HcommBatchTransferDesc;
 
+/* Primitives on a thread */
+
 /** Local byte copy. */
 int32_t HcommLocalCopyOnThread(ThreadHandle thread, void *dst, const void *src, uint64_t len);
 

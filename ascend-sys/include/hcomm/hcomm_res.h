@@ -13,6 +13,8 @@
 extern "C" {
 #endif
 
+/* Endpoints, memory, threads, channels */
+
 /** Open a network endpoint from descriptor. Since 9.0.0. */
 HcommResult HcommEndpointCreate(const EndpointDesc *endpoint, EndpointHandle *endpointHandle);
 

@@ -37,10 +37,44 @@ pub unsafe fn fill(dst: *mut u8, byte: u8, bytes: usize) {
             options(nostack, preserves_flags));
     }
     #[cfg(not(all(target_arch = "x86_64", not(any(miri, plain_memory)))))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        fill_lines(dst, [byte; 64], bytes)
+    };
+}
+
+/// Sets `count` words of 4 bytes to `word`.
+///
+/// # Safety
+///
+/// As for [`fill`], with `4 * count` bytes.
+pub unsafe fn fill_words(dst: *mut u8, word: u32, count: usize) {
+    // SAFETY: the caller promises writable bytes; the direction flag is clear, as everywhere in Rust.
+    #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
+    unsafe {
+        core::arch::asm!("rep stosd", inout("rdi") dst => _, inout("rcx") count => _, in("eax") word,
+            options(nostack, preserves_flags));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(any(miri, plain_memory)))))]
+    {
+        let mut line = [0; 64];
+        line.as_chunks_mut::<4>().0.fill(word.to_ne_bytes());
+        // SAFETY: the caller's promise.
+        unsafe { fill_lines(dst, line, 4 * count) };
+    }
+}
+
+/// Writes the line again and again, and its beginning at the end.
+///
+/// # Safety
+///
+/// As for [`fill`].
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, plain_memory)))))]
+unsafe fn fill_lines(dst: *mut u8, line: [u8; 64], bytes: usize) {
+    use crate::isa::{CacheLine, Isa, Portable};
+    let (whole, line) = (bytes / 64 * 64, CacheLine(line));
     // SAFETY: the caller promises writable bytes; lines and the part behind them add up to `bytes`.
     unsafe {
-        use crate::isa::{CacheLine, Isa, Portable};
-        let (whole, line) = (bytes / 64 * 64, CacheLine([byte; 64]));
         for at in (0..whole).step_by(64) {
             Portable::store(dst.add(at), line);
         }
@@ -193,6 +227,18 @@ mod tests {
             // SAFETY: the vector is long enough.
             unsafe { fill(target.as_mut_ptr().add(to), 0x5A, bytes) };
             assert!(target[to..to + bytes].iter().all(|b| *b == 0x5A), "{bytes} bytes");
+        });
+    }
+
+    #[test]
+    fn fills_exactly_the_words() {
+        every_size(|target, _, to, _, bytes| {
+            let word = 0x0403_0201_u32;
+            // SAFETY: the vector is long enough.
+            unsafe { fill_words(target.as_mut_ptr().add(to), word, bytes / 4) };
+            let (words, rest) = target[to..to + bytes].as_chunks::<4>();
+            assert!(words.iter().all(|it| *it == word.to_ne_bytes()), "{bytes} bytes");
+            assert!(rest.iter().all(|byte| *byte == 0xEE), "{bytes} bytes: behind the words");
         });
     }
 

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use hccl::Backend;
+use hccl::job::JobEnv;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::data::{Digits, Split};
@@ -28,7 +29,7 @@ pub fn run(
     err: &mut dyn Write,
 ) -> u8 {
     let told = match Options::parse_from_arguments(arguments) {
-        Ok(options) => story(&options, out),
+        Ok(options) => story(options, out),
         Err(Instead::Answer(answer)) => writeln!(out, "{}", answer.trim_end()).map_err(one_line),
         Err(Instead::Mistake(problem)) => Err(problem),
     };
@@ -42,12 +43,20 @@ pub fn run(
     }
 }
 
-fn story(options: &Options, out: &mut dyn Write) -> Result<(), String> {
-    let mut say = |topic: &str, text: String| {
-        writeln!(out, "{topic:<9} {text}").map_err(|error| format!("standard output: {error}"))
+fn story(mut options: Options, out: &mut dyn Write) -> Result<(), String> {
+    // Where a launcher has started the ranks as processes, it has said how many there are, and that of rank 0 tells the story.
+    let job = JobEnv::from_env().map_err(one_line)?;
+    options.ranks = job.as_ref().map_or(options.ranks, |job| job.world_size as usize);
+    let options = &options;
+    let tells = job.as_ref().is_none_or(|job| job.rank == 0);
+    let mut say = |topic: &str, text: String| match tells {
+        true => {
+            writeln!(out, "{topic:<9} {text}").map_err(|error| format!("standard output: {error}"))
+        }
+        false => Ok(()),
     };
     let digits = Digits::read(&options.data).map_err(one_line)?;
-    let output = Output::prepare(&options.out)?;
+    let output = if tells { Some(Output::prepare(&options.out)?) } else { None };
     let runtime = options.runtime()?;
 
     say("digits", format!("{} images of 8 x 8 pixels", digits.len()))?;
@@ -59,11 +68,15 @@ fn story(options: &Options, out: &mut dyn Write) -> Result<(), String> {
     let batch = recipe.batch;
     let optimiser = "gradient descent with momentum";
     say("network", format!("{network}, ReLU, softmax; {optimiser}, batch {batch}"))?;
-    let ranks = format!("{} on {}", count(options.ranks, "rank"), place(runtime.backend()));
+    let apart = if job.is_some() { ", a process each," } else { "" };
+    let ranks = format!("{}{apart} on {}", count(options.ranks, "rank"), place(runtime.backend()));
     let length = format!("{} of {steps_per_epoch} steps", count(options.epochs, "epoch"));
     say("training", format!("{ranks}, {length}"))?;
 
-    let bar = progress_bar((options.epochs * steps_per_epoch) as u64);
+    let bar = match tells {
+        true => progress_bar((options.epochs * steps_per_epoch) as u64),
+        false => ProgressBar::hidden(),
+    };
     let start = Instant::now();
     let outcomes = train(&runtime, &split.training, &recipe, |loss| {
         bar.set_message(format!("loss {loss:.4}"));
@@ -74,11 +87,12 @@ fn story(options: &Options, out: &mut dyn Write) -> Result<(), String> {
     let seconds = start.elapsed().as_secs_f64();
 
     let first = outcomes.first().ok_or("no rank came back")?;
+    let (Some(output), 0) = (output, first.rank) else { return Ok(()) };
     let last_epoch = first.losses.rchunks(steps_per_epoch).next().unwrap_or_default();
     let final_loss = last_epoch.iter().sum::<f32>() / last_epoch.len() as f32;
     let initial_loss = first.losses.first().copied().unwrap_or_default();
     say("loss", format!("{initial_loss:.3} in the first step, {final_loss:.5} in the last epoch"))?;
-    let timeline = Timeline::new(outcomes.iter().map(|outcome| &outcome.steps[..]).collect());
+    let timeline = Timeline::new(first.steps.iter().map(Vec::as_slice).collect());
     let overlap = sentences(timeline.overlap(), options.ranks);
     for (topic, sentence) in ["gradients", ""].into_iter().zip(&overlap) {
         say(topic, sentence.clone())?;
@@ -90,7 +104,7 @@ fn story(options: &Options, out: &mut dyn Write) -> Result<(), String> {
 
     let setting = format!("{ranks}, network {network}, batch {batch}");
     let subtitle = format!("{setting}; {:.1} % right on the rows held out", accuracy * 100.0);
-    output.write(File::Loss, &loss_picture(&first.losses, steps_per_epoch, &subtitle))?;
+    output.write(File::Loss, &loss_picture(&first.losses, steps_per_epoch, &subtitle, &[]))?;
     output.write(File::Timeline, &draw(&timeline, steps_per_epoch, &setting, &overlap))?;
     output.write(File::Trace, &chrome_trace(&timeline))?;
     for (topic, file) in ["wrote", "", ""].into_iter().zip(File::ALL) {

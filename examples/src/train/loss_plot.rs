@@ -15,8 +15,24 @@ const EPOCH: &str = "#1f5fa8";
 const EPOCH_WIDTH: f64 = 2.6;
 const DOT: f64 = 4.0;
 
-/// The loss of every step, faint, and its mean over each epoch, on a logarithmic axis.
-pub fn loss_picture(losses: &[f32], steps_per_epoch: usize, subtitle: &str) -> String {
+const MARK: &str = "#b3261e";
+
+/// Something that happened before a step.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// The step, from 0.
+    pub step: usize,
+    /// What happened.
+    pub text: String,
+}
+
+/// The loss of every step, faint, and its mean over each epoch, on a logarithmic axis; with what happened meanwhile.
+pub fn loss_picture(
+    losses: &[f32],
+    steps_per_epoch: usize,
+    subtitle: &str,
+    marks: &[Mark],
+) -> String {
     let mut svg = Svg::new(WIDTH, HEIGHT);
     svg.text((LEFT, 36.0), Text::title(), "Training loss");
     svg.text((LEFT, 58.0), Text::small(Anchor::Start), subtitle);
@@ -45,6 +61,18 @@ pub fn loss_picture(losses: &[f32], steps_per_epoch: usize, subtitle: &str) -> S
         Text { upright: true, ..Text::small(Anchor::Middle) },
         "cross-entropy, mean over the batch",
     );
+
+    for (row, mark) in marks.iter().enumerate() {
+        let at = x(mark.step as f64 / steps_per_epoch as f64);
+        svg.line((at, TOP), (at, FLOOR), MARK, "4 3");
+        // Above the falling curve, one below the other, since marks may be close.
+        let y = TOP + 62.0 + 18.0 * row as f64;
+        let (anchor, beside) = match at < LEFT + 0.66 * (RIGHT - LEFT) {
+            true => (Anchor::Start, 6.0),
+            false => (Anchor::End, -6.0),
+        };
+        svg.text((at + beside, y), Text { fill: MARK, ..Text::small(anchor) }, &mark.text);
+    }
 
     // Each value belongs to the middle of the time that it is about.
     let step = |index: usize| x((index as f64 + 0.5) / steps_per_epoch as f64);
@@ -123,7 +151,7 @@ mod tests {
     #[test]
     fn every_point_of_the_loss_is_drawn_within_the_frame() {
         for losses in [vec![2.3, 1.0, 0.1, 0.02], vec![0.0; 4], vec![1.0], vec![]] {
-            let picture = loss_picture(&losses, 2, "");
+            let picture = loss_picture(&losses, 2, "", &[]);
             assert!(!picture.contains("NaN") && !picture.contains("inf"), "{picture}");
             let curve = picture.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
             let points: Vec<(f64, f64)> = curve
@@ -140,15 +168,24 @@ mod tests {
 
     #[test]
     fn a_single_epoch_is_a_dot() {
-        let dots = |losses: &[f32]| loss_picture(losses, 3, "").matches("<circle").count();
+        let dots = |losses: &[f32]| loss_picture(losses, 3, "", &[]).matches("<circle").count();
         // One in the picture, one in its legend.
         assert_eq!(dots(&[2.0, 1.0, 0.5]), 2);
         assert_eq!(dots(&[1.0; 300]), 0);
     }
 
     #[test]
+    fn a_mark_is_a_line_at_its_step_with_its_text() {
+        let mark = Mark { step: 2, text: "a rank has died".into() };
+        let picture = loss_picture(&[2.0, 1.0, 0.5, 0.2], 2, "", &[mark]);
+        let at = (LEFT + RIGHT) / 2.0;
+        assert!(picture.contains(&format!("x1=\"{at:.2}\" y1=\"{TOP:.2}\"")), "{picture}");
+        assert!(picture.contains(">a rank has died<"));
+    }
+
+    #[test]
     fn a_narrow_range_has_labels_too() {
-        let picture = loss_picture(&[2.0, 0.3], 2, "");
+        let picture = loss_picture(&[2.0, 0.3], 2, "", &[]);
         for label in [">2<", ">1<", ">0.5<"] {
             assert!(picture.contains(label), "{label} in {picture}");
         }

@@ -13,7 +13,7 @@ use hccl::prelude::*;
 use super::bucket::{Bucket, DeviceClock};
 use super::data::{CLASSES, Digits, PIXELS};
 use super::network::{Momentum, Network, softmax_cross_entropy};
-use super::timeline::{Activity, Recorder, Span, Step};
+use super::timeline::{Activity, Recorder, Span, Step, times_of, with_times};
 
 /// What can go wrong: `hccl`, or a shape that does not fit.
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -70,48 +70,53 @@ impl Recipe {
 /// What one rank ends up with.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    /// The number of the rank.
+    pub rank: usize,
     /// The same bits on every rank.
     pub network: Network,
     /// The mean loss of each step's batch, over all ranks. The same bits on every rank.
     pub losses: Vec<f32>,
-    /// What this rank did when.
-    pub steps: Vec<Step>,
+    /// What each rank did when; on rank 0 only.
+    pub steps: Vec<Vec<Step>>,
 }
 
-/// Trains on all ranks of the recipe and returns what each ends up with, rank by rank.
+/// Trains on all ranks of the recipe and returns what those of this process end up with, rank by rank: all of them, or the
+/// one that a launcher has started as this process.
 ///
-/// Blocks until all are done. Rank 0 calls `progress` after every step with the loss.
+/// Blocks until they are done. Rank 0 calls `progress` after every step with the loss.
 pub fn train(
     runtime: &Runtime,
     digits: &Digits,
     recipe: &Recipe,
     progress: impl Fn(f32) + Sync,
 ) -> Result<Vec<Outcome>> {
-    let zero = Instant::now();
-    let outcomes = runtime.run_ranks(recipe.ranks as u32, |rank| -> Result<Outcome> {
+    let ranks = recipe.ranks as u32;
+    let outcomes = runtime.run_job(ranks, |rank| -> Result<Outcome> {
         let mut random = fastrand::Rng::with_seed(recipe.seed);
-        let mut replica = Replica::new(&rank, recipe, &mut random, Recorder::new(zero))?;
+        let mut replica = Replica::new(&rank, recipe, &mut random)?;
+        let (index, ranks) = (rank.index() as usize, rank.world_size() as usize);
         let mut order: Vec<usize> = (0..digits.len()).collect();
         let mut losses = Vec::new();
         for _ in 0..recipe.epochs {
             // Every rank draws the same numbers, so all agree on the order without a message.
             random.shuffle(&mut order);
             for batch in order.chunks(recipe.batch) {
-                let shard = shard(batch, rank.index() as usize, recipe.ranks);
+                let shard = shard(batch, index, ranks);
                 let loss = replica.step(&digits.select(shard), batch.len())?;
                 losses.push(loss);
-                if rank.index() == 0 {
+                if index == 0 {
                     progress(loss);
                 }
             }
         }
-        Ok(Outcome { network: replica.network, losses, steps: replica.recorder.into_steps() })
+        let (network, steps) = replica.finish()?;
+        Ok(Outcome { rank: index, network, losses, steps })
     })?;
     Ok(outcomes)
 }
 
 /// This rank's part of a batch. Parts differ by at most one row; none is left out.
-fn shard(batch: &[usize], rank: usize, ranks: usize) -> &[usize] {
+pub fn shard(batch: &[usize], rank: usize, ranks: usize) -> &[usize] {
     &batch[batch.len() * rank / ranks..batch.len() * (rank + 1) / ranks]
 }
 
@@ -128,12 +133,7 @@ struct Replica {
 }
 
 impl Replica {
-    fn new(
-        rank: &Rank,
-        recipe: &Recipe,
-        random: &mut fastrand::Rng,
-        recorder: Recorder,
-    ) -> Result<Self> {
+    fn new(rank: &Rank, recipe: &Recipe, random: &mut fastrand::Rng) -> Result<Self> {
         let stream = rank.device().stream()?;
         let network = Network::new(&recipe.widths(), random);
         let optimisers = network.layers.iter().map(|l| Momentum::new(l, recipe.momentum)).collect();
@@ -143,8 +143,27 @@ impl Replica {
             let len = layer.parameters() + loss;
             buckets.push(Bucket::new(index + 1, len, rank.device(), &stream)?);
         }
-        let comm = rank.communicator()?;
+        let mut comm = rank.communicator()?;
+        // The ranks may be processes, whose clocks have nothing in common: all count from here.
+        comm.barrier(&stream)?.wait()?;
+        let recorder = Recorder::new(Instant::now());
         Ok(Self { stream, comm, network, rate: recipe.rate, optimisers, buckets, recorder })
+    }
+
+    /// The network, and on rank 0 what all ranks did.
+    fn finish(mut self) -> Result<(Network, Vec<Vec<Step>>)> {
+        let own = self.recorder.into_steps();
+        let times = times_of(&own);
+        let device = self.stream.device();
+        let mine = device.upload(&times, &self.stream)?;
+        let ranks = self.comm.world_size() as usize;
+        let all = device.alloc(times.len() * ranks)?;
+        let (all, _) = self.comm.all_gather(&mine, all, &self.stream)?;
+        let all = all.to_vec(&self.stream).wait()?;
+        // All have the same steps, so the times are all that differs.
+        let of_each = all.chunks(times.len()).map(|times| with_times(&own, times));
+        let steps = if self.comm.rank() == 0 { of_each.collect() } else { Vec::new() };
+        Ok((self.network, steps))
     }
 
     /// One step on this rank's shard of a batch of `rows`. Returns the mean loss of the whole batch.

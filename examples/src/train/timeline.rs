@@ -90,6 +90,34 @@ impl Step {
     }
 }
 
+/// All times of some steps, in a fixed order.
+pub fn times_of(steps: &[Step]) -> Vec<f64> {
+    let of_step = |step: &Step| {
+        let activities = step.activities.iter().flat_map(|(_, span)| [span.from, span.to]);
+        let messages = step.messages.iter();
+        let messages = messages.flat_map(|it| [it.span.from, it.span.to, it.arrived]);
+        activities.chain(messages).collect::<Vec<f64>>()
+    };
+    steps.iter().flat_map(of_step).collect()
+}
+
+/// The same steps with other times, in that order.
+pub fn with_times(steps: &[Step], times: &[f64]) -> Vec<Step> {
+    let mut times = times.iter().copied();
+    let mut next = || times.next().unwrap_or_default();
+    let mut steps = steps.to_vec();
+    for step in &mut steps {
+        for (_, span) in &mut step.activities {
+            *span = Span { from: next(), to: next() };
+        }
+        for message in &mut step.messages {
+            message.span = Span { from: next(), to: next() };
+            message.arrived = next();
+        }
+    }
+    steps
+}
+
 /// Writes down what a rank does.
 #[derive(Debug)]
 pub struct Recorder {
@@ -156,5 +184,22 @@ mod tests {
         assert!(spans.windows(2).all(|pair| pair[0].to <= pair[1].from));
         let step = Span { from: spans[2].from, to: spans[3].to };
         assert_eq!(steps[1].span(), Some(step));
+    }
+
+    #[test]
+    fn steps_come_back_from_their_times() {
+        let span = |from| Span { from, to: from + 1.0 };
+        let message = Message { layer: 2, bytes: 8, span: span(5.0), arrived: 5.5 };
+        let steps = [
+            Step { activities: vec![(Activity::Forward, span(1.0))], messages: vec![] },
+            Step {
+                activities: vec![(Activity::Wait(2), span(3.0)), (Activity::Update(2), span(4.0))],
+                messages: vec![message],
+            },
+        ];
+        let times = times_of(&steps);
+        assert_eq!(times, [1.0, 2.0, 3.0, 4.0, 4.0, 5.0, 5.0, 6.0, 5.5]);
+        let zeros = with_times(&steps, &[0.0; 9]);
+        assert_eq!(with_times(&zeros, &times), steps);
     }
 }

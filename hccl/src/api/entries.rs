@@ -148,6 +148,16 @@ impl Table {
         }
     }
 
+    /// Operations of no elements take a number on this communicator, where the backend can give them
+    /// one. Otherwise they take none, as in CANN, and a rank that makes one alone is not found out.
+    pub(crate) fn number_zeros(&self, comm: HcclComm) {
+        if let Some(function) = self.functions().ascendExtCommNumbersZeros {
+            // SAFETY: a stale handle is an error.
+            let code = unsafe { function(comm) };
+            self.forget_refusal(code);
+        }
+    }
+
     /// A handle may have been stale. What the backend says of that must not turn up in the text of a later error.
     fn forget_refusal(&self, code: HcclResult) {
         if code != HcclResult::HCCL_SUCCESS {

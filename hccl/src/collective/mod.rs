@@ -23,7 +23,7 @@
 //! All ranks must issue the same collectives, in the same order, with the same number of elements, the same type, reduction and root;
 //! what a rank does differently is an error that names both sides where the backend compares (the emulator always
 //! does; CANN when links are built), and otherwise a wait until a deadline. A length of zero is an operation like any
-//! other and moves nothing. After a failed operation what its destinations hold is unspecified.
+//! other and moves nothing; but CANN does not compare it and waits for nobody, so there all ranks must issue it or none. After a failed operation what its destinations hold is unspecified.
 //!
 //! # Errors
 //!

@@ -211,6 +211,9 @@ impl Communicator {
         if let Some(title) = &title {
             device.table().title(raw, title);
         }
+        if !matches!(origin, Origin::Foreign) {
+            device.table().number_zeros(raw);
+        }
         let title = title.map_or_else(|| name.clone(), String::into_boxed_str);
         let label = Arc::new(Label::new(title, rank, world_size, device.table().peers_of(raw)));
         // SAFETY: the caller's promise.

@@ -17,7 +17,11 @@ impl Communicator {
     ///
     /// `table` is the path of a file in CANN's format: version 1.0 (A2, A3), 1.2 (A3) or 2.0 (Ascend 950). The rank must be in it, and
     /// `device` be the rank's device there; on the emulator only where all are of one server, since the devices of several servers are
-    /// those of several machines. Ranks of the emulator meet when their tables say the same; nothing in a table is used as an address.
+    /// those of several machines.
+    ///
+    /// Ranks of the emulator meet when their tables say the same and their processes are of one user, be they threads of one process or
+    /// processes of one machine. Nothing in a table is used as an address. So two jobs on one machine need tables that differ, for
+    /// instance in `server_id`.
     ///
     /// Returns at once; what it returns is a future of the communicator, which is there when all ranks have called this: see
     /// [`Pending`]. A device is in one communicator of a rank table at a time. CANN: `HcclCommInitClusterInfoConfig`.
@@ -26,23 +30,24 @@ impl Communicator {
     ///
     /// [`Error::Config`] for a setting that CANN would refuse or ignore, [`Error::Call`] with `HCCL_E_INTERNAL` for a file that cannot be
     /// read, `HCCL_E_PARA` for a field that is wrong or missing, which the emulator names, `HCCL_E_UNAVAIL` for a device that is in
-    /// such a communicator already, `HCCL_E_TIMEOUT` when ranks are missing.
+    /// such a communicator already, `HCCL_E_TIMEOUT` when ranks are missing ([`Error::missing_ranks`]), `HCCL_E_REMOTE` when one is gone
+    /// ([`Error::gone_ranks`]) or the ranks cannot meet.
     ///
     /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let table = std::env::temp_dir().join(format!("ranks-{}.json", std::process::id()));
-    /// std::fs::write(
-    ///     &table,
-    ///     r#"{
-    ///         "version": "1.0", "status": "completed", "server_count": "1",
-    ///         "server_list": [{"server_id": "here", "device": [
-    ///             {"device_id": "0", "rank_id": "0"},
-    ///             {"device_id": "1", "rank_id": "1"}
-    ///         ]}]
-    ///     }"#,
-    /// )?;
+    /// let text = r#"{
+    ///     "version": "1.0", "status": "completed", "server_count": "1",
+    ///     "server_list": [{"server_id": "this-job", "device": [
+    ///         {"device_id": "0", "rank_id": "0"},
+    ///         {"device_id": "1", "rank_id": "1"}
+    ///     ]}]
+    /// }"#;
+    /// # // Nor with another process that runs this example.
+    /// # let text = text.replace("this-job", &format!("job-{}", std::process::id()));
+    /// std::fs::write(&table, text)?;
     /// let runtime = Runtime::emulator(2)?;
     /// let ranks = [0, 1].map(|rank: u32| {
     ///     let device = runtime.device(rank as usize).unwrap();

@@ -88,7 +88,7 @@ debug! {
     RankGone { rank, reason }
     Found { findings }
     Invalid { operation, problem };
-    Config Counts Batch Tiling Record Operator Rank
+    Config Counts Batch Tiling Record Operator Rank Job
 }
 
 #[cfg(test)]

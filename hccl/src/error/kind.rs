@@ -1,5 +1,7 @@
 //! What class of mistake or mishap an error is, and what can still be done.
 
+use hccl_job::JobError;
+
 use super::peers::{Claim, CommCause, PeerReport, Presence};
 use super::{Code, Error, OpContext};
 
@@ -63,6 +65,11 @@ impl Error {
             Error::Refused { cause, .. } | Error::OperatorFailed { cause, .. } => cause.kind(),
             Error::Aborted { .. } => Kind::Aborted,
             Error::RankGone { .. } => Kind::RankGone,
+            Error::Job(error) => match error {
+                JobError::Unreachable { .. } | JobError::Late { .. } => Kind::Timeout,
+                JobError::Gone { .. } | JobError::Lost { .. } => Kind::RankGone,
+                _ => Kind::Misuse,
+            },
             Error::Found { .. } => Kind::Race,
             Error::Rank(rank) if rank.panicked() => Kind::Panicked,
             // What a closure has returned that is no error of this crate.
@@ -140,13 +147,18 @@ impl Error {
 
     /// The ranks that have not come, as far as the backend tells.
     pub fn missing_ranks(&self) -> Vec<u32> {
-        self.peers().map_or_else(Vec::new, |peers| peers.ranks_that_are(Presence::Missing))
+        match self.root_cause() {
+            Error::Job(JobError::Late { missing, .. }) => missing.clone(),
+            _ => {
+                self.peers().map_or_else(Vec::new, |peers| peers.ranks_that_are(Presence::Missing))
+            }
+        }
     }
 
     /// The ranks that are gone, as far as it is known.
     pub fn gone_ranks(&self) -> Vec<u32> {
         match self.root_cause() {
-            Error::RankGone { rank, .. } => vec![*rank],
+            Error::RankGone { rank, .. } | Error::Job(JobError::Gone { rank, .. }) => vec![*rank],
             _ => self.peers().map_or_else(Vec::new, |peers| peers.ranks_that_are(Presence::Gone)),
         }
     }

@@ -280,6 +280,8 @@ pub enum Error {
         /// What it has found.
         findings: Box<[finding::Finding]>,
     },
+    /// The ranks of a job, which a launcher has started as processes, could not meet.
+    Job(hccl_job::JobError),
     /// An argument that is none of the above.
     Invalid {
         /// The operation.

@@ -193,6 +193,7 @@ impl Error {
                 write!(f, "the operator `{operator}` #{sequence} has failed before: {cause}")
             }
             Error::Rank(error) => error.fmt(f),
+            Error::Job(error) => error.fmt(f),
             Error::RankGone { rank, reason } => write!(f, "rank {rank} is gone: {reason}"),
             Error::Found { findings } => {
                 let first = findings.first().map(Finding::to_string).unwrap_or_default();
@@ -242,7 +243,7 @@ impl Error {
                 let missing = MissingSymbol::named(function);
                 write!(f, "\n  {missing}\n  looked in {}", tried.join(", "))?;
                 match missing.library {
-                    Library::AclRt | Library::Hcomm | Library::Hccl => {
+                    Library::AclRt | Library::Hcomm | Library::Hccl | Library::MsProfiler => {
                         f.write_str("\nInstall a release of CANN that has it.")
                     }
                     Library::None | Library::Extension => Ok(()),

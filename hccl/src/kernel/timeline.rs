@@ -91,6 +91,33 @@
 //! # }
 //! ```
 //!
+//! # Ranks in several processes
+//!
+//! Each process records its own devices. [`Recording::gather`] joins the recordings of all processes of
+//! a communicator, and gives every rank the timeline of the whole job. All processes share one clock, so
+//! a turn shows when its last rank arrived, and arrows lead from one process to another. The same
+//! program works with ranks that are threads.
+//!
+//! ```
+//! use hccl::prelude::*;
+//!
+//! # fn main() -> hccl::Result<()> {
+//! let runtime = Runtime::emulator(2)?;
+//! let recording = runtime.record_timeline()?;
+//! runtime.run_job(2, |rank| -> hccl::Result<()> {
+//!     let mut comm = rank.communicator()?;
+//!     // ... launches and operators ...
+//!     let job = recording.gather(&mut comm, &rank.device().stream()?)?;
+//!     if rank.index() == 0 {
+//!         // std::fs::write("job.svg", job.svg())?;
+//!         # assert!(job.svg().contains("no kernel"));
+//!     }
+//!     Ok(())
+//! })?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What its times mean
 //!
 //! They are real time on this machine, of the emulator. Emulated cores are interpreters: those of a launch run one after the other until they wait, on threads that they
@@ -102,11 +129,17 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Mutex;
 
+use ascend_sync::lock_std;
 use ascend_sys::AscendExtTimelineForm as Form;
+use ascend_timeline::{Record, Records};
 
-use crate::error::Result;
+use crate::comm::Communicator;
+use crate::device::Stream;
+use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 
 /// A recording that goes on, made by [`Runtime::record_timeline`]. Dropped, it ends without a timeline.
@@ -114,14 +147,14 @@ use crate::runtime::Runtime;
 #[derive(Debug)]
 pub struct Recording {
     runtime: Runtime,
-    goes_on: bool,
+    /// The timeline, after the end.
+    ended: Mutex<Option<Timeline>>,
 }
 
 /// What was recorded. See the [module](self) for what is in it and what its times mean.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Timeline {
-    picture: Box<str>,
-    trace: Box<str>,
+    records: Records,
 }
 
 impl Runtime {
@@ -130,11 +163,11 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`Error::MissingSymbol`](crate::Error::MissingSymbol) on a backend that records none, such as CANN, whose own profiler does that. What the
+    /// [`Error::MissingSymbol`] on a backend that records none, such as CANN, whose own profiler does that. What the
     /// emulator says when the runtime records already: one recording at a time.
     pub fn record_timeline(&self) -> Result<Recording> {
         self.table().record_timeline(self.block(), true)?;
-        Ok(Recording { runtime: self.clone(), goes_on: true })
+        Ok(Recording { runtime: self.clone(), ended: Mutex::new(None) })
     }
 }
 
@@ -144,20 +177,67 @@ impl Recording {
     /// # Errors
     ///
     /// What the backend says.
-    pub fn finish(mut self) -> Result<Timeline> {
-        self.goes_on = false;
+    pub fn finish(self) -> Result<Timeline> {
+        self.end()
+    }
+
+    /// Ends this recording on every rank of a communicator, and gives each rank the joined timeline.
+    /// Ranks that are threads of one process share its recording. Only finished launches are in the
+    /// timeline, so wait for them first.
+    ///
+    /// Every rank of the communicator must call this. It issues two all-gathers, and a broadcast for
+    /// each process, which needs device memory for its record (some hundred bytes for an entry). It
+    /// blocks until the last rank has called it.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`all_gather`](Communicator::all_gather) and
+    /// [`broadcast`](Communicator::broadcast), and errors of the backend. As after any failed
+    /// collective, the other ranks learn of it when this rank drops its communicator.
+    pub fn gather(&self, comm: &mut Communicator, stream: &Stream) -> Result<Timeline> {
+        let (device, ranks) = (comm.device().clone(), comm.world_size() as usize);
+        // A recording must not end before the last rank is here, since ranks of a process share it.
+        let here = device.upload(&[1_u8], stream)?;
+        comm.all_gather(&here, device.alloc::<u8>(ranks)?, stream)?.1.wait()?;
+        let text = self.end()?.to_text().into_bytes();
+        // Ranks of a process that use the same runtime have the same recording.
+        let recording = u64::from(std::process::id()) << 32 | u64::from(self.runtime.block());
+        let own = device.upload(&[recording, text.len() as u64], stream)?;
+        let (all, _) = comm.all_gather(&own, device.alloc::<u64>(2 * ranks)?, stream)?;
+        let all = all.to_vec(stream).wait()?;
+        let mut known = BTreeSet::new();
+        let mut timelines = Vec::new();
+        // The first rank of each recording sends.
+        for (root, of) in (0..).zip(all.chunks_exact(2)).filter(|(_, of)| known.insert(of[0])) {
+            let mut room = match root == comm.rank() {
+                true => device.upload(&text, stream)?,
+                false => device.zeros::<u8>(of[1] as usize, stream)?,
+            };
+            comm.broadcast(&mut room, root, stream)?.wait()?;
+            let text = room.to_vec(stream).wait()?;
+            timelines.push(Timeline::from_text(&String::from_utf8_lossy(&text))?);
+        }
+        Ok(Timeline::join(timelines))
+    }
+
+    /// Ends the recording at the first call. Later calls return the same timeline.
+    fn end(&self) -> Result<Timeline> {
+        let mut ended = lock_std(&self.ended);
+        if let Some(timeline) = &*ended {
+            return Ok(timeline.clone());
+        }
         let (table, block) = (self.runtime.table(), self.runtime.block());
         table.record_timeline(block, false)?;
-        let picture = table.timeline(block, Form::ASCEND_EXT_TIMELINE_SVG)?;
-        let trace = table.timeline(block, Form::ASCEND_EXT_TIMELINE_TRACE)?;
-        Ok(Timeline { picture, trace })
+        let timeline =
+            Timeline::from_text(&table.timeline(block, Form::ASCEND_EXT_TIMELINE_RECORD)?)?;
+        Ok(ended.insert(timeline).clone())
     }
 }
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        if self.goes_on {
-            // It records: that was said when this was made.
+        if lock_std(&self.ended).is_none() {
+            // A failure means that the recording has ended, and then there is nothing to do.
             let _ = self.runtime.table().record_timeline(self.runtime.block(), false);
         }
     }
@@ -165,18 +245,52 @@ impl Drop for Recording {
 
 impl Timeline {
     /// A picture: the text of an SVG file. What a bar is, and where in the kernel, shows when the pointer rests on it.
-    pub fn svg(&self) -> &str {
-        &self.picture
+    pub fn svg(&self) -> String {
+        ascend_timeline::picture(&self.records)
     }
 
     /// The same with every detail, for <https://ui.perfetto.dev>: the text of a JSON file in Chrome's trace event format.
-    pub fn trace(&self) -> &str {
-        &self.trace
+    pub fn trace(&self) -> String {
+        ascend_timeline::trace(&self.records)
+    }
+
+    /// Joins timelines of several runtimes or processes. A recording that is in several of them counts
+    /// once. Never blocks.
+    pub fn join(timelines: impl IntoIterator<Item = Timeline>) -> Timeline {
+        let records = timelines.into_iter().map(|timeline| timeline.records);
+        Timeline { records: Records::join(records) }
+    }
+
+    /// Returns a text for [`from_text`](Timeline::from_text) in another process. Only needed if the ranks
+    /// cannot [gather](Recording::gather).
+    pub fn to_text(&self) -> String {
+        self.records.to_text()
+    }
+
+    /// Reads a text of [`to_text`](Timeline::to_text).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if the text is something else, damaged, or of another version.
+    pub fn from_text(text: &str) -> Result<Timeline> {
+        match Records::from_text(text) {
+            Ok(records) => Ok(Timeline { records }),
+            Err(why) => {
+                let problem = why.to_string().into();
+                Err(Error::Invalid { operation: "timeline", problem })
+            }
+        }
     }
 }
 
 impl fmt::Debug for Timeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Timeline({} bytes)", self.trace.len())
+        let sum = |count: fn(&Record) -> usize| -> usize { self.records.iter().map(count).sum() };
+        f.debug_struct("Timeline")
+            .field("processes", &self.records.processes())
+            .field("launches", &sum(|record| record.launches.len()))
+            .field("turns", &sum(|record| record.turns.len()))
+            .field("primitives", &sum(|record| record.primitives.len()))
+            .finish()
     }
 }

@@ -22,9 +22,13 @@ use crate::api::Table;
 use crate::error::product::Product;
 use crate::error::{Error, Result};
 
+/// How many devices the emulator has unless told.
+#[cfg(feature = "emulator")]
+const DEVICES: usize = 8;
+
 impl Runtime {
-    /// CANN when its libraries load and a device answers, the emulator with 8 devices when there are no libraries and
-    /// nobody says where they would be. A `tracing` event at level `INFO` tells which, and why.
+    /// CANN when its libraries load and a device answers, the emulator when there are no libraries and nobody says where they
+    /// would be: with 8 devices, or with one for each rank of this machine where a launcher has started more. A `tracing` event at level `INFO` tells which, and why.
     ///
     /// # Errors
     /// [`Error::NoBackend`] when CANN is installed and cannot be used, for example because no device answers, and when
@@ -126,7 +130,7 @@ impl Runtime {
 )]
 pub struct EmulatorOptions {
     /// How many devices: 1 to 4,096; 8 unless told.
-    #[builder(default = 8)]
+    #[builder(default = DEVICES)]
     devices: usize,
     /// What they pretend to be; an A3 unless told.
     #[builder(default = Product::A3)]
@@ -298,7 +302,9 @@ fn tell(runtime: &Runtime) {
 
 #[cfg(feature = "emulator")]
 fn without_cann(_: &LoadError) -> Result<Runtime> {
-    EmulatorOptions::builder().build().inspect(tell)
+    let launched = hccl_job::JobEnv::from_env().ok().flatten();
+    let ranks = launched.map_or(0, |env| env.local_world_size as usize);
+    EmulatorOptions::builder().devices(ranks.max(DEVICES)).build().inspect(tell)
 }
 
 #[cfg(not(feature = "emulator"))]

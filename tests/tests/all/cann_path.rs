@@ -7,7 +7,7 @@ use std::process::Command;
 use hccl::Backend;
 use hccl::operator::Operator;
 use hccl::prelude::*;
-use hccl_tests::{from_the_left, installed_emulator};
+use hccl_tests::{emulator_home, from_the_left, installed_emulator};
 
 fn runtime() -> Runtime {
     Runtime::load_from(installed_emulator()).unwrap()
@@ -61,6 +61,20 @@ fn cann_and_auto_find_the_libraries_on_the_loader_s_path() {
     let told =
         "backend: CANN, since its libraries were found: libacl_rt.so, libhcomm.so, libhccl.so";
     assert_eq!(text.matches(told).count(), 1, "{text}");
+}
+
+#[test]
+fn the_installed_directory_stands_in_for_that_of_cann() {
+    if is_child() {
+        let runtime = Runtime::auto().unwrap();
+        run_the_program(&runtime);
+        println!("ran on {:?}", runtime.backend());
+        return;
+    }
+    let test = "the_installed_directory_stands_in_for_that_of_cann";
+    let nowhere = Path::new("/there is no CANN here");
+    let (passed, text) = as_child_with(test, nowhere, Some(("ASCEND_HOME_PATH", emulator_home())));
+    assert!(passed && text.contains("ran on Cann"), "{text}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use ascend_emulator_testing::ranks::slow;
 use hccl::batch::Direction;
 use hccl::prelude::*;
 use hccl_tests::both_backends;
@@ -94,7 +95,11 @@ fn a_replay_waits_for_what_uses_the_same_bytes_and_is_waited_for() {
 /// A graph borrows nothing: one thread replays it while another issues operations on the same bytes.
 #[test]
 fn a_replay_and_another_thread_are_ordered() {
-    let turns = if hccl_tests::full() { 200_000 } else { 20_000 };
+    let turns = match hccl_tests::full() {
+        true => 200_000,
+        false if slow() => 4_000,
+        false => 20_000,
+    };
     everywhere(|runtime| {
         let device = runtime.device(0).unwrap();
         let stream = device.stream().unwrap();

@@ -107,8 +107,12 @@ fn barrier_holds(runtime: &Runtime, ranks: u32) {
 
 fn on_each_product(test: fn(&Runtime, u32)) {
     for product in [Product::A2, Product::A3, Product::Ascend950] {
-        // The types of the 950 and one number of ranks tell the products apart; the full matrix takes them all.
-        let ranks = if full() || product == Product::A3 { RANKS } else { &[3] };
+        // The types of the 950 and few numbers of ranks tell the products apart.
+        let ranks = match (product, full()) {
+            (Product::A3, _) => RANKS,
+            (_, true) => &[3, 8],
+            (_, false) => &[3],
+        };
         for &ranks in ranks {
             // Little memory each: there are many tests at once, and a sanitizer leaves few addresses.
             let options = Runtime::emulator_builder().memory(1 << 30).product(product);

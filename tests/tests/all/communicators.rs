@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_sys::{Api, Functions};
 use hccl::prelude::*;
-use hccl_tests::both_backends;
+use hccl_tests::{both_backends, without_extensions};
 
 #[test]
 fn drop_communicator_in_flight() {
@@ -95,6 +95,48 @@ fn nothing_is_an_operation_too() {
             })
             .unwrap();
     });
+}
+
+#[test]
+fn a_lone_operation_of_nothing_is_a_mismatch_on_both_ranks() {
+    for linked in [false, true] {
+        let runtime = Runtime::emulator(2).unwrap();
+        let texts = runtime.run_ranks(2, |rank| -> hccl::Result<String> {
+            let stream = rank.device().stream()?;
+            let mut comm = rank.communicator()?;
+            if linked {
+                comm.barrier(&stream)?.wait()?;
+            }
+            let length = 3 * rank.index() as usize;
+            let mut x = rank.device().zeros::<f32>(length, &stream)?;
+            let outcome =
+                comm.all_reduce_in_place(&mut x, Sum, &stream).and_then(|work| work.wait());
+            Ok(outcome.unwrap_err().to_string())
+        });
+        for text in texts.unwrap() {
+            for piece in ["rank 0: all_reduce(f32, 0, sum)", "rank 1: all_reduce(f32, 3, sum)"] {
+                assert!(text.contains(piece), "{piece} is not in: {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn without_the_entry_the_operation_of_the_others_pairs_with_the_next_one() {
+    let runtime = without_extensions();
+    let sums = runtime.run_ranks(2, |rank| {
+        let stream = rank.device().stream()?;
+        let mut comm = rank.communicator()?;
+        comm.barrier(&stream)?.wait()?;
+        if rank.index() == 0 {
+            let mut nothing = rank.device().zeros::<f32>(0, &stream)?;
+            comm.all_reduce_in_place(&mut nothing, Sum, &stream)?.wait()?;
+        }
+        let mut one = rank.device().upload(&[1.0f32], &stream)?;
+        comm.all_reduce_in_place(&mut one, Sum, &stream)?.wait()?;
+        one.to_vec(&stream).wait()
+    });
+    assert_eq!(sums.unwrap(), [[2.0], [2.0]]);
 }
 
 #[test]

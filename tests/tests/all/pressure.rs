@@ -209,7 +209,7 @@ fn programs(runtime: &Runtime, seeds: u64) {
     let seeds = match asked_for.map(|seed| seed.parse().expect("HCCL_TEST_SEED is a number")) {
         Some(seed) => seed..seed + 1,
         None if full() => 0..100 * seeds,
-        None if slow() => 0..seeds / 3,
+        None if slow() => 0..seeds / 6,
         None => 0..seeds,
     };
     for seed in seeds {

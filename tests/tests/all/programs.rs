@@ -54,7 +54,7 @@ fn programs_do_what_the_interpreter_does() {
             let seed = seed.parse().expect("HCCL_TEST_SEED is a number");
             seed..seed + 1
         }
-        Err(_) if full() => 0..5_000,
+        Err(_) if full() => 0..3_000,
         Err(_) => 0..100,
     };
     let runtimes = PRODUCTS.map(devices);

@@ -1,10 +1,11 @@
 //! The emulator as shared libraries with CANN's names: C programs run on it, each library holds the symbols
 //! that CANN's holds, and a Rust program that merely links the emulator exports none of them.
 
+use std::path::Path;
 use std::process::Command;
 
 use ascend_sys::{Library, SYMBOLS};
-use hccl_tests::{compile_c, compile_cpp, has_cpp, installed_emulator};
+use hccl_tests::{compile_c, compile_cpp, emulator_home, has_cpp, installed_emulator, repository};
 
 #[test]
 fn a_c_program_runs_on_virtual_npus() {
@@ -21,6 +22,17 @@ fn a_c_program_runs_on_virtual_npus() {
         })
         .collect();
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+}
+
+#[test]
+fn a_c_program_shares_memory_and_a_notify_between_processes_as_the_page_does() {
+    let program = compile_c("share", &["share.c"]);
+    let output = Command::new(program)
+        .env("LD_LIBRARY_PATH", installed_emulator())
+        .output()
+        .expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "0 numbers of 4096 are wrong\n");
 }
 
 #[test]
@@ -41,6 +53,38 @@ fn a_cpp_program_makes_an_operator_of_its_own_as_the_page_does() {
     }
 }
 
+/// Most functions of `hccl_comm.h` are in `libhcomm.so`, which only `libhccl.so` names.
+#[test]
+fn the_script_sets_what_a_program_needs_that_links_with_two_libraries() {
+    let commands = r#"set -eu
+        . "$HOME_OF_EMULATOR/set_env.sh"
+        ${CC:-cc} -std=c11 -Wall -Wextra -Werror -pthread -I "$ASCEND_HOME_PATH/include" "$SOURCE" \
+            -L "$ASCEND_HOME_PATH/lib64" -lhccl -lascendcl -o "$HOME_OF_EMULATOR/all_reduce"
+        "$HOME_OF_EMULATOR/all_reduce""#;
+    let output = Command::new("sh")
+        .args(["-c", commands])
+        .env("HOME_OF_EMULATOR", emulator_home())
+        .env("SOURCE", repository().join("tests/c/all_reduce.c"))
+        .env_remove("LD_LIBRARY_PATH")
+        .output()
+        .expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let expected: String =
+        (0..8).map(|rank| format!("rank {rank}: 0 sums of 100000 are wrong\n")).collect();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+}
+
+#[test]
+fn every_header_is_installed() {
+    let ours = headers(&repository().join("ascend-sys/include"));
+    assert!(ours.iter().any(|(name, _)| name == "hccl/hccl.h"));
+    // Others may be left there from before.
+    let installed = headers(&emulator_home().join("include"));
+    for header in &ours {
+        assert!(installed.contains(header), "{}", header.0);
+    }
+}
+
 #[test]
 fn each_library_holds_its_own_symbols_and_no_others() {
     let table = ascend_emulator::table();
@@ -50,6 +94,7 @@ fn each_library_holds_its_own_symbols_and_no_others() {
         ("libascendcl.so", &[Library::AclRt, Library::Extension]),
         ("libhcomm.so", &[Library::Hcomm]),
         ("libhccl.so", &[Library::Hccl]),
+        ("libmsprofiler.so", &[Library::MsProfiler]),
     ] {
         let mut expected: Vec<&str> = SYMBOLS
             .iter()
@@ -92,4 +137,22 @@ fn exported(file: &str) -> Vec<String> {
         text.lines().filter_map(|line| line.split(' ').next()).map(String::from).collect();
     names.sort_unstable();
     names
+}
+
+/// The headers below a directory, by their path, with their texts.
+fn headers(directory: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).expect("the directory is there") {
+        let path = entry.expect("it can be listed").path();
+        let name = path.file_name().and_then(|name| name.to_str()).expect("names are ASCII");
+        if path.is_dir() {
+            found.extend(
+                headers(&path).into_iter().map(|(it, text)| (format!("{name}/{it}"), text)),
+            );
+        } else if name.ends_with(".h") {
+            found.push((name.to_owned(), std::fs::read_to_string(&path).expect("it is text")));
+        }
+    }
+    found.sort_unstable();
+    found
 }

@@ -70,3 +70,40 @@ fn builders_are_types_that_can_be_named() {
     let _: Mc2InitTilingConfigBuilder = Mc2InitTilingConfig::builder();
     let _: Mc2CcTilingConfigBuilder = Mc2CcTilingConfig::builder();
 }
+
+/// The variables of the environment that sources name: literals that are nothing but a name.
+fn variables(directory: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(directory).expect("the sources are there") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            variables(&path, found);
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        for literal in text.split('"') {
+            let is_name = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
+            let is_ours = ["HCCL_", "ASCEND_"].iter().any(|start| literal.starts_with(start));
+            // Results, and variables by which tests call themselves.
+            let mut others = ["HCCL_E_", "HCCL_SUCCESS", "HCCL_TEST_"].iter();
+            if is_ours
+                && literal.bytes().all(is_name)
+                && !others.any(|start| literal.starts_with(start))
+            {
+                found.insert(literal.to_owned());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_book_lists_every_variable_that_is_read() {
+    let mut read = BTreeSet::new();
+    for sources in ["ascend-sys/src", "ascend-sys/emulator/src", "hccl"] {
+        variables(&repository().join(sources), &mut read);
+    }
+    assert!(read.len() > 15, "the variables have gone missing: {read:?}");
+    let book = repository().join("docs/src/reference/environment.md");
+    let book = fs::read_to_string(book).expect("the book is there");
+    let missing: Vec<_> = read.iter().filter(|name| !book.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "environment.md does not list {missing:?}");
+}

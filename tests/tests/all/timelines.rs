@@ -39,7 +39,7 @@ fn launch(runtime: &Runtime) {
 
 /// Blocks, turns and transfers in a trace.
 fn counts(timeline: &Timeline) -> [usize; 3] {
-    let trace: serde_json::Value = serde_json::from_str(timeline.trace()).unwrap();
+    let trace: serde_json::Value = serde_json::from_str(&timeline.trace()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     let links = events.iter().find(|event| event["args"]["name"] == "links");
     let links = links.map(|event| event["pid"].clone());

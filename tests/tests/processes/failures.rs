@@ -1,13 +1,13 @@
 //! What goes wrong between processes is told in all of them, with names.
 
-use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 
 use hccl::ErrorKind;
 use hccl::prelude::*;
 
-use crate::algorithms::mesh_all_reduce;
-use crate::ranks::{Place, Processes, is_rank, run, wait_for_a_process_that_is_killed};
+use crate::ranks::{
+    Place, Processes, is_rank, names_the_dead, run, until_says, wait_for_a_process_that_is_killed,
+};
 
 /// The other ranks learn of a rank whose process was killed in a collective.
 #[test]
@@ -26,22 +26,16 @@ fn a_process_that_was_killed_is_named_to_all_others() {
                 comm.all_reduce_in_place(&mut x, Sum, &stream).and_then(|it| it.wait()).err()
             })
             .unwrap();
-        // One of the others may have had its error, and left, by then.
-        assert!(error.gone_ranks().contains(&1), "{error}");
-        let text = error.to_string();
-        assert!(text.contains("rank 1 is gone (process ") && text.contains("has ended"), "{text}");
+        names_the_dead(&error, 1);
     };
     if is_rank(body) {
         std::process::exit(0);
     }
     let mut processes = Processes::start(NAME, &[1, 1, 1]);
-    let out = processes.children[0].stdout.take().unwrap();
-    let mut lines = BufReader::new(out).lines();
-    assert!(lines.by_ref().any(|line| line.unwrap().contains("all are there")));
+    until_says(&mut processes.children[0], "all are there");
     std::thread::sleep(Duration::from_millis(30));
     processes.children[1].kill().unwrap();
     let began = Instant::now();
-    std::thread::spawn(move || lines.for_each(drop));
     let outputs = processes.outputs();
     for rank in [0, 2] {
         let err = String::from_utf8_lossy(&outputs[rank].stderr);
@@ -135,21 +129,6 @@ fn a_rank_that_never_comes_is_named_in_all_processes() {
 }
 
 #[test]
-fn what_works_in_one_process_only_says_so() {
-    run("failures::what_works_in_one_process_only_says_so", &[1, 1], |place| {
-        let stream = place.device.stream().unwrap();
-        let mut comm = place.communicator();
-        let mut x = place.device.zeros::<f32>(256, &stream).unwrap();
-        let run = comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream);
-        let text = run.and_then(|work| work.wait()).unwrap_err().to_string();
-        assert!(text.contains("a channel of an operator"), "{text}");
-        assert!(text.contains("in 2 processes"), "{text}");
-        // The communicator is as it was.
-        comm.barrier(&stream).unwrap().wait().unwrap();
-    });
-}
-
-#[test]
 fn a_root_info_whose_process_is_gone_says_so() {
     const NAME: &str = "failures::a_root_info_whose_process_is_gone_says_so";
     let body = |place: Place| {
@@ -162,4 +141,32 @@ fn a_root_info_whose_process_is_gone_says_so() {
     }
     let output = wait_for_a_process_that_is_killed(NAME);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A sender that ends at once, with its communicator and its device, takes its message back or lets it go: what the receiver has is never something else.
+#[test]
+fn a_message_whose_sender_ends_at_once_is_there_or_an_error() {
+    const NAME: &str = "failures::a_message_whose_sender_ends_at_once_is_there_or_an_error";
+    run(NAME, &[1, 1], |place| {
+        for bytes in [1 << 22, 1 << 14, 100] {
+            let data: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8 + 1).collect();
+            let runtime = Runtime::emulator(2).unwrap();
+            let device = runtime.device(place.rank as usize).unwrap();
+            let stream = device.stream().unwrap();
+            let builder = Communicator::builder().device(&device).rank(place.rank).world_size(2);
+            let mut comm = builder.root_info(&place.root()).build().wait().unwrap();
+            comm.barrier(&stream).unwrap().wait().unwrap();
+            if place.rank == 0 {
+                let send = device.upload(&data, &stream).unwrap();
+                drop(comm.send(&send, 1, &stream).unwrap());
+            } else {
+                let mut found = device.zeros::<u8>(bytes, &stream).unwrap();
+                let received = comm.recv(&mut found, 0, &stream).and_then(|work| work.wait());
+                match received {
+                    Ok(_) => assert!(found.to_vec(&stream).wait().unwrap() == data),
+                    Err(error) => assert_eq!(error.gone_ranks(), [0], "{error}"),
+                }
+            }
+        }
+    });
 }

@@ -4,7 +4,7 @@ use hccl::prelude::*;
 
 use crate::ranks::{Place, host_and_guests, is_rank, run};
 
-fn sums(place: &Place, mut comm: Communicator) {
+pub fn sums(place: &Place, mut comm: Communicator) {
     let stream = place.device.stream().unwrap();
     let mut x = place.device.upload(&[place.rank as i32; 1000], &stream).unwrap();
     comm.all_reduce_in_place(&mut x, Sum, &stream).unwrap().wait().unwrap();

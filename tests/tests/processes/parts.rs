@@ -41,6 +41,84 @@ fn a_split_has_the_ranks_of_a_color_wherever_they_are() {
     }
 }
 
+/// Each process numbers the root infos that it makes, and a part is named after its parent.
+#[test]
+fn parts_of_communicators_by_root_infos_of_two_processes_have_names_of_their_own() {
+    const NAME: &str =
+        "parts::parts_of_communicators_by_root_infos_of_two_processes_have_names_of_their_own";
+    run(NAME, &[1, 1], |place| {
+        let stream = place.device.stream().unwrap();
+        let (me, mut all) = (place.rank, place.communicator());
+        let mut parts = Vec::new();
+        for by in 0..2 {
+            let mut bytes = vec![0; RootInfo::BYTES];
+            if me == by {
+                bytes.copy_from_slice(RootInfo::new(&place.device).unwrap().to_bytes());
+            }
+            let mut shared = place.device.upload(&bytes, &stream).unwrap();
+            all.broadcast(&mut shared, by, &stream).unwrap().wait().unwrap();
+            let root = RootInfo::from_bytes(&shared.to_vec(&stream).wait().unwrap()).unwrap();
+            let builder = Communicator::builder().device(&place.device).rank(me).world_size(2);
+            let mut world = builder.root_info(&root).build().wait().unwrap();
+            let part = world.split(Some(0), me).wait().unwrap().unwrap();
+            parts.push((world, part));
+        }
+        assert_ne!(parts[0].1.name(), parts[1].1.name());
+        for (_, part) in &mut parts {
+            assert_eq!(members(part, me, &stream), [0, 1]);
+        }
+        all.barrier(&stream).unwrap().wait().unwrap();
+    });
+}
+
+/// The first operation of a communicator may be one of nothing: a rank that leaves behind it may be
+/// gone before another process has seen that it was there.
+#[test]
+fn a_rank_that_leaves_after_a_count_of_zero_has_taken_part() {
+    const NAME: &str = "parts::a_rank_that_leaves_after_a_count_of_zero_has_taken_part";
+    run(NAME, &[1, 2], |place| {
+        let stream = place.device.stream().unwrap();
+        let (me, mut world) = (place.rank, place.communicator());
+        for _ in 0..200 {
+            let mut part = world.split(Some(0), me).wait().unwrap().unwrap();
+            let mut nothing = place.device.zeros::<f32>(0, &stream).unwrap();
+            let group = hccl::group(|group| {
+                group.on(&mut part, &stream).broadcast(&mut nothing, 0);
+                Ok(())
+            });
+            group.unwrap().wait().unwrap();
+        }
+        world.barrier(&stream).unwrap().wait().unwrap();
+    });
+}
+
+/// The process of rank 0 keeps the register.
+#[test]
+fn ranks_make_parts_after_the_rank_that_keeps_the_register_has_left() {
+    const NAME: &str = "parts::ranks_make_parts_after_the_rank_that_keeps_the_register_has_left";
+    for each in [&[1, 1, 1][..], &[2, 2]] {
+        run(NAME, each, |place: Place| {
+            let stream = place.device.stream().unwrap();
+            let (me, mut world, mut end) = (place.rank, place.communicator(), place.communicator());
+            let (early, late): (Vec<u32>, Vec<u32>) =
+                (0..place.ranks).partition(|rank| rank + 2 < place.ranks);
+            if early.contains(&me) {
+                assert!(world.subset(&early, 7).wait().unwrap().is_some());
+                drop(world);
+                end.barrier(&stream).unwrap().wait().unwrap();
+            } else {
+                // The others have gone.
+                end.barrier(&stream).unwrap().wait().unwrap();
+                for _ in 0..2 {
+                    let mut part = world.subset(&late, 8).wait().unwrap().unwrap();
+                    assert_eq!(members(&mut part, me, &stream), late);
+                }
+            }
+            end.barrier(&stream).unwrap().wait().unwrap();
+        });
+    }
+}
+
 #[test]
 fn a_subset_is_made_by_its_members_alone() {
     run("parts::a_subset_is_made_by_its_members_alone", &[1, 1, 1], |place| {

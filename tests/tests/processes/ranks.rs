@@ -10,6 +10,7 @@ use std::time::Duration;
 use hccl::prelude::*;
 
 const PLACE: &str = "HCCL_TEST_PROCESS";
+pub const CONNECT_TIMEOUT: &str = "HCCL_TEST_CONNECT_TIMEOUT";
 /// As a place: a process that makes a root info, prints it, and waits to be killed.
 const MAKES_ROOT: &str = "root";
 /// As a place, with the number of ranks: one that makes it and is rank 0.
@@ -17,6 +18,14 @@ const HOST: &str = "host";
 
 /// How many communicators a test can make.
 const ROOTS: usize = 3;
+
+/// The process that starts those of the ranks: for names that a test has for itself, each time that it runs.
+pub fn starter() -> u32 {
+    match std::env::var_os(PLACE) {
+        Some(_) => std::os::unix::process::parent_id(),
+        None => std::process::id(),
+    }
+}
 
 /// One rank of a process.
 pub struct Place {
@@ -28,9 +37,18 @@ pub struct Place {
 }
 
 impl Place {
+    pub fn new(rank: u32, ranks: u32, device: Device, root: &str) -> Self {
+        Self { rank, ranks, device, roots: vec![root_of(root)].into() }
+    }
+
     /// The next root info, alike on all ranks.
     pub fn root(&self) -> RootInfo {
         self.roots.borrow_mut().pop().unwrap()
+    }
+
+    /// The same rank on another device.
+    pub fn on(self, device: Device) -> Place {
+        Place { device, ..self }
     }
 
     pub fn communicator(&self) -> Communicator {
@@ -47,7 +65,7 @@ impl Place {
     }
 }
 
-fn text_of(root: &RootInfo) -> String {
+pub fn text_of(root: &RootInfo) -> String {
     let mut text = String::new();
     root.to_bytes().iter().for_each(|byte| write!(text, "{byte:02x}").unwrap());
     text
@@ -65,17 +83,37 @@ pub struct Processes {
     _runtime: Runtime,
 }
 
-/// A process that runs the test of this name again, at a place.
-fn again(name: &str, place: &str) -> Child {
+/// What runs the test of this name again, at a place.
+pub fn command(name: &str, place: &str) -> Command {
     let mut process = Command::new(std::env::current_exe().unwrap());
-    process.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(PLACE, place);
+    process
+        .args([name, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"])
+        .env(PLACE, place);
     process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    process.spawn().unwrap()
+    process
+}
+
+fn again(name: &str, place: &str) -> Child {
+    command(name, place).spawn().unwrap()
+}
+
+/// The place of a process that makes a root info, prints it, and is rank 0.
+pub fn host_place(ranks: u32) -> String {
+    format!("{HOST} {ranks}")
+}
+
+/// The place of a process with ranks that are given a root info.
+pub fn guest_place(first: u32, own: u32, ranks: u32, root: &str) -> String {
+    format!("{first} {own} {ranks} {root}")
 }
 
 /// The root info that a process prints.
 fn root_by(maker: &mut Child) -> String {
-    let mut lines = BufReader::new(maker.stdout.take().unwrap()).lines();
+    root_among(&mut BufReader::new(maker.stdout.take().unwrap()).lines())
+}
+
+/// The same, of the lines that it prints.
+pub fn root_among(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> String {
     let is_root = |line: &String| line.len() == 2 * RootInfo::BYTES;
     lines.find_map(|line| line.ok().filter(is_root)).unwrap()
 }
@@ -89,27 +127,43 @@ pub fn root_maker(name: &str) -> (Child, String) {
 
 /// Runs so many ranks that were given a root info, each in its process.
 pub fn ranks_of(name: &str, root: &str, ranks: u32) -> Vec<Output> {
-    let start = |rank| again(name, &format!("{rank} 1 {ranks} {root}"));
+    let start = |rank| again(name, &guest_place(rank, 1, ranks, root));
     let all: Vec<Child> = (0..ranks).map(start).collect();
     all.into_iter().map(|rank| rank.wait_with_output().unwrap()).collect()
 }
 
 /// Runs rank 0 in a process that makes the root info itself, and the others as threads of one more.
 pub fn host_and_guests(name: &str, guests: u32) -> Vec<Output> {
-    let mut host = again(name, &format!("{HOST} {}", guests + 1));
+    let mut host = again(name, &host_place(guests + 1));
     let root = root_by(&mut host);
-    let others = again(name, &format!("1 {guests} {} {root}", guests + 1));
+    let others = again(name, &guest_place(1, guests, guests + 1, &root));
     [host, others].map(|process| process.wait_with_output().unwrap()).into()
 }
 
 /// Starts rank 0 of 2 with the root info of another process, and kills that one while the rank waits.
 pub fn wait_for_a_process_that_is_killed(name: &str) -> Output {
     let (mut maker, root) = root_maker(name);
-    let rank = again(name, &format!("0 1 2 {root}"));
+    let rank = again(name, &guest_place(0, 1, 2, &root));
     std::thread::sleep(Duration::from_millis(500));
     maker.kill().unwrap();
     maker.wait().unwrap();
     rank.wait_with_output().unwrap()
+}
+
+/// In a process that was started at a place of the caller's own, that place.
+pub fn place() -> Option<String> {
+    std::env::var(PLACE).ok()
+}
+
+/// What a process of ranks runs on. [`CONNECT_TIMEOUT`] says, in milliseconds, how long a rank waits for the others to come.
+pub fn runtime(ranks: u32) -> Runtime {
+    let connect = std::env::var(CONNECT_TIMEOUT).map_or(60_000, |limit| limit.parse().unwrap());
+    Runtime::emulator_builder()
+        .devices(ranks as usize)
+        .deadline(Duration::from_secs(60))
+        .connect_timeout(Duration::from_millis(connect))
+        .build()
+        .unwrap()
 }
 
 /// Whether this is the process of ranks, which it then does: `body` for each, in a thread of its own.
@@ -124,21 +178,18 @@ pub fn is_rank(body: impl Fn(Place) + Sync) -> bool {
     }
     let words: Vec<&str> = place.split(' ').collect();
     if let [HOST, ranks] = words[..] {
-        let runtime = Runtime::emulator(ranks.parse().unwrap()).unwrap();
+        let ranks = ranks.parse().unwrap();
+        let runtime = runtime(ranks);
         let device = runtime.device(0).unwrap();
         let root = RootInfo::new(&device).unwrap();
         println!("\n{}", text_of(&root));
-        let (roots, ranks) = (vec![root].into(), ranks.parse().unwrap());
+        let roots = vec![root].into();
         body(Place { rank: 0, ranks, device, roots });
         return true;
     }
     let number = |at: usize| words[at].parse::<u32>().unwrap();
     let (first, own, ranks) = (number(0), number(1), number(2));
-    let runtime = Runtime::emulator_builder()
-        .devices(ranks as usize)
-        .deadline(Duration::from_secs(60))
-        .build()
-        .unwrap();
+    let runtime = runtime(ranks);
     let roots: Vec<RootInfo> = words[3..].iter().map(|word| root_of(word)).collect();
     std::thread::scope(|scope| {
         for rank in first..first + own {
@@ -162,7 +213,7 @@ impl Processes {
         let ranks: u32 = each.iter().sum();
         let mut first = 0;
         let start = |own: &u32| {
-            let child = again(name, &format!("{first} {own} {ranks} {text}"));
+            let child = again(name, &guest_place(first, *own, ranks, &text));
             first += own;
             child
         };
@@ -176,14 +227,43 @@ impl Processes {
     }
 }
 
+/// Waits until a process says these words. What it says then is read and dropped.
+pub fn until_says(process: &mut Child, words: &str) {
+    let out = process.stdout.take().unwrap();
+    let mut lines = BufReader::new(out).lines();
+    assert!(lines.by_ref().any(|line| line.unwrap().contains(words)), "it has not said: {words}");
+    std::thread::spawn(move || lines.for_each(drop));
+}
+
+/// Sends a signal to a process that nobody has waited for.
+pub fn signal(process: &Child, signal: i32) {
+    // SAFETY: the number is that of the process as long as nobody has waited for it.
+    assert_eq!(unsafe { libc::kill(process.id() as i32, signal) }, 0);
+}
+
+/// An error of a rank whose peer was killed: it names the peer, and its process.
+#[track_caller]
+pub fn names_the_dead(error: &hccl::Error, dead: u32) {
+    let text = error.to_string();
+    // One of the others may have had its error, and left, by then.
+    assert!(error.gone_ranks().contains(&dead), "{text}");
+    let rank = format!("rank {dead} is gone (process ");
+    assert!(text.contains(&rank) && text.contains("has ended"), "{text}");
+}
+
 /// Has every rank do something, in processes with so many ranks each; all must succeed.
 pub fn run(name: &str, each: &[u32], body: impl Fn(Place) + Sync) {
     if is_rank(body) {
         std::process::exit(0);
     }
+    // What the others say of a failure may begin in the last process.
+    let mut failed = String::new();
     for (at, output) in Processes::start(name, each).outputs().iter().enumerate() {
-        let (out, err) =
-            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "process {at} of {each:?}:\n{out}\n{err}");
+        if !output.status.success() {
+            let out = String::from_utf8_lossy(&output.stdout);
+            let err = String::from_utf8_lossy(&output.stderr);
+            write!(failed, "process {at} of {each:?}:\n{out}\n{err}\n").unwrap();
+        }
     }
+    assert!(failed.is_empty(), "{failed}");
 }

@@ -29,7 +29,7 @@ fn frame(text: &str) -> Vec<u8> {
 
 fn hello(layout: u64, secret: u64) -> Vec<u8> {
     frame(&format!(
-        r#"{{"layout":{layout},"version":"0.0.0","secret":{secret},"home":{{"process":1,"name":2,"secret":3}},"data":0,"bytes":0}}"#
+        r#"{{"layout":{layout},"version":"0.0.0","secret":{secret},"home":{{"process":1,"name":2,"secret":3}},"data":0,"bytes":0,"device_bytes":0}}"#
     ))
 }
 
@@ -81,7 +81,7 @@ fn strangers_are_sent_away_and_ranks_are_served() {
     let output = maker.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     for piece in [
-        "wanted to share a communicator, and was refused",
+        "wanted to share something with this one, and was refused",
         "no word of an emulator",
         "secret",
         "version 0.0.0",

@@ -1,4 +1,6 @@
-# The table of `compare`, from its lines: who operation bytes best median. Who is `ours` or library/setting, each behind a run of ours.
+# The table of `compare`, from its lines: who operation bytes best median. Who is `ours` or
+# library/setting, each behind a run of ours. A library in `beside` (separated by commas) has a
+# column behind the ratios and no part in them.
 
 function least(table, key, value) {
     if (!(key in table) || value < table[key]) table[key] = value
@@ -13,6 +15,20 @@ function median(table, key, count,    i, j, swap) {
     return count % 2 ? table[key, (count + 1) / 2] : (table[key, count / 2] + table[key, count / 2 + 1]) / 2
 }
 
+# A cell with the number table[key], with these digits, or with a dash.
+function cell(table, key, digits) {
+    if (key in table) printf " %9." digits "f |", table[key]; else printf " %9s |", "-"
+}
+
+function heads(list, count,    i) {
+    for (i = 1; i <= count; i++) printf " %9s |", list[i]
+}
+
+BEGIN {
+    split(beside, names, ",")
+    for (i in names) aside[names[i]]
+}
+
 {
     figure = $2 SUBSEP $3
     if (!(figure in known)) { known[figure]; figures[++rows] = figure }
@@ -22,17 +38,23 @@ function median(table, key, count,    i, j, swap) {
 
 $1 == "ours" { before[figure] = $4 + 0; next }
 
-{
-    if (!(who[1] in column)) { column[who[1]]; libraries[++columns] = who[1] }
+!(who[1] in column) {
+    column[who[1]]
+    if (who[1] in aside) others[++more] = who[1]; else libraries[++columns] = who[1]
+}
+
+!(who[1] in aside) {
     if (!($1 in setting)) { setting[$1]; settings[++last] = $1 }
     ratio[figure, $1, ++runs[figure, $1]] = $4 / before[figure]
 }
 
 END {
     printf "| %-13s | %9s | %9s |", "operation", "bytes", "ours us"
-    for (i = 1; i <= columns; i++) printf " %9s |", libraries[i]
-    printf " %9s | %9s |\n|---------------|----------:|----------:|", "best/ours", "in turns"
-    for (i = 1; i <= columns + 2; i++) printf "----------:|"
+    heads(libraries, columns)
+    printf " %9s | %9s |", "best/ours", "in turns"
+    heads(others, more)
+    printf "\n|---------------|----------:|----------:|"
+    for (i = 1; i <= columns + 2 + more; i++) printf "----------:|"
     print ""
     for (row = 1; row <= rows; row++) {
         figure = figures[row]
@@ -42,12 +64,16 @@ END {
         split("", fastest)
         for (i = 1; i <= columns; i++) {
             at = figure SUBSEP libraries[i]
-            if (at in best) { printf " %9.3f |", best[at]; least(fastest, "best", best[at] / ours) } else printf " %9s |", "-"
+            cell(best, at, 3)
+            if (at in best) least(fastest, "best", best[at] / ours)
         }
         for (i = 1; i <= last; i++) {
             at = figure SUBSEP settings[i]
             if (at in runs) least(fastest, "turns", median(ratio, at, runs[at]))
         }
-        printf " %9.2f | %9.2f |\n", fastest["best"], fastest["turns"]
+        cell(fastest, "best", 2)
+        cell(fastest, "turns", 2)
+        for (i = 1; i <= more; i++) cell(best, figure SUBSEP others[i], 3)
+        print ""
     }
 }

@@ -36,14 +36,24 @@ pub const FACADES: &[Facade] = &[
         homes: &[Library::Hcomm],
         extra: &["HcclBarrier"],
     },
+    // CANN's has stand-ins for functions that an older libhcomm.so lacks. This libhcomm.so lacks none.
+    Facade { file: "libhccl_compat.so", needs: &["libacl_rt.so"], homes: &[], extra: &[] },
     Facade {
         file: "libhccl.so",
-        needs: &["libhcomm.so", "libacl_rt.so"],
+        needs: &["libhcomm.so", "libhccl_compat.so", "libacl_rt.so"],
         homes: &[Library::Hccl],
         extra: &[],
     },
-    Facade { file: "libmsprofiler.so", needs: &["libacl_rt.so"], homes: &[], extra: &[] },
+    Facade {
+        file: "libmsprofiler.so",
+        needs: &["libacl_rt.so"],
+        homes: &[Library::MsProfiler],
+        extra: &[],
+    },
 ];
+
+/// Other names of the libraries, and which library each is.
+pub const LINKS: &[(&str, &str)] = &[("libhccl_fwk.so", "libhcomm.so")];
 
 impl Facade {
     /// Name and byte offset in the table of each function that the emulator has and this library holds.

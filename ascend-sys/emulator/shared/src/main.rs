@@ -1,23 +1,26 @@
-//! `ascend-emulator-install DIR`: puts the emulator into a directory as the shared libraries of a CANN
-//! installation, so that C, C++ and Python programs, and `Runtime::load_from`, find CANN's names there.
+//! `ascend-emulator-install DIR`: makes a directory that stands in for a CANN installation, with the
+//! emulator as its shared libraries, so that C, C++ and Python programs, and `Runtime::cann`, find
+//! CANN's names there.
 
 mod facade;
+mod home;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
 use clap::Parser;
-use facade::{Arch, FACADES, Facade};
+use facade::{Arch, FACADES, Facade, LINKS};
 
 /// The name of the library that holds the emulator itself.
 const CORE: &str = "libascend_emulator_core.so";
 
 /// Install the emulator as shared libraries with CANN's names.
 ///
-/// Afterwards `DIR` holds libacl_rt.so, libascendcl.so, libhcomm.so, libhccl.so, libmsprofiler.so and the
-/// core that they share. Run a program on virtual NPUs with `LD_LIBRARY_PATH=DIR program`, or link with
-/// `-L DIR -lhccl -lascendcl`. Needs `cc` to link.
+/// Afterwards `DIR` can be `ASCEND_HOME_PATH`. It holds `include`, `set_env.sh`, and in `lib64` the
+/// libraries libacl_rt.so, libascendcl.so, libhcomm.so (also as libhccl_fwk.so), libhccl.so,
+/// libhccl_compat.so, libmsprofiler.so, the core that they share, and `pkgconfig/ascend-emulator.pc`.
+/// After `. DIR/set_env.sh` a program runs on virtual NPUs. Needs `cc` to link.
 #[derive(Parser)]
 #[command(version, about)]
 struct Options {
@@ -44,7 +47,7 @@ fn main() -> ExitCode {
 
 fn install(options: &Options) -> Result<String, String> {
     let arch = Arch::current().ok_or("only x86_64 and aarch64 are supported")?;
-    let dir = &options.dir;
+    let dir = &options.dir.join(home::LIBRARIES);
     fs::create_dir_all(dir).map_err(|e| format!("cannot make {}: {e}", dir.display()))?;
     let core = match &options.core {
         Some(core) => core.clone(),
@@ -63,12 +66,29 @@ fn install(options: &Options) -> Result<String, String> {
         link(dir, facade, &arch.assembly(&symbols))?;
         lines += &format!("{:<20} {:>3} functions\n", facade.file, symbols.len());
     }
-    lines += &format!("installed in {}\n", dir.display());
+    for (name, file) in LINKS {
+        symbolic_link(dir, name, file).map_err(|e| format!("cannot make {name}: {e}"))?;
+        lines += &format!("{name:<20} the same as {file}\n");
+    }
+    let headers = home::write(&options.dir)?;
+    lines += &format!("{:<20} {headers:>3} headers\n", "include");
+    lines += &format!("installed in {}\n", options.dir.display());
     Ok(lines)
 }
 
 fn core_beside_this_program() -> io::Result<PathBuf> {
     Ok(env::current_exe()?.with_file_name(CORE))
+}
+
+/// Makes a link, or replaces the one that is there.
+fn symbolic_link(dir: &Path, name: &str, file: &str) -> io::Result<()> {
+    let staged = dir.join(format!("{name}.new"));
+    match fs::remove_file(&staged) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    std::os::unix::fs::symlink(file, &staged)?;
+    fs::rename(&staged, dir.join(name))
 }
 
 /// Assembles and links one facade with the system's C compiler driver.

@@ -1,41 +1,36 @@
 //! Initialisation, error texts, and small questions.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::acl_config::AclConfig;
 use super::arguments::{CText, Out};
 use super::entries::{Acl, entries};
 use crate::message::{self, Failure, fail};
 use crate::profile::Product;
 use crate::{context, machine};
 use ascend_sys::{
-    ACL_ERROR_INVALID_FILE, ACL_ERROR_REPEAT_FINALIZE, ACL_ERROR_REPEAT_INITIALIZE, aclError,
-    aclFloat16, aclrtLastErrLevel, aclrtRunMode,
+    ACL_ERROR_INVALID_PARAM, ACL_ERROR_REPEAT_FINALIZE, ACL_ERROR_REPEAT_INITIALIZE, aclError,
+    aclLogLevel, aclrtLastErrLevel, aclrtRunMode,
 };
 use std::ffi::c_char;
 use std::sync::Mutex;
 
 entries! {
     Acl;
-    also { aclGetRecentErrMsg, aclrtPeekAtLastError, aclrtGetLastError, aclrtGetSocName, aclFloatToFloat16, aclFloat16ToFloat }
+    also { aclGetRecentErrMsg, aclrtPeekAtLastError, aclrtGetLastError, aclrtGetSocName, aclAppLog }
 
     fn aclInit(config_path: CText) {
-        if let Some(path) = config_path.given() {
-            let path = path.to_string_lossy();
-            if let Err(error) = std::fs::read(&*path) {
-                return fail!(
-                    ACL_ERROR_INVALID_FILE,
-                    "cannot read the configuration {path}: {error}"
-                );
-            }
-        }
         let mut state = ascend_sync::lock_std(&INITIALISED);
-        state.count += 1;
-        state.finalised = false;
-        if state.count > 1 {
+        // Its configuration is not read: another library has decided.
+        if state.count > 0 {
+            state.count += 1;
             return fail!(
                 ACL_ERROR_REPEAT_INITIALIZE,
                 "already initialised; the call counts, and is harmless"
             );
         }
+        let config = config_path.given().map(|path| AclConfig::read(&path.to_string_lossy()));
+        config.transpose()?.unwrap_or_default().apply()?;
+        *state = Initialised { count: 1, finalised: false };
         Ok(())
     }
 
@@ -61,10 +56,46 @@ entries! {
         Ok(())
     }
 
+    fn aclsysGetVersionNum(package: CText<*mut c_char>, number: Out<i32>) {
+        let number = number.required("versionNum")?;
+        known_package(&package)?;
+        number.write(VERSION_NUMBER);
+        Ok(())
+    }
+
+    fn aclsysGetVersionStr(
+        package: CText<*mut c_char>,
+        text: Out<[u8; VERSION.len()], *mut c_char>,
+    ) {
+        let text = text.required("versionStr")?;
+        known_package(&package)?;
+        text.write(*VERSION);
+        Ok(())
+    }
+
     fn aclrtGetRunMode(run_mode: Out<aclrtRunMode>) {
         run_mode.required("runMode")?.write(aclrtRunMode::ACL_HOST);
         Ok(())
     }
+}
+
+/// The release of CANN whose interface this is, with its NUL, and as a number.
+const VERSION: &[u8; 6] = b"9.2.0\0";
+const VERSION_NUMBER: i32 = 90_200_000;
+
+/// The packages of CANN that the emulator stands in for.
+const PACKAGES: [&str; 3] = ["hccl", "hcomm", "runtime"];
+
+fn known_package(package: &CText<*mut c_char>) -> Result<(), Failure> {
+    let name = package.required("pkgName")?;
+    if PACKAGES.contains(&name.as_str()) {
+        return Ok(());
+    }
+    fail!(
+        ACL_ERROR_INVALID_PARAM,
+        "pkgName is {name:?}; the emulator is the packages {}",
+        PACKAGES.join(", ")
+    )
 }
 
 /// How often `aclInit` was called, and whether everything ended since.
@@ -77,12 +108,9 @@ static INITIALISED: Mutex<Initialised> = Mutex::new(Initialised { count: 0, fina
 
 fn finalise(count: u64) -> Result<u64, Failure> {
     let mut state = ascend_sync::lock_std(&INITIALISED);
-    if state.count == 0 {
-        return fail!(
-            ACL_ERROR_REPEAT_FINALIZE,
-            "{}",
-            if state.finalised { "finalised already" } else { "aclInit was never called" }
-        );
+    // Without any aclInit it succeeds, once.
+    if state.finalised {
+        return fail!(ACL_ERROR_REPEAT_FINALIZE, "finalised already");
     }
     state.count = state.count.saturating_sub(count);
     state.finalised = state.count == 0;
@@ -101,20 +129,35 @@ unsafe extern "C" fn aclrtGetLastError(_level: aclrtLastErrLevel) -> aclError {
     message::take_last()
 }
 
+/// The emulator keeps no log: a line is dropped. Only C can define a function with `...`, so it is one without.
+#[allow(non_upper_case_globals, reason = "CANN's name")]
+const aclAppLog: unsafe extern "C" fn(
+    aclLogLevel,
+    *const c_char,
+    *const c_char,
+    u32,
+    *const c_char,
+    ...
+) =
+    // SAFETY: on the systems that we support a call with `...` passes the other arguments where a call without passes
+    // them, the caller takes all of them back, and the function reads none.
+    unsafe { std::mem::transmute(drop_line as DropLine) };
+
+type DropLine = unsafe extern "C" fn(aclLogLevel, *const c_char, *const c_char, u32, *const c_char);
+
+unsafe extern "C" fn drop_line(
+    _level: aclLogLevel,
+    _function: *const c_char,
+    _file: *const c_char,
+    _line: u32,
+    _format: *const c_char,
+) {
+}
+
 unsafe extern "C" fn aclrtGetSocName() -> *const c_char {
     let product = match context::current() {
         Ok(current) => machine::device_slot(current.device).product(),
         Err(_) => machine::default_block().map_or(Product::A3, |block| block.product),
     };
     product.soc_name().as_ptr()
-}
-
-unsafe extern "C" fn aclFloatToFloat16(value: f32) -> aclFloat16 {
-    // Saturating: what is too large becomes the largest finite value, infinity included.
-    let half = half::f16::from_f32(value);
-    if half.is_infinite() { half::f16::MAX.copysign(half).to_bits() } else { half.to_bits() }
-}
-
-unsafe extern "C" fn aclFloat16ToFloat(value: aclFloat16) -> f32 {
-    half::f16::from_bits(value).to_f32()
 }

@@ -8,13 +8,13 @@ use super::acl_memory::resolve;
 use super::arguments::Handle;
 use super::entries::{Acl, entries};
 use crate::callback::may_block;
-use crate::leaf::{Copy, Fill};
+use crate::leaf::{Copy, Fill, WORD};
 use crate::memory::{Bytes, MemoryPlace};
 use crate::message::{Failure, fail};
 use crate::profile::Product;
 use crate::step::Step;
 use crate::stream::Stream;
-use crate::{capture, context, executor, machine, submit};
+use crate::{capture, context, executor, ipc, machine, submit};
 use ascend_sys::{ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpyKind};
 use std::ffi::c_void;
 
@@ -28,7 +28,7 @@ entries! {
         count: usize,
         kind: aclrtMemcpyKind,
     ) {
-        run(ENTRY, kind, || Planned::row(dst, dest_max, src, count))
+        run(ENTRY, kind, |how| Planned::row(dst, dest_max, src, count, how))
     }
 
     fn aclrtMemcpyAsync(
@@ -39,7 +39,18 @@ entries! {
         kind: aclrtMemcpyKind,
         stream: Handle<Stream>,
     ) {
-        enqueue(ENTRY, kind, stream, || Planned::row(dst, dest_max, src, count))
+        enqueue(ENTRY, kind, stream, |how| Planned::row(dst, dest_max, src, count, how))
+    }
+
+    fn aclrtMemcpyAsyncWithCondition(
+        dst: *mut c_void,
+        dest_max: usize,
+        src: *const c_void,
+        count: usize,
+        kind: aclrtMemcpyKind,
+        stream: Handle<Stream>,
+    ) {
+        enqueue(ENTRY, kind, stream, |how| Planned::row(dst, dest_max, src, count, how))
     }
 
     fn aclrtMemcpy2d(
@@ -51,7 +62,7 @@ entries! {
         height: usize,
         kind: aclrtMemcpyKind,
     ) {
-        run(ENTRY, kind, || Planned::rows((dst, dpitch), (src, spitch), width, height))
+        run(ENTRY, kind, |how| Planned::rows((dst, dpitch), (src, spitch), width, height, how))
     }
 
     fn aclrtMemcpy2dAsync(
@@ -64,19 +75,15 @@ entries! {
         kind: aclrtMemcpyKind,
         stream: Handle<Stream>,
     ) {
-        enqueue(ENTRY, kind, stream, || {
-            Planned::rows((dst, dpitch), (src, spitch), width, height)
+        enqueue(ENTRY, kind, stream, |how| {
+            Planned::rows((dst, dpitch), (src, spitch), width, height, how)
         })
     }
 
     fn aclrtMemset(dev_ptr: *mut c_void, max_count: usize, value: i32, count: usize) {
         may_block()?;
         check_sizes(dev_ptr, max_count, dev_ptr, count)?;
-        let current = context::current()?;
-        capture::may_act_at_once()?;
-        let mut fill = Fill::new(resolve(dev_ptr, count, "devPtr")?.data, value as u8, count);
-        submit::at_once(current.device, ENTRY, || fill.touches());
-        run_now(|| fill.poll())
+        fill_now(ENTRY, dev_ptr, count, "devPtr", |to| Fill::new(to, value as u8, count))
     }
 
     fn aclrtMemsetAsync(
@@ -87,37 +94,121 @@ entries! {
         stream: Handle<Stream>,
     ) {
         check_sizes(dev_ptr, max_count, dev_ptr, count)?;
-        let stream = stream.find()?;
-        let to = resolve(dev_ptr, count, "devPtr")?;
-        if to.place == MemoryPlace::Pageable {
-            return fail!(ACL_ERROR_RT_PARAM_INVALID, "devPtr is pageable host memory");
-        }
-        let fill = Fill::new(to.data, value as u8, count);
-        submit::submit(stream, ENTRY, fill).map(drop)
+        fill_later(ENTRY, dev_ptr, count, "devPtr", stream, |to| Fill::new(to, value as u8, count))
+    }
+
+    fn aclrtMemsetD32(ptr: *mut c_void, mem_size: usize, value: u32, n: usize) {
+        may_block()?;
+        let bytes = words(ptr, mem_size, n)?;
+        fill_now(ENTRY, ptr, bytes, "ptr", |to| Fill::words(to, value, bytes))
+    }
+
+    fn aclrtMemsetD32Async(
+        ptr: *mut c_void,
+        mem_size: usize,
+        value: u32,
+        n: usize,
+        stream: Handle<Stream>,
+    ) {
+        let bytes = words(ptr, mem_size, n)?;
+        fill_later(ENTRY, ptr, bytes, "ptr", stream, |to| Fill::words(to, value, bytes))
+    }
+}
+
+/// The bytes of `n` words at `ptr`, which have `mem_size` bytes of room.
+fn words(ptr: *mut c_void, mem_size: usize, n: usize) -> Result<usize, Failure> {
+    match n.checked_mul(WORD) {
+        _ if ptr.is_null() => fail!(ACL_ERROR_RT_PARAM_INVALID, "ptr is NULL"),
+        Some(bytes) if bytes > 0 && bytes <= mem_size => Ok(bytes),
+        _ => fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "N is {n}, but memSize is {mem_size}; it must hold at least one word of {WORD} bytes, and all of them"
+        ),
+    }
+}
+
+/// Runs a fill of `bytes` bytes on the calling thread, in no stream.
+fn fill_now(
+    call: &'static str,
+    start: *mut c_void,
+    bytes: usize,
+    argument: &str,
+    fill: impl FnOnce(*mut u8) -> Fill,
+) -> Result<(), Failure> {
+    let current = context::current()?;
+    capture::may_act_at_once()?;
+    let mut fill = fill(resolve(start, bytes, argument)?.data);
+    submit::at_once(current.device, call, || fill.touches());
+    run_now(|| fill.poll())
+}
+
+/// Submits a fill of `bytes` bytes, of memory that the device reaches at any time.
+fn fill_later(
+    call: &'static str,
+    start: *mut c_void,
+    bytes: usize,
+    argument: &str,
+    stream: Handle<Stream>,
+    fill: impl FnOnce(*mut u8) -> Fill,
+) -> Result<(), Failure> {
+    let stream = stream.find()?;
+    let to = resolve(start, bytes, argument)?;
+    if to.place == MemoryPlace::Pageable {
+        return fail!(ACL_ERROR_RT_PARAM_INVALID, "{argument} is pageable host memory");
+    }
+    submit::submit(stream, call, fill(to.data)).map(drop)
+}
+
+/// How a copy is called.
+#[derive(Clone, Copy)]
+pub(super) struct CopyManner {
+    /// Its kind says from device to device.
+    is_between_devices: bool,
+    /// In no stream.
+    at_once: bool,
+}
+
+impl CopyManner {
+    #[inline]
+    pub(super) fn new(kind: aclrtMemcpyKind, at_once: bool) -> Self {
+        let is_between_devices = matches!(
+            kind,
+            aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE
+                | aclrtMemcpyKind::ACL_MEMCPY_INNER_DEVICE_TO_DEVICE
+                | aclrtMemcpyKind::ACL_MEMCPY_INTER_DEVICE_TO_DEVICE
+        );
+        Self { is_between_devices, at_once }
     }
 }
 
 /// A copy whose arguments are right.
-struct Planned {
-    copy: Copy,
-    /// Nobody knows how long pageable host memory lives.
-    pageable: bool,
+pub(super) struct Planned {
+    pub(super) copy: Copy,
+    pub(super) to: MemoryPlace,
+    pub(super) from: MemoryPlace,
 }
 
 impl Planned {
+    /// Nobody knows how long pageable host memory lives.
+    #[inline]
+    pub(super) fn is_pageable(&self) -> bool {
+        self.to == MemoryPlace::Pageable || self.from == MemoryPlace::Pageable
+    }
+
     /// A copy of `count` bytes; `None` if they are where they shall be.
     #[inline]
-    fn row(
+    pub(super) fn row(
         dst: *mut c_void,
         most: usize,
         src: *const c_void,
         count: usize,
+        how: CopyManner,
     ) -> Result<Option<Planned>, Failure> {
         check_sizes(dst, most, src, count)?;
         if dst.cast_const() == src {
             return Ok(None);
         }
-        Planned::checked((dst, count), (src, count), |to, from| Copy::new(to, from, count))
+        Planned::checked((dst, count), (src, count), how, |to, from| Copy::new(to, from, count))
             .map(Some)
     }
 
@@ -127,6 +218,7 @@ impl Planned {
         (src, spitch): (*const c_void, usize),
         width: usize,
         height: usize,
+        how: CopyManner,
     ) -> Result<Option<Planned>, Failure> {
         if dst.is_null() || src.is_null() || width == 0 || height == 0 {
             return fail!(
@@ -146,7 +238,7 @@ impl Planned {
         let (Some(to), Some(from)) = (extent(dpitch), extent(spitch)) else {
             return fail!(ACL_ERROR_RT_PARAM_INVALID, "pitch times height overflows");
         };
-        Planned::checked((dst, to), (src, from), |to, from| {
+        Planned::checked((dst, to), (src, from), how, |to, from| {
             Copy::new(to, from, width).rows(height, dpitch, spitch)
         })
         .map(Some)
@@ -156,12 +248,14 @@ impl Planned {
     fn checked(
         (dst, written): (*mut c_void, usize),
         (src, read): (*const c_void, usize),
+        how: CopyManner,
         copy: impl FnOnce(*mut u8, *mut u8) -> Copy,
     ) -> Result<Planned, Failure> {
         let (to, from) = (resolve(dst, written, "dst")?, resolve(src, read, "src")?);
         check_devices(to, from)?;
-        let pageable = to.place == MemoryPlace::Pageable || from.place == MemoryPlace::Pageable;
-        Ok(Planned { copy: copy(to.data, from.data), pageable })
+        let ends = ((dst.addr(), to.place), (src.addr(), from.place));
+        ipc::memory::may_copy(ends.0, ends.1, how.is_between_devices, how.at_once)?;
+        Ok(Planned { copy: copy(to.data, from.data), to: to.place, from: from.place })
     }
 }
 
@@ -169,13 +263,13 @@ impl Planned {
 fn run(
     call: &'static str,
     kind: aclrtMemcpyKind,
-    plan: impl FnOnce() -> Result<Option<Planned>, Failure>,
+    plan: impl FnOnce(CopyManner) -> Result<Option<Planned>, Failure>,
 ) -> Result<(), Failure> {
     may_block()?;
     check_kind(kind)?;
     let current = context::current()?;
     capture::may_act_at_once()?;
-    match plan()? {
+    match plan(CopyManner::new(kind, true))? {
         Some(Planned { mut copy, .. }) => {
             submit::at_once(current.device, call, || copy.touches());
             run_now(|| copy.poll())
@@ -190,7 +284,7 @@ fn enqueue(
     call: &'static str,
     kind: aclrtMemcpyKind,
     stream: Handle<Stream>,
-    plan: impl FnOnce() -> Result<Option<Planned>, Failure>,
+    plan: impl FnOnce(CopyManner) -> Result<Option<Planned>, Failure>,
 ) -> Result<(), Failure> {
     check_kind(kind)?;
     if kind == aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_HOST {
@@ -200,12 +294,15 @@ fn enqueue(
         );
     }
     let stream = stream.find()?;
-    let Some(Planned { copy, pageable }) = plan()? else { return Ok(()) };
+    let Some(planned) = plan(CopyManner::new(kind, false))? else {
+        return Ok(());
+    };
+    let pageable = planned.is_pageable();
     if pageable {
         may_block()?;
         capture::may_copy_pageable(stream)?;
     }
-    let ticket = submit::submit(stream, call, copy)?;
+    let ticket = submit::submit(stream, call, planned.copy)?;
     if pageable {
         executor::wait(stream, ticket, None);
     }
@@ -258,7 +355,7 @@ fn check_kind(kind: aclrtMemcpyKind) -> Result<(), Failure> {
 
 /// Whether one device may reach the memory of the other in a copy.
 #[inline]
-fn check_devices(dst: Bytes, src: Bytes) -> Result<(), Failure> {
+pub(super) fn check_devices(dst: Bytes, src: Bytes) -> Result<(), Failure> {
     match (dst.place, src.place) {
         (MemoryPlace::Device(to), MemoryPlace::Device(from)) if to != from => check_peers(to, from),
         _ => Ok(()),
@@ -284,7 +381,7 @@ fn check_peers(to: u32, from: u32) -> Result<(), Failure> {
 }
 
 /// Runs a task on the calling thread, in no stream.
-fn run_now(mut poll: impl FnMut() -> Step) -> Result<(), Failure> {
+pub(super) fn run_now(mut poll: impl FnMut() -> Step) -> Result<(), Failure> {
     loop {
         if let Step::Done(result) = poll() {
             return result;

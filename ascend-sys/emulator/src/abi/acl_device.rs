@@ -4,12 +4,16 @@
 use super::arguments::{Milliseconds, Out};
 use super::entries::{Acl, entries};
 use crate::callback::may_block;
+use crate::fabric::topology::linked_by;
+use crate::machine::Device;
 use crate::message::{Failure, fail};
+use crate::step::Reason;
 use crate::stream::STREAMS;
 use crate::{capture, context, ending, executor, machine};
 use ascend_sys::{
     ACL_ERROR_FEATURE_UNSUPPORTED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_INVALID_DEVICEID,
-    ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtContext, aclrtDevAttr, aclrtDeviceStatus, aclrtStream,
+    ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_RT_DEVS_TOPOLOGY_HCCS,
+    CommProtocol, aclDeviceInfo, aclrtContext, aclrtDevAttr, aclrtDeviceStatus, aclrtStream,
 };
 use std::time::{Duration, Instant};
 
@@ -21,37 +25,70 @@ entries! {
     }
 
     fn aclrtGetDevice(device_id: Out<i32>) {
-        device_id.required("deviceId")?.write(context::current()?.device as i32);
+        device_id.required("deviceId")?.write(machine::number_of(context::current()?.device) as i32);
+        Ok(())
+    }
+
+    fn aclrtDeviceGetBareTgid(pid: Out<i32>) {
+        let pid = pid.required("pid")?;
+        context::current_device()?;
+        pid.write(std::process::id().cast_signed());
         Ok(())
     }
 
     fn aclrtGetDeviceCount(count: Out<u32>) {
         let count = count.required("count")?;
-        let block = machine::default_block()
+        let visible = machine::visible_count()
             .map_err(|text| Failure::new(ACL_ERROR_RT_INVALID_DEVICEID, text))?;
-        count.write(block.count);
+        count.write(visible);
         Ok(())
     }
 
     fn aclrtGetDeviceInfo(device_id: u32, attr: aclrtDevAttr, value: Out<i64>) {
-        let value = value.required("value")?;
-        let id = i32::try_from(device_id).unwrap_or(i32::MAX);
-        let product = machine::find_device(id)?.product();
-        let number = match attr {
+        tell(device_id, value, ("attr", attr.0), |device| match attr {
             // A core of the AI kind is a cube core with its vector cores.
             aclrtDevAttr::ACL_DEV_ATTR_AICORE_CORE_NUM
-            | aclrtDevAttr::ACL_DEV_ATTR_CUBE_CORE_NUM => product.cube_cores(),
-            aclrtDevAttr::ACL_DEV_ATTR_VECTOR_CORE_NUM => product.vector_cores(),
-            other => {
-                return fail!(
-                    ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                    "attr is {}; an emulated device tells its numbers of cores",
-                    other.0
-                );
+            | aclrtDevAttr::ACL_DEV_ATTR_CUBE_CORE_NUM => Some(device.product().cube_cores().into()),
+            aclrtDevAttr::ACL_DEV_ATTR_VECTOR_CORE_NUM => {
+                Some(device.product().vector_cores().into())
             }
-        };
-        value.write(number.into());
-        Ok(())
+            aclrtDevAttr::ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE => {
+                device.product().bytes_of_a_vector_core()
+            }
+            aclrtDevAttr::ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE => Some(device.memory.usage().1),
+            aclrtDevAttr::ACL_DEV_ATTR_L2_CACHE_SIZE => device.product().l2_bytes(),
+            _ => None,
+        })
+    }
+
+    fn aclGetDeviceCapability(device_id: u32, info: aclDeviceInfo, value: Out<i64>) {
+        tell(device_id, value, ("deviceInfo", info.0), |device| match info {
+            aclDeviceInfo::ACL_DEVICE_INFO_AI_CORE_NUM => Some(device.product().cube_cores().into()),
+            aclDeviceInfo::ACL_DEVICE_INFO_VECTOR_CORE_NUM => {
+                Some(device.product().vector_cores().into())
+            }
+            aclDeviceInfo::ACL_DEVICE_INFO_L2_SIZE => device.product().l2_bytes(),
+            _ => None,
+        })
+    }
+
+    fn aclrtGetDevicesTopo(device_id: u32, other_id: u32, value: Out<u64>) {
+        let value = value.required("value")?;
+        let (device, other) = pair(signed(device_id), signed(other_id))?;
+        let (device, other) = (machine::device_slot(device), machine::device_slot(other));
+        match linked_by(device, other) {
+            Some(CommProtocol::COMM_PROTOCOL_HCCS) => {
+                value.write(ACL_RT_DEVS_TOPOLOGY_HCCS);
+                Ok(())
+            }
+            _ => fail!(
+                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "devices {} and {} of {} are not linked by HCCS, and this function has no name for their link",
+                machine::named(device.id),
+                machine::named(other.id),
+                device.product()
+            ),
+        }
     }
 
     fn aclrtQueryDeviceStatus(device_id: i32, status: Out<aclrtDeviceStatus>) {
@@ -69,6 +106,25 @@ entries! {
         synchronise(timeout.limit()?)
     }
 
+    fn aclrtDeviceTaskAbort(device_id: i32, timeout: u32) {
+        may_block()?;
+        let device = machine::find_device(device_id)?;
+        if timeout > LONGEST_ABORT {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "timeout is {timeout}; it must be 0 (for ever) or at most {LONGEST_ABORT} milliseconds"
+            );
+        }
+        // All are told first: a task of one may wait for a task of another.
+        let streams = STREAMS.live().filter(|stream| stream.device_id() == device.id);
+        let told: Vec<_> =
+            streams.map(|stream| (stream, stream.void(Reason::DeviceAborted))).collect();
+        for (stream, last) in told {
+            executor::run_out(stream, last);
+        }
+        Ok(())
+    }
+
     fn aclrtDeviceCanAccessPeer(can_access: Out<i32>, device_id: i32, peer_id: i32) {
         let can_access = can_access.required("canAccessPeer")?;
         pair(device_id, peer_id)?;
@@ -78,7 +134,7 @@ entries! {
 
     fn aclrtDeviceEnablePeerAccess(peer_id: i32, flags: u32) {
         let current = context::current()?;
-        let (device, peer) = pair(current.device as i32, peer_id)?;
+        let (device, peer) = pair(machine::number_of(current.device) as i32, peer_id)?;
         if flags != 0 {
             return fail!(ACL_ERROR_FEATURE_UNSUPPORTED, "flags is {flags}; it must be 0");
         }
@@ -88,7 +144,7 @@ entries! {
 
     fn aclrtDeviceDisablePeerAccess(peer_id: i32) {
         let current = context::current()?;
-        let (device, peer) = pair(current.device as i32, peer_id)?;
+        let (device, peer) = pair(machine::number_of(current.device) as i32, peer_id)?;
         machine::device_slot(device).peers().remove(&peer);
         Ok(())
     }
@@ -131,6 +187,67 @@ entries! {
         may_block()?;
         ending::reset_device(device_id, force)
     }
+
+    // The number of a device for a program is its place in ASCEND_RT_VISIBLE_DEVICES; both other
+    // numbers are that of the machine.
+    each result in {
+        aclrtGetLogicDevIdByUserDevId: "logicDevId",
+        aclrtGetPhyDevIdByUserDevId: "phyDevId",
+    }
+    fn (device_id: i32, number: Out<i32>) {
+        let number = number.required(result)?;
+        number.write(machine::find_device(device_id)?.id as i32);
+        Ok(())
+    }
+
+    each result in {
+        aclrtGetUserDevIdByLogicDevId: "userDevid",
+        aclrtGetUserDevIdByPhyDevId: "userDevId",
+    }
+    fn (device_id: i32, number: Out<i32>) {
+        let number = number.required(result)?;
+        number.write(machine::number_of(machine::on_machine(device_id, true)?) as i32);
+        Ok(())
+    }
+
+    each result in {
+        aclrtGetLogicDevIdByPhyDevId: "logicDevId",
+        aclrtGetPhyDevIdByLogicDevId: "phyDevId",
+    }
+    fn (device_id: i32, number: Out<i32>) {
+        let number = number.required(result)?;
+        number.write(machine::on_machine(device_id, false)? as i32);
+        Ok(())
+    }
+}
+
+/// The longest time limit of an abort: 36 minutes, in milliseconds.
+const LONGEST_ABORT: u32 = 36 * 60 * 1000;
+
+/// Writes a number of a device; `of` says which, if it is known of the product.
+fn tell(
+    device_id: u32,
+    value: Out<i64>,
+    (argument, asked): (&str, impl std::fmt::Display),
+    of: impl FnOnce(&Device) -> Option<u64>,
+) -> Result<(), Failure> {
+    let value = value.required("value")?;
+    let device = machine::find_device(signed(device_id))?;
+    let Some(number) = of(device) else {
+        return fail!(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "{argument} is {asked}; an emulated {} tells its numbers of cores, its size of memory, and what is known of its other sizes",
+            device.product()
+        );
+    };
+    value.write(number.cast_signed());
+    Ok(())
+}
+
+/// A number of a device, from a function that has it without a sign. One that is too large names no
+/// device.
+fn signed(device_id: u32) -> i32 {
+    i32::try_from(device_id).unwrap_or(i32::MAX)
 }
 
 fn synchronise(limit: Option<Duration>) -> Result<(), Failure> {

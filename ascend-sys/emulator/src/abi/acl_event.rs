@@ -1,18 +1,23 @@
 //! Events.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::acl_ipc::{exporter, own_home};
 use super::arguments::{Handle, Milliseconds, Out};
 use super::entries::{Acl, entries};
 use crate::callback::may_block;
 use crate::event::Event;
+use crate::ipc::import::import_event;
+use crate::ipc::key::{ExportKey, ExportKind, KEY};
 use crate::message::{Failure, fail};
 use crate::stream::{Mark, Stream};
 use crate::{capture, context, executor, submit};
 use ascend_sys::{
-    ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, ACL_ERROR_RT_PARAM_INVALID, ACL_EVENT_CAPTURE_STREAM_PROGRESS,
-    ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, aclError, aclrtEvent, aclrtEventRecordedStatus,
-    aclrtEventStatus, aclrtEventWaitStatus,
+    ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID,
+    ACL_EVENT_CAPTURE_STREAM_PROGRESS, ACL_EVENT_IPC, ACL_EVENT_RECORD_DEFAULT, ACL_EVENT_SYNC,
+    ACL_EVENT_TIME_LINE, ACL_EVENT_WAIT_DEFAULT, aclError, aclrtEvent, aclrtEventRecordedStatus,
+    aclrtEventStatus, aclrtEventWaitStatus, aclrtIpcEventHandle,
 };
+use std::ffi::c_char;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -30,6 +35,12 @@ entries! {
     }
 
     fn aclrtRecordEvent(event: Handle<Event>, stream: Handle<Stream>) {
+        let found = event.find()?;
+        capture::record_event(found, event.number(), stream.find()?)
+    }
+
+    fn aclrtRecordEventWithFlag(event: Handle<Event>, stream: Handle<Stream>, flag: u32) {
+        of_no_graph(flag, ACL_EVENT_RECORD_DEFAULT)?;
         let found = event.find()?;
         capture::record_event(found, event.number(), stream.find()?)
     }
@@ -63,6 +74,7 @@ entries! {
     fn aclrtQueryEventWaitStatus(event: Handle<Event>, status: Out<aclrtEventWaitStatus>) {
         let status = status.required("status")?;
         let found = real(&event)?;
+        found.is_for_one_process("queried")?;
         status.write(if found.has_waits() {
             aclrtEventWaitStatus::ACL_EVENT_WAIT_STATUS_NOT_READY
         } else {
@@ -95,6 +107,29 @@ entries! {
         }
     }
 
+    fn aclrtStreamWaitEventWithFlag(
+        stream: Handle<Stream>,
+        event: Handle<Event>,
+        timeout: u32,
+        flag: u32,
+    ) {
+        of_no_graph(flag, ACL_EVENT_WAIT_DEFAULT)?;
+        wait(&stream, &event, timeout)
+    }
+
+    fn aclrtGetEventId(event: Handle<Event>, event_id: Out<u32>) {
+        let event_id = event_id.required("eventId")?;
+        event_id.write(event.find()?.id());
+        Ok(())
+    }
+
+    fn aclrtGetEventAvailNum(count: Out<u32>) {
+        let count = count.required("eventCount")?;
+        context::current_device()?;
+        count.write(Event::available() as u32);
+        Ok(())
+    }
+
     fn aclrtEventElapsedTime(ms: Out<f32>, start: Handle<Event>, end: Handle<Event>) {
         let ms = ms.required("ms")?;
         let (start, end) = (time(&start)?, time(&end)?);
@@ -109,6 +144,33 @@ entries! {
         Ok(())
     }
 
+    fn aclrtIpcGetEventHandle(event: Handle<Event>, handle: Out<aclrtIpcEventHandle>) {
+        let handle = handle.required("handle")?;
+        context::current_device()?;
+        let Some(shared) = event.find()?.shared() else {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "the event was created without ACL_EVENT_IPC, by aclrtCreateEventExWithFlag"
+            );
+        };
+        let mut made = aclrtIpcEventHandle { reserved: [0; KEY] };
+        let text = shared.export(own_home()?)?.text();
+        for (place, byte) in made.reserved.iter_mut().zip(text.into_bytes()) {
+            *place = byte as c_char;
+        }
+        handle.write(made);
+        Ok(())
+    }
+
+    fn aclrtIpcOpenEventHandle(handle: aclrtIpcEventHandle, event: Out<aclrtEvent>) {
+        let event = event.required("event")?;
+        let key = ExportKey::of(&handle.reserved.map(|byte| byte as u8), ExportKind::Event)?;
+        let (_, device) = context::current_device()?;
+        let shared = import_event(&exporter(&key)?, &key)?;
+        event.write(Event::import(device.id, shared)? as aclrtEvent);
+        Ok(())
+    }
+
     each ex in { aclrtCreateEventWithFlag: false, aclrtCreateEventExWithFlag: true }
     fn (event: Out<aclrtEvent>, flag: u32) {
         create(event, flag, ex)
@@ -120,10 +182,11 @@ const KNOWN_FLAGS: u32 = 0x3f;
 
 fn create(to: Out<aclrtEvent>, flags: u32, ex: bool) -> Result<(), Failure> {
     let to = to.required("event")?;
-    if flags == 0 || flags & !KNOWN_FLAGS != 0 {
+    let known = if ex { KNOWN_FLAGS | ACL_EVENT_IPC } else { KNOWN_FLAGS };
+    if flags == 0 || flags & !known != 0 {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "flag is {flags:#x}; ACL_EVENT_ flags from {KNOWN_FLAGS:#x} are supported here"
+            "flag is {flags:#x}; ACL_EVENT_ flags from {known:#x} are supported here"
         );
     }
     let (current, _) = context::current_device()?;
@@ -134,6 +197,7 @@ fn create(to: Out<aclrtEvent>, flags: u32, ex: bool) -> Result<(), Failure> {
 /// Whether the event is complete. An unfinished stream is polled once: a program may only ever query.
 fn is_complete(event: &Handle<Event>) -> Result<bool, Failure> {
     let found = real(event)?;
+    found.is_for_one_process("queried")?;
     match found.pending() {
         Ok(None) => Ok(true),
         Ok(Some(mark)) => {
@@ -149,6 +213,9 @@ fn is_complete(event: &Handle<Event>) -> Result<bool, Failure> {
 fn synchronise(event: &Handle<Event>, limit: Option<Duration>) -> Result<(), Failure> {
     may_block()?;
     let found = real(event)?;
+    if let Some(shared) = found.shared() {
+        return shared.synchronise(limit);
+    }
     let mark = found.mark();
     if found.await_complete(limit) {
         return mark.or_else(|| found.mark()).map_or(Ok(()), Mark::take_unreported);
@@ -175,8 +242,21 @@ fn wait(stream: &Handle<Stream>, event: &Handle<Event>, seconds: u32) -> Result<
     capture::wait_event(found, event.number(), stream.find()?, limit)
 }
 
+/// Refuses the flag by which a graph records an event, or waits for one, outside of itself.
+fn of_no_graph(flag: u32, default: u32) -> Result<(), Failure> {
+    if flag == default {
+        return Ok(());
+    }
+    fail!(
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "flag is {flag}; the emulator supports {default} (DEFAULT) only"
+    )
+}
+
 fn time(event: &Handle<Event>) -> Result<u64, Failure> {
-    real(event)?.time()
+    let found = real(event)?;
+    found.is_for_one_process("timed")?;
+    found.time()
 }
 
 /// The event behind a handle, which no capture that goes on has recorded.

@@ -3,6 +3,7 @@
 
 use super::arguments::{ByteSlice, CText, CountedArgument, Handle, In, Out, OutText};
 use super::entries::{Acl, entries, run};
+use super::files;
 use crate::context;
 use crate::kernel::arguments;
 use crate::kernel::binary::{self, Binary, Code, KernelFunction, SERVER, SERVER_LIBRARY};
@@ -45,8 +46,11 @@ entries! {
                 "{path} is no library of CPU kernels that the emulator has; it has {SERVER_LIBRARY}.json, with {SERVER}"
             );
         }
-        match std::fs::read(&path) {
-            Ok(bytes) => load(Code::of_bytes(&bytes)?, bin_handle),
+        match files::read(Path::new(&path), MOST_BINARY) {
+            Ok(Some(bytes)) => load(Code::of_bytes(&bytes)?, bin_handle),
+            Ok(None) => {
+                fail!(ACL_ERROR_RT_PARAM_INVALID, "{path} has more than {MOST_BINARY} bytes")
+            }
             Err(error) => fail!(ACL_ERROR_RT_FILE_OPEN, "cannot read {path}: {error}"),
         }
     }
@@ -57,7 +61,7 @@ entries! {
         options: In<aclrtBinaryLoadOptions>,
         bin_handle: Out<aclrtBinHandle>,
     ) {
-        let bytes = data.some("data")?;
+        let bytes = data.some("data")?.copied(MOST_BINARY, "data")?;
         let mode = cpu_kernel_mode(&options)?;
         if mode.is_some() {
             return fail!(
@@ -217,11 +221,17 @@ unsafe extern "C" fn aclrtCreateBinary(data: *const c_void, length: usize) -> ac
     run::<Acl>("aclrtCreateBinary", || {
         // SAFETY: null, or valid for as many bytes by the C contract.
         let data: ByteSlice = unsafe { CountedArgument::of(data, length) };
-        binary = binary::wrap(&data.some("data")?)? as aclrtBinary;
+        let bytes = data.some("data")?.copied(MOST_BINARY, "data")?;
+        binary = binary::wrap(bytes.into())? as aclrtBinary;
         Ok(())
     });
     binary
 }
+
+/// The most bytes of a binary.
+const MOST_BINARY: usize = 256 << 20;
+/// The most options of a binary.
+const MOST_OPTIONS: usize = 1 << 10;
 
 /// Loads for the calling thread's device.
 fn load(code: Code, to: Out<aclrtBinHandle>) -> Result<(), Failure> {
@@ -236,6 +246,13 @@ fn cpu_kernel_mode<C>(options: &In<aclrtBinaryLoadOptions, C>) -> Result<Option<
     let Some(options) = options.given() else { return Ok(None) };
     if options.options.is_null() || options.numOpt == 0 {
         return fail!(ACL_ERROR_INVALID_PARAM, "options has none: pass NULL where there are none");
+    }
+    if options.numOpt > MOST_OPTIONS {
+        return fail!(
+            ACL_ERROR_INVALID_PARAM,
+            "options->numOpt is {}; at most {MOST_OPTIONS} are possible",
+            options.numOpt
+        );
     }
     // SAFETY: not null, and as many as it says by the contract of `In`.
     let options = unsafe { std::slice::from_raw_parts(options.options, options.numOpt) };

@@ -3,11 +3,13 @@
 
 use super::arguments::{Argument, ByteSlice, FromC, Handle, Out};
 use super::entries::{Acl, entries};
-use crate::kernel::arguments::ArgumentList;
+use crate::kernel::arguments::{self, ArgumentList};
 use crate::kernel::binary::{self, KernelFunction};
 use crate::message::{Failure, fail};
+use crate::program_memory;
 use ascend_sys::{ACL_ERROR_INVALID_PARAM, aclrtArgsHandle, aclrtParamHandle};
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 
 entries! {
     Acl;
@@ -26,7 +28,15 @@ entries! {
     ) {
         let actual = actual.required("actualArgsSize")?;
         func_handle.find()?;
-        actual.write(user_args_size.next_multiple_of(8));
+        match user_args_size.checked_next_multiple_of(8) {
+            Some(size) => actual.write(size),
+            None => {
+                return fail!(
+                    ACL_ERROR_INVALID_PARAM,
+                    "userArgsSize is {user_args_size}, more than there is memory"
+                );
+            }
+        }
         Ok(())
     }
 
@@ -64,6 +74,7 @@ entries! {
         param_handle: Out<aclrtParamHandle>,
     ) {
         let value = param.some("param")?;
+        let value = value.counted(arguments::MOST_BYTES, "paramSize", ACL_ERROR_INVALID_PARAM)?;
         let to = param_handle.required("paramHandle")?;
         to.write(args_handle.with(|list| list.append(&value))? as aclrtParamHandle);
         Ok(())
@@ -85,8 +96,12 @@ entries! {
         buffer: Out<*mut c_void>,
     ) {
         let to = buffer.required("bufferAddr")?;
-        if size == 0 {
-            return fail!(ACL_ERROR_INVALID_PARAM, "dataSize is 0");
+        if size == 0 || size > arguments::MOST_BYTES {
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "dataSize is {size}; it goes from 1 to {}",
+                arguments::MOST_BYTES
+            );
         }
         let at = args_handle.with(|list| list.buffer(param_handle as u64, size))?;
         to.write(at.cast());
@@ -100,6 +115,7 @@ entries! {
         size: usize,
     ) {
         let value = param.some("param")?;
+        let value = value.counted(arguments::MOST_BYTES, "paramSize", ACL_ERROR_INVALID_PARAM)?;
         args_handle.with(|list| list.update(param_handle as u64, &value))
     }
 
@@ -151,8 +167,15 @@ impl GivenList {
         if number == 0 || number >> 56 != 0 {
             return number;
         }
-        // SAFETY: no handle of ours, so memory of the caller by the contract of the type.
-        let list = unsafe { self.0.cast::<InUserMemory>().read_unaligned() };
-        if list.magic == IN_USER_MEMORY { list.list } else { number }
+        const LENGTH: usize = size_of::<InUserMemory>();
+        let mut bytes = [const { MaybeUninit::uninit() }; LENGTH];
+        if program_memory::read(self.0.addr(), &mut bytes).is_some_and(|read| read < LENGTH) {
+            return number;
+        }
+        // SAFETY: either all bytes were read, of a struct of plain numbers; or the kernel reads for
+        // nobody, and it is memory of the caller by the contract of the type.
+        let InUserMemory { magic, list } =
+            unsafe { self.0.cast::<InUserMemory>().read_unaligned() };
+        if magic == IN_USER_MEMORY { list } else { number }
     }
 }

@@ -80,6 +80,7 @@ entries! {
     ) {
         let function = func_handle.find()?;
         let block = host_args.some("hostArgs")?;
+        let block = block.counted(arguments::MOST_BYTES, "argsSize", ACL_ERROR_INVALID_PARAM)?;
         let limit = limit_of(&cfg)?;
         let places: Vec<_> = match place_count {
             0 => Vec::new(),
@@ -91,6 +92,8 @@ entries! {
             }
             _ => {
                 let places = places.required("placeHolderArray")?;
+                let most = block.count() / size_of::<u64>();
+                let places = places.counted(most, "placeHolderNum", ACL_ERROR_INVALID_PARAM)?;
                 places.iter().map(|place| (place.addrOffset, place.dataOffset)).collect()
             }
         };
@@ -127,6 +130,9 @@ entries! {
     }
 }
 
+/// The most attributes of a launch.
+const MOST_ATTRIBUTES: usize = 1 << 10;
+
 /// The configuration of a launch.
 type Config = In<aclrtLaunchKernelCfg, *mut aclrtLaunchKernelCfg>;
 
@@ -140,6 +146,13 @@ fn limit_of(cfg: &Config) -> Result<Option<Duration>, Failure> {
         return fail!(
             ACL_ERROR_INVALID_PARAM,
             "cfg->attrs is NULL, with {} attributes",
+            cfg.numAttrs
+        );
+    }
+    if cfg.numAttrs > MOST_ATTRIBUTES {
+        return fail!(
+            ACL_ERROR_INVALID_PARAM,
+            "cfg->numAttrs is {}; at most {MOST_ATTRIBUTES} are possible",
             cfg.numAttrs
         );
     }
@@ -181,6 +194,13 @@ fn launch_in_memory(
         return fail!(
             ACL_ERROR_INVALID_PARAM,
             "argsData is NULL, or argsSize ({bytes}) is no positive multiple of 8"
+        );
+    }
+    if bytes > arguments::MOST_BYTES {
+        return fail!(
+            ACL_ERROR_INVALID_PARAM,
+            "argsSize is {bytes}; at most {} are possible",
+            arguments::MOST_BYTES
         );
     }
     let limit = cfg.map_or(Ok(None), limit_of)?;

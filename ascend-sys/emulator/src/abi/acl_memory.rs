@@ -4,16 +4,19 @@
 use super::arguments::Out;
 use super::entries::{Acl, entries};
 use crate::callback::may_block;
+use crate::machine::foreign::is_outside;
 use crate::memory::{self, Bytes, MemoryPlace};
 use crate::message::{Failure, fail};
 use crate::profile::Product;
 use crate::stream::unfinished_on;
-use crate::{context, executor, host_memory, machine};
+use crate::{context, executor, host_memory, ipc, machine, operator};
 use ascend_sys::{
     ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
-    ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_ADDR_UNALIGNED, ACL_ERROR_RT_MEMORY_ALLOCATION,
-    ACL_ERROR_RT_PARAM_INVALID, aclrtHostRegisterType, aclrtMallocConfig, aclrtMemAttr,
-    aclrtMemLocation, aclrtMemLocationType, aclrtMemMallocPolicy, aclrtPtrAttributes,
+    ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_ADDR_UNALIGNED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+    ACL_ERROR_RT_MEMORY_ALLOCATION, ACL_ERROR_RT_PARAM_INVALID, ACL_HOST_REG_IOMEMORY,
+    ACL_HOST_REG_MAPPED, ACL_HOST_REG_PINNED, ACL_HOST_REG_READONLY, aclrtHostRegisterType,
+    aclrtMallocConfig, aclrtMemAttr, aclrtMemLocation, aclrtMemLocationType, aclrtMemMallocPolicy,
+    aclrtPtrAttributes,
 };
 use std::ffi::c_void;
 
@@ -21,6 +24,15 @@ entries! {
     Acl;
 
     fn aclrtMallocWithCfg(
+        dev_ptr: Out<*mut c_void>,
+        size: usize,
+        _policy: aclrtMemMallocPolicy,
+        _cfg: *mut aclrtMallocConfig,
+    ) {
+        allocate(dev_ptr, size, ENTRY, Product::charged_size)
+    }
+
+    fn aclrtMallocForTaskScheduler(
         dev_ptr: Out<*mut c_void>,
         size: usize,
         _policy: aclrtMemMallocPolicy,
@@ -44,30 +56,55 @@ entries! {
         dev_ptr: Out<*mut c_void>,
     ) {
         let dev_ptr = dev_ptr.required("devPtr")?;
-        context::current_device()?;
-        if ptr.is_null() || size == 0 {
-            return fail!(ACL_ERROR_INVALID_PARAM, "ptr is NULL or size is 0");
-        }
-        if !ptr.addr().is_multiple_of(4096) {
+        register(ptr, size)?;
+        dev_ptr.write(ptr);
+        Ok(())
+    }
+
+    fn aclrtHostRegisterV2(ptr: *mut c_void, size: u64, flag: u32) {
+        let known = [ACL_HOST_REG_MAPPED, ACL_HOST_REG_READONLY, ACL_HOST_REG_PINNED];
+        let flags = u64::from(flag);
+        if flags & ACL_HOST_REG_IOMEMORY != 0 {
             return fail!(
-                ACL_ERROR_RT_ADDR_UNALIGNED,
-                "ptr is {ptr:?}; it must be aligned to 4096 bytes"
+                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "flag is {flag:#x}, which asks for I/O memory; the emulator registers memory of the program"
             );
         }
-        if host_memory::register(ptr.addr(), size as usize) {
-            dev_ptr.write(ptr);
-            return Ok(());
+        if flags == 0 || known.iter().fold(flags, |rest, known| rest & !known) != 0 {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "flag is {flag:#x}; it must be made of {ACL_HOST_REG_MAPPED:#x} (MAPPED), {ACL_HOST_REG_READONLY:#x} \
+                 (READONLY) and {ACL_HOST_REG_PINNED:#x} (PINNED)"
+            );
         }
-        fail!(
-            ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
-            "{ptr:?} is device memory, or pinned or registered already"
-        )
+        register(ptr, size)
+    }
+
+    fn aclrtHostGetDevicePointer(p_host: *mut c_void, p_device: Out<*mut c_void>, flag: u32) {
+        let p_device = p_device.required("pDevice")?;
+        if p_host.is_null() {
+            return Err(Failure::null("pHost"));
+        }
+        if flag != 0 {
+            return fail!(ACL_ERROR_RT_PARAM_INVALID, "flag is {flag:#x}; it must be 0");
+        }
+        if !memory::is_registered(p_host.addr(), 1) {
+            return fail!(
+                ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
+                "{p_host:?} lies in no registered memory; aclrtHostRegisterV2 first"
+            );
+        }
+        // The device reaches it under the same address.
+        p_device.write(p_host);
+        Ok(())
     }
 
     fn aclrtHostUnregister(ptr: *mut c_void) {
-        may_block()?;
-        if host_memory::unregister(ptr.addr(), ENTRY) {
-            return Ok(());
+        if let Some(memory) = memory::registered_at(ptr.addr()) {
+            may_block()?;
+            if host_memory::unregister(&memory, ENTRY) {
+                return Ok(());
+            }
         }
         fail!(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "{ptr:?} is not the start of registered memory")
     }
@@ -96,7 +133,9 @@ entries! {
             return fail!(ACL_ERROR_INVALID_PARAM, "ptr is NULL");
         }
         let (id, kind) = match resolve(ptr, 1, "ptr")?.place {
-            MemoryPlace::Device(id) => (id, aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE),
+            MemoryPlace::Device(id) => {
+                (machine::number_of(id), aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE)
+            }
             MemoryPlace::Pinned => (0, aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_HOST),
             MemoryPlace::Pageable => (0, aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_UNREGISTERED),
         };
@@ -120,6 +159,19 @@ entries! {
         Ok(())
     }
 
+    // Virtual devices have no caches, so memory is always as it was written.
+    each _action in { aclrtMemFlush: (), aclrtMemInvalidate: () }
+    fn (dev_ptr: *mut c_void, size: usize) {
+        if dev_ptr.is_null() || size == 0 {
+            return fail!(ACL_ERROR_INVALID_PARAM, "devPtr is NULL or size is 0");
+        }
+        context::current_device()?;
+        match resolve(dev_ptr, size, "devPtr")?.place {
+            MemoryPlace::Device(_) => Ok(()),
+            _ => fail!(ACL_ERROR_RT_PARAM_INVALID, "devPtr: {dev_ptr:?} is no device memory"),
+        }
+    }
+
     each charged in {
         aclrtMalloc: Product::charged_size,
         aclrtMallocCached: Product::charged_size,
@@ -134,11 +186,14 @@ entries! {
         free(ptr, ENTRY)
     }
 
-    each free in { aclrtFreeWithDevSync: free_device, aclrtFreeHostWithDevSync: free_host }
+    each of_host in { aclrtFreeWithDevSync: false, aclrtFreeHostWithDevSync: true }
     fn (ptr: *mut c_void) {
         may_block()?;
-        wait_for_device()?;
-        free(ptr, ENTRY)
+        // A pointer that cannot be freed waits for nothing.
+        if is_allocated(ptr.addr(), of_host) {
+            wait_for_device()?;
+        }
+        if of_host { free_host(ptr, ENTRY) } else { free_device(ptr, ENTRY) }
     }
 }
 
@@ -183,7 +238,7 @@ fn free_device(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
         return fail!(ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
     }
     let freed = match memory::place_of(address) {
-        Ok(MemoryPlace::Device(id)) => machine::device_slot(id).free(address, by, unfinished_on),
+        Ok(MemoryPlace::Device(id)) => free_of(machine::device_slot(id), address, by),
         Ok(MemoryPlace::Pinned) => {
             Err(format!("{address:#x} is host memory; aclrtFreeHost frees it"))
         }
@@ -193,6 +248,37 @@ fn free_device(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
     freed.map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, format!("devPtr: {text}")))
 }
 
+/// A free of memory of a device, which no other process has.
+pub(super) fn free_of(
+    device: &machine::Device,
+    address: usize,
+    by: &'static str,
+) -> Result<(), String> {
+    let pool = &device.memory;
+    if is_outside(address) {
+        return pool.free(address, by, Vec::new);
+    }
+    let allocation =
+        || pool.name_of(address).and_then(|(_, size)| pool.number_of(address, size).ok());
+    ipc::exports::end_of_allocation(device.id, allocation)
+        .and_then(|()| {
+            let bytes = pool.name_of(address).map_or(0, |(_, size)| size);
+            operator::abroad::check_free(address..address + bytes)
+        })
+        .map_err(|who| format!("{address:#x} cannot be freed: {who}"))?;
+    device.free_held(address, by, unfinished_on, &ipc::exports::held_registered())
+}
+
+/// Whether an allocation begins at an address: of pinned host memory, or of a device.
+fn is_allocated(address: usize, of_host: bool) -> bool {
+    let pool = match memory::place_of(address) {
+        Ok(MemoryPlace::Device(id)) if !of_host => &machine::device_slot(id).memory,
+        Ok(MemoryPlace::Pinned) if of_host => memory::host_pool(),
+        _ => return false,
+    };
+    pool.entry_of(address).is_some()
+}
+
 /// Waits for the streams of the current device; their failures stay for the next synchronise.
 fn wait_for_device() -> Result<(), Failure> {
     let (_, device) = context::current_device()?;
@@ -200,6 +286,33 @@ fn wait_for_device() -> Result<(), Failure> {
         executor::wait_idle(stream);
     }
     Ok(())
+}
+
+/// Makes memory of the program known to the devices.
+fn register(ptr: *mut c_void, size: u64) -> Result<(), Failure> {
+    context::current_device()?;
+    if ptr.is_null() || size == 0 {
+        return fail!(ACL_ERROR_INVALID_PARAM, "ptr is NULL or size is 0");
+    }
+    if usize::try_from(size).is_ok_and(|size| ptr.addr().checked_add(size).is_none()) {
+        return fail!(
+            ACL_ERROR_INVALID_PARAM,
+            "size is {size}: {ptr:?} with so many bytes reaches beyond all addresses"
+        );
+    }
+    if !ptr.addr().is_multiple_of(4096) {
+        return fail!(
+            ACL_ERROR_RT_ADDR_UNALIGNED,
+            "ptr is {ptr:?}; it must be aligned to 4096 bytes"
+        );
+    }
+    if host_memory::register(ptr.addr(), size as usize) {
+        return Ok(());
+    }
+    fail!(
+        ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+        "{ptr:?} is device memory, or pinned or registered already"
+    )
 }
 
 fn allocate_host(to: Out<*mut c_void>, size: usize, entry: &'static str) -> Result<(), Failure> {
@@ -223,7 +336,7 @@ fn free_host(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
         return fail!(ACL_ERROR_INVALID_PARAM, "hostPtr is NULL");
     }
     let freed = match memory::place_of(address) {
-        Ok(MemoryPlace::Pinned) => host_memory::free(address, by),
+        Ok(MemoryPlace::Pinned) => free_pinned(address, by),
         Ok(MemoryPlace::Device(id)) => Err(format!(
             "{address:#x} is memory of device {id}; aclrtFree frees it",
             id = machine::named(id)
@@ -232,6 +345,14 @@ fn free_host(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
         Err(text) => Err(text),
     };
     freed.map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, format!("hostPtr: {text}")))
+}
+
+/// A free of pinned host memory, which no other process has.
+fn free_pinned(address: usize, by: &'static str) -> Result<(), String> {
+    let bytes = memory::host_pool().name_of(address).map_or(0, |(_, size)| size);
+    operator::abroad::check_free(address..address + bytes)
+        .map_err(|who| format!("{address:#x} cannot be freed: {who}"))?;
+    host_memory::free(address, by, &ipc::exports::held_registered())
 }
 
 #[inline]

@@ -1,7 +1,7 @@
 //! Streams and host functions.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Handle, Milliseconds, Out};
+use super::arguments::{Handle, In, Milliseconds, Out};
 use super::entries::{Acl, entries};
 use crate::callback::{HostCall, may_block};
 use crate::machine;
@@ -11,10 +11,10 @@ use crate::stream::{Mark, Stream};
 use crate::stream_end;
 use crate::{capture, context, executor, report, submit};
 use ascend_sys::{
-    ACL_CONTINUE_ON_FAILURE, ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_PARAM_INVALID,
-    ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CONTEXT, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-    ACL_STOP_ON_FAILURE, aclrtCallback, aclrtCallbackBlockType, aclrtHostFunc, aclrtStream,
-    aclrtStreamStatus,
+    ACL_CONTINUE_ON_FAILURE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_NO_STREAM_RESOURCE,
+    ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CONTEXT,
+    ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_STOP_ON_FAILURE, aclrtCallback, aclrtCallbackBlockType,
+    aclrtHostFunc, aclrtStream, aclrtStreamAttr, aclrtStreamAttrValue, aclrtStreamStatus,
 };
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -24,17 +24,17 @@ entries! {
     Acl;
 
     fn aclrtCreateStream(stream: Out<aclrtStream>) {
-        create(stream, 0)
+        create(stream, 0, 0)
     }
 
-    fn aclrtCreateStreamWithConfig(stream: Out<aclrtStream>, _priority: u32, flag: u32) {
+    fn aclrtCreateStreamWithConfig(stream: Out<aclrtStream>, priority: u32, flag: u32) {
         if flag & !0x3f != 0 {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
                 "flag is {flag:#x}; only the ACL_STREAM_ flags up to 0x20 exist"
             );
         }
-        create(stream, flag)
+        create(stream, priority, flag)
     }
 
     fn aclrtDestroyStream(stream: Handle<Stream>) {
@@ -103,29 +103,60 @@ entries! {
         may_block()?;
         let stream = stream.find()?;
         let last = stream.void(Reason::Aborted);
-        executor::wait(stream, last, None);
+        executor::run_out(stream, last);
         Ok(())
     }
 
     fn aclrtSetStreamFailureMode(stream: Handle<Stream>, mode: u64) {
+        set_failure_mode(stream.find()?, mode)
+    }
+
+    fn aclrtStreamGetPriority(stream: Handle<Stream>, priority: Out<u32>) {
+        let priority = priority.required("priority")?;
+        priority.write(stream.find()?.priority.load(Ordering::Relaxed));
+        Ok(())
+    }
+
+    fn aclrtSetStreamAttribute(
+        stream: Handle<Stream>,
+        attribute: aclrtStreamAttr,
+        value: In<aclrtStreamAttrValue, *mut aclrtStreamAttrValue>,
+    ) {
+        let value = value.required("value")?;
         let stream = stream.find()?;
-        if mode == u64::from(ACL_CONTINUE_ON_FAILURE)
-            && stream.failure_mode.load(Ordering::Relaxed) == 0
-        {
-            return Ok(());
+        // SAFETY: every member is a plain number, so any bits will do.
+        let (mode, number) = unsafe { (value.failureMode, value.userCustomTag) };
+        match attribute {
+            aclrtStreamAttr::ACL_STREAM_ATTR_FAILURE_MODE => set_failure_mode(stream, mode),
+            aclrtStreamAttr::ACL_STREAM_ATTR_USER_CUSTOM_TAG => {
+                stream.tag.store(number, Ordering::Relaxed);
+                Ok(())
+            }
+            aclrtStreamAttr::ACL_STREAM_ATTR_PRIORITY => {
+                stream.priority.store(number, Ordering::Relaxed);
+                Ok(())
+            }
+            other => no_attribute(other),
         }
-        if mode != u64::from(ACL_STOP_ON_FAILURE) {
-            return fail!(
-                ACL_ERROR_RT_PARAM_INVALID,
-                "mode is {mode}; ACL_STOP_ON_FAILURE (1) can be set, and not be taken back"
-            );
-        }
-        if stream.failure_mode.swap(ACL_STOP_ON_FAILURE, Ordering::Relaxed) == ACL_STOP_ON_FAILURE {
-            return fail!(
-                ACL_ERROR_RT_PARAM_INVALID,
-                "the failure mode of a stream can be set once"
-            );
-        }
+    }
+
+    fn aclrtGetStreamAttribute(
+        stream: Handle<Stream>,
+        attribute: aclrtStreamAttr,
+        value: Out<aclrtStreamAttrValue>,
+    ) {
+        let value = value.required("value")?;
+        let stream = stream.find()?;
+        let number = match attribute {
+            aclrtStreamAttr::ACL_STREAM_ATTR_FAILURE_MODE => &stream.failure_mode,
+            aclrtStreamAttr::ACL_STREAM_ATTR_USER_CUSTOM_TAG => &stream.tag,
+            aclrtStreamAttr::ACL_STREAM_ATTR_PRIORITY => &stream.priority,
+            other => return no_attribute(other),
+        };
+        let mut answer = aclrtStreamAttrValue { reserve: [0; 4] };
+        // The members for numbers of four bytes are the low half of this one.
+        answer.failureMode = number.load(Ordering::Relaxed).into();
+        value.write(answer);
         Ok(())
     }
 
@@ -170,7 +201,7 @@ entries! {
     }
 }
 
-fn create(to: Out<aclrtStream>, flags: u32) -> Result<(), Failure> {
+fn create(to: Out<aclrtStream>, priority: u32, flags: u32) -> Result<(), Failure> {
     let to = to.required("stream")?;
     let (current, device) = context::current_device()?;
     let most = device.product().max_streams();
@@ -181,8 +212,40 @@ fn create(to: Out<aclrtStream>, flags: u32) -> Result<(), Failure> {
             machine::named(device.id)
         );
     }
-    to.write(context::create_stream(current.context, device, flags)?.handle() as aclrtStream);
+    let stream = context::create_stream(current.context, device, flags)?;
+    stream.priority.store(priority, Ordering::Relaxed);
+    to.write(stream.handle() as aclrtStream);
     Ok(())
+}
+
+fn set_failure_mode(stream: &Stream, mode: u64) -> Result<(), Failure> {
+    if mode == u64::from(ACL_CONTINUE_ON_FAILURE)
+        && stream.failure_mode.load(Ordering::Relaxed) == 0
+    {
+        return Ok(());
+    }
+    if mode != u64::from(ACL_STOP_ON_FAILURE) {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "mode is {mode}; ACL_STOP_ON_FAILURE (1) can be set, and not be taken back"
+        );
+    }
+    if stream.failure_mode.swap(ACL_STOP_ON_FAILURE, Ordering::Relaxed) == ACL_STOP_ON_FAILURE {
+        return fail!(ACL_ERROR_RT_PARAM_INVALID, "the failure mode of a stream can be set once");
+    }
+    Ok(())
+}
+
+fn no_attribute(attribute: aclrtStreamAttr) -> Result<(), Failure> {
+    match attribute {
+        aclrtStreamAttr::ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK
+        | aclrtStreamAttr::ACL_STREAM_ATTR_CACHE_OP_INFO => fail!(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "stmAttrType is {}; the emulator neither records overflows of floats (2) nor keeps what a program says about its tasks (4)",
+            attribute.0
+        ),
+        other => fail!(ACL_ERROR_RT_PARAM_INVALID, "stmAttrType is {}; 1 to 5 exist", other.0),
+    }
 }
 
 /// A stream to destroy: not the default one, which belongs to the context.

@@ -10,9 +10,10 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::time::Duration;
 
-use ascend_sys::{ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID};
+use ascend_sys::{ACL_ERROR_BAD_ALLOC, ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID};
 
-use crate::message::{Failure, fail};
+use crate::message::{ErrorCode, Failure, fail};
+use crate::program_memory;
 
 /// The C type of an argument.
 pub(super) trait FromC {
@@ -201,6 +202,27 @@ impl<T> Deref for Values<T> {
     }
 }
 
+/// The most items of a list for which CANN names no limit. No program has so many.
+pub(super) const MOST_ITEMS: usize = 1 << 20;
+
+impl<T> Values<T> {
+    /// Refuses an empty list, and one of more than `most` items, before an item is looked at.
+    /// `argument` is the name of their number.
+    pub(super) fn counted(
+        self,
+        most: usize,
+        argument: &str,
+        code: impl Into<ErrorCode>,
+    ) -> Result<Values<T>, Failure> {
+        match self.1 {
+            count if count == 0 || count > most => {
+                Err(Failure::new(code, format!("{argument} is {count}; it goes from 1 to {most}")))
+            }
+            _ => Ok(self),
+        }
+    }
+}
+
 /// Bytes of the caller.
 pub(super) type ByteSlice<C = *const c_void> = Slice<u8, C>;
 
@@ -211,6 +233,32 @@ impl<C> ByteSlice<C> {
             return fail!(ACL_ERROR_INVALID_PARAM, "{argument} is NULL or has no bytes");
         }
         Ok(Values(self.0, self.1))
+    }
+}
+
+impl Values<u8> {
+    /// A copy of the bytes, at least one and at most `most`. Bytes that are not there are an error.
+    pub(super) fn copied(self, most: usize, argument: &str) -> Result<Vec<u8>, Failure> {
+        let code = ACL_ERROR_INVALID_PARAM;
+        let Values(start, length) =
+            self.counted(most, &format!("the length of {argument}"), code)?;
+        let mut bytes = Vec::new();
+        if bytes.try_reserve_exact(length).is_err() {
+            return fail!(ACL_ERROR_BAD_ALLOC, "no memory for the {length} bytes of {argument}");
+        }
+        match program_memory::read(start.addr(), &mut bytes.spare_capacity_mut()[..length]) {
+            Some(read) if read < length => {
+                return fail!(
+                    code,
+                    "only {read} of the {length} bytes of {argument} are memory of the program"
+                );
+            }
+            // SAFETY: so many were read, into the capacity that was reserved.
+            Some(_) => unsafe { bytes.set_len(length) },
+            // SAFETY: not null, so as long as it says by the contract of `Slice`.
+            None => bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(start, length) }),
+        }
+        Ok(bytes)
     }
 }
 

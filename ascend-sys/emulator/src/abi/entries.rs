@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ascend_sys::{ACL_ERROR_INTERNAL_ERROR, ACL_SUCCESS, HcclResult, HcommResult, aclError};
 
+use crate::check::OneHost;
 use crate::message::{Failure, PANICKED, add_text, report};
 
 /// A family of C functions: which codes they return, and how they tell a failure.
@@ -83,11 +84,27 @@ pub(super) fn run<F: Family>(
     name: &'static str,
     body: impl FnOnce() -> Result<(), Failure>,
 ) -> F::Code {
+    let _call = OneHost::begin();
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => F::SUCCESS,
         Ok(Err(failure)) => F::tell(name, &failure),
         Err(_) => F::tell(name, &F::panicked()),
     }
+}
+
+/// Runs the body of an entry that returns no code: a failure is told, and `otherwise` is returned.
+#[inline]
+pub(super) fn answer<F: Family, T>(
+    name: &'static str,
+    otherwise: T,
+    body: impl FnOnce() -> Result<T, Failure>,
+) -> T {
+    let mut answer = otherwise;
+    run::<F>(name, || {
+        answer = body()?;
+        Ok(())
+    });
+    answer
 }
 
 /// C functions of one family, and `fill`, which puts them into a table:

@@ -130,6 +130,7 @@ entries! {
             connect_timeout: time(config.connectTimeoutMs, CONNECT_TIMEOUT),
             exec_timeout: time(config.execTimeoutMs, EXEC_TIMEOUT),
             buffer_megabytes: BUFFER_MEGABYTES,
+            expansion: 0,
             memory: config.memoryBytes,
             kernel_seed: match config.kernelSeed {
                 0 => machine::kernel_seed_from_environment()?,
@@ -190,7 +191,10 @@ entries! {
 
     fn ascendExtTimelineRecord(block: u32, on: i32) {
         match on {
-            1 => timeline::begin(block),
+            1 => {
+                let settings = machine::block(block)?;
+                timeline::begin(block, settings.first..settings.first + settings.count)
+            }
             0 => timeline::end(block),
             other => fail!(ACL_ERROR_INVALID_PARAM, "on is {other}; 0 or 1 is expected"),
         }

@@ -4,6 +4,7 @@
 use ascend_sys::{AscendExtCommCause, AscendExtPresence, AscendExtRank};
 use std::ffi::c_char;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::arguments::{CText, Handle, Out, OutText};
 use super::entries::{Hccl, entries};
@@ -25,6 +26,11 @@ entries! {
     fn ascendExtCommTitle(comm: Handle<Member>, title: CText) {
         let title = title.required("title")?;
         comm.find()?.comm.set_title(&title);
+        Ok(())
+    }
+
+    fn ascendExtCommNumbersZeros(comm: Handle<Member>) {
+        comm.find()?.numbers_zeros.store(true, Ordering::Relaxed);
         Ok(())
     }
 

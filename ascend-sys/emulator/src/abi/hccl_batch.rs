@@ -4,9 +4,9 @@
 //! pairs means nothing.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Handle, Slice};
+use super::arguments::{Handle, MOST_ITEMS, Slice};
 use super::entries::{Hccl, entries};
-use ascend_sys::{HcclSendRecvItem, HcclSendRecvType, aclrtStream};
+use ascend_sys::{HcclResult, HcclSendRecvItem, HcclSendRecvType, aclrtStream};
 
 use super::hccl_entry::{not_null, product_of_thread};
 use crate::batch::item::{self, BatchItem, ItemState, MessageShape};
@@ -38,6 +38,7 @@ entries! {
         if count == 0 {
             return Ok(());
         }
+        let items = items.counted(MOST_ITEMS, "itemNum", HcclResult::HCCL_E_PARA)?;
         if group::is_open() {
             return refuse!(HCCL_E_NOT_SUPPORT, "not inside a group; group HcclSend and HcclRecv");
         }
@@ -88,7 +89,8 @@ fn check(
     item: &HcclSendRecvItem,
 ) -> Result<Option<BatchItem>, Failure> {
     let product = member.comm.product;
-    if item.count == 0 && (product == Product::Ascend950 || item.buf.is_null()) {
+    // A2 and A3 look at the buffer first, and keep a message without elements.
+    if item.count == 0 && product == Product::Ascend950 {
         return Ok(None);
     }
     not_null(item.buf, "buf")?;

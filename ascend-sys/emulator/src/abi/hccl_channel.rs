@@ -107,12 +107,14 @@ entries! {
         let member = comm.find()?;
         let channels = channels.required("channels")?;
         only_950(&member, ENTRY)?;
-        if count == 0 {
-            return refuse!(HCCL_E_PARA, "channelNum is 0");
-        }
+        let channels = channels.counted(MOST_CHANNELS, "channelNum", HcclResult::HCCL_E_PARA)?;
         // All are tried; the first error is told.
-        let results: Vec<_> = channels.iter().map(|channel| destroy(&member, *channel)).collect();
-        results.into_iter().collect()
+        let mut result = Ok(());
+        for channel in channels.iter() {
+            let own = destroy(&member, *channel);
+            result = result.and(own);
+        }
+        result
     }
 
     fn HcclCommMemReg(

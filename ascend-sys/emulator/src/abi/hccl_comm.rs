@@ -10,20 +10,21 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use ascend_sys::{HcclComm, HcclCommConfig, HcclCommStatePhase, HcclResult, HcclRootInfo};
+use ascend_sys::{HcclComm, HcclCommConfig, HcclResult, HcclRootInfo};
 
 use super::hccl_entry::not_null;
 use crate::callback::may_block;
+use crate::check;
 use crate::context;
 use crate::fabric::config::CommConfig;
 use crate::fabric::gathering::{self, Applicant};
+
 use crate::fabric::rank_table::RankTable;
 use crate::fabric::root;
 use crate::fabric::root_info::ROOT_INFO;
-use crate::fabric::subs::SubCommRequest;
-use crate::fabric::{Comm, Member, attempt, cluster, hooks, registry};
+use crate::fabric::{Comm, Member, SubCommRequest, attempt, cluster, hooks, registry};
 use crate::issue::group::{self, Enter};
-use crate::machine::{self, Settings};
+use crate::machine::{self, MAX_DEVICES, Settings};
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
 
@@ -31,7 +32,13 @@ entries! {
     Hccl;
 
     fn HcclGetRootInfo(root_info: Out<RootInfo, *mut HcclRootInfo>) {
-        root_info.required("rootInfo")?.write(root::create()?);
+        let root_info = root_info.required("rootInfo")?;
+        if let Ok((_, device)) = context::current_device()
+            && let Some(settings) = device.settings()
+        {
+            check_variables(&settings)?;
+        }
+        root_info.write(root::create()?);
         Ok(())
     }
 
@@ -92,6 +99,9 @@ entries! {
         }
         let devices = devices.required("devices")?;
         let comms = comms.required("comms")?;
+        if count > MAX_DEVICES {
+            return refuse!(HCCL_E_PARA, "ndev is {count}; there are at most {MAX_DEVICES} devices");
+        }
         for (index, device) in devices.iter().enumerate() {
             if devices[..index].contains(device) {
                 return refuse!(HCCL_E_PARA, "device {device} is in the list twice");
@@ -146,10 +156,18 @@ entries! {
         }
         let ranks = ranks.required("rankIds")?;
         let parent = Member::find(comm as u64)?;
+        if count as usize > parent.comm.ranks() {
+            return refuse!(
+                HCCL_E_PARA,
+                "rankNum is {count}, but the communicator \"{}\" has {} ranks",
+                parent.comm.title(),
+                parent.comm.ranks()
+            );
+        }
         // SAFETY: not null, so as large as it says, by the C contract.
         let config = unsafe { CommConfig::read(config.cast(), parent.comm.product) }?;
         let sub = new_sub(&parent, &ranks, id, own as usize, config)?;
-        let handle = registry::register(sub)?;
+        let handle = register(sub)?;
         sub_comm.write(handle as HcclComm);
         Ok(())
     }
@@ -162,14 +180,7 @@ entries! {
         if group::is_open() {
             return group::destroy(ENTRY, comm.number());
         }
-        let handle = comm.number();
-        let on_950 = registry::member(handle).is_ok_and(|it| it.comm.product == Product::Ascend950);
-        if !on_950 {
-            return registry::destroy(handle);
-        }
-        hooks::call(handle, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_DESTROY_PRE)?;
-        registry::destroy(handle)?;
-        hooks::call(handle, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_DESTROY_POST)
+        hooks::around_end(comm.number())
     }
 
     fn ascendExtRootInfoStays(info: In<RootInfo, *const HcclRootInfo>) {
@@ -220,12 +231,13 @@ fn join(
             machine::named(current.device)
         );
     };
-    let config = config.sized(settings.buffer_megabytes);
+    check_variables(&settings)?;
+    let config = config.with_defaults(settings.buffer_megabytes, settings.expansion);
     let applicant =
         Applicant { rank, ranks, device: current.device, settings, config, guest: None };
     let own = applicant.clone();
     let finish = move |shared| {
-        let handle = registry::register(new_member(shared, own.rank as usize, &own))?;
+        let handle = register(new_member(shared, own.rank as usize, &own))?;
         comm.write(handle as HcclComm);
         Ok(())
     };
@@ -236,6 +248,14 @@ fn join(
         return Ok(());
     }
     finish(enter(&applicant)?.wait()?)
+}
+
+/// Refuses to initialise HCCL where a variable of the environment has a wrong value.
+fn check_variables(settings: &Settings) -> Result<(), Failure> {
+    machine::check_hccl_variables(settings).map_err(|text| {
+        let text = format!("EI0001: the environment variable {text}");
+        Failure::new(HcclResult::HCCL_E_PARA, text)
+    })
 }
 
 fn by_root_info(info: RootInfo) -> Enter {
@@ -260,6 +280,12 @@ fn join_cluster(
     join(function, (rank, ranks), config, comm, enter)
 }
 
+/// Gives a rank that has joined a communicator a handle.
+fn register(member: Member) -> Result<u64, Failure> {
+    check::joins(&member);
+    registry::register(member)
+}
+
 fn new_member(comm: Arc<Comm>, rank: usize, applicant: &Applicant) -> Member {
     let Applicant { device, settings, config, .. } = applicant;
     Member {
@@ -270,6 +296,7 @@ fn new_member(comm: Arc<Comm>, rank: usize, applicant: &Applicant) -> Member {
         config: config.clone(),
         exec_timeout: exec_timeout(config, settings),
         suspended: AtomicBool::new(false),
+        numbers_zeros: AtomicBool::new(false),
     }
 }
 
@@ -292,8 +319,10 @@ fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Failure> {
     for (rank, id) in devices.iter().enumerate() {
         let device = machine::device(*id).map_err(internal)?;
         let settings = device.settings().ok_or_else(|| internal(format!("device {id} is gone")))?;
+        check_variables(&settings)?;
         let (rank, ranks) = (rank as u32, devices.len() as u32);
-        let config = CommConfig::default().sized(settings.buffer_megabytes);
+        let config =
+            CommConfig::default().with_defaults(settings.buffer_megabytes, settings.expansion);
         applicants.push(Applicant {
             rank,
             ranks,
@@ -306,7 +335,7 @@ fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Failure> {
     let comm = Arc::new(gathering::form_at_once(&applicants)?);
     for (applicant, place) in applicants.iter().zip(comms) {
         let member = new_member(Arc::clone(&comm), applicant.rank as usize, applicant);
-        *place = registry::register(member)? as HcclComm;
+        *place = register(member)? as HcclComm;
     }
     Ok(())
 }
@@ -361,7 +390,7 @@ fn new_sub(
             device = machine::named(*device)
         );
     };
-    let config = config.sized(settings.buffer_megabytes);
+    let config = config.with_defaults(settings.buffer_megabytes, settings.expansion);
     let name = match config.name.as_str() {
         "" => format!("{}_sub_{id}", comm.name),
         name => name.to_owned(),
@@ -383,5 +412,6 @@ fn new_sub(
         exec_timeout: exec_timeout(&config, &settings),
         config,
         suspended: AtomicBool::new(false),
+        numbers_zeros: AtomicBool::new(false),
     })
 }

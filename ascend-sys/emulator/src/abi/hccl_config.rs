@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 
 use ascend_sys::{HcclCommStateCallback, HcclConfig, HcclConfigValue};
 
-use super::hccl_entry::product_of_thread;
 use crate::context;
 use crate::fabric::{Member, hooks};
 use crate::machine::Device;
@@ -54,13 +53,6 @@ entries! {
         callback: HcclCommStateCallback,
         args: *mut c_void,
     ) {
-        let product = product_of_thread();
-        if product != Product::Ascend950 {
-            return refuse!(
-                HCCL_E_NOT_SUPPORT,
-                "only Ascend 950 has these callbacks, not {product}"
-            );
-        }
         let name = name.required("regName")?;
         let Some(callback) = callback else {
             return refuse!(HCCL_E_PTR, "the argument cb is NULL");
@@ -83,12 +75,15 @@ entries! {
             return Ok(());
         }
         let size = member.comm.ranks();
-        match ranks.iter().find(|rank| **rank as usize >= size) {
+        match ranks.iter().take(size + 1).find(|rank| **rank as usize >= size) {
             Some(rank) => {
                 refuse!(
                     HCCL_E_PARA,
                     "ranks names rank {rank}, but the communicator has {size} ranks"
                 )
+            }
+            None if ranks.count() > size => {
+                refuse!(HCCL_E_PARA, "nRanks is {count}, but the communicator has {size} ranks")
             }
             // There are no network cards here that could fail.
             None => Ok(()),

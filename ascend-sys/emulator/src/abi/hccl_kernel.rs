@@ -52,6 +52,7 @@ entries! {
         // Before the ranks meet, so that each knows the windows of all when this returns.
         let address = kernel::context_of(&member, ENTRY)?;
         own().try_for_each(|it| link(&member, it.operation, &it.algorithm, ENTRY))?;
+        kernel::complete_context(&member, address)?;
         context.write(std::ptr::with_exposed_provenance_mut(address));
         Ok(())
     }
@@ -135,8 +136,10 @@ entries! {
             );
         }
         supports(&member, operation.into())?;
-        link(&member, operation.into(), &object.algorithm, ENTRY)?;
+        // Before the ranks meet, as above.
         let address = kernel::context_of(&member, ENTRY)?;
+        link(&member, operation.into(), &object.algorithm, ENTRY)?;
+        kernel::complete_context(&member, address)?;
         context.write(std::ptr::with_exposed_provenance_mut(address));
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The collectives whose blocks have one size. CANN's `hccl.h`.
 //!
-//! A count of zero is a success before anything else is looked at, but the operation takes its number, so that ranks that pass
-//! another count learn about it.
+//! A count of zero is a success before anything else is looked at: the call takes no number and
+//! meets nobody.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::Handle;
@@ -33,8 +33,7 @@ entries! {
         stream: aclrtStream,
     ) {
         if count == 0 {
-            issue_void(Operation::Broadcast(root), dtype, comm.number(), stream);
-            return Ok(());
+            return issue_void(Operation::Broadcast(root), dtype, comm.number(), stream);
         }
         comm.required("comm")?;
         not_null(buf, "buf")?;
@@ -61,8 +60,7 @@ entries! {
         stream: aclrtStream,
     ) {
         if count == 0 {
-            issue_void(Operation::Reduce(some(op), root), dtype, comm.number(), stream);
-            return Ok(());
+            return issue_void(Operation::Reduce(some(op), root), dtype, comm.number(), stream);
         }
         comm.required("comm")?;
         not_null(send, "sendBuf")?;
@@ -90,8 +88,7 @@ entries! {
         stream: aclrtStream,
     ) {
         if count == 0 {
-            issue_void(Operation::AllGather, dtype, comm.number(), stream);
-            return Ok(());
+            return issue_void(Operation::AllGather, dtype, comm.number(), stream);
         }
         all_given(&comm, send, recv, stream)?;
         with_issue_state(comm.number(), |issue_state| {
@@ -112,8 +109,7 @@ entries! {
         stream: aclrtStream,
     ) {
         if count == 0 {
-            issue_void(Operation::Scatter(root), dtype, comm.number(), stream);
-            return Ok(());
+            return issue_void(Operation::Scatter(root), dtype, comm.number(), stream);
         }
         comm.required("comm")?;
         not_null(recv, "recvBuf")?;
@@ -144,8 +140,7 @@ entries! {
         stream: aclrtStream,
     ) {
         if send_count == 0 && recv_count == 0 {
-            issue_void(Operation::AlltoAll, send_type, comm.number(), stream);
-            return Ok(());
+            return issue_void(Operation::AlltoAll, send_type, comm.number(), stream);
         }
         all_given(&comm, send, recv, stream)?;
         with_issue_state(comm.number(), |issue_state| {
@@ -191,8 +186,7 @@ entries! {
         stream: aclrtStream,
     ) {
         if count == 0 {
-            issue_void(operation(some(op)), dtype, comm.number(), stream);
-            return Ok(());
+            return issue_void(operation(some(op)), dtype, comm.number(), stream);
         }
         all_given(&comm, send, recv, stream)?;
         with_issue_state(comm.number(), |issue_state| {

@@ -37,7 +37,14 @@ entries! {
     }
 
     fn HcclRankGraphGetTopoTypeByLayer(comm: Handle<Member>, layer: u32, topo: Out<CommTopo>) {
-        value(comm, topo, "topoType", |rank| Ok(operator::layer(&rank, layer)?.topo))
+        value(comm, topo, "topoType", |rank| {
+            let shape = operator::layer(&rank, layer)?.topo;
+            // A server of a 950 can be of several instances; the shape is that of each.
+            Ok(match (rank.comm.product, layer) {
+                (Product::Ascend950, 0) => CommTopo::COMM_TOPO_CUSTOM,
+                _ => shape,
+            })
+        })
     }
 
     fn HcclRankGraphGetInstSizeListByLayer(
@@ -93,13 +100,8 @@ entries! {
     }
 
     fn HcclGetHeterogMode(comm: Handle<Member>, mode: Out<HcclHeterogMode>) {
-        value(comm, mode, "mode", |rank| match rank.comm.product {
-            // The ranks of a communicator are of one product.
-            Product::A2 | Product::A3 => Ok(HcclHeterogMode::HCCL_HETEROG_MODE_HOMOGENEOUS),
-            product @ Product::Ascend950 => {
-                refuse!(HCCL_E_NOT_SUPPORT, "{product} is never mixed with another product")
-            }
-        })
+        // The ranks of a communicator are of one product.
+        value(comm, mode, "mode", |_| Ok(HcclHeterogMode::HCCL_HETEROG_MODE_HOMOGENEOUS))
     }
 
     fn HcclRankGraphGetEndpointNum(comm: Handle<Member>, layer: u32, instance: u32, count: Out<u32>) {

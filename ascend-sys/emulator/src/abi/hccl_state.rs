@@ -168,7 +168,8 @@ fn named(name: &str) -> Result<u64, Failure> {
     }
 }
 
-/// `HcclOpExpansionMode` of a communicator, from the number in its configuration. Unset is answered with CCU_SCHED, as CANN does.
+/// `HcclOpExpansionMode` of a communicator, from the number in its configuration or in the
+/// environment. Unset is answered with CCU_SCHED, as CANN does.
 fn expansion_mode(member: &Member) -> u32 {
     const AI_CPU: u32 = 0;
     const AIV: u32 = 1;

@@ -1,7 +1,8 @@
 //! The collectives whose blocks differ in size: counts and displacements come in arrays on the host, which are read during the call.
 //!
-//! A call in which all counts are zero succeeds, and takes its number, where all ranks see that; in `HcclAlltoAllV` a rank with
-//! nothing to send or to receive comes to the meeting like any other.
+//! A call in which all counts are zero succeeds and meets nobody, like a count of zero. But in
+//! `HcclAlltoAllV` others may count differently: a rank with nothing to send or to receive comes to
+//! the meeting like any other.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::Handle;
@@ -41,9 +42,7 @@ entries! {
             // SAFETY: not null, so one number a rank by the C contract.
             let print = unsafe { fingerprint(numbers(counts, ranks)) };
             if print == 0 {
-                // As for any count of zero.
-                let _ = issue_void_at(issue_state, Operation::AllGatherV, dtype, stream);
-                return Ok(());
+                return issue_void_at(issue_state, Operation::AllGatherV, dtype, stream);
             }
             if count > 0 {
                 not_null(send, "sendBuf")?;
@@ -85,10 +84,8 @@ entries! {
             // SAFETY: not null, so one number a rank by the C contract.
             let print = unsafe { fingerprint(numbers(counts, ranks)) };
             if print == 0 {
-                // As for any count of zero.
-                let _ =
-                    issue_void_at(issue_state, Operation::ReduceScatterV(some(op)), dtype, stream);
-                return Ok(());
+                let operation = Operation::ReduceScatterV(some(op));
+                return issue_void_at(issue_state, operation, dtype, stream);
             }
             not_null(send, "sendBuf")?;
             not_null(displacements, "sendDispls")?;
@@ -164,9 +161,7 @@ entries! {
             table.push_matrix(rank, unsafe { numbers(matrix, ranks * ranks) });
             let print = fingerprint(table.common().iter().copied());
             if print == 0 {
-                // As for any count of zero.
-                let _ = issue_void_at(issue_state, Operation::AlltoAllVC, send_type, stream);
-                return Ok(());
+                return issue_void_at(issue_state, Operation::AlltoAllVC, send_type, stream);
             }
             let (send, recv) = ((send, send_type), (recv, recv_type));
             all_to_all(issue_state, Operation::AlltoAllVC, print, table, send, recv, stream)

@@ -26,9 +26,11 @@ entries! {
         world: Out<HcommTeamHandle>,
     ) {
         comm.required("comm")?;
-        let wish = wish(&description)?;
+        let description = description.required("desc")?;
         let world = world.required("worldTeam")?;
-        let team = team::create_world(comm.find()?, &wish)?;
+        let member = comm.find()?;
+        let wish = wish(description, &member)?;
+        let team = team::create_world(member, &wish)?;
         world.write(team as HcommTeamHandle);
         Ok(())
     }
@@ -39,8 +41,9 @@ entries! {
         sub: Out<HcommTeamHandle>,
     ) {
         not_null(world, "worldTeam")?;
-        let wish = wish(&description)?;
+        let description = description.required("desc")?;
         let sub = sub.required("team")?;
+        let wish = wish(description, &*team::of_world(world as u64)?)?;
         let team = team::create_sub(world as u64, &wish)?;
         sub.write(team as HcommTeamHandle);
         Ok(())
@@ -117,9 +120,14 @@ fn set(number: u32) -> Option<u32> {
 }
 
 /// What a description says. Its header is not looked at, as in CANN.
-fn wish(description: &In<HcclTeamCreateDesc>) -> Result<TeamRequest, Failure> {
-    let description = description.required("desc")?;
-    let count = description.rankNum as usize;
+fn wish(description: &HcclTeamCreateDesc, member: &Member) -> Result<TeamRequest, Failure> {
+    let (count, most) = (description.rankNum as usize, member.comm.ranks());
+    if count > most {
+        return refuse!(
+            HCCL_E_PARA,
+            "desc->rankNum is {count}, but the communicator has {most} ranks"
+        );
+    }
     let ranks = if count == 0 {
         None
     } else {

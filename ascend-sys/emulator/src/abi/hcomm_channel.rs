@@ -3,7 +3,7 @@
 //! Published documents do not say what `HcommChannelGetStatus` writes: here it is the `HcclResult` of connecting.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Out, OutSlice, Slice};
+use super::arguments::{MOST_ITEMS, Out, OutSlice, Slice};
 use super::entries::{Hcomm, entries};
 use super::hccl_entry::not_null;
 use crate::message::add_text;
@@ -53,12 +53,14 @@ entries! {
 
     fn HcommChannelDestroy(channels: Slice<ChannelHandle>[count], count: u32) {
         let channels = channels.required("channels")?;
-        if count == 0 {
-            return refuse!(HCCL_E_PARA, "channelNum is 0");
-        }
+        let channels = channels.counted(MOST_CHANNELS, "channelNum", HcclResult::HCCL_E_PARA)?;
         // All are tried; the first error is told.
-        let results: Vec<_> = channels.iter().map(|it| endpoint_channel::destroy(*it)).collect();
-        results.into_iter().collect()
+        let mut result = Ok(());
+        for channel in channels.iter() {
+            let own = endpoint_channel::destroy(*channel);
+            result = result.and(own);
+        }
+        result
     }
 
     fn HcommChannelGetStatus(
@@ -68,9 +70,7 @@ entries! {
     ) {
         let channels = channels.required("channelList")?;
         let statuses = statuses.required("statusList")?;
-        if count == 0 {
-            return refuse!(HCCL_E_PARA, "listNum is 0");
-        }
+        let channels = channels.counted(MOST_CHANNELS, "listNum", HcclResult::HCCL_E_PARA)?;
         let (mut found, mut texts) = (Vec::new(), Vec::new());
         let status = |channel: &ChannelHandle| {
             let code = match endpoint_channel::status(*channel)? {
@@ -122,7 +122,9 @@ entries! {
 }
 
 /// The most channels in one call.
-const MOST_CHANNELS: u32 = 1 << 20;
+const MOST_CHANNELS: usize = MOST_ITEMS;
+/// The most registered memories of one channel.
+const MOST_MEMORIES: u32 = 1 << 10;
 /// Bytes of the head, which all versions have.
 const HEAD: u32 = 16;
 /// The first version in which the last member has a meaning.
@@ -216,6 +218,12 @@ unsafe fn wanted(
         Some(Vec::new())
     } else if desc.memHandles.is_null() {
         return refuse!(HCCL_E_PARA, "memHandles is NULL, but memHandleNum {}", desc.memHandleNum);
+    } else if desc.memHandleNum > MOST_MEMORIES {
+        return refuse!(
+            HCCL_E_PARA,
+            "memHandleNum is {}; a channel has at most {MOST_MEMORIES} memories",
+            desc.memHandleNum
+        );
     } else {
         // SAFETY: the caller's promise.
         let handles =
@@ -239,7 +247,7 @@ unsafe fn create(
     not_null(endpoint, "endpointHandle")?;
     not_null(descs, "channelDescs")?;
     let channels = channels.required("channels")?;
-    if count == 0 || count > MOST_CHANNELS {
+    if count == 0 || count as usize > MOST_CHANNELS {
         return refuse!(HCCL_E_PARA, "channelNum is {count}; it goes from 1 to {MOST_CHANNELS}");
     }
     let place = open::with(endpoint as u64, |open| Ok(open.endpoint.place))?;

@@ -4,13 +4,15 @@
 //! communicators have for the same mistakes.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::acl_memory::free_of;
 use super::arguments::{ByteSlice, CText, In, InOut, Out};
 use super::entries::{Hcomm, entries};
 use super::hccl_entry::not_null;
+use crate::ipc::key::{ExportKey, ExportKind, KEY};
 use crate::message::{Failure, refuse};
 use crate::operator::endpoint::Endpoint;
-use crate::operator::open::{self, EXPORT, ReachableMemory};
-use crate::stream::unfinished_on;
+use crate::operator::open::{self, ReachableMemory};
+use crate::operator::registered_import as imports;
 use crate::{context, machine};
 use ascend_sys::{
     CommMem, CommMemType, EndpointDesc, EndpointHandle, HcclResult, HcommEndpointFeatureType,
@@ -25,11 +27,11 @@ entries! {
         let endpoint = described(&description, "endpoint")?;
         let handle = handle.required("endpointHandle")?;
         let (current, _) = context::current_device()?;
-        if endpoint.place.device != current.device {
+        if endpoint.abroad.is_some() || endpoint.place.device != current.device {
             return refuse!(
                 HCCL_E_PARA,
                 "the endpoint is on device {}, but the calling thread has device {} set",
-                machine::named(endpoint.place.device),
+                endpoint.device_name(),
                 machine::named(current.device)
             );
         }
@@ -61,10 +63,10 @@ entries! {
                 endpoints.len()
             );
         }
-        let product = machine::device_slot(device.unsigned_abs()).product();
-        for (at, endpoint) in endpoints.into_iter().enumerate() {
+        let described = open::describe_for_all(endpoints)?;
+        for (at, description) in described.into_iter().enumerate() {
             // SAFETY: there is room for as many as `descNum` says, by the C contract.
-            unsafe { descriptions.add(at).write(endpoint.describe(product)) };
+            unsafe { descriptions.add(at).write(description) };
         }
         Ok(())
     }
@@ -134,7 +136,7 @@ entries! {
         let length = length.required("memDescLen")?;
         let bytes = open::export(handle as u64, registered as u64)?;
         description.write(bytes.cast_mut().cast());
-        length.write(EXPORT as u32);
+        length.write(KEY as u32);
         Ok(())
     }
 
@@ -146,8 +148,8 @@ entries! {
     ) {
         not_null(handle, "endpointHandle")?;
         let mem = mem.required("outMem")?;
-        let export = exported(description)?;
-        let ReachableMemory { on_host, start, bytes } = open::import(handle as u64, &export)?;
+        let key = exported(description)?;
+        let ReachableMemory { on_host, start, bytes } = imports::import(handle as u64, &key)?;
         let type_ = match on_host {
             true => CommMemType::COMM_MEM_TYPE_HOST,
             false => CommMemType::COMM_MEM_TYPE_DEVICE,
@@ -159,8 +161,8 @@ entries! {
 
     fn HcommMemUnimport(handle: EndpointHandle, description: ByteSlice[length], length: u32) {
         not_null(handle, "endpointHandle")?;
-        let export = exported(description)?;
-        open::unimport(handle as u64, &export)
+        let key = exported(description)?;
+        imports::unimport(handle as u64, &key)
     }
 
     fn HcommMemAlloc(to: Out<*mut c_void>, size: usize) {
@@ -193,10 +195,9 @@ entries! {
         }
         if let Ok(MemoryPlace::Device(id)) = place_of(start) {
             let device = machine::device_slot(id);
-            if device.memory.entry_of(start) == Some(ALLOC)
-                && device.free(start, ENTRY, unfinished_on).is_ok()
-            {
-                return Ok(());
+            if device.memory.entry_of(start) == Some(ALLOC) {
+                let refused = |text| Failure::new(HcclResult::HCCL_E_PARA, text);
+                return free_of(device, start, ENTRY).map_err(refused);
             }
         }
         refuse!(HCCL_E_PARA, "{start:#x} is not memory of {ALLOC}, or was freed already")
@@ -229,12 +230,15 @@ pub(super) fn memory_of(mem: &CommMem, argument: &str) -> Result<ReachableMemory
     Ok(ReachableMemory { on_host, start: mem.addr.addr(), bytes: mem.size })
 }
 
-/// The bytes of an export.
-fn exported(description: ByteSlice) -> Result<[u8; EXPORT], Failure> {
+/// The key of an export.
+fn exported(description: ByteSlice) -> Result<ExportKey, Failure> {
     let bytes = description.required("memDesc")?;
-    bytes.first_chunk().copied().filter(|_| bytes.count() == EXPORT).ok_or_else(|| {
+    let Some(text) = bytes.first_chunk::<KEY>().filter(|_| bytes.count() == KEY) else {
         let length = bytes.count();
-        let text = format!("descLen is {length}; a description has {EXPORT} bytes");
+        return refuse!(HCCL_E_PARA, "descLen is {length}; a description has {KEY} bytes");
+    };
+    ExportKey::of(text, ExportKind::Registered).map_err(|failure| {
+        let text = format!("memDesc is no description of HcommMemExport: {}", failure.text);
         Failure::new(HcclResult::HCCL_E_PARA, text)
     })
 }

@@ -1,4 +1,4 @@
-//! What stands around primitives: the batch mode, the lock of a communicator, fences, time limits. CANN's `hcomm_primitives.h`.
+//! What stands around primitives: the batch mode, fences, time limits. CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::CText;
@@ -9,13 +9,14 @@ use ascend_sys::{ChannelHandle, CommProtocol, ThreadHandle};
 
 use super::hccl_entry::product_of;
 use crate::callback::may_block;
+use crate::fabric::registry;
 use crate::message::{Failure, refuse};
+use crate::operator::batch_mode;
 use crate::operator::channel::Channel;
 use crate::operator::engine::OperatorEngine;
 use crate::operator::issue::{self, thread_of};
-use crate::operator::{batch_mode, lock};
 use crate::profile::Product;
-use crate::{context, executor};
+use crate::{context, executor, machine};
 
 entries! {
     Hcomm;
@@ -28,15 +29,14 @@ entries! {
         batch_mode::end(given(&tag).as_deref())
     }
 
+    /// On the host a communicator needs no lock: each call has what it needs to itself.
     fn HcommAcquireComm(name: CText) {
-        may_block()?;
-        let (name, device) = named(&name)?;
-        lock::acquire(&name, device)
+        is_there(&name)
     }
 
+    /// The same.
     fn HcommReleaseComm(name: CText) {
-        let (name, device) = named(&name)?;
-        lock::release(&name, device)
+        is_there(&name)
     }
 
     /// The tasks of a thread run in order anyway.
@@ -103,13 +103,20 @@ fn given(text: &CText) -> Option<String> {
     text.given().map(|text| text.to_string_lossy().into_owned())
 }
 
-/// The communicator of the calling thread's device that has this name.
-fn named(name: &CText) -> Result<(String, u32), Failure> {
+/// Refuses if the calling thread's device has no communicator with this name.
+fn is_there(name: &CText) -> Result<(), Failure> {
     let Some(name) = given(name) else {
         return refuse!(HCCL_E_PTR, "commId is NULL");
     };
     let (_, device) = context::current_device()?;
-    Ok((name, device.id))
+    match registry::find_by_name(&name, device.id) {
+        Some(_) => Ok(()),
+        None => refuse!(
+            HCCL_E_PTR,
+            "device {} has no communicator with the name \"{name}\"",
+            machine::named(device.id)
+        ),
+    }
 }
 
 /// Seconds of a C caller.

@@ -4,12 +4,13 @@
 //! thread are done by the calling thread, before they return.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::Slice;
+use super::arguments::{MOST_ITEMS, Slice};
 use super::entries::{Hcomm, entries};
 use std::ffi::c_void;
 
 use ascend_sys::{
-    ChannelHandle, CommProtocol, HcommBatchTransferDesc, HcommTransferType, ThreadHandle,
+    ChannelHandle, CommProtocol, HcclResult, HcommBatchTransferDesc, HcommTransferType,
+    ThreadHandle,
 };
 
 use super::hcomm_transfer::kind;
@@ -77,6 +78,7 @@ entries! {
             return refuse!(HCCL_E_PARA, "transferDescNum is 0");
         }
         let descs = descs.required("transferDescs")?;
+        let descs = descs.counted(MOST_ITEMS, "transferDescNum", HcclResult::HCCL_E_PARA)?;
         if channel == 0 {
             return refuse!(HCCL_E_PTR, "the channel is 0");
         }

@@ -1,7 +1,7 @@
 //! Recorded tasks of Ascend 950. CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Out, Slice};
+use super::arguments::{CText, MOST_ITEMS, Out, Slice};
 use super::entries::{Hcomm, entries};
 use std::ffi::c_void;
 
@@ -9,6 +9,7 @@ use crate::context;
 use crate::message::{Failure, refuse};
 use crate::operator::task_cache;
 use crate::profile::Product;
+use ascend_sys::HcclResult;
 
 entries! {
     Hcomm;
@@ -72,6 +73,7 @@ fn ranges(
         return Ok(Vec::new());
     }
     let addresses = addresses.required("addrs")?;
+    let addresses = addresses.counted(MOST_ITEMS, "count", HcclResult::HCCL_E_PARA)?;
     let sizes = sizes.required("sizes")?;
     Ok(addresses.iter().zip(&*sizes).map(|(at, size)| (at.addr(), *size as usize)).collect())
 }

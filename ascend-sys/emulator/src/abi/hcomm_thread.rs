@@ -1,11 +1,11 @@
 //! Threads outside of communicators. CANN's `hcomm_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Out, OutSlice, Slice};
+use super::arguments::{MOST_ITEMS, Out, OutSlice, Slice};
 use super::entries::{Hcomm, entries};
 use std::ffi::c_void;
 
-use ascend_sys::{CommEngine, ThreadHandle, ThreadResType};
+use ascend_sys::{CommEngine, HcclResult, ThreadHandle, ThreadResType};
 
 use super::hccl_thread::resource_of;
 use crate::message::refuse;
@@ -46,9 +46,7 @@ entries! {
 
     fn HcommThreadFree(threads: Slice<ThreadHandle>[count], count: u32) {
         let threads = threads.required("threads")?;
-        if count == 0 {
-            return refuse!(HCCL_E_PARA, "threadNum is 0");
-        }
+        let threads = threads.counted(MOST_ITEMS, "threadNum", HcclResult::HCCL_E_PARA)?;
         threads.iter().try_for_each(|thread| resources::free_thread(*thread))
     }
 

@@ -6,7 +6,7 @@
 //! # To add a function of the ABI
 //!
 //! 1. Declare it below `ascend-sys/include` (of the runtime, types go into `acl/acl_base_rt.h` and
-//!    functions into `acl/acl_rt.h`), with a line in `symbols.csv`: name, library, first version; the
+//!    functions into `acl/acl_rt.h`) in the section of its area (`/* Device */`), with a line in `symbols.csv`: name, library, first version; the
 //!    libraries are those of `Symbol` in `ascend-sys/src/symbol.rs`. Run
 //!    `cargo run --manifest-path ascend-sys/generate/Cargo.toml`, which needs libclang. A test
 //!    compares the table with `tests/data/cann-abi.json`; what is not there is listed in
@@ -24,46 +24,49 @@
 //!
 //! # What is not there
 //!
-//! A function that the emulator does not have is `None` in the table, and a missing symbol of the shared libraries. Of the
-//! runtime these are, in the order in which a program may miss them: `aclrtMemcpyBatch` and its relatives,
-//! `aclrtReduceAsync`, `aclrtStreamStop`, `aclrtDeviceTaskAbort`, `aclrtValueWrite` and `aclrtValueWait`, counting notifies,
-//! sharing of memory, events and notifies between processes, virtual memory management, and callbacks for exceptions.
-//!
-//! Of kernels these are `aclrtBinaryGetDevAddress`, `aclrtBinaryGetGlobal`, `aclrtGetFuncBySymbol`, the addresses and sizes of functions, SIMT launches, and
-//! `aclrtCacheLastTask...`: a recorded kernel has no code at an address.
-//!
-//! Of HCCL these are `HcclAicpuKernelLaunch` (what it launches is code for a processor that is not emulated), rank tables, symmetric windows and
-//! zero copy.
+//! A function of CANN that the emulator does not do is a line of the list in `unsupported_list.rs`: its entry
+//! answers "not supported". To do it, take it off the list and write it as above. A test checks that only
+//! functions that no library of CANN exports are `None` in the table. After a change of the list
+//! `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test all abi::page::` writes the page of the book anew.
 //!
 //! Some of what is there does less than CANN's:
 //! - Primitives of operators (`Hcomm...OnThread`) are called by the host, with the handles of any thread: there are no AICPU processors to call them.
 //!   `HcclAllocNotify` and `HcclGetNotifyNumInThread` are in no header that the table is made from.
-//! - `aclInit` reads its configuration file, so that a wrong path is an error, and ignores what it says: texts of errors
-//!   belong to the thread, and no device is set by default.
-//! - `ASCEND_RT_VISIBLE_DEVICES` is not read: `ASCEND_EMULATOR_DEVICES` says how many devices there are.
+//! - `aclInit` follows `err_msg_mode` and `defaultDevice` of its configuration file, and ignores
+//!   what else it says.
 //! - The stream flags PERSISTENT, DEVICE_USE_ONLY and CPU_SCHEDULE are kept and returned, and change nothing: such a stream
 //!   takes tasks, and is waited for, like any other.
-//! - Graphs that are built or edited by hand, and `aclmdlRIAbort`, are answered with "not supported" (207000). Of a captured stream's flags,
-//!   PERSISTENT, CPU_SCHEDULE and DEVICE_USE_ONLY are those that Begin refuses.
+//! - Of a captured stream's flags, PERSISTENT, CPU_SCHEDULE and DEVICE_USE_ONLY are those that Begin refuses.
+//! - Memory and notifies can be exported to processes of this machine only: the calls that permit processes of other servers are answered with "not supported" (207000).
 //! - Events share one limit, that of the process. No device runs out of them by itself (207007), and recording never waits
 //!   for one to become free.
 
 mod acl;
+mod acl_config;
 mod acl_copy;
+mod acl_copy_batch;
+mod acl_data;
 mod acl_device;
 mod acl_event;
+mod acl_exception;
 mod acl_graph;
-mod acl_graph_edit;
+mod acl_ipc;
 mod acl_kernel;
 mod acl_kernel_args;
 mod acl_launch;
+mod acl_limits;
 mod acl_memory;
 mod acl_notify;
+mod acl_prof;
+mod acl_reduce;
 mod acl_stream;
+mod acl_value;
+mod acl_virtual_memory;
 mod arguments;
 mod entries;
 mod ext;
 mod ext_comm;
+mod files;
 mod handles;
 mod hccl;
 mod hccl_batch;
@@ -91,6 +94,8 @@ mod hcomm_notify;
 mod hcomm_task_cache;
 mod hcomm_thread;
 mod hcomm_transfer;
+pub(crate) mod unsupported;
+mod unsupported_list;
 
 use ascend_sys::Functions;
 
@@ -98,16 +103,24 @@ use ascend_sys::Functions;
 pub(crate) fn fill(table: &mut Functions) {
     acl::fill(table);
     acl_copy::fill(table);
+    acl_copy_batch::fill(table);
+    acl_data::fill(table);
     acl_device::fill(table);
     acl_event::fill(table);
+    acl_exception::fill(table);
     acl_graph::fill(table);
-    acl_graph_edit::fill(table);
+    acl_ipc::fill(table);
     acl_kernel::fill(table);
     acl_kernel_args::fill(table);
+    acl_limits::fill(table);
     acl_launch::fill(table);
     acl_memory::fill(table);
     acl_notify::fill(table);
+    acl_prof::fill(table);
+    acl_reduce::fill(table);
     acl_stream::fill(table);
+    acl_value::fill(table);
+    acl_virtual_memory::fill(table);
     ext::fill(table);
     ext_comm::fill(table);
     hccl::fill(table);
@@ -135,4 +148,5 @@ pub(crate) fn fill(table: &mut Functions) {
     hcomm_task_cache::fill(table);
     hcomm_thread::fill(table);
     hcomm_transfer::fill(table);
+    unsupported::fill(table);
 }

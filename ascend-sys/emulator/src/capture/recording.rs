@@ -341,6 +341,7 @@ pub(crate) fn record_event(
 ) -> Result<(), Failure> {
     if stream.is_diverted() {
         event.same_device(stream)?;
+        event.is_for_one_process("recorded in a capture")?;
         return record_in_graph(event, handle, stream);
     }
     event.record(stream)
@@ -373,6 +374,9 @@ pub(crate) fn wait_event(
     limit: Option<Duration>,
 ) -> Result<(), Failure> {
     event.same_device(stream)?;
+    if stream.is_diverted() {
+        event.is_for_one_process("waited for in a capture")?;
+    }
     if (stream.is_diverted() || event.captured().is_some())
         && wait_in_graph(event, handle, stream, limit)?
     {

@@ -2,6 +2,7 @@
 
 use super::engine::Checker;
 use super::finding::HOST_NAME;
+use super::reached;
 use super::shadow::CheckedOperation;
 use super::svg;
 use crate::memory::pool::MemoryPool;
@@ -64,9 +65,9 @@ pub(crate) fn tell(engine: &Checker, index: u32, picture: bool) -> Option<String
 }
 
 /// An operation of the host itself: `what` it does in the function `call`.
-fn by_host(what: String, call: &str, touches: Vec<Touch>) -> Arc<CheckedOperation> {
+pub(super) fn by_host(what: String, call: &str, touches: Vec<Touch>) -> Arc<CheckedOperation> {
     let (place, issued) = (HOST_NAME.into(), issued(call));
-    Arc::new(CheckedOperation { what, place, member: None, issued, touches })
+    Arc::new(CheckedOperation { what, place, process: None, member: None, issued, touches })
 }
 
 /// "aclrtMemcpyAsync on thread "main"".
@@ -96,6 +97,13 @@ pub(crate) fn window_opened(device: u32, place: Range<usize>, name: impl FnOnce(
     }
 }
 
+/// Other processes may write the memory at an address from now on, unseen.
+pub(crate) fn written_by_others(address: usize) {
+    if is_on() {
+        every_engine(None).iter().for_each(|engine| engine.lent(address));
+    }
+}
+
 /// Host memory was registered.
 #[inline]
 pub(crate) fn registered(start: usize, size: usize) {
@@ -116,14 +124,23 @@ fn tell_allocated(device: Option<u32>, place: Range<usize>, name: &str) {
 #[inline]
 pub(crate) fn freed(device: Option<u32>, start: usize, call: &'static str) {
     if is_on() {
-        tell_freed(device, start, call);
+        tell_freed(device, start, call, false);
+    }
+}
+
+/// Registered memory goes back to the program, by the function `call`, which has waited for all
+/// that touched it.
+#[inline]
+pub(crate) fn unregistered(start: usize, call: &'static str) {
+    if is_on() {
+        tell_freed(None, start, call, true);
     }
 }
 
 #[cold]
-fn tell_freed(device: Option<u32>, start: usize, call: &'static str) {
+fn tell_freed(device: Option<u32>, start: usize, call: &'static str, has_waited: bool) {
     let operation = by_host("free".into(), call, Vec::new());
-    every_engine(device).iter().for_each(|engine| engine.freed(start, &operation));
+    every_engine(device).iter().for_each(|engine| engine.freed(start, &operation, has_waited));
 }
 
 /// Those that may know memory of a device, or of the host.
@@ -142,7 +159,9 @@ pub(crate) fn host_accessed(start: usize, bytes: usize, write: bool) {
         let touch = if write { Touch::write } else { Touch::read };
         let what = format!("access to {bytes} bytes");
         let operation = by_host(what, "by itself", vec![touch(start, bytes)]);
-        every_engine(None).iter().for_each(|engine| engine.host_touches(&operation));
+        for engine in every_engine(None) {
+            engine.host_touches(&operation);
+        }
     }
 }
 
@@ -162,7 +181,9 @@ pub(crate) fn host_touches(
 ) {
     if let Some(engine) = engine(device) {
         let (what, touches) = describe();
-        engine.host_touches(&by_host(what, call, touches));
+        let operation = by_host(what, call, touches);
+        let at = engine.host_touches(&operation);
+        reached::tell_touches(&engine, at, &operation);
     }
 }
 
@@ -181,5 +202,20 @@ pub(crate) fn host_sets(device: u32, signal: u64, name: impl FnOnce() -> String,
 pub(crate) fn host_takes(device: u32, signal: u64, name: impl FnOnce() -> String, call: &str) {
     if let Some(engine) = engine(device) {
         engine.host_takes(signal, &by_host(format!("wait for {}", name()), call, Vec::new()));
+    }
+}
+
+/// The host was told something by a process, in no call about a device.
+pub(crate) fn host_is_told_by_others() {
+    if is_on() {
+        every_engine(None).iter().for_each(|engine| engine.host_is_told());
+    }
+}
+
+/// The host was told something by a process that says nothing to checkers.
+#[cold]
+pub(crate) fn host_is_told(device: u32) {
+    if let Some(engine) = engine(device) {
+        engine.host_is_told();
     }
 }

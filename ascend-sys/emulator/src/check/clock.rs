@@ -27,6 +27,11 @@ impl Clock {
         self.times.binary_search_by_key(&component, |(l, _)| *l).map_or(0, |at| self.times[at].1)
     }
 
+    /// Its components, each with its last complete step.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ClockComponent, u64)> {
+        self.times.iter().copied()
+    }
+
     /// Whether a point is known to be passed.
     pub(crate) fn covers(&self, point: ClockPoint) -> bool {
         self.get(point.component) >= point.time

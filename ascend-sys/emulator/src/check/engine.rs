@@ -11,14 +11,18 @@
 use super::clock::{Clock, ClockComponent, ClockPoint};
 use super::finding::{Finding, FindingKind, FindingSide};
 use super::shadow::{Access, CheckedOperation, Found, Mode, Shadow, ShadowMemory};
+use crate::processes::listener::takes_lines;
+use crate::processes::peer::random;
 use ascend_sync::lock_std as lock;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem::Discriminant;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use told::ForeignComponents;
 use touch::side;
 
+mod told;
 mod touch;
 
 /// The component of all threads of the host.
@@ -40,10 +44,17 @@ pub(crate) enum Sees {
     All,
 }
 
-#[derive(Default)]
 pub(crate) struct Checker {
+    /// By which other processes know it.
+    name: u64,
     state: Mutex<CheckerState>,
     count: AtomicU32,
+}
+
+impl Default for Checker {
+    fn default() -> Self {
+        Checker { name: random(), state: Mutex::default(), count: AtomicU32::new(0) }
+    }
 }
 
 #[derive(Default)]
@@ -56,6 +67,9 @@ struct CheckerState {
     owned: HashMap<u64, Shadow>,
     meetings: HashMap<ArrivalKey, CheckedMeeting>,
     signals: HashMap<u64, CheckedSignal>,
+    foreign: ForeignComponents,
+    /// All that other processes were told.
+    told: Clock,
     /// How many of each kind were asked for.
     numbers: HashMap<ArrivalKey, u64>,
     findings: Vec<Arc<Finding>>,
@@ -74,6 +88,9 @@ struct KnownSteps {
 
 struct CheckedMeeting {
     arrivals: Vec<Option<Arc<Clock>>>,
+    /// Participants of this process, and how many arrivals will be heard of.
+    own: usize,
+    expected: usize,
     /// Of all arrivals, when all are there.
     union: Option<Arc<Clock>>,
     left: usize,
@@ -161,12 +178,13 @@ impl Checker {
     }
 
     /// The host itself touches memory, in a call or outside of one.
-    pub(crate) fn host_touches(&self, operation: &Arc<CheckedOperation>) {
+    pub(crate) fn host_touches(&self, operation: &Arc<CheckedOperation>) -> ClockPoint {
+        let at = self.host_steps();
         self.telling(|state| {
-            let at = state.host_step();
             let clock = state.clock_at(at);
             state.touch(at, operation, &clock);
         });
+        at
     }
 
     /// New memory. With `written`, its first contents are not asked after.
@@ -177,6 +195,13 @@ impl Checker {
     /// A new window of a kernel.
     pub(crate) fn window_opened(&self, range: Range<usize>, name: &str) {
         lock(&self.state).memory.add(Shadow::window(range, name.into()));
+    }
+
+    /// Others may write the allocation at an address, unseen.
+    pub(crate) fn lent(&self, address: usize) {
+        if let Some(memory) = lock(&self.state).memory.holding(address) {
+            memory.is_lent = true;
+        }
     }
 
     /// Whether an address lies in a window.
@@ -212,8 +237,9 @@ impl Checker {
         self.telling(|state| state.found(finding));
     }
 
-    /// The host frees the memory that begins here.
-    pub(crate) fn freed(&self, start: usize, operation: &Arc<CheckedOperation>) {
+    /// The host frees the memory that begins here. If it `has_waited` for all that touched the
+    /// memory, it knows of that now.
+    pub(crate) fn freed(&self, start: usize, operation: &Arc<CheckedOperation>, has_waited: bool) {
         self.telling(|state| {
             let at = state.host_step();
             let clock = state.clock_at(at);
@@ -230,6 +256,11 @@ impl Checker {
             shadow.freed = Some(access.clone());
             let (range, memory) = (shadow.range(), shadow.name.clone());
             for other in others {
+                if has_waited {
+                    let known = state.clock_at(other.point);
+                    state.learn(at, &known);
+                    continue;
+                }
                 let knew = clock.get(other.point.component);
                 let sides = vec![side(&other, &range), side(&access, &range)];
                 let (kind, size) = (FindingKind::Free, range.len());
@@ -244,23 +275,23 @@ impl Checker {
         lock(&self.state).memory.forget(range);
     }
 
-    /// A participant comes to a meeting of so many: all its steps before `at` are complete.
+    /// A participant comes to a meeting of so many, of which `own` are in this process, and `expected`
+    /// will tell of their arrival: all its steps before `at` are complete.
     pub(crate) fn arrive(
         &self,
         key: ArrivalKey,
         participant: usize,
-        participants: usize,
+        (participants, own, expected): (usize, usize, usize),
         at: ClockPoint,
     ) {
         let mut state = lock(&self.state);
         let clock = state.clock_at(ClockPoint { time: at.time.saturating_sub(1), ..at });
-        let meeting = state.meetings.entry(key).or_insert_with(|| CheckedMeeting {
-            arrivals: vec![None; participants],
-            union: None,
-            left: 0,
-        });
-        if let Some(place) = meeting.arrivals.get_mut(participant) {
-            *place = Some(Arc::new(clock));
+        let meeting =
+            state.meetings.entry(key).or_insert_with(|| CheckedMeeting::new(participants));
+        (meeting.own, meeting.expected) = (own, expected);
+        meeting.arrive(participant, clock);
+        if meeting.is_over() {
+            state.meetings.remove(&key);
         }
     }
 
@@ -269,13 +300,12 @@ impl Checker {
         let mut state = lock(&self.state);
         let Some(meeting) = state.meetings.get_mut(&key) else { return };
         meeting.left += 1;
-        let over = meeting.left == meeting.arrivals.len();
         let clock = match sees {
             Sees::Nobody => None,
             Sees::Party(participant) => meeting.arrivals.get(participant).cloned().flatten(),
             Sees::All => Some(meeting.union()),
         };
-        if over {
+        if meeting.is_over() {
             state.meetings.remove(&key);
         }
         if let Some(clock) = clock {
@@ -291,6 +321,13 @@ impl Checker {
         *number
     }
 
+    /// The last number of this name is not used after all.
+    pub(crate) fn number_not_used(&self, name: ArrivalKey) {
+        if let Some(number) = lock(&self.state).numbers.get_mut(&name) {
+            *number -= 1;
+        }
+    }
+
     /// A signal is set: who takes it knows that the steps of the component before `at` are complete.
     pub(crate) fn set(
         &self,
@@ -300,6 +337,32 @@ impl Checker {
         operation: &Arc<CheckedOperation>,
     ) {
         self.telling(|state| state.set(signal, name, at, operation));
+    }
+
+    /// The host does something by itself that other processes hear of.
+    pub(crate) fn host_steps(&self) -> ClockPoint {
+        lock(&self.state).host_step()
+    }
+
+    /// Other processes are told something: they may know of the steps up to `at`.
+    pub(crate) fn tells(&self, at: ClockPoint) {
+        let mut state = lock(&self.state);
+        let clock = state.clock_at(at);
+        state.told.join(&clock);
+    }
+
+    /// A process that says nothing to checkers has told something: whatever other processes were told
+    /// before may be behind it. So no race is found that is none.
+    pub(crate) fn is_told(&self, at: ClockPoint) {
+        let mut state = lock(&self.state);
+        let clock = state.told.clone();
+        state.learn(at, &clock);
+    }
+
+    /// The same, to the host.
+    pub(crate) fn host_is_told(&self) {
+        let at = self.host_steps();
+        self.is_told(at);
     }
 
     /// A signal is taken, and no longer set.
@@ -336,18 +399,36 @@ impl Checker {
         lock(&self.state).findings.get(index as usize).cloned()
     }
 
+    /// Does something that may find something. Returns what is new.
+    fn looking(&self, look: impl FnOnce(&mut CheckerState)) -> Vec<Arc<Finding>> {
+        let mut state = lock(&self.state);
+        look(&mut state);
+        self.count.store(state.findings.len() as u32, Ordering::Release);
+        std::mem::take(&mut state.fresh)
+    }
+
     /// Does something that may find something, and then prints it, without the lock.
     fn telling(&self, look: impl FnOnce(&mut CheckerState)) {
-        let fresh = {
-            let mut state = lock(&self.state);
-            look(&mut state);
-            let fresh = std::mem::take(&mut state.fresh);
-            self.count.store(state.findings.len() as u32, Ordering::Release);
-            fresh
-        };
-        for finding in fresh {
-            eprintln!("ascend-emulator: {finding}");
+        print(&self.looking(look));
+    }
+
+    /// The same on the thread that hears other processes, which must not wait for whoever reads
+    /// standard error.
+    fn telling_for_others(&self, look: impl FnOnce(&mut CheckerState)) {
+        let fresh = self.looking(look);
+        if fresh.is_empty() || takes_lines() {
+            print(&fresh);
+        } else {
+            let print = move || print(&fresh);
+            // Without a thread they are still kept.
+            let _ = std::thread::Builder::new().name("ascend-findings".into()).spawn(print);
         }
+    }
+}
+
+fn print(findings: &[Arc<Finding>]) {
+    for finding in findings {
+        eprintln!("ascend-emulator: {finding}");
     }
 }
 
@@ -446,6 +527,24 @@ impl CheckerState {
 }
 
 impl CheckedMeeting {
+    fn new(participants: usize) -> CheckedMeeting {
+        let arrivals = vec![None; participants];
+        CheckedMeeting { arrivals, own: 0, expected: participants, union: None, left: 0 }
+    }
+
+    /// Everybody of this process has left it, and nobody will come.
+    fn is_over(&self) -> bool {
+        self.own > 0
+            && self.left == self.own
+            && self.arrivals.iter().flatten().count() >= self.expected
+    }
+
+    fn arrive(&mut self, participant: usize, clock: Clock) {
+        if let Some(place) = self.arrivals.get_mut(participant) {
+            *place = Some(Arc::new(clock));
+        }
+    }
+
     fn union(&mut self) -> Arc<Clock> {
         if let Some(union) = &self.union {
             return union.clone();

@@ -68,18 +68,31 @@ impl FindingSide {
 
     /// Equal for two that need not both be told.
     pub(crate) fn kind(&self) -> String {
-        let CheckedOperation { what, place, .. } = &*self.operation;
-        format!("{} {what} {place}", self.verb)
+        format!("{} {} {}", self.verb, self.operation.what, self.place())
+    }
+
+    /// "stream 5 of device 2 of process 4711".
+    pub(crate) fn place(&self) -> String {
+        let CheckedOperation { place, process, .. } = &*self.operation;
+        match process {
+            None => place.clone(),
+            Some(process) => format!("{place} of process {process}"),
+        }
     }
 
     /// Where it ran: the host has no tasks.
     fn ran_at(&self) -> String {
-        let place = &self.operation.place;
-        if self.is_host() { place.clone() } else { format!("task {} of {place}", self.time) }
+        let place = self.place();
+        if self.is_host() { place } else { format!("task {} of {place}", self.time) }
     }
 
+    /// Whether a host did it, of this process or of another one.
     pub(crate) fn is_host(&self) -> bool {
         self.operation.place == HOST_NAME
+    }
+
+    fn is_abroad(&self) -> bool {
+        self.operation.process.is_some()
     }
 }
 
@@ -156,17 +169,25 @@ impl Finding {
         let [first, second] = &self.sides[..] else { return None };
         match &self.kind {
             FindingKind::Overlap | FindingKind::SetTwice => return None,
+            _ if self.crosses() => {}
             _ if first.is_host() && second.is_host() => return None,
             _ => {}
         }
-        Some(if first.is_host() {
+        Some(if first.is_host() && !self.crosses() {
             "2 was enqueued before 1 was called, and was not waited for".into()
         } else if self.knew == 0 {
-            format!("{} knew nothing of {}", second.operation.place, first.operation.place)
+            format!("{} knew nothing of {}", second.place(), first.place())
+        } else if first.is_host() {
+            format!("{} did not know of that call of {}", second.place(), first.place())
         } else {
-            let (b, a) = (&second.operation.place, &first.operation.place);
+            let (b, a) = (second.place(), first.place());
             format!("{b} knew {a} up to task {}, and 1 is task {}", self.knew, first.time)
         })
+    }
+
+    /// Whether one of the sides is in another process.
+    fn crosses(&self) -> bool {
+        self.sides.iter().any(FindingSide::is_abroad)
     }
 
     /// What to do about it.
@@ -174,6 +195,9 @@ impl Finding {
         let by_host = self.sides.last().is_some_and(FindingSide::is_host);
         match &self.kind {
             FindingKind::Kernel(found) => &found.help,
+            FindingKind::Race if self.crosses() => {
+                "let the rank of 1 record a notify of the channel behind 1, and the rank of 2 wait for it before 2; or let both take part in an operation in between"
+            }
             FindingKind::Race if self.sides.iter().any(FindingSide::is_host) && !by_host => {
                 "wait for 2 (aclrtSynchronizeStream, or an event) before 1 is called"
             }
@@ -182,6 +206,9 @@ impl Finding {
             }
             FindingKind::Race => {
                 "record an event behind 1 (aclrtRecordEvent), and let the stream of 2 wait for it before 2 (aclrtStreamWaitEvent)"
+            }
+            FindingKind::Free | FindingKind::Freed if self.crosses() => {
+                "let the rank that frees wait for a notify, or for an operation of the communicator, that comes behind the access"
             }
             FindingKind::Free | FindingKind::Freed => {
                 "wait for the operation before the free (aclrtSynchronizeStream), or free with aclrtFreeWithDevSync"

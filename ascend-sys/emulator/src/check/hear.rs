@@ -2,8 +2,8 @@
 
 use super::blocks::{engine, is_on};
 use super::clock::ClockPoint;
-use super::{CheckedOperation, ClockComponent};
-use crate::stream::{STREAMS, Stream};
+use super::{CheckedOperation, ClockComponent, reached};
+use crate::stream::Stream;
 use crate::task::{Passed, Touch};
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ pub(super) fn here(stream: &Stream) -> ClockPoint {
 }
 
 /// The head of a stream.
-fn at_head(
+pub(super) fn at_head(
     stream: &Stream,
     what: String,
     issued: String,
     touches: Vec<Touch>,
 ) -> Arc<CheckedOperation> {
     let place = stream.describe();
-    Arc::new(CheckedOperation { what, place, member: None, issued, touches })
+    Arc::new(CheckedOperation { what, place, process: None, member: None, issued, touches })
 }
 
 /// The head of the stream, which is over, has waited for other work.
@@ -36,13 +36,16 @@ pub(crate) fn passed(stream: &Stream, passed: Passed<Stream>) {
             let operation = at_head(stream, format!("wait for {name}"), call.into(), Vec::new());
             engine.take(number, at, &operation);
         }
+        Passed::Told => engine.is_told(at),
     }
 }
 
 /// The head of the stream, which is about to end, has touched memory: what it was, and which bytes.
 pub(crate) fn was_done(stream: &'static Stream, issued: String, what: String, touches: Vec<Touch>) {
     if let Some(engine) = engine(stream.device_id()) {
-        engine.begin(here(stream), &at_head(stream, what, issued, touches), false);
+        let (at, operation) = (here(stream), at_head(stream, what, issued, touches));
+        engine.begin(at, &operation, false);
+        reached::tell_touches(&engine, at, &operation);
     }
 }
 
@@ -94,12 +97,5 @@ pub(crate) fn notify_cleared(device: u32, handle: u64) {
 pub(crate) fn host_saw(stream: &Stream, ticket: u64) {
     if let Some(engine) = engine(stream.device_id()) {
         engine.host_learns(ClockPoint { component: ClockComponent(stream.index()), time: ticket });
-    }
-}
-
-/// A call has waited for all that was queued in the process.
-pub(crate) fn host_saw_everything() {
-    if is_on() {
-        STREAMS.all().for_each(|stream| host_saw(stream, stream.queue.completed()));
     }
 }

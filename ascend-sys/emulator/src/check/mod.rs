@@ -24,33 +24,40 @@
 //! | the work before a host function | the host, when the function runs; and what the host knows when it returns, to the work behind it |
 //! | the work before a collective, on every rank | the work behind it on every rank that needs that rank's data |
 //! | the work before a send and its receive | the work behind the other one |
+//! | the exchange of memory with a rank of another process | what that rank does with the memory |
 //!
 //! The threads of the host count as one: what one of them was told, all know. They have ways to tell each other that cannot be
 //! seen here, and a finding must never be wrong. The progress line of a stream (`ascendExtStreamProgress`) could tell the host
 //! something without a call, so a checked block gives none.
 
+mod abroad;
 mod blocks;
 mod clock;
 mod engine;
 mod finding;
 mod hear;
+mod hosts;
 mod note;
 mod operations;
+mod reached;
 mod shadow;
 mod submit;
 mod svg;
 
+pub(crate) use abroad::{joins, lent, reaches, recorded_abroad, records_abroad};
 pub(crate) use blocks::{
-    allocated, close, engine, engine_of_block, forget, freed, host_accessed, host_sets, host_takes,
-    host_touches, is_on, open, registered, tell, window_opened,
+    allocated, close, engine, engine_of_block, forget, freed, host_accessed, host_is_told,
+    host_is_told_by_others, host_sets, host_takes, host_touches, is_on, open, registered, tell,
+    unregistered, window_opened, written_by_others,
 };
 pub(crate) use clock::ClockComponent;
 pub(crate) use engine::Checker;
 pub(crate) use hear::{
-    host_saw, host_saw_everything, kernel_is_wrong, notify_cleared, passed, signal_ended, was_done,
-    window_touched,
+    host_saw, kernel_is_wrong, notify_cleared, passed, signal_ended, was_done, window_touched,
 };
-pub(crate) use note::{marks, will_be_done};
-pub(crate) use operations::{CheckedBatch, collective, touches};
+pub(crate) use hosts::OneHost;
+pub(crate) use note::{marks, tells, will_be_done};
+pub(crate) use operations::{Announced, CheckedBatch, collective, touches};
+pub(crate) use reached::reaches_no_more;
 pub(crate) use shadow::CheckedOperation;
 pub(crate) use submit::{announce, returns_to_stream};

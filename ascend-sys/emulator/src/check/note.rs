@@ -1,16 +1,24 @@
 //! Notes: tasks that tell the checker what comes next in their stream, and what the host knew when
 //! it was issued.
 
+use super::abroad::{self, Arrivals};
 use super::blocks::{engine, issued};
-use super::clock::Clock;
+use super::clock::{Clock, ClockPoint};
 use super::engine::{ArrivalKey, Sees};
 use super::hear::here;
+use super::reached;
 use super::{CheckedOperation, Checker};
+use crate::fabric::Comm;
 use crate::message::Failure;
 use crate::step::{Reason, Step};
 use crate::stream::{Mark, Stream, Task};
 use crate::task::{TaskBody, Touch};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the end of an operation waits for what other processes have to tell. Whoever says nothing
+/// for so long counts as one that tells nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A task that does nothing but tell the checker what comes next in the stream.
 pub(crate) struct CheckNote {
@@ -26,12 +34,14 @@ pub(super) enum NoteKind {
     Point,
     Begin(Begin),
     /// The operation before it is over.
-    End(Vec<(ArrivalKey, Sees)>),
+    End(Vec<Leaving>),
     Set {
         signal: u64,
         name: String,
         operation: Arc<CheckedOperation>,
     },
+    /// Other processes are told something.
+    Tell,
     /// A host function begins: the host knows what the stream knows.
     ToHost,
     /// It has returned: the stream knows what the host knows.
@@ -46,8 +56,28 @@ pub(super) struct Begin {
     pub(super) apart: bool,
     /// What it may not share with another operation: a number and a name.
     pub(super) owns: Option<(u64, String)>,
-    /// The meetings that it comes to: as which participant, of how many.
-    pub(super) arrives: Vec<(ArrivalKey, usize, usize)>,
+    /// The meetings that it comes to.
+    pub(super) arrives: Vec<Arriving>,
+}
+
+/// A rank comes to a meeting.
+#[derive(Clone)]
+pub(super) struct Arriving {
+    pub(super) key: ArrivalKey,
+    pub(super) comm: Arc<Comm>,
+    pub(super) rank: usize,
+    pub(super) participant: usize,
+    /// How many there are, how many of them are in this process, and how many tell of their arrival.
+    pub(super) counts: (usize, usize, usize),
+}
+
+/// A rank leaves a meeting.
+#[derive(Clone)]
+pub(super) struct Leaving {
+    pub(super) key: ArrivalKey,
+    pub(super) sees: Sees,
+    /// What other processes have to tell before.
+    pub(super) abroad: Option<Arrivals>,
 }
 
 impl TaskBody<Stream> for Box<CheckNote> {
@@ -61,14 +91,20 @@ impl TaskBody<Stream> for Box<CheckNote> {
                     engine.own(at, operation, *thing, name);
                 }
                 engine.begin(at, operation, *apart);
-                for (key, participant, participants) in arrives {
-                    engine.arrive(*key, *participant, *participants, at);
-                }
+                reached::tell_touches(engine, at, operation);
+                arrives.iter().for_each(|arriving| arriving.arrive(engine, at));
             }
             NoteKind::End(leaves) => {
-                leaves.iter().for_each(|(key, sees)| engine.leave(*key, *sees, at))
+                let is_over = |it: &Leaving| {
+                    it.abroad.as_ref().is_none_or(|all| all.are_over(engine, it.key, stream))
+                };
+                if !leaves.iter().all(is_over) {
+                    return Step::Park;
+                }
+                leaves.iter().for_each(|leaving| leaving.leave(engine, at));
             }
             NoteKind::Set { signal, name, operation } => engine.set(*signal, name, at, operation),
+            NoteKind::Tell => engine.tells(at),
             NoteKind::ToHost => engine.host_learns(at),
             NoteKind::FromHost => engine.learn(at, &engine.known_to_host()),
         }
@@ -82,6 +118,10 @@ impl TaskBody<Stream> for Box<CheckNote> {
         Some(Task::new(Box::new(note)))
     }
 
+    fn limit(&self) -> Option<Duration> {
+        matches!(self.what, NoteKind::End(_)).then_some(PATIENCE)
+    }
+
     fn kind(&self) -> &'static str {
         "note of the checked mode"
     }
@@ -92,13 +132,37 @@ impl TaskBody<Stream> for Box<CheckNote> {
 
     /// The stream gives up, so the operation will not run.
     fn expire(&mut self, stream: &'static Stream, _: &Reason) -> Step {
-        match self.what {
+        match &self.what {
             NoteKind::Begin(_) | NoteKind::Set { .. } => {
                 self.engine.learn(here(stream), &self.known);
                 Step::Done(Ok(()))
             }
+            NoteKind::End(leaves) => {
+                let at = here(stream);
+                leaves.iter().for_each(|leaving| leaving.leave(&self.engine, at));
+                Step::Done(Ok(()))
+            }
             _ => self.poll(stream),
         }
+    }
+}
+
+impl Arriving {
+    fn arrive(&self, engine: &Checker, at: ClockPoint) {
+        let Arriving { key, comm, rank, participant, counts } = self;
+        engine.arrive(*key, *participant, *counts, at);
+        let before = ClockPoint { time: at.time.saturating_sub(1), ..at };
+        abroad::tell_arrival(engine, comm, *rank, *key, before);
+    }
+}
+
+impl Leaving {
+    fn leave(&self, engine: &Checker, at: ClockPoint) {
+        let leaves_out = |all: &Arrivals| all.leave_something_out(engine, self.key);
+        if self.abroad.as_ref().is_some_and(leaves_out) {
+            engine.is_told(at);
+        }
+        engine.leave(self.key, self.sees, at);
     }
 }
 
@@ -110,7 +174,7 @@ pub(super) fn operation(
     touches: Vec<Touch>,
 ) -> Arc<CheckedOperation> {
     let (place, issued) = (stream.describe(), issued(call));
-    Arc::new(CheckedOperation { what, place, member, issued, touches })
+    Arc::new(CheckedOperation { what, place, process: None, member, issued, touches })
 }
 
 /// A point of the stream that carries what the host knows: for the record of an event.
@@ -124,6 +188,13 @@ pub(crate) fn marks(stream: &'static Stream) -> Result<Option<Mark>, Failure> {
             stream.enqueue(Box::new(note)).map(|ticket| Some(Mark::new(stream, ticket)))
         }
     }
+}
+
+/// The stream is about to tell other processes something, in a way that checkers do not see.
+pub(crate) fn tells(stream: &'static Stream) -> Result<(), Failure> {
+    let Some(engine) = engine(stream.device_id()) else { return Ok(()) };
+    let known = engine.known_to_host();
+    stream.enqueue(Box::new(CheckNote { engine, known, what: NoteKind::Tell })).map(drop)
 }
 
 /// An operation is next in the stream of which it will be known only at its end what it touches.

@@ -1,14 +1,15 @@
 //! The operations of communicators: what they touch, and who knows what of whom behind them.
 
+use super::abroad::{Arrivals, way};
 use super::blocks::engine;
-use super::engine::{ArrivalKey, Checker, Sees};
-use super::note::{Begin, NoteKind, operation};
+use super::engine::{Checker, Sees};
+use super::note::{Arriving, Begin, Leaving, NoteKind, operation};
 use super::submit::put;
 use crate::batch::item::BatchItem;
 use crate::collective::call::CollectiveCall;
 use crate::collective::request::{CollectiveRequest, Operation as Collective};
 use crate::collective::table::{RECEIVES, SENDS};
-use crate::fabric::Member;
+use crate::fabric::{Comm, Member};
 use crate::memory::nominal;
 use crate::message::Failure;
 use crate::stream::Stream;
@@ -17,12 +18,21 @@ use std::sync::Arc;
 
 /// What is next to be told of an operation that has been announced.
 #[must_use]
-pub(crate) struct Announced(Option<Leaving>);
-
-/// What the operation sees of the meetings that it leaves.
-type Leaving = (Arc<Checker>, Vec<(ArrivalKey, Sees)>);
+pub(crate) struct Announced(Option<(Arc<Checker>, Vec<Leaving>)>);
 
 impl Announced {
+    /// The operation is not in the stream after all: the next one has its numbers.
+    pub(crate) fn withdrawn(self) {
+        if let Some((engine, leaves)) = self.0 {
+            for Leaving { key, sees, .. } in leaves {
+                // A message is seen by its other side, which is the participant 0 or 1.
+                if let Sees::Party(other) = sees {
+                    engine.number_not_used((key.0, key.1, 1 - other.min(1) as u64));
+                }
+            }
+        }
+    }
+
     /// The operation is in the stream.
     #[inline]
     pub(crate) fn enqueued(self, stream: &'static Stream) -> Result<(), Failure> {
@@ -64,11 +74,10 @@ fn announce(
     let (rank, ranks) = (member.rank, member.comm.ranks());
     let (request, touches) = (&call.request, touches(call, rank, ranks));
     let key = (member.comm.id, 0, number);
-    let (arrives, leaves) = if request.is_void() {
-        (Vec::new(), Vec::new())
-    } else {
-        (vec![(key, rank, ranks)], vec![(key, sees(request, rank))])
-    };
+    let (comm, sees) = (&member.comm, sees(request, rank));
+    let (counts, comm_of) = (counts(comm, 0..ranks), Arc::clone(comm));
+    let arriving = Arriving { key, comm: comm_of, rank, participant: rank, counts };
+    let leaves = vec![Leaving { key, sees, abroad: sees.awaited(comm, |at| at, ranks) }];
     let begin = Begin {
         operation: operation(
             stream,
@@ -79,14 +88,27 @@ fn announce(
         ),
         apart: false,
         owns: Some(owns(member)),
-        arrives,
+        arrives: vec![arriving],
     };
     put(engine.clone(), stream, NoteKind::Begin(begin))?;
     Ok(Announced(Some((engine, leaves))))
 }
 
+/// How many participants a meeting has, how many of them are in this process, and how many tell of
+/// their arrival, by their ranks.
+fn counts(comm: &Comm, ranks: impl IntoIterator<Item = usize>) -> (usize, usize, usize) {
+    ranks.into_iter().fold((0, 0, 0), |(all, own, told), rank| {
+        let is_own = comm.is_own(rank);
+        let tells = is_own || comm.is_checked_abroad(rank);
+        (all + 1, own + usize::from(is_own), told + usize::from(tells))
+    })
+}
+
 fn of_member(member: &Member, number: u64) -> String {
-    format!("#{number} of communicator \"{}\", rank {}", member.comm.title(), member.rank)
+    let Member { comm, rank, .. } = member;
+    let zeros = comm.lone_zeros(*rank, number.saturating_sub(1));
+    let zeros = zeros.map(|said| format!(", behind a call {said}")).unwrap_or_default();
+    format!("#{number} of communicator \"{}\", rank {rank}{zeros}", comm.title())
 }
 
 /// A rank of a communicator has one operation under way.
@@ -145,11 +167,29 @@ fn sees(request: &CollectiveRequest, rank: usize) -> Sees {
     }
 }
 
+impl Sees {
+    /// The arrivals in other processes that it is about, of so many participants; `rank_of` says
+    /// their ranks.
+    fn awaited(
+        self,
+        comm: &Arc<Comm>,
+        rank_of: impl Fn(usize) -> usize,
+        participants: usize,
+    ) -> Option<Arrivals> {
+        let seen = match self {
+            Sees::Nobody => 0..0,
+            Sees::Party(one) => one..one + 1,
+            Sees::All => 0..participants,
+        };
+        Arrivals::of(comm, seen.map(|at| (at, rank_of(at))))
+    }
+}
+
 /// A list of messages that is being issued.
 pub(crate) struct CheckedBatch {
     engine: Arc<Checker>,
     begin: Begin,
-    leaves: Vec<(ArrivalKey, Sees)>,
+    leaves: Vec<Leaving>,
 }
 
 impl CheckedBatch {
@@ -182,14 +222,17 @@ impl CheckedBatch {
             let touch = if item.send { Touch::read } else { Touch::write };
             touches.push(touch(nominal(item.data), bytes));
             if item.peer != member.rank {
-                let (rank, peer) = (member.rank as u64, item.peer as u64);
-                let (source, destination) = if item.send { (rank, peer) } else { (peer, rank) };
-                let way = 1 << 63 | source << 32 | destination;
+                let Member { comm, rank, .. } = member;
+                let ends = if item.send { [*rank, item.peer] } else { [item.peer, *rank] };
+                let way = way(ends[0], ends[1]);
                 let side = usize::from(!item.send);
-                let number = engine.next_number((member.comm.id, way, side as u64));
-                let key = (member.comm.id, way, number);
-                arrives.push((key, side, 2));
-                leaves.push((key, Sees::Party(1 - side)));
+                let number = engine.next_number((comm.id, way, side as u64));
+                let key = (comm.id, way, number);
+                let (counts, sees) = (counts(comm, ends), Sees::Party(1 - side));
+                let (comm, rank) = (Arc::clone(comm), *rank);
+                let abroad = sees.awaited(&comm, |at| ends[at], 2);
+                arrives.push(Arriving { key, comm, rank, participant: side, counts });
+                leaves.push(Leaving { key, sees, abroad });
             }
         }
         let what = match items.len() {
@@ -203,8 +246,14 @@ impl CheckedBatch {
 
     /// The operation is next in the stream.
     pub(crate) fn announce(self, stream: &'static Stream) -> Result<Announced, Failure> {
-        put(self.engine.clone(), stream, NoteKind::Begin(self.begin))?;
-        Ok(Announced(Some((self.engine, self.leaves))))
+        let announced = Announced(Some((self.engine.clone(), self.leaves)));
+        match put(self.engine, stream, NoteKind::Begin(self.begin)) {
+            Ok(()) => Ok(announced),
+            Err(failure) => {
+                announced.withdrawn();
+                Err(failure)
+            }
+        }
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct CheckedOperation {
     pub(crate) what: String,
     /// Where it ran: "stream 5 of device 2", "the host".
     pub(crate) place: String,
+    /// In which process, if that is another one.
+    pub(crate) process: Option<u32>,
     /// "#3 of communicator "world", rank 1".
     pub(crate) member: Option<String>,
     /// Who asked for it: "aclrtMemcpyAsync on thread "main"".
@@ -42,13 +44,15 @@ pub(crate) struct Shadow {
     pub(crate) freed: Option<Access>,
     /// A window of a kernel: all that is asked is whether a byte was written before.
     pub(crate) is_window: bool,
+    /// Others write it, unseen: that nobody wrote a byte is not known.
+    pub(crate) is_lent: bool,
 }
 
 impl Shadow {
     /// With `written`, nobody asks whether its bytes were written before they are read.
     pub(crate) fn new(range: Range<usize>, name: Arc<str>, written: bool) -> Shadow {
         let bytes = ascend_operator::shadow::Shadow::new(range, written);
-        Shadow { name, bytes, freed: None, is_window: false }
+        Shadow { name, bytes, freed: None, is_window: false, is_lent: false }
     }
 
     /// A window that nobody has written.
@@ -66,11 +70,15 @@ impl Shadow {
         bytes: Range<usize>,
         access: &Access,
         clock: &Clock,
-        found: impl FnMut(Found<Access>),
+        mut found: impl FnMut(Found<Access>),
     ) {
-        let is_window = self.is_window;
+        let (is_window, is_lent) = (self.is_window, self.is_lent);
         let is_before = |other: &Access| is_window || clock.covers(other.point);
-        self.bytes.access(bytes, access.mode, access, is_before, found);
+        self.bytes.access(bytes, access.mode, access, is_before, |what| {
+            if !(is_lent && matches!(what, Found::Unwritten { .. })) {
+                found(what);
+            }
+        });
     }
 }
 

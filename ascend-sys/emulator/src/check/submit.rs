@@ -41,6 +41,7 @@ pub(crate) fn announce(
             let operation = operation(stream, what, None, call, Vec::new());
             NoteKind::Set { signal, name, operation }
         }
+        Effects::Tells => NoteKind::Tell,
         Effects::RunsOnHost { returns } => {
             host_returns = returns;
             NoteKind::ToHost

@@ -54,7 +54,7 @@ impl Picture {
     fn row(&mut self, at: usize, side: &FindingSide) {
         let (y, colour) = (TOP + at * ROW + 34, COLOURS[at % 2]);
         let (from, to) = if at == 0 { (300, 610) } else { (430, 740) };
-        self.0.text(14, y + 4, "fill=\"#333333\"", &side.operation.place);
+        self.0.text(14, y + 4, "fill=\"#333333\"", &side.place());
         self.0.push(format_args!(
             "<line x1=\"{LEFT}\" y1=\"{y}\" x2=\"{RIGHT}\" y2=\"{y}\" stroke=\"#999999\"/>"
         ));

@@ -33,7 +33,7 @@ impl LongTables {
 
     fn of(&self, rank: usize, place: MeetingPlace) -> &[TableWord] {
         let longest = longest(self.ranks);
-        let start = (2 * rank + (place.round & 1) as usize) * longest;
+        let start = (2 * rank + (place.number & 1) as usize) * longest;
         self.words.get(start..start + longest).unwrap_or_default()
     }
 

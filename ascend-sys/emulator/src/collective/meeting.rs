@@ -8,10 +8,6 @@
 //! Why two slots are enough: a rank arrives for the round after next only when it has completed the next, for which all ranks
 //! arrived, which each did after it had read everything it needed of this one.
 //!
-//! A rank that passes a count of zero does not wait, so it must not use a round: others may still be reading the slot of the
-//! round before. It notes the operation's number in a word of its own. In a correct program all ranks pass zero at the same
-//! operations, so they agree about rounds; where one passes zero alone, the others find its number beyond theirs.
-//!
 //! Sleepers: a rank arms itself by storing n in `armed` and then looks again; a rank arrives by storing n in `number` and then
 //! looks who is armed. With sequentially consistent stores one of them sees the other. Waking nobody costs a load of a line that
 //! is being read anyway.
@@ -35,12 +31,11 @@ pub(crate) trait Wake: Clone {
     fn wake(&self);
 }
 
-/// Which operation of a communicator, and which of those with a count above zero: that decides the slot.
+/// Which operation of a communicator. That it is even or odd decides the slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MeetingPlace {
     /// From 1.
     pub(crate) number: u64,
-    pub(crate) round: u64,
 }
 
 /// What a rank says about its operation. Equal on all ranks, or the operation fails on all.
@@ -74,7 +69,7 @@ pub(crate) enum MeetingView {
     All,
     /// This rank is not.
     Waiting(usize),
-    /// This rank is there with another claim, or has passed by with a count of zero.
+    /// This rank is there with another claim.
     Differs(usize),
     /// This rank left before it issued the operation.
     Gone(usize),
@@ -112,9 +107,6 @@ impl OperationSlot {
 #[repr(C)]
 struct RankSlot {
     slots: [OperationSlot; 2],
-    /// The latest operation that the rank passed with a count of zero, and its kind.
-    passed: AtomicU64,
-    passed_kind: AtomicU64,
     /// One more than the last operation the rank has issued when it left; 0 while it is here.
     left_after: AtomicU64,
 }
@@ -138,7 +130,6 @@ struct OwnSide<W> {
 /// Bits of [`Meeting::alarm`].
 const BROKEN: u32 = 1;
 const SOMEONE_LEFT: u32 = 2;
-const SOMEONE_PASSED: u32 = 4;
 
 /// The meeting place of one communicator.
 pub(crate) struct Meeting<W> {
@@ -159,8 +150,6 @@ impl<W: Wake> Meeting<W> {
     pub(crate) fn new(ranks: usize, ground: &Ground) -> Self {
         let rank_slot = |_| RankSlot {
             slots: [OperationSlot::new(), OperationSlot::new()],
-            passed: AtomicU64::new(0),
-            passed_kind: AtomicU64::new(0),
             left_after: AtomicU64::new(0),
         };
         let own_side = |_| OwnSide {
@@ -182,19 +171,19 @@ impl<W: Wake> Meeting<W> {
 
     #[inline]
     fn slot(&self, rank: usize, place: MeetingPlace) -> &OperationSlot {
-        &self.rank_slots[rank].slots[(place.round & 1) as usize]
+        &self.rank_slots[rank].slots[(place.number & 1) as usize]
     }
 
     #[inline]
     fn table_cell(&self, rank: usize, place: MeetingPlace) -> &UnsafeCell<Option<Box<Table>>> {
-        &self.own_sides[rank].tables[(place.round & 1) as usize]
+        &self.own_sides[rank].tables[(place.number & 1) as usize]
     }
 
     /// Arrives. `fill` writes the payload; `table`, if there is one, is exchanged for an old one.
     ///
     /// # Safety
     ///
-    /// One thread at a time for a rank; numbers ascend, rounds by one; the round before is complete on this rank.
+    /// One thread at a time for a rank; numbers ascend by one; the operation before is complete on this rank.
     #[inline]
     pub(crate) unsafe fn arrive(
         &self,
@@ -219,20 +208,6 @@ impl<W: Wake> Meeting<W> {
         announce(&slot.number, place.number);
     }
 
-    /// Passes an operation with a count of zero, waiting for nobody. Whoever sleeps in it wakes up.
-    #[cold]
-    pub(crate) fn pass(&self, rank: usize, number: u64, kind: u64) {
-        let rank_slot = &self.rank_slots[rank];
-        rank_slot.passed_kind.store(kind, Ordering::Relaxed);
-        announce(&rank_slot.passed, number);
-        announce_or(&self.alarm[0].0, SOMEONE_PASSED);
-        for (rank_slot, own_side) in self.rank_slots.iter().zip(&self.own_sides) {
-            if rank_slot.slots.iter().any(|slot| slot.armed.load(Ordering::SeqCst) == number) {
-                own_side.wake();
-            }
-        }
-    }
-
     /// Looks who else has arrived, from rank `cursor` on; the cursor moves past who has been seen.
     #[inline]
     pub(crate) fn look(
@@ -242,7 +217,7 @@ impl<W: Wake> Meeting<W> {
         cursor: &mut usize,
     ) -> MeetingView {
         while let Some(rank_slot) = self.rank_slots.get(*cursor) {
-            let slot = &rank_slot.slots[(place.round & 1) as usize];
+            let slot = &rank_slot.slots[(place.number & 1) as usize];
             let there = slot.number.load(Ordering::SeqCst);
             if there < place.number {
                 if self.alarm[0].0.load(Ordering::SeqCst) == 0 {
@@ -275,14 +250,10 @@ impl<W: Wake> Meeting<W> {
         let mut gone = None;
         for rank in cursor..self.ranks() {
             let rank_slot = &self.rank_slots[rank];
-            // In this order: a rank that arrived and went on to pass a later operation has stored its arrival before.
-            let passed = rank_slot.passed.load(Ordering::SeqCst) >= number;
             if self.slot(rank, place).number.load(Ordering::SeqCst) >= number {
                 if rank == cursor {
                     return None;
                 }
-            } else if passed {
-                return Some(MeetingView::Differs(rank));
             } else if (1..=number).contains(&rank_slot.left_after.load(Ordering::SeqCst)) {
                 gone = gone.or(Some(rank));
             }
@@ -306,7 +277,7 @@ impl<W: Wake> Meeting<W> {
     #[inline]
     pub(crate) fn wake(&self, place: MeetingPlace) {
         for (rank_slot, own_side) in self.rank_slots.iter().zip(&self.own_sides) {
-            let slot = &rank_slot.slots[(place.round & 1) as usize];
+            let slot = &rank_slot.slots[(place.number & 1) as usize];
             if slot.armed.load(Ordering::SeqCst) == place.number {
                 own_side.wake();
             }
@@ -431,10 +402,7 @@ impl<W: Wake> Meeting<W> {
             stable.then_some((number, Claim { kind, count }))
         };
         let rank_slot = &self.rank_slots[rank];
-        let passed = rank_slot.passed.load(Ordering::Acquire);
-        let kind = rank_slot.passed_kind.load(Ordering::Relaxed);
-        let passed = (passed != 0).then_some((passed, Claim { kind, count: 0 }));
-        rank_slot.slots.iter().filter_map(read).chain(passed).max_by_key(|(number, _)| *number)
+        rank_slot.slots.iter().filter_map(read).max_by_key(|(number, _)| *number)
     }
 }
 

@@ -176,8 +176,10 @@ impl CollectiveRequest {
     /// The most bytes that a rank gives to others, if that follows from the request.
     #[inline]
     pub(crate) fn gives(&self, ranks: usize) -> Option<usize> {
+        if self.count == 0 {
+            return Some(0);
+        }
         match self.operation {
-            Operation::Barrier => Some(0),
             Operation::AlltoAllV
             | Operation::AlltoAllVC
             | Operation::AllGatherV
@@ -188,11 +190,12 @@ impl CollectiveRequest {
             Operation::Broadcast(_)
             | Operation::AllReduce(_)
             | Operation::Reduce(..)
-            | Operation::AllGather => Some(self.bytes()),
+            | Operation::AllGather
+            | Operation::Barrier => Some(self.bytes()),
         }
     }
 
-    /// Nothing to do here, but the others may think otherwise.
+    /// By its arguments nobody gives anything, and it is no barrier.
     #[inline]
     pub(crate) fn is_void(&self) -> bool {
         self.count == 0 && self.operation != Operation::Barrier

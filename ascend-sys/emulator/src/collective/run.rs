@@ -183,6 +183,10 @@ pub(crate) unsafe fn run_small(
     recv: *mut u8,
     payload: impl Fn(usize) -> *const u8,
 ) {
+    if request.count == 0 {
+        // Done when all have come.
+        return;
+    }
     let block = request.bytes();
     let reduce = |op, at: usize| {
         let mut read = Pointers::new();
@@ -213,10 +217,9 @@ pub(crate) unsafe fn run_small(
             }
             // They give, and get nothing.
             Operation::Reduce(..) | Operation::Broadcast(_) => {}
-            // Done when all have come.
-            Operation::Barrier => {}
-            // Those with tables are never small.
-            Operation::AlltoAllV
+            // It has no elements, and those with tables are not small if they have some.
+            Operation::Barrier
+            | Operation::AlltoAllV
             | Operation::AlltoAllVC
             | Operation::AllGatherV
             | Operation::ReduceScatterV(_) => {}

@@ -204,7 +204,9 @@ mod tests {
     #[test]
     fn movements_by_product() {
         let moved = |product| -> Vec<u32> {
-            (0..=255).filter(|dtype| movement(product, *dtype).is_ok()).collect()
+            (0..=if cfg!(miri) { 20 } else { 255 })
+                .filter(|dtype| movement(product, *dtype).is_ok())
+                .collect()
         };
         assert_eq!(moved(Product::A3), (0..=11).collect::<Vec<_>>());
         assert_eq!(moved(Product::A2), (0..=11).collect::<Vec<_>>());

@@ -4,6 +4,7 @@
 //! each have as many as there are ranks, whoever asks first. Masks and quotas can change at any time, so the housekeeper asks again
 //! every second that it is awake: that costs no other thread anything, and a waiting thread spins a second too long at worst.
 
+use crate::os_thread;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -18,6 +19,54 @@ pub(crate) fn cores() -> usize {
         0 => ask(),
         cores => cores,
     }
+}
+
+/// Ranks in other processes that may wait at the same time as threads of this one.
+static ELSEWHERE: AtomicUsize = AtomicUsize::new(0);
+/// The cores on which this process and those may run, together.
+static SHARED_CORES: AtomicUsize = AtomicUsize::new(0);
+
+/// How a thread waits before it sleeps.
+pub(super) struct Pace {
+    /// Polls without a break.
+    pub(super) spins: u32,
+    /// Polls with the core given away between them.
+    pub(super) yields: u32,
+}
+
+impl Pace {
+    const LONG: Pace = Pace { spins: 2000, yields: 4 };
+    const SHORT: Pace = Pace { spins: 16, yields: 4 };
+    /// Where the processes of a communicator have not a core each. Between threads whoever waits runs the streams of others; a
+    /// process cannot, and waking it costs two system calls and a thread.
+    const GIVING: Pace = Pace { spins: 16, yields: 64 };
+
+    /// That of the last of so many waiting threads. About 100 microseconds while they fit the cores.
+    pub(super) fn of(waiting: usize) -> Pace {
+        match ELSEWHERE.load(Ordering::Relaxed) {
+            0 if waiting <= cores() => Pace::LONG,
+            0 => Pace::SHORT,
+            ranks if waiting + ranks <= SHARED_CORES.load(Ordering::Relaxed) => Pace::LONG,
+            _ => Pace::GIVING,
+        }
+    }
+
+    /// That of a thread that has slept.
+    pub(super) fn again(self) -> Pace {
+        Pace { spins: Pace::SHORT.spins, ..self }
+    }
+}
+
+/// So many ranks of other processes may wait at the same time as threads of this one. 0: none.
+pub(crate) fn share_with(ranks: usize, processes: impl Iterator<Item = u32>) {
+    let others = processes.filter_map(|process| i32::try_from(process).ok());
+    // The first is the calling thread.
+    let own = Mask::of([0].into_iter());
+    let together = Mask::of(others.chain([0])).count();
+    // A quota of the control group is one of all of them.
+    let quota = Some(cores()).filter(|cores| *cores < own.count());
+    SHARED_CORES.store(quota.map_or(together, |quota| quota.min(together)), Ordering::Relaxed);
+    ELSEWHERE.store(ranks, Ordering::Relaxed);
 }
 
 /// The cores of the calling thread.
@@ -52,8 +101,7 @@ pub(crate) fn threads() -> Option<impl Iterator<Item = i32>> {
 
 /// The kernel's number of the calling thread.
 pub(crate) fn this_thread() -> i32 {
-    // SAFETY: a call without arguments.
-    unsafe { libc::gettid() }
+    os_thread::number().cast_signed()
 }
 
 /// A set of cores, in the kernel's form.
@@ -81,6 +129,10 @@ impl Mask {
         *self == Mask::default()
     }
 
+    fn count(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
     fn apply(&self, thread: i32) {
         // SAFETY: the mask is as large as is said. A thread that has ended is no harm.
         unsafe { libc::sched_setaffinity(thread, size_of::<Mask>(), (&raw const self.0).cast()) };
@@ -91,6 +143,27 @@ impl Mask {
 mod tests {
     use super::*;
     use std::sync::Barrier;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel")]
+    fn a_process_gives_its_core_away_when_the_ranks_have_not_one_each() {
+        let cores = cores();
+        let pace = |waiting| {
+            let Pace { spins, yields } = Pace::of(waiting);
+            (spins, yields)
+        };
+        let of = |pace: Pace| (pace.spins, pace.yields);
+        assert_eq!(pace(cores), of(Pace::LONG));
+        assert_eq!(pace(cores + 1), of(Pace::SHORT));
+        // This process may run where the calling thread may, and so may the other one.
+        let all = Mask::of([0].into_iter()).count().min(cores);
+        share_with(all, [std::process::id()].into_iter());
+        assert_eq!(pace(1), of(Pace::GIVING));
+        share_with(all.saturating_sub(1), [std::process::id()].into_iter());
+        assert_eq!(pace(1), of(Pace::LONG));
+        share_with(0, std::iter::empty());
+        assert_eq!(pace(cores), of(Pace::LONG));
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "asks the kernel")]

@@ -6,7 +6,7 @@ use crate::bell::{CHANGES, COMPLETIONS};
 use crate::context;
 use crate::machine;
 use crate::queue::Readiness;
-use crate::sleep::{Until, WaitingCall};
+use crate::sleep::{Enders, Until, WaitingCall};
 use crate::stream::STREAMS;
 use ascend_sync::Thread;
 use std::cell::Cell;
@@ -59,10 +59,10 @@ pub(crate) fn wait_until(limit: Option<Duration>, done: impl Fn() -> bool) -> bo
 }
 
 /// As [`wait_until`] for what calls of other threads bring about: `what` says what it is, and for whom it waits. An error when it is
-/// certain that nobody can, with the deadlock as text; it never is for what is open to other processes.
+/// certain that nobody can, with the deadlock as text; it never is for [`Enders::Anybody`].
 pub(crate) fn await_others(
     limit: Duration,
-    is_open: bool,
+    ends: Enders,
     what: impl FnOnce() -> String,
     done: impl Fn() -> bool,
 ) -> Result<bool, Arc<str>> {
@@ -71,12 +71,14 @@ pub(crate) fn await_others(
     }
     let device = context::current().ok().map(|current| machine::device_slot(current.device));
     let whose = device.and_then(|device| device.block());
-    let call = Arc::new(WaitingCall::new(what(), whose, is_open, ascend_sync::current_thread()));
+    let call = Arc::new(WaitingCall::new(what(), whose, ends, ascend_sync::current_thread()));
     housekeeper::start();
     let met = Cell::new(false);
+    // Behind a verdict come its consequences, which are none of what is waited for.
     let decided = || {
-        met.set(met.get() || done());
-        met.get() || call.verdict().is_some()
+        let is_told = call.verdict().is_some();
+        met.set(met.get() || (!is_told && done()));
+        met.get() || is_told
     };
     block(&Condition { done: decided, call: Some(&call) }, Some(limit));
     match call.verdict() {

@@ -9,6 +9,7 @@ use super::help::{Counted, RUNNING, help};
 use super::workers::Workers;
 use crate::bell;
 use crate::deadlock;
+use crate::later;
 use crate::poll::{HELP, polling};
 use crate::queue::Outcome;
 use crate::sleep;
@@ -20,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often the housekeeper looks while there is unfinished work.
-const TICK: Duration = Duration::from_micros(500);
+pub(crate) const TICK: Duration = Duration::from_micros(500);
 /// How many ticks pass between two looks for deadlocks.
 const LOOK: u64 = 8;
 /// Ticks without unfinished work before it sleeps: 50 milliseconds.
@@ -56,6 +57,7 @@ fn keep_house() {
         if n.is_multiple_of(LOOK) {
             deadlocks.look();
         }
+        later::look();
         let outcome = match limits.tick() {
             Outcome::Idle if sleep::any_calls() => Outcome::Parked,
             outcome => outcome,

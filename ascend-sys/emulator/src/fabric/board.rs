@@ -25,7 +25,7 @@ pub(super) struct LinksState {
 /// A context that ranks have asked for, each for its kernels.
 pub(super) struct AskedContext {
     /// What they called to get it.
-    pub(super) function: &'static str,
+    pub(super) function: Cow<'static, str>,
     pub(super) has_asked: Vec<bool>,
 }
 
@@ -80,6 +80,26 @@ impl Board {
         self.lock().wanted.extend(wanted);
     }
 
+    /// A rank asks for a context of kernels that communicate like this. True if that is new.
+    pub(super) fn note_asked(
+        &self,
+        rank: usize,
+        config: String,
+        function: Cow<'static, str>,
+    ) -> bool {
+        let mut state = self.lock();
+        let ranks = state.slots.len();
+        let none = || AskedContext { function, has_asked: vec![false; ranks] };
+        let asked = state.contexts.entry(config).or_insert_with(none);
+        !std::mem::replace(&mut asked.has_asked[rank], true)
+    }
+
+    /// Whether all ranks have asked for it.
+    pub(super) fn have_all_asked(&self, config: &str) -> bool {
+        let asked = self.lock().contexts.get(config).map(|asked| asked.absent().next().is_none());
+        asked == Some(true)
+    }
+
     pub(super) fn note_departure(&self, rank: usize, why: String) {
         self.lock().slots[rank].gone.get_or_insert(why);
     }
@@ -110,8 +130,6 @@ impl LinksState {
         for (peer, slot) in self.slots.iter().enumerate().filter(|(peer, _)| *peer != rank) {
             match &slot.posted {
                 Some((n, said)) if *n == number && said.links_with(request) => continue,
-                // It has passed this one with a count of zero too.
-                Some((n, _)) if *n > number && request.is_void() => continue,
                 Some((n, _)) if *n >= number => return self.differ(rank, number, request),
                 _ if self.waits_for(peer, rank) => return self.differ(rank, number, request),
                 _ => {
@@ -130,23 +148,17 @@ impl LinksState {
     #[cold]
     fn differ(&self, rank: usize, number: u64, request: &CollectiveRequest) -> LinkStep {
         let mut sides = Sides::default();
-        let mut passed = false;
         sides.called(rank, *request, None);
         for (peer, slot) in self.slots.iter().enumerate().filter(|(peer, _)| *peer != rank) {
             match &slot.posted {
                 Some((n, said)) if *n == number => sides.called(peer, *said, None),
-                Some((n, _)) if *n > number => {
-                    passed = true;
-                    sides.says(peer, vec![format!("a count of 0; it has gone on to #{n}")]);
-                }
                 _ if self.waits_for(peer, rank) => {
                     sides.says(peer, vec![self.wants(peer, rank)]);
                 }
                 _ => sides.silent(peer),
             }
         }
-        let account = if passed { sides.under("the counts differ") } else { sides.compare() };
-        LinkStep::Fail(Cause::Mismatch, account)
+        LinkStep::Fail(Cause::Mismatch, sides.compare())
     }
 
     /// The first batch of a rank with these peers.

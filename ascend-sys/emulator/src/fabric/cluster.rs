@@ -1,55 +1,208 @@
 //! How the ranks of a [rank table](super::rank_table) find each other: those gather that bring tables of the same contents.
 //!
-//! Nothing in a table is an address of this machine, so nothing of it is used as one. A device is in one such communicator at a
-//! time. When a table's communicator is over, its ranks can gather anew.
+//! Nothing in a table is an address of this machine, so nothing of it is used as one. Its contents name a [rendezvous](Rendezvous), whatever the file is
+//! called and however it is written. The first process that comes keeps the rendezvous and has a gathering as for a root info of its own; the others ask it
+//! where that is, and go on as with a root info of that process ([`between`](super::between)).
+//!
+//! A gathering makes one communicator. When it is decided, its rendezvous is over, and the ranks of the table can gather anew. A device is in one such
+//! communicator at a time.
+//!
+//! A process takes part with ranks of one block of devices. Those of another block that bring the same table at the same time gather among themselves.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use super::gathering::{Applicant, Entered, Gathering, Shared};
+use super::between::{self, ANSWER, HEARS, Side};
+use super::gathering::{Applicant, Entered, Gathering, Shared, WORLD};
 use super::rank_table::RankTable;
-use super::registry;
+use super::{registry, root};
+use crate::collective::comm_error::Cause;
+use crate::executor;
 use crate::machine;
 use crate::message::{Failure, refuse};
+use crate::processes::listener;
+use crate::processes::rendezvous::{KeeperAnswer, KeeperReply, Rendezvous};
 use ascend_sync::lock_std as lock;
 
-/// What CANN calls a communicator of a rank table.
-pub(crate) const WORLD: &str = "hccl_world_group";
-
 /// By block of devices and contents: the gatherings that are not over.
-static CLUSTERS: Mutex<BTreeMap<(u32, String), Vec<Shared>>> = Mutex::new(BTreeMap::new());
+static CLUSTERS: Mutex<Clusters> = Mutex::new(Clusters(BTreeMap::new()));
 
-/// Brings a rank to the others of its table, and waits for nobody.
+struct Clusters(BTreeMap<(u32, String), Vec<Shared>>);
+
+/// How long a rank waits that has found the rendezvous of a gathering that was ending.
+const AGAIN: Duration = Duration::from_millis(2);
+
+/// How long a keeper has for its answer, however little of the rank's time is left.
+const LEAST: Duration = Duration::from_millis(100);
+
+/// A rank that looks for the others of its table.
+struct Search<'a> {
+    /// Of its devices.
+    block: u32,
+    contents: String,
+    rendezvous: Rendezvous,
+    applicant: &'a Applicant,
+    function: &'static str,
+}
+
+/// Brings a rank to the others, and waits for nobody but the process that keeps the rendezvous.
 pub(crate) fn enter(
     table: RankTable,
     applicant: &Applicant,
     function: &'static str,
 ) -> Result<Entered, Failure> {
-    let mut clusters = lock(&CLUSTERS);
-    let is_taken = clusters.values().flatten().any(|of| lock(of).is_joined_on(applicant.device));
-    if is_taken || registry::has_cluster(applicant.device) {
-        return refuse!(
-            HCCL_E_UNAVAIL,
-            "EI0003: device {} is in a communicator of a rank table already; a device is in one at a time",
-            machine::named(applicant.device)
-        );
+    let (since, limit) = (Instant::now(), applicant.settings.connect_timeout);
+    let search = Search {
+        block: applicant.settings.block,
+        rendezvous: Rendezvous::of("table", &table.contents),
+        contents: table.contents,
+        applicant,
+        function,
+    };
+    let mut unreached = None;
+    loop {
+        if let Some(entered) = search.enter_here()? {
+            return Ok(entered.since(since));
+        }
+        let left = limit.saturating_sub(since.elapsed());
+        let why = match search.rendezvous.ask(left.clamp(LEAST, ANSWER)) {
+            KeeperReply::Keeper(keeper) => match search.enter_at(&keeper, left)? {
+                Ok(Some(entered)) => return Ok(entered.since(since)),
+                Ok(None) => "gatherings of this table end while this rank comes".to_owned(),
+                // It was ending, unless it answers once more.
+                Err(why) if unreached.as_ref() == Some(&keeper) => return search.fails(&why),
+                Err(why) => {
+                    unreached = Some(keeper);
+                    why
+                }
+            },
+            KeeperReply::Nobody => "its name is taken, and nobody answers there".to_owned(),
+            KeeperReply::Unusable(why) => return search.fails(&why),
+        };
+        if since.elapsed() >= limit {
+            return search.fails(&why);
+        }
+        std::thread::sleep(AGAIN);
     }
-    clusters.retain(|_, gatherings| {
-        gatherings.retain(|gathering| {
-            let gathering = lock(gathering);
-            !gathering.is_over() && !gathering.applicants.is_empty()
-        });
-        !gatherings.is_empty()
-    });
-    let gatherings = clusters.entry((applicant.settings.block, table.contents)).or_default();
-    let open = gatherings.iter().find(|of| lock(of).is_open()).cloned();
-    let gathering = open.unwrap_or_else(|| {
-        let new = Arc::new(Mutex::new(Gathering::of_a_table()));
+}
+
+impl Search<'_> {
+    /// Joins those of this process that gather, or keeps the rendezvous. `None` when another process, or another block, does.
+    fn enter_here(&self) -> Result<Option<Entered>, Failure> {
+        let mut clusters = lock(&CLUSTERS);
+        let gatherings = self.gatherings(&mut clusters)?;
+        if let Some(open) = find_open(gatherings) {
+            return self.begin(open).map(Some);
+        }
+        let socket = match self.rendezvous.bind() {
+            Ok(Some(socket)) => socket,
+            Ok(None) => return Ok(None),
+            Err(e) => return self.fails(&e.to_string()),
+        };
+        let (number, new) = root::of_a_table();
         gatherings.push(Arc::clone(&new));
-        new
-    });
-    // With the lock held, so that no other thread brings the device meanwhile. Nobody waits in here.
-    let entered = Entered::begin(gathering, WORLD.to_owned(), applicant, function);
-    drop(clusters);
-    entered
+        // First it comes, then others hear of it: they are never without a rank of this process, which decides.
+        let entered = self.begin(Arc::clone(&new));
+        let mut gathering = lock(&new);
+        match &entered {
+            Ok(_) if gathering.is_open() => {
+                match listener::keep(socket, HEARS, number, self.applicant.rank) {
+                    Ok(kept) => gathering.rendezvous = Some(kept),
+                    Err(why) => {
+                        gathering.fail(Cause::Gone, format!("EI0015: {why}"));
+                        return self.fails(&why);
+                    }
+                }
+            }
+            Ok(_) => {}
+            Err(failure) => drop(gathering.fail(Cause::Gone, failure.text.to_string())),
+        }
+        entered.map(Some)
+    }
+
+    /// Joins those that gather where a keeper says. `None` when they do not gather any more, and an error inside when the keeper cannot be reached: both may be
+    /// because it was ending.
+    fn enter_at(
+        &self,
+        keeper: &KeeperAnswer,
+        left: Duration,
+    ) -> Result<Result<Option<Entered>, String>, Failure> {
+        let KeeperAnswer { home, number, rank } = *keeper;
+        let is_own = match listener::open(HEARS) {
+            Ok(own) => own == home,
+            Err(why) => return self.fails(&why),
+        };
+        let there = match is_own {
+            true => root::of_number(number),
+            false => match between::image(&home, number, Some(rank), left) {
+                Ok(image) => Some(image),
+                Err(why) => return Ok(Err(why)),
+            },
+        };
+        let mut clusters = lock(&CLUSTERS);
+        let gatherings = self.gatherings(&mut clusters)?;
+        let is_open = |there: &Shared| lock(there).is_open();
+        let Some(there) = there.filter(is_open) else { return Ok(Ok(None)) };
+        // Another thread may have been faster.
+        if let Some(open) = find_open(gatherings) {
+            return self.begin(open).map(|entered| Ok(Some(entered)));
+        }
+        let there = match lock(&there).has_other_block(self.block) {
+            true => Arc::new(Mutex::new(Gathering::of_a_table(Side::Local))),
+            false => Arc::clone(&there),
+        };
+        gatherings.push(Arc::clone(&there));
+        self.begin(there).map(|entered| Ok(Some(entered)))
+    }
+
+    /// Those of this table and block that are not over. Refuses a device that is in a communicator of a table, or on its way into one.
+    fn gatherings<'c>(&self, clusters: &'c mut Clusters) -> Result<&'c mut Vec<Shared>, Failure> {
+        let device = self.applicant.device;
+        let mut all = clusters.0.values().flatten();
+        if all.any(|of| lock(of).is_joined_on(device)) || registry::has_cluster(device) {
+            return refuse!(
+                HCCL_E_UNAVAIL,
+                "EI0003: device {} is in a communicator of a rank table already; a device is in one at a time",
+                machine::named(device)
+            );
+        }
+        clusters.0.retain(|_, gatherings| {
+            gatherings.retain(|gathering| {
+                let gathering = lock(gathering);
+                !gathering.is_over() && !gathering.applicants.is_empty()
+            });
+            !gatherings.is_empty()
+        });
+        Ok(clusters.0.entry((self.block, self.contents.clone())).or_default())
+    }
+
+    /// Called with [`CLUSTERS`] locked, so that no other thread brings the device meanwhile. Waits for nobody.
+    fn begin(&self, gathering: Shared) -> Result<Entered, Failure> {
+        Entered::begin(gathering, WORLD.to_owned(), self.applicant, self.function)
+    }
+
+    #[cold]
+    fn fails<T>(&self, why: &str) -> Result<T, Failure> {
+        refuse!(
+            HCCL_E_REMOTE,
+            "EI0015: rank {} cannot come to where the ranks of its rank table meet: {why}\n\
+             Ranks of one user meet here when their tables say the same; another server_id (net_instance_id in version 2.0) is another place.",
+            self.applicant.rank
+        )
+    }
+}
+
+fn find_open(gatherings: &[Shared]) -> Option<Shared> {
+    gatherings.iter().find(|of| lock(of).is_open()).cloned()
+}
+
+/// The devices of ranks are gone: those that wait for others, of a table or a root info, will not come.
+pub(crate) fn leave(devices: &Range<u32>, why: &str) {
+    between::leave(devices, why);
+    // Those that are in this process only.
+    let all: Vec<Shared> = lock(&CLUSTERS).0.values().flatten().cloned().collect();
+    all.iter().for_each(|gathering| lock(gathering).leave(devices, why));
+    executor::announce();
 }

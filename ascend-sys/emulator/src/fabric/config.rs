@@ -24,7 +24,7 @@ pub(crate) struct CommConfig {
     pub(crate) buffer_megabytes: u32,
     /// The caller has said it, and it is not the default.
     is_sized: bool,
-    /// `hcclOpExpansionMode` as given; what the numbers mean depends on the product.
+    /// `hcclOpExpansionMode`, 0 where nobody has said one; what the numbers mean depends on the product.
     pub(crate) expansion: u32,
     /// `hcclAlgo` as given.
     pub(crate) algorithm: String,
@@ -51,10 +51,14 @@ impl CommConfig {
         Self { name, buffer_megabytes, ..Self::default() }
     }
 
-    /// With buffers of this size, unless the caller has said another one.
-    pub(crate) fn sized(mut self, megabytes: u32) -> Self {
+    /// With what the devices have where the caller has said nothing: a size of buffers, and an
+    /// `hcclOpExpansionMode`.
+    pub(crate) fn with_defaults(mut self, megabytes: u32, expansion: u32) -> Self {
         if !self.is_sized {
             self.buffer_megabytes = megabytes;
+        }
+        if self.expansion == 0 {
+            self.expansion = expansion;
         }
         self
     }
@@ -150,7 +154,9 @@ impl Given {
         }
         match self.number(1, 28) {
             None | Some(NOT_SET | 0 | 1) => {}
-            Some(2) if product != Product::A3 => {}
+            Some(2) if product == Product::A2 => {}
+            // It is always deterministic, and does not read the field.
+            Some(_) if product == Product::Ascend950 => {}
             Some(mode) => {
                 return refuse!(
                     HCCL_E_PARA,
@@ -351,6 +357,18 @@ mod tests {
         assert!(read(&bytes, Product::A3).is_ok());
         bytes[324] = 2;
         assert!(read(&bytes, Product::A3).is_err());
+    }
+
+    #[test]
+    fn the_950_does_not_read_whether_it_shall_be_deterministic() {
+        for mode in [0, 1, 2, 3, 77, u32::MAX] {
+            let mut bytes = client(11, 2248);
+            bytes[28..32].copy_from_slice(&mode.to_ne_bytes());
+            let is_read = |product| read(&bytes, product).is_ok();
+            assert!(is_read(Product::Ascend950), "{mode}");
+            assert_eq!(is_read(Product::A2), mode <= 2 || mode == NOT_SET, "{mode}");
+            assert_eq!(is_read(Product::A3), mode <= 1 || mode == NOT_SET, "{mode}");
+        }
     }
 
     #[test]

@@ -1,15 +1,20 @@
 //! The ranks of a new communicator, as they come: what they say must agree, and when all are there they leave with one [`Comm`].
 
-use std::collections::BTreeMap;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use super::attempt;
-use super::between::{self, Guest, Side};
+use super::between::{Guest, Side};
 use super::comm::Comm;
 use super::config::CommConfig;
+use super::formation;
 use super::place::DevicePlace;
 use crate::collective::account::Account;
 use crate::collective::comm_error::{Cause, CommError, Origin, Presence, RankState};
@@ -17,6 +22,8 @@ use crate::collective::sides::list_some;
 use crate::executor;
 use crate::machine::{self, MAX_DEVICES, Settings};
 use crate::message::{Failure, refuse};
+use crate::processes::rendezvous::KeptRendezvous;
+use crate::sleep::Enders;
 use ascend_sync::lock_std as lock;
 
 /// One rank on its way in.
@@ -38,12 +45,17 @@ pub(super) struct Gathering {
     pub(super) applicants: BTreeMap<u32, Applicant>,
     /// The rank that is on a device of this process.
     devices: BTreeMap<u32, u32>,
-    pub(super) gone: BTreeMap<u32, String>,
+    gone: BTreeMap<u32, String>,
     pub(super) outcome: Option<Result<Formed, Arc<CommError>>>,
     /// Its ranks have a rank table.
-    by_table: bool,
+    pub(super) by_table: bool,
     pub(super) side: Side,
+    /// Where others ask for it, unless it is decided.
+    pub(super) rendezvous: Option<KeptRendezvous>,
 }
+
+/// What CANN calls a communicator of a rank table.
+pub(super) const WORLD: &str = "hccl_world_group";
 
 pub(super) struct Formed {
     pub(super) comm: Weak<Comm>,
@@ -112,6 +124,11 @@ impl Entered {
         Ok(Entered { gathering, rank, device, ranks, limit, since: Instant::now(), function })
     }
 
+    /// Its limit counts from this moment on.
+    pub(super) fn since(self, since: Instant) -> Entered {
+        Entered { since, ..self }
+    }
+
     /// Waits for the others, at most as long as its block's connect timeout.
     pub(crate) fn wait(self) -> Result<Arc<Comm>, Failure> {
         let Self { gathering: root, rank, device, ranks, limit, since, function } = self;
@@ -121,12 +138,15 @@ impl Entered {
             format!("a rank in {function}: waiting for {missing} of {ranks}")
         };
         let is_decided = || {
-            between::advance(&root);
+            formation::advance(&root);
             let gathering = lock(&root);
             gathering.outcome.is_some() || gathering.has_refused(rank)
         };
-        let is_open = !lock(&root).is_for_one_process();
-        let waited = executor::await_others(left, is_open, what, is_decided);
+        let ends = match lock(&root).is_for_one_process() {
+            true => Enders::Processes(Vec::new()),
+            false => Enders::Anybody,
+        };
+        let waited = executor::await_others(left, ends, what, is_decided);
         let mut gathering = lock(&root);
         if let Some(failure) = gathering.take_refusal(rank) {
             return Err(failure);
@@ -139,9 +159,14 @@ impl Entered {
                 }
                 Ok(_) => (Cause::Timeout, format!("within {:.1} s", limit.as_secs_f64())),
             };
-            let text = format!(
-                "EI0015: {missing} of {ranks} did not call {function} {when}\nStart the missing ranks, or correct the number of ranks."
-            );
+            let advice = match gathering.by_table {
+                true => {
+                    "Start the missing ranks, each with a rank table that says the same, or correct the table."
+                }
+                false => "Start the missing ranks, or correct the number of ranks.",
+            };
+            let text =
+                format!("EI0015: {missing} of {ranks} did not call {function} {when}\n{advice}");
             gathering.fail(cause, text);
             executor::announce();
         }
@@ -155,8 +180,14 @@ impl Gathering {
     }
 
     /// Of ranks that have a rank table.
-    pub(super) fn of_a_table() -> Self {
-        Self { by_table: true, ..Self::default() }
+    pub(super) fn of_a_table(side: Side) -> Self {
+        Self { by_table: true, ..Self::new(side) }
+    }
+
+    /// Whether a rank of this process is on a device of another block.
+    pub(super) fn has_other_block(&self, block: u32) -> bool {
+        let mut own = self.applicants.values().filter(|one| one.guest.is_none());
+        own.any(|one| one.settings.block != block)
     }
 
     /// Whether ranks may still come.
@@ -179,11 +210,15 @@ impl Gathering {
 
     /// Who has not come, for a text.
     fn missing(&self) -> String {
-        let missing: Vec<usize> =
-            (0..self.ranks).filter(|rank| !self.is_here(*rank)).map(|rank| rank as usize).collect();
-        match missing.is_empty() {
-            true => "another process".into(),
-            false => list_some(missing.iter().copied(), missing.len()),
+        // A mistake may say any number of ranks, so nobody looks at each.
+        let known: BTreeSet<u32> = match &self.side {
+            Side::Away(away) => self.applicants.keys().chain(&away.here).copied().collect(),
+            _ => self.applicants.keys().copied().collect(),
+        };
+        let missing = (0..self.ranks).filter(|rank| !known.contains(rank));
+        match self.ranks as usize - known.range(..self.ranks).count() {
+            0 => "another process".into(),
+            count => list_some(missing.map(|rank| rank as usize), count),
         }
     }
 
@@ -219,7 +254,7 @@ impl Gathering {
     pub(super) fn fail(&mut self, cause: Cause, account: impl Into<Account>) -> Arc<CommError> {
         let error = CommError::new(Origin::Call, cause, account);
         let error = Arc::new(CommError { ranks: self.states(&error), ..error });
-        self.outcome = Some(Err(Arc::clone(&error)));
+        self.end_with(Arc::clone(&error));
         self.tell_failure();
         self.let_guests_go();
         error
@@ -227,15 +262,22 @@ impl Gathering {
 
     /// Another process has said that there will be none.
     pub(super) fn end(&mut self, error: CommError) {
-        self.outcome = Some(Err(Arc::new(error)));
+        self.end_with(Arc::new(error));
         if !matches!(self.side, Side::Away(_)) {
             self.tell_failure();
         }
         self.let_guests_go();
     }
 
+    /// Before anybody is told: one that comes anew because of that is to find the next gathering.
+    fn end_with(&mut self, error: Arc<CommError>) {
+        self.rendezvous = None;
+        self.outcome = Some(Err(error));
+    }
+
     /// There is one, and the ranks of this process go on with it.
     pub(super) fn go(&mut self, comm: Arc<Comm>) {
+        self.rendezvous = None;
         let to_take = self.applicants.values().filter(|one| one.guest.is_none()).count() as u32;
         let weak = Arc::downgrade(&comm);
         let held = (to_take > 0).then_some(comm);
@@ -246,6 +288,7 @@ impl Gathering {
     /// It is decided: nothing of other processes is held any more.
     fn let_guests_go(&mut self) {
         self.applicants.retain(|_, applicant| applicant.guest.is_none());
+        self.side.let_go();
     }
 
     /// Where the ranks are; of more than there can be devices, nothing.
@@ -268,12 +311,7 @@ impl Gathering {
     pub(super) fn enter(&mut self, name: String, applicant: &Applicant) -> Result<(), Failure> {
         match &self.outcome {
             Some(Err(error)) => return Err(refused(error)),
-            Some(Ok(_)) => {
-                return refuse!(
-                    HCCL_E_PARA,
-                    "EI0015: the root info has already made its communicator; HcclGetRootInfo makes another"
-                );
-            }
+            Some(Ok(_)) => return self.is_made(),
             None => {}
         }
         let Applicant { rank, ranks, device, .. } = *applicant;
@@ -322,6 +360,43 @@ impl Gathering {
             }
         }
         Ok(())
+    }
+
+    /// Refuses a rank that is too late.
+    fn is_made(&self) -> Result<(), Failure> {
+        match self.by_table {
+            true => refuse!(
+                HCCL_E_PARA,
+                "EI0015: the ranks of this rank table have already made their communicator; every rank joins once"
+            ),
+            false => refuse!(
+                HCCL_E_PARA,
+                "EI0015: the root info has already made its communicator; HcclGetRootInfo makes another"
+            ),
+        }
+    }
+
+    /// The ranks of this process on some devices will not come any more.
+    pub(super) fn leave(&mut self, devices: &Range<u32>, why: &str) {
+        let theirs = |one: &Applicant| one.guest.is_none() && devices.contains(&one.device);
+        self.give_up_on_applicants(theirs, why);
+    }
+
+    /// Those of the applicants will not come any more.
+    pub(super) fn give_up_on_applicants(&mut self, which: impl Fn(&Applicant) -> bool, why: &str) {
+        let theirs = self.applicants.values().filter(|applicant| which(applicant));
+        let ranks: Vec<u32> = theirs.map(|applicant| applicant.rank).collect();
+        if !ranks.is_empty() {
+            self.give_up_on(ranks, why);
+        }
+    }
+
+    /// Ranks will not come any more. Nothing where it is decided.
+    pub(super) fn give_up_on(&mut self, ranks: impl IntoIterator<Item = u32>, why: &str) {
+        if self.outcome.is_none() {
+            self.gone.extend(ranks.into_iter().map(|rank| (rank, why.to_owned())));
+            self.give_up_on_the_gone();
+        }
     }
 
     fn add(&mut self, applicant: &Applicant) {
@@ -388,9 +463,11 @@ impl Gathering {
     }
 
     /// Nobody need wait for a rank that is gone.
-    pub(super) fn give_up_on_the_gone(&mut self) {
+    fn give_up_on_the_gone(&mut self) {
         // Before the first rank came, nobody knows how many there are, and nobody waits.
-        if let Some((rank, why)) = self.gone.iter().find(|(rank, _)| **rank < self.ranks) {
+        if self.outcome.is_none()
+            && let Some((rank, why)) = self.gone.iter().find(|(rank, _)| **rank < self.ranks)
+        {
             let text =
                 format!("EI0015: rank {rank} is gone ({why}), so the communicator cannot be made");
             self.fail(Cause::Gone, text);
@@ -423,58 +500,5 @@ impl Gathering {
             }
             None => refuse!(HCCL_E_INTERNAL, "EI9999: the communicator has not been made"),
         }
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::profile::Product;
-
-    fn applicant(rank: u32) -> Applicant {
-        let (connect_timeout, exec_timeout) = (Duration::from_secs(1), Duration::from_secs(1));
-        let product = Product::A3;
-        let settings = Settings {
-            block: 1,
-            first: 64,
-            count: 2,
-            product,
-            connect_timeout,
-            exec_timeout,
-            buffer_megabytes: 200,
-            kernel_seed: 0,
-            kernel_late: None,
-        };
-        let config = CommConfig::default();
-        Applicant { rank, ranks: 2, device: 64 + rank, settings, config, guest: None }
-    }
-
-    #[test]
-    fn disagreements_print_both_sides() {
-        assert!(form_at_once(&[applicant(0), applicant(1)]).is_ok());
-        let refused = |change: fn(&mut Applicant), pieces: &[&str]| {
-            let mut second = applicant(1);
-            change(&mut second);
-            let Err(failure) = form_at_once(&[applicant(0), second]) else {
-                panic!("{pieces:?} is accepted");
-            };
-            for piece in pieces {
-                assert!(failure.text.contains(piece), "{piece} is not in: {}", failure.text);
-            }
-        };
-        refused(|it| it.ranks = 3, &["EI0015", "rank 0 says 2, rank 1 says 3"]);
-        refused(|it| it.device = 64, &["EI0015", "ranks 0 and 1 are both on device"]);
-        refused(
-            |it| it.settings.product = Product::Ascend950,
-            &["EI0016", "rank 0 is on Atlas A3, rank 1 on Ascend 950"],
-        );
-        refused(
-            |it| it.config.buffer_megabytes = 64,
-            &["EI0005", "rank 0: name \"\", buffer 200 MB", "rank 1: name \"\", buffer 64 MB"],
-        );
-        refused(
-            |it| it.config.name = "other".into(),
-            &["EI0005", "rank 0: name \"\"", "rank 1: name \"other\""],
-        );
     }
 }

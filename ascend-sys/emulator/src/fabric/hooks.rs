@@ -1,4 +1,4 @@
-//! Callbacks around the end of a communicator and around its resuming, on Ascend 950.
+//! Callbacks around the end of a communicator, and on Ascend 950 around its resuming.
 //!
 //! They are called one at a time for the whole process, in the order of their names. One that returns a code ends the operation with
 //! that code. In CANN a callback that comes back to register, end or resume waits for itself; here it is told so.
@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ascend_sys::{HcclComm, HcclCommStatePhase, HcclResult};
 
+use super::registry;
 use crate::message::{Failure, refuse};
 
 /// Most bytes of the name of a callback.
@@ -69,4 +70,15 @@ pub(crate) fn call(comm: u64, phase: HcclCommStatePhase) -> Result<(), Failure> 
         }
     }
     Ok(())
+}
+
+/// Ends a communicator, and calls them before and after.
+pub(crate) fn around_end(comm: u64) -> Result<(), Failure> {
+    if registry::member(comm).is_err() {
+        // Nobody hears of the end of nothing: this is the error.
+        return registry::destroy(comm);
+    }
+    call(comm, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_DESTROY_PRE)?;
+    registry::destroy(comm)?;
+    call(comm, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_DESTROY_POST)
 }

@@ -6,16 +6,20 @@
 
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::comm::Comm;
+use super::joint_subs;
 use super::news::{CommNews, News};
+use super::parts::Unheard;
 use crate::collective::account::Account;
 use crate::collective::comm_error::{Cause, CommError, Origin, Presence};
 use crate::collective::sleeper::Sleeper;
-use crate::message::{Failure, refuse};
+use crate::executor::cores;
 use crate::processes::listener::as_bytes;
 use crate::processes::peer::{Peer, PeerMemory};
+use crate::processes::region::SharedMemory;
 use ascend_sync::lock_std as lock;
 
 /// See the [module](self).
@@ -28,6 +32,11 @@ pub(crate) struct Joint {
     peers: Box<[Arc<Peer>]>,
     /// Some process is gone.
     has_lost: OnceLock<()>,
+    /// Where words follow those of the communicator; nothing of one that is [beside](super::beside) another.
+    pub(super) rest: Option<(Arc<SharedMemory>, usize)>,
+    unheard: Unheard,
+    /// This process has said that it is broken, and why.
+    said_broken: AtomicBool,
 }
 
 /// A rank in another process.
@@ -36,20 +45,45 @@ pub(super) struct Abroad {
     pub(super) peer: Arc<Peer>,
     /// Of its device.
     pub(super) memory: PeerMemory,
+    /// Whether checked mode watches it.
+    pub(super) checked: bool,
+}
+
+/// How many there are, so that nobody asks for one where there is none.
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether ranks of other processes are in a communicator of this one.
+#[inline]
+pub(crate) fn is_any_joint() -> bool {
+    LIVE.load(Ordering::Relaxed) != 0
 }
 
 /// All that there are in this process.
 static JOINTS: Mutex<Vec<(u64, Weak<Comm>)>> = Mutex::new(Vec::new());
 
 impl Joint {
-    pub(super) fn new(key: u64, ranks: Vec<Option<Abroad>>) -> Self {
+    pub(super) fn new(
+        key: u64,
+        ranks: Vec<Option<Abroad>>,
+        rest: Option<(Arc<SharedMemory>, usize)>,
+    ) -> Self {
         let mut peers: Vec<Arc<Peer>> = Vec::new();
         for Abroad { peer, .. } in ranks.iter().flatten() {
             if !peers.iter().any(|known| Arc::ptr_eq(known, peer)) {
                 peers.push(Arc::clone(peer));
             }
         }
-        Self { key, ranks: ranks.into(), peers: peers.into(), has_lost: OnceLock::new() }
+        LIVE.fetch_add(1, Ordering::Relaxed);
+        let (ranks, peers) = (ranks.into(), peers.into());
+        Self {
+            key,
+            ranks,
+            peers,
+            has_lost: OnceLock::new(),
+            rest,
+            unheard: Unheard::default(),
+            said_broken: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn abroad(&self, rank: usize) -> Option<&Abroad> {
@@ -61,8 +95,36 @@ impl Joint {
         self.abroad(rank).is_none()
     }
 
+    pub(super) fn ranks(&self) -> &[Option<Abroad>] {
+        &self.ranks
+    }
+
     fn own_ranks(&self) -> impl Iterator<Item = usize> {
         (0..self.ranks.len()).filter(|rank| self.is_own(*rank))
+    }
+
+    /// Where bytes of a rank in another process lie in the file of that one's device memory.
+    pub(crate) fn in_file(
+        &self,
+        rank: usize,
+        address: usize,
+        bytes: usize,
+    ) -> Option<(&Arc<Peer>, usize)> {
+        let Abroad { peer, memory, .. } = self.abroad(rank)?;
+        memory.find(address, bytes)?;
+        Some((peer, peer.offset_of(address)?))
+    }
+
+    /// Where pinned host memory of the process of a rank in another one lies in the file of that
+    /// one's memory.
+    pub(crate) fn in_file_of_host(
+        &self,
+        rank: usize,
+        address: usize,
+        bytes: usize,
+    ) -> Option<(&Arc<Peer>, usize)> {
+        let Abroad { peer, .. } = self.abroad(rank)?;
+        Some((peer, peer.offset_of_host(address, bytes)?))
     }
 
     /// Where bytes of a rank are that lie at an address in its process.
@@ -71,6 +133,21 @@ impl Joint {
             Some(Abroad { memory, .. }) => memory.find(address, bytes),
             None => Some(std::ptr::with_exposed_provenance_mut(address)),
         }
+    }
+
+    /// The other processes, by their names, but for those of which it is known here that they have ended.
+    pub(super) fn names(&self) -> impl Iterator<Item = u64> {
+        let is_over = |peer: &Arc<Peer>| self.has_lost() && peer.gone().is_some();
+        self.peers.iter().filter(move |peer| !is_over(peer)).map(|peer| peer.home.name)
+    }
+
+    /// True once.
+    pub(super) fn says_first_that_it_is_broken(&self) -> bool {
+        !self.said_broken.swap(true, Ordering::Relaxed)
+    }
+
+    pub(super) fn has_unheard(&self) -> bool {
+        !self.unheard.is_empty()
     }
 
     /// Whether some process is gone.
@@ -91,12 +168,10 @@ impl Joint {
         self.abroad(rank).is_some_and(|abroad| abroad.peer.gone().is_some())
     }
 
-    /// The process that keeps the register of sub-communicators: that of the lowest rank that is not gone. `None`: this one.
-    pub(super) fn registrar(&self) -> Option<Arc<Peer>> {
-        let ranks = self.ranks.iter().enumerate();
-        let lowest =
-            ranks.map(|(rank, abroad)| (self.is_lost(rank), abroad)).find(|(is_lost, _)| !is_lost);
-        lowest.and_then(|(_, abroad)| Some(Arc::clone(&abroad.as_ref()?.peer)))
+    /// The process that keeps the register of sub-communicators: that of the lowest rank that is not gone, with the rank. `None`: this one.
+    pub(super) fn registrar(&self) -> Option<(usize, Arc<Peer>)> {
+        let rank = (0..self.ranks.len()).find(|rank| !self.is_lost(*rank))?;
+        Some((rank, Arc::clone(&self.abroad(rank)?.peer)))
     }
 
     /// Tells all its processes something of a communicator, of this one or another.
@@ -107,10 +182,50 @@ impl Joint {
 }
 
 impl Comm {
+    /// Whether a rank is in this process.
+    #[inline]
+    pub(crate) fn is_own(&self, rank: usize) -> bool {
+        self.joint.as_ref().is_none_or(|joint| joint.is_own(rank))
+    }
+
+    /// Whether a rank of another process is watched by checked mode there.
+    pub(crate) fn is_checked_abroad(&self, rank: usize) -> bool {
+        let joint = self.joint.as_ref();
+        joint.and_then(|joint| joint.abroad(rank)).is_some_and(|abroad| abroad.checked)
+    }
+
+    /// Whether what was said before still waits for one of its processes to listen.
+    pub(crate) fn is_behind(&self) -> bool {
+        let joint = self.joint.as_ref();
+        joint.is_some_and(|joint| joint.peers.iter().any(|peer| peer.is_waiting()))
+    }
+
+    /// Whether the process of a rank is gone.
+    pub(crate) fn is_lost(&self, rank: usize) -> bool {
+        self.joint.as_ref().is_some_and(|joint| joint.is_lost(rank))
+    }
+
     /// Whether some of its ranks are in other processes.
     #[inline]
     pub(crate) fn is_joint(&self) -> bool {
         self.joint.is_some()
+    }
+
+    /// Returns the key that all processes share, if the ranks are in several processes.
+    pub(crate) fn job_key(&self) -> Option<u64> {
+        self.joint.as_ref().map(|joint| joint.key)
+    }
+
+    /// The lowest of the ranks that are in the same process as a rank.
+    pub(crate) fn first_of_process(&self, rank: usize) -> usize {
+        let process = self.process_of(rank);
+        (0..self.ranks()).find(|other| self.process_of(*other) == process).unwrap_or(rank)
+    }
+
+    /// Returns the id of the process that has a rank.
+    pub(crate) fn process_of(&self, rank: usize) -> u32 {
+        let abroad = self.joint.as_ref().and_then(|joint| joint.abroad(rank));
+        abroad.map_or_else(std::process::id, |abroad| abroad.peer.home.process)
     }
 
     /// Others find it from now on.
@@ -127,6 +242,7 @@ impl Comm {
         joints.retain(|(_, comm)| comm.strong_count() > 0);
         joints.push((joint.key, Arc::downgrade(self)));
         drop(joints);
+        share_cores();
         // Those that ended before it was there to be told.
         for peer in &joint.peers {
             if let Some(why) = peer.gone() {
@@ -158,6 +274,11 @@ impl Comm {
             if let Some((number, request)) = slot.posted {
                 said.push(CommNews::Posted { rank, number, request, waits: slot.waits });
             }
+            for (config, asked) in board.contexts.iter().filter(|(_, asked)| asked.has_asked[rank])
+            {
+                let (config, function) = (config.clone(), asked.function.to_string());
+                said.push(CommNews::AsksContext { rank, config, function });
+            }
             for ((_, to), function) in board.wanted.iter().filter(|((from, _), _)| *from == rank) {
                 said.push(CommNews::Wants {
                     rank,
@@ -171,6 +292,11 @@ impl Comm {
         let error = self.meeting.error();
         said.extend(error.map(|error| CommNews::Broken { error: (*error).clone() }));
         said.into_iter().for_each(|news| say(peer, joint.key, news, None));
+        for (rank, abroad) in joint.ranks.iter().enumerate() {
+            if abroad.as_ref().is_some_and(|abroad| abroad.peer.home == peer.home) {
+                self.parts.all().for_each(|part| part.repeat(self, rank));
+            }
+        }
     }
 
     /// A process has no side any more, or has not made it yet: what it has left in the words is all that can be known.
@@ -184,6 +310,15 @@ impl Comm {
         if self.meeting.is_broken() {
             let text = String::from("a rank has failed in it before");
             self.fail_here(CommError::new(Origin::Call, Cause::Gone, text));
+        }
+    }
+
+    /// Gives its parts what other processes have said to them.
+    pub(super) fn deliver(&self) {
+        if let Some(joint) = &self.joint
+            && let Some(error) = joint.unheard.deliver(self, &self.parts)
+        {
+            self.fail(error);
         }
     }
 
@@ -202,17 +337,6 @@ impl Comm {
         }
         self.fail(CommError { ranks: states, ..error })
     }
-
-    /// Refuses what is for ranks of one process only.
-    pub(crate) fn in_one_process(&self, what: &str) -> Result<(), Failure> {
-        let Some(joint) = &self.joint else { return Ok(()) };
-        refuse!(
-            HCCL_E_NOT_SUPPORT,
-            "{what}: the ranks of communicator \"{}\" are in {} processes, and the emulator does this between threads of one process only, so far",
-            self.title(),
-            joint.peers.len() + 1
-        )
-    }
 }
 
 fn say(peer: &Peer, comm: u64, news: CommNews, file: Option<Arc<OwnedFd>>) {
@@ -222,6 +346,33 @@ fn say(peer: &Peer, comm: u64, news: CommNews, file: Option<Arc<OwnedFd>>) {
 /// The communicator of a key.
 pub(super) fn find(key: u64) -> Option<Arc<Comm>> {
     lock(&JOINTS).iter().find(|(known, _)| *known == key)?.1.upgrade()
+}
+
+/// The key of the newest that lives.
+#[cfg(all(any(test, fuzzing), not(loom), not(miri)))]
+pub(super) fn newest() -> Option<u64> {
+    lock(&JOINTS).iter().rev().find(|(_, comm)| comm.strong_count() > 0).map(|(key, _)| *key)
+}
+
+/// Ranks of other processes wait at the same time as those of this one: of the communicator that has most of them.
+fn share_cores() {
+    let comms = all();
+    let joints = comms.iter().filter_map(|comm| comm.joint.as_ref());
+    let abroad = |joint: &Joint| joint.ranks.iter().flatten().count();
+    match joints.max_by_key(|joint| abroad(joint)) {
+        Some(joint) => {
+            let processes = joint.peers.iter().map(|peer| peer.home.process);
+            cores::share_with(abroad(joint), processes);
+        }
+        None => cores::share_with(0, std::iter::empty()),
+    }
+}
+
+impl Drop for Joint {
+    fn drop(&mut self) {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
+        share_cores();
+    }
 }
 
 fn all() -> Vec<Arc<Comm>> {
@@ -242,8 +393,14 @@ pub(super) fn wake_own() {
 /// A process has said something about a communicator.
 pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews, file: Option<OwnedFd>) {
     let Some(comm) = find(key) else {
-        if matches!(news, CommNews::Asks) {
-            say(from, key, CommNews::NotHere, None);
+        match news {
+            CommNews::Asks => say(from, key, CommNews::NotHere, None),
+            CommNews::Part { rank, news } => {
+                if let Some((rank, news)) = news.answer_of_nobody(rank) {
+                    say(from, key, CommNews::Part { rank, news }, None);
+                }
+            }
+            _ => {}
         }
         return;
     };
@@ -252,13 +409,20 @@ pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews, file: Option<Owne
     let is_theirs =
         |rank: usize| joint.abroad(rank).is_some_and(|abroad| Arc::ptr_eq(&abroad.peer, from));
     match news {
-        CommNews::Broken { error } => drop(comm.fail_here(error)),
-        CommNews::Left { rank, why } if is_theirs(rank) => comm.leave_here(rank, why),
+        CommNews::Broken { error } => {
+            comm.fail_here(error);
+            joint_subs::let_go();
+        }
+        CommNews::Left { rank, why } if is_theirs(rank) => {
+            comm.leave_here(rank, why);
+            joint_subs::let_go();
+        }
         CommNews::Posted { rank, number, request, waits } if is_theirs(rank) => {
             comm.board.note_post(rank, number, request, waits);
         }
         CommNews::Asks => comm.repeat(joint, from),
-        CommNews::NotHere => comm.note_absence(joint, from),
+        // One beside another is used when all have made it, so there is nothing to find out about the time before. An answer from then may come late.
+        CommNews::NotHere if joint.rest.is_some() => comm.note_absence(joint, from),
         CommNews::WantsSub { rank, turn, wish } if is_theirs(rank) => {
             comm.hear_wish(joint, from, rank, turn, wish);
         }
@@ -272,6 +436,13 @@ pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews, file: Option<Owne
         CommNews::Wants { rank, peers, function } if is_theirs(rank) => {
             let peers: Vec<usize> = peers.into_iter().filter(|peer| *peer < comm.ranks()).collect();
             comm.board.note_wanted(rank, &peers, Cow::Owned(function));
+        }
+        CommNews::AsksContext { rank, config, function } if is_theirs(rank) => {
+            comm.board.note_asked(rank, config, Cow::Owned(function));
+        }
+        CommNews::Part { rank, news } if is_theirs(rank) => {
+            joint.unheard.add(rank, news);
+            comm.deliver();
         }
         _ => {}
     }
@@ -293,6 +464,10 @@ pub(super) fn lose(lost: &Arc<Peer>, why: &str) {
             comm.end_for(&ranks, why);
         }
         let _ = joint.has_lost.set(());
+        for part in comm.parts.all() {
+            ranks.iter().for_each(|rank| part.lost(&comm, *rank));
+        }
         comm.wake_all();
     }
+    joint_subs::let_go();
 }

@@ -4,6 +4,9 @@
 //! that the ranks will share, and says what it wants; the first who asks decides how it is, and who says something else is told so. So a rank waits for an answer of
 //! that process, and for no other rank.
 //!
+//! The register stays when all ranks of that process have left the parent: ranks of others may still ask. The process keeps the parent until they have
+//! left it too, are gone, or the parent has failed.
+//!
 //! The k-th sub-communicator of a name that a rank makes is the same as the k-th of that name on the others.
 
 use std::cell::OnceCell;
@@ -13,9 +16,9 @@ use std::sync::{Arc, Mutex};
 
 use super::comm::Comm;
 use super::joint::{self, Abroad, Joint};
-use super::news::CommNews;
+use super::news::{CommNews, SubCommRequest};
 use super::parts::CommPart;
-use super::subs::SubCommRequest;
+use super::subs::NotMade;
 use crate::collective::account::Account;
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::sides::{Sides, list};
@@ -24,6 +27,44 @@ use crate::message::{Failure, refuse};
 use crate::processes::peer::{Peer, random};
 use crate::processes::region::{Ground, SharedMemory, memory_file};
 use ascend_sync::lock_std as lock;
+
+/// Parents whose register this process keeps, though ranks of it have left them.
+static KEPT: Mutex<Vec<Arc<Comm>>> = Mutex::new(Vec::new());
+
+/// Whether ranks of other processes may still ask the register, which this process keeps.
+fn is_asked(comm: &Comm) -> bool {
+    let Some(joint) = comm.joint.as_ref().filter(|joint| joint.rest.is_some()) else {
+        return false;
+    };
+    let may_ask = |rank: usize| {
+        !joint.is_own(rank) && !joint.is_lost(rank) && comm.board.departure(rank).is_none()
+    };
+    joint.registrar().is_none() && !comm.meeting.is_broken() && (0..comm.ranks()).any(may_ask)
+}
+
+/// A rank of this process has left a communicator: its register stays as long as others may ask.
+pub(super) fn keep(comm: &Comm) {
+    if !is_asked(comm) {
+        return;
+    }
+    let Some(found) = comm.joint.as_ref().and_then(|joint| joint::find(joint.key)) else { return };
+    let mut kept = lock(&KEPT);
+    if !kept.iter().any(|known| Arc::ptr_eq(known, &found)) {
+        kept.push(found);
+    }
+}
+
+/// Ranks of other processes have left or are gone, or something has failed.
+pub(super) fn let_go() {
+    let over: Vec<Arc<Comm>> = {
+        let mut kept = lock(&KEPT);
+        let (stay, over) = kept.drain(..).partition(|comm| is_asked(comm));
+        *kept = stay;
+        over
+    };
+    // With the lock no longer held: it may be the end of them.
+    drop(over);
+}
 
 /// What the process knows of the sub-communicators of a parent.
 #[derive(Default)]
@@ -57,12 +98,6 @@ impl CommPart for JointSubs {
     fn left(&self, _: usize, _: &str) {}
 }
 
-/// What made a sub-communicator impossible.
-pub(super) enum NotMade {
-    Differs(Account),
-    Fails(Failure),
-}
-
 impl Comm {
     fn joint_subs(&self) -> &JointSubs {
         self.part(JointSubs::default)
@@ -84,15 +119,18 @@ impl Comm {
         };
         let answer = match joint.registrar() {
             None => self.register(joint, rank, turn, wish),
-            Some(peer) => self.ask(&peer, rank, turn, wish).map_err(NotMade::Fails)?,
+            Some((keeper, peer)) => {
+                self.ask(keeper, &peer, rank, turn, wish).map_err(NotMade::Fails)?
+            }
         };
         let (key, file) = answer.map_err(NotMade::Differs)?;
         self.side_of_sub(joint, key, &file, wish).map_err(NotMade::Fails)
     }
 
-    /// Asks the process that keeps the register.
+    /// Asks the process of a rank, which keeps the register.
     fn ask(
         &self,
+        keeper: usize,
         peer: &Peer,
         rank: usize,
         turn: u64,
@@ -112,12 +150,12 @@ impl Comm {
             (Some(answer), _) => Ok(answer),
             (None, Some(why)) => refuse!(
                 HCCL_E_REMOTE,
-                "EI0012: the sub-communicator \"{}\" cannot be made: {why}",
+                "EI0012: the sub-communicator \"{}\" cannot be made: rank {keeper} is gone ({why})",
                 wish.name
             ),
             (None, None) => refuse!(
                 HCCL_E_TIMEOUT,
-                "EI0006: process {} did not answer within {:.1} s about the sub-communicator \"{}\"",
+                "EI0006: rank {keeper}, in process {}, did not answer within {:.1} s about the sub-communicator \"{}\"",
                 peer.home.process,
                 self.connect_timeout.as_secs_f64(),
                 wish.name
@@ -130,7 +168,7 @@ impl Comm {
         let mut known = lock(&self.joint_subs().0);
         let place = (wish.name.clone(), turn);
         if !known.register.contains_key(&place) {
-            let bytes = Ground::measure(|ground| self.new_sub_on(ground, wish));
+            let bytes = Comm::measure(|ground| self.new_sub_on(ground, wish));
             let file = memory_file(bytes).map_err(|e| {
                 Account::from(format!("there is no memory to share, {bytes} bytes: {e}"))
             })?;
@@ -193,7 +231,7 @@ impl Comm {
         if let Some(comm) = joint::find(key) {
             return Ok(comm);
         }
-        let bytes = Ground::measure(|ground| self.new_sub_on(ground, wish));
+        let bytes = Comm::measure(|ground| self.new_sub_on(ground, wish));
         let memory = file.try_clone().and_then(|file| SharedMemory::map(file, 0, bytes));
         let memory = match memory {
             Ok(memory) => memory,
@@ -205,10 +243,11 @@ impl Comm {
                 );
             }
         };
-        let mut comm = self.new_sub_on(&Ground::shared(Arc::new(memory)), wish);
+        let ground = Ground::shared(Arc::new(memory));
+        let mut comm = self.new_sub_on(&ground, wish);
         let abroad: Vec<Option<Abroad>> =
             wish.ranks.iter().map(|rank| joint.abroad(*rank).cloned()).collect();
-        comm.joint = Some(Joint::new(key, abroad));
+        comm.joint = Some(Joint::new(key, abroad, ground.rest()));
         let comm = Arc::new(comm);
         comm.publish();
         // What the others have said of it before it was here.
@@ -232,7 +271,9 @@ impl Comm {
         turn: u64,
         wish: SubCommRequest,
     ) {
-        let within = wish.ranks.iter().all(|rank| *rank < self.ranks());
+        // Each rank takes memory here, so nobody makes up more than there are.
+        let within =
+            wish.ranks.len() <= self.ranks() && wish.ranks.iter().all(|rank| *rank < self.ranks());
         if !within || !wish.ranks.contains(&rank) {
             return;
         }

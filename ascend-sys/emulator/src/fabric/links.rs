@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use super::board::{AskedContext, LinkStep, LinksState};
+use super::board::{LinkStep, LinksState};
 use super::comm::Comm;
 use super::news::CommNews;
 use crate::collective::comm_error::{Cause, CommError, Origin};
@@ -17,15 +17,14 @@ use crate::executor;
 use crate::message::Failure;
 
 impl Comm {
-    /// The first collective of `rank`: waits until all ranks call it too. A count of zero says so to the others and waits
-    /// for nobody. Returns whether the rank is linked now.
+    /// The first collective of `rank`: waits until all ranks call it too.
     #[cold]
     pub(crate) fn meet(
         &self,
         rank: usize,
         number: u64,
         request: CollectiveRequest,
-    ) -> Result<bool, Failure> {
+    ) -> Result<(), Failure> {
         self.post(rank, number, request);
         self.await_all(rank, number, request, Instant::now())
     }
@@ -33,9 +32,8 @@ impl Comm {
     /// The first half of [`meet`](Self::meet): says what the rank calls, and waits for nobody.
     #[cold]
     pub(crate) fn post(&self, rank: usize, number: u64, request: CollectiveRequest) {
-        let waits = !request.is_void();
-        self.board.note_post(rank, number, request, waits);
-        self.tell(|| CommNews::Posted { rank, number, request, waits });
+        self.board.note_post(rank, number, request, true);
+        self.tell(|| CommNews::Posted { rank, number, request, waits: true });
     }
 
     /// The second half: the rank has waited since `began`.
@@ -46,10 +44,9 @@ impl Comm {
         number: u64,
         request: CollectiveRequest,
         began: Instant,
-    ) -> Result<bool, Failure> {
-        let void = request.is_void();
+    ) -> Result<(), Failure> {
         let what = || format!("{request} #{number}");
-        let limit = (!void).then(|| self.connect_timeout.saturating_sub(began.elapsed()));
+        let limit = self.connect_timeout.saturating_sub(began.elapsed());
         let look = |state: &LinksState| state.look(rank, number, &request);
         // Who waits here, waits for the last rank; what differs is found by whoever comes later.
         if matches!(look(&self.board.lock()), LinkStep::Linked) {
@@ -58,8 +55,7 @@ impl Comm {
         let linked = self.link(rank, what, limit, look, |state| self.silent(state, rank));
         self.board.note_goes(rank);
         self.tell(|| CommNews::Goes { rank });
-        // Who waits for nobody has not seen that all are there.
-        linked.map(|linked| linked && !void)
+        linked
     }
 
     /// The rank reaches nobody, because its device was told so: waits as long as it would for others, and fails.
@@ -106,10 +102,10 @@ impl Comm {
         began: Instant,
     ) -> Result<(), Failure> {
         let what = || format!("{function} with {}", list(peers));
-        let limit = Some(self.connect_timeout.saturating_sub(began.elapsed()));
+        let limit = self.connect_timeout.saturating_sub(began.elapsed());
         let look = |state: &LinksState| state.look_for_peers(rank, peers);
         let absent = |state: &LinksState| state.unanswered(rank, peers);
-        self.link(rank, what, limit, look, absent).map(|_| ())
+        self.link(rank, what, limit, look, absent)
     }
 
     /// The rank asks for a context of kernels that communicate like `config`: waits until all ranks do. Does nothing the
@@ -120,54 +116,47 @@ impl Comm {
         config: &str,
         function: &'static str,
     ) -> Result<(), Failure> {
-        self.in_one_process(function)?;
-        {
-            let mut state = self.board.lock();
-            // Every launch asks, and only the first ones wait.
-            if state.contexts.get(config).is_some_and(|asked| asked.absent().next().is_none()) {
-                drop(state);
-                return self.check(Origin::Call);
-            }
-            let none = || AskedContext { function, has_asked: vec![false; self.ranks()] };
-            let asked = state.contexts.entry(config.to_owned()).or_insert_with(none);
-            if !std::mem::replace(&mut asked.has_asked[rank], true) {
-                executor::announce();
-            }
+        // Every launch asks, and only the first ones wait.
+        if self.board.have_all_asked(config) {
+            return self.check(Origin::Call);
+        }
+        if self.board.note_asked(rank, config.to_owned(), Cow::Borrowed(function)) {
+            self.tell(|| {
+                let (config, function) = (config.to_owned(), function.to_owned());
+                CommNews::AsksContext { rank, config, function }
+            });
+            executor::announce();
         }
         let what = || format!("{function} for {config}");
         let look = |state: &LinksState| state.look_for_context(config);
         let absent = |state: &LinksState| state.absent_from(config);
-        self.link(rank, what, Some(self.connect_timeout), look, absent).map(|_| ())
+        self.link(rank, what, self.connect_timeout, look, absent)
     }
 
-    /// Waits for others, or only looks, without a limit. `absent` are those for whom it waits.
+    /// Waits for others. `absent` are those for whom it waits.
     fn link(
         &self,
         rank: usize,
         what: impl Fn() -> String,
-        limit: Option<Duration>,
+        limit: Duration,
         look: impl Fn(&LinksState) -> LinkStep,
         absent: impl Fn(&LinksState) -> Vec<usize>,
-    ) -> Result<bool, Failure> {
+    ) -> Result<(), Failure> {
         let decided = || {
             self.meeting.error().is_some() || !matches!(look(&self.board.lock()), LinkStep::Wait)
         };
         let said = || format!("rank {rank} of communicator \"{}\" in {}", self.title(), what());
-        let wait = |limit| executor::await_others(limit, self.is_joint(), said, decided);
-        let hopeless = limit.and_then(|limit| wait(limit).err());
+        let hopeless = executor::await_others(limit, self.enders(), said, decided).err();
         self.check(Origin::Call)?;
         let next = look(&self.board.lock());
-        let (cause, account) = match next {
-            LinkStep::Linked => return Ok(true),
-            LinkStep::Fail(cause, account) => (cause, account),
-            LinkStep::Wait if limit.is_none() => return Ok(false),
-            LinkStep::Wait => match hopeless {
-                Some(text) => (Cause::Deadlock, format!("deadlock: {text}").into()),
-                None => {
-                    let absent = absent(&self.board.lock());
-                    (Cause::Timeout, self.timeout_text(rank, &what(), &absent).into())
-                }
-            },
+        let (cause, account) = match (next, hopeless) {
+            (LinkStep::Linked, _) => return Ok(()),
+            (_, Some(text)) => (Cause::Deadlock, format!("deadlock: {text}").into()),
+            (LinkStep::Fail(cause, account), None) => (cause, account),
+            (LinkStep::Wait, None) => {
+                let absent = absent(&self.board.lock());
+                (Cause::Timeout, self.timeout_text(rank, &what(), &absent).into())
+            }
         };
         let error = self.fail(CommError::new(Origin::Call, cause, account));
         Err(failure(&error, Origin::Call))

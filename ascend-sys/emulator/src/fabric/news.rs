@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::subs::SubCommRequest;
+use super::endpoint_news::EndpointNews;
+use super::part_news::PartNews;
+use super::stillness::StillNews;
 use crate::collective::comm_error::CommError;
 use crate::collective::request::CollectiveRequest;
 use crate::processes::peer::Home;
@@ -16,14 +18,18 @@ pub(super) enum News {
     Root { root: u64, from_home: bool, news: RootNews },
     /// Of a communicator, by its key.
     Comm { comm: u64, news: CommNews },
+    /// Of ends of channels between endpoints.
+    Endpoint(EndpointNews),
+    /// Of whether the process can go on. No reason to go on.
+    Still(StillNews),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum RootNews {
     /// A rank comes.
     Enter(Newcomer),
-    /// So many ranks are expected, and these are there.
-    Here { ranks: u32, here: Vec<u32> },
+    /// So many ranks are expected, and these are there; these of them in the process that says so.
+    Here { ranks: u32, here: Vec<u32>, at_home: Vec<u32> },
     /// A rank was not taken.
     Refused { rank: u32, code: u32, text: String },
     /// There will be no communicator.
@@ -52,12 +58,14 @@ pub(super) struct Newcomer {
 
 /// Where a rank sits.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Seat {
+pub(crate) struct Seat {
     /// The number of its device among those of its program: the same card in every process.
-    pub(super) card: u32,
+    pub(crate) card: u32,
     /// Where the device's memory begins in that of its process, and how much it is.
-    pub(super) start: usize,
-    pub(super) bytes: usize,
+    pub(crate) start: usize,
+    pub(crate) bytes: usize,
+    /// Whether checked mode watches it, and tells what it knows.
+    pub(crate) checked: bool,
 }
 
 /// A communicator whose ranks are all known.
@@ -96,4 +104,17 @@ pub(super) enum CommNews {
     SubDiffers { rank: usize, turn: u64, name: String, text: String, said: Vec<(usize, String)> },
     /// A rank exchanges its first messages with others.
     Wants { rank: usize, peers: Vec<usize>, function: String },
+    /// A rank asks for a context of kernels that communicate like this.
+    AsksContext { rank: usize, config: String, function: String },
+    /// A room that builds on communicators says something for a rank.
+    Part { rank: usize, news: PartNews },
+}
+
+/// What one rank says of a sub-communicator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SubCommRequest {
+    pub(crate) name: String,
+    /// Its ranks, by their ranks in the parent.
+    pub(crate) ranks: Vec<usize>,
+    pub(crate) buffer_megabytes: u32,
 }

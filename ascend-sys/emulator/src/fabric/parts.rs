@@ -10,7 +10,14 @@
 //! looks for one.
 
 use std::any::Any;
-use std::sync::OnceLock;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Mutex, OnceLock};
+
+use super::comm::Comm;
+use super::part_news::PartNews;
+use crate::collective::comm_error::CommError;
+use ascend_sync::lock_std as lock;
 
 /// One room's part in a communicator.
 pub(crate) trait CommPart: Any + Send + Sync {
@@ -19,6 +26,93 @@ pub(crate) trait CommPart: Any + Send + Sync {
 
     /// The communicator has failed.
     fn broken(&self) {}
+
+    /// The process of a rank has made its side just now: what that has not heard is said again.
+    fn repeat(&self, _comm: &Comm, _to: usize) {}
+
+    /// The process of a rank is gone.
+    fn lost(&self, _comm: &Comm, _rank: usize) {}
+
+    /// The part of another process says something for a rank there.
+    fn heard(&self, _comm: &Comm, _rank: usize, _news: &PartNews) -> Heard {
+        Heard::NotForThis
+    }
+}
+
+/// What a part does about what it hears.
+pub(crate) enum Heard {
+    /// It is for another part, which may not be there yet.
+    NotForThis,
+    Taken,
+    /// It ends the communicator.
+    Fails(CommError),
+}
+
+/// What parts of other processes have said, in its order, as long as no part here has taken it.
+#[derive(Default)]
+pub(super) struct Unheard {
+    any: AtomicBool,
+    state: Mutex<UnheardNews>,
+}
+
+#[derive(Default)]
+struct UnheardNews {
+    news: VecDeque<(usize, PartNews)>,
+    /// A thread gives them to the parts.
+    is_at_it: bool,
+    /// To be looked at once more by that thread.
+    again: bool,
+}
+
+impl Unheard {
+    /// One more. To be delivered.
+    pub(super) fn add(&self, rank: usize, news: PartNews) {
+        lock(&self.state).news.push_back((rank, news));
+        self.any.store(true, Ordering::Release);
+        // Before the look for parts; pairs with the fence in `is_empty`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Asked behind the making of a part.
+    pub(super) fn is_empty(&self) -> bool {
+        fence(Ordering::SeqCst);
+        !self.any.load(Ordering::Acquire)
+    }
+
+    /// Gives the parts that there are what is for them. One thread does: another one that comes meanwhile leaves it to that. No lock is held while a part
+    /// hears. Returns what ends the communicator.
+    pub(super) fn deliver(&self, comm: &Comm, parts: &CommParts) -> Option<CommError> {
+        let mut ends = None;
+        let mut state = lock(&self.state);
+        state.again = true;
+        if state.is_at_it {
+            return None;
+        }
+        state.is_at_it = true;
+        while std::mem::take(&mut state.again) {
+            let mut due = std::mem::take(&mut state.news);
+            drop(state);
+            due.retain(|(rank, news)| match heard(comm, parts, *rank, news) {
+                Heard::NotForThis => true,
+                Heard::Taken => false,
+                Heard::Fails(error) => {
+                    ends.get_or_insert(error);
+                    false
+                }
+            });
+            state = lock(&self.state);
+            due.append(&mut state.news);
+            state.news = due;
+        }
+        state.is_at_it = false;
+        self.any.store(!state.news.is_empty(), Ordering::Release);
+        ends
+    }
+}
+
+fn heard(comm: &Comm, parts: &CommParts, rank: usize, news: &PartNews) -> Heard {
+    let answers = parts.all().map(|part| part.heard(comm, rank, news));
+    answers.into_iter().find(|it| !matches!(it, Heard::NotForThis)).unwrap_or(Heard::NotForThis)
 }
 
 /// The parts of a communicator, in the order in which they were made.

@@ -67,7 +67,12 @@ impl Comm {
             // A message says nothing of collectives in which it was seen before.
             Some(why) if !arrived || number == 0 => (Presence::Gone, why.clone()),
             _ if arrived => (Presence::Arrived, String::new()),
-            _ => (Presence::Missing, board.waits_of(rank)),
+            _ => {
+                let zeros = self.lone_zeros(rank, 0).map(|said| format!("called {said}"));
+                let waits = Some(board.waits_of(rank)).filter(|waits| !waits.is_empty());
+                let said: Vec<_> = waits.into_iter().chain(zeros).collect();
+                (Presence::Missing, said.join("; "))
+            }
         };
         RankState { presence, number: seen, request, text }
     }

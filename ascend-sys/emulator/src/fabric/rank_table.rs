@@ -5,8 +5,10 @@
 //! of the format is left alone: keys beyond those below, and which of the keys that version 1.2 adds a table must have.
 
 mod field;
-#[cfg(all(test, not(loom)))]
+// Nothing here is unsafe, and Miri takes minutes for it.
+#[cfg(all(test, not(loom), not(miri)))]
 mod tests;
+mod unique;
 mod v1;
 mod v2;
 
@@ -17,6 +19,7 @@ use std::path::Path;
 use ascend_sys::HcclResult;
 use field::Field;
 use serde_json::Value;
+use unique::Unique;
 
 use crate::machine::MAX_DEVICES;
 use crate::message::{Failure, refuse};
@@ -55,8 +58,15 @@ impl RankTable {
             );
         }
         let text = contents(path).map_err(|why| unreadable(path, &why))?;
-        let value: Value = serde_json::from_str(&text)
-            .map_err(|error| unreadable(path, &format!("it is no JSON: {error}")))?;
+        RankTable::parse(&text, path, product)
+    }
+
+    /// The table that a text is; the path is for errors.
+    pub(crate) fn parse(text: &str, path: &Path, product: Product) -> Result<RankTable, Failure> {
+        let Unique(value) = serde_json::from_str(text).map_err(|error| {
+            let what = if error.is_data() { "" } else { "it is no JSON: " };
+            unreadable(path, &format!("{what}{error}"))
+        })?;
         RankTable::check(&value, product)
             .map_err(|wrong| Failure::new(HcclResult::HCCL_E_PARA, wrong.in_file(path)))
     }
@@ -71,9 +81,7 @@ impl RankTable {
             "1.0" => &[Product::A2, Product::A3],
             "1.2" => &[Product::A3],
             "2.0" => &[Product::Ascend950],
-            other => {
-                return Err(version.wrong(format!("is \"{other}\", and must be 1.0, 1.2 or 2.0")));
-            }
+            _ => return Err(version.must_be("1.0, 1.2 or 2.0")),
         };
         if !products.contains(&product) {
             let text = version.text()?;
@@ -121,16 +129,25 @@ impl RankTable {
 
 fn contents(path: &Path) -> Result<String, String> {
     // To open a pipe waits for somebody who writes to it.
-    if !std::fs::metadata(path).map_err(|error| error.to_string())?.is_file() {
+    let about = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if !about.is_file() {
         return Err("it is no file".to_owned());
+    }
+    if about.len() > MOST_BYTES {
+        return Err(too_long(about.len()));
     }
     let file = File::open(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
+    // It may have grown meanwhile.
     let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
     match read.map_err(|error| error.to_string())? as u64 {
         0..=MOST_BYTES => Ok(text),
-        _ => Err(format!("it has over {MOST_BYTES} bytes")),
+        bytes => Err(too_long(bytes)),
     }
+}
+
+fn too_long(bytes: u64) -> String {
+    format!("it has {bytes} bytes, and {MOST_BYTES} are the most")
 }
 
 fn unreadable(path: &Path, why: &str) -> Failure {

@@ -71,7 +71,7 @@ pub(crate) fn register(member: Member) -> Result<u64, Failure> {
         *entry.issue_state.lock() = Some(IssueState {
             handle,
             member,
-            newest: MeetingPlace { number: 0, round: 0 },
+            newest: MeetingPlace { number: 0 },
             linked: ranks == 1,
             peers: vec![false; ranks],
             mark: None,
@@ -276,6 +276,7 @@ mod tests {
             config: CommConfig::default(),
             exec_timeout: None,
             suspended: false.into(),
+            numbers_zeros: false.into(),
         };
         let handle = register(member).unwrap();
         let destroy_elsewhere =

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::between::{self, Guest, HEARS, Side};
 use super::config::CommConfig;
-use super::gathering::{Applicant, Entered, Gathering, Shared};
+use super::gathering::{Applicant, Entered, Gathering, Shared, WORLD};
 use super::news::Newcomer;
 use super::root_info::{ROOT_INFO, decode, encode};
 use crate::executor;
@@ -45,7 +45,7 @@ impl Roots {
     /// The gathering of a root info. `None` when that is over.
     fn gathering(&mut self, number: u64) -> Option<Shared> {
         let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
-        if number > self.made {
+        if number == 0 || number > self.made {
             return None;
         }
         if word >= self.brought.len() {
@@ -72,6 +72,16 @@ pub(crate) fn create() -> Result<[u8; ROOT_INFO], Failure> {
     }
 }
 
+/// A new gathering of ranks that have a rank table, and the number under which other processes know it. This process decides.
+pub(super) fn of_a_table() -> (u64, Shared) {
+    let mut roots = lock(&ROOTS);
+    let number = roots.make();
+    // Nobody else knows the number yet.
+    let gathering = roots.gathering(number).unwrap_or_default();
+    lock(&gathering).by_table = true;
+    (number, gathering)
+}
+
 /// The gathering of a root info: its name, its number, and where it was made.
 fn find(info: &[u8; ROOT_INFO], rank: u32, limit: Duration) -> Result<(u64, Shared), Failure> {
     let Some((home, number)) = decode(info) else {
@@ -82,7 +92,7 @@ fn find(info: &[u8; ROOT_INFO], rank: u32, limit: Duration) -> Result<(u64, Shar
     };
     let found = match listener::open(HEARS) {
         Ok(own) if own == home => lock(&ROOTS).gathering(number),
-        Ok(_) => match between::image(&home, number, limit) {
+        Ok(_) => match between::image(&home, number, None, limit) {
             Ok(image) => Some(image),
             Err(why) => {
                 return refuse!(
@@ -105,12 +115,14 @@ fn find(info: &[u8; ROOT_INFO], rank: u32, limit: Duration) -> Result<(u64, Shar
 /// Brings a rank to the others, and waits for nobody but the process of the root info.
 pub(crate) fn enter(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Entered, Failure> {
     let (number, root) = find(info, applicant.rank, applicant.settings.connect_timeout)?;
-    Entered::begin(root, name_of(number), applicant, "HcclCommInitRootInfo")
+    let process = decode(info).map_or(0, |(home, _)| home.process);
+    Entered::begin(root, name_of(process, number), applicant, "HcclCommInitRootInfo")
 }
 
-/// What a communicator is called, unless its ranks have a name for it.
-fn name_of(number: u64) -> String {
-    format!("127.0.0.1%lo_60000_0_{number}")
+/// What a communicator is called, unless its ranks have a name for it. The process that has made the root info is part of it: a device can be in
+/// communicators by root infos of several processes, which number them each for itself.
+fn name_of(process: u32, number: u64) -> String {
+    format!("127.0.0.1%lo_60000_{process}_{number}")
 }
 
 /// A rank of another process comes to a root info of this one.
@@ -122,7 +134,9 @@ pub(super) fn enter_guest(
     let Some(root) = lock(&ROOTS).gathering(number) else {
         return refuse!(
             HCCL_E_PARA,
-            "EI0015: the root info has already made its communicator; HcclGetRootInfo makes another"
+            "EI0015: what rank {} wants to join is over: the root info has already made its communicator (HcclGetRootInfo makes another), \
+             or the ranks of the rank table have failed",
+            newcomer.rank
         );
     };
     let Newcomer { rank, ranks, seat, product, connect_timeout, name, buffer_megabytes } = newcomer;
@@ -137,6 +151,8 @@ pub(super) fn enter_guest(
         connect_timeout,
         exec_timeout: connect_timeout,
         buffer_megabytes,
+        expansion: 0,
+        checked: seat.checked,
         kernel_seed: 0,
         kernel_late: None,
     };
@@ -150,13 +166,21 @@ pub(super) fn enter_guest(
             "EI0015: the program has said that this root info stays in its process"
         );
     }
-    root.enter(name_of(number), &applicant)
+    let name = match root.by_table {
+        true => WORLD.to_owned(),
+        false => name_of(std::process::id(), number),
+    };
+    root.enter(name, &applicant)
+}
+
+/// A gathering of this process, by its number. `None` when it is over.
+pub(super) fn of_number(number: u64) -> Option<Shared> {
+    lock(&ROOTS).gathering(number)
 }
 
 /// Uses the gathering of a root info of this process.
 pub(super) fn with_gathering(number: u64, use_it: impl FnOnce(&mut Gathering)) {
-    let found = lock(&ROOTS).gathering(number);
-    if let Some(root) = found {
+    if let Some(root) = of_number(number) {
         use_it(&mut lock(&root));
     }
 }
@@ -200,8 +224,7 @@ pub(crate) fn leave(info: &[u8; ROOT_INFO], rank: u32, reason: &str) -> Result<(
                 if let Some(home) = home {
                     between::tell_leave(&home, number, rank, reason);
                 }
-                gathering.gone.insert(rank, reason.to_owned());
-                gathering.give_up_on_the_gone();
+                gathering.give_up_on([rank], reason);
                 None
             }
         }
@@ -226,21 +249,24 @@ mod tests {
     #[test]
     fn root_infos_that_nobody_brings_or_that_are_over_take_no_room() {
         let mut roots = Roots::new();
-        for _ in 0..10_000 {
+        let many = if cfg!(miri) { 1000 } else { 10_000 };
+        for _ in 0..many {
             roots.make();
         }
         assert!(roots.open.is_empty() && roots.brought.is_empty());
         let mut last = Shared::default();
-        for number in 1..=1000 {
+        let last_of_all = many / 10;
+        for number in 1..=last_of_all {
             last = roots.gathering(number).expect("nobody has brought it");
             assert!(roots.gathering(number).is_some_and(|again| Arc::ptr_eq(&again, &last)));
-            if number != 1000 {
+            if number != last_of_all {
                 lock(&last).fail(Cause::Timeout, String::from("over"));
             }
         }
         assert!(roots.open.len() <= 17, "{}", roots.open.len());
         assert!(roots.gathering(1).is_none(), "over, and not anew");
-        assert!(roots.gathering(1000).is_some_and(|again| Arc::ptr_eq(&again, &last)));
+        assert!(roots.gathering(last_of_all).is_some_and(|again| Arc::ptr_eq(&again, &last)));
         assert!(roots.gathering(200_000).is_none(), "never made");
+        assert!(roots.gathering(0).is_none(), "the first one is 1");
     }
 }

@@ -30,7 +30,7 @@ fn check(said: [u64; 4]) -> u64 {
 }
 
 /// Where a root info was made, and its number there. `None` when it is none, or was damaged.
-pub(super) fn decode(info: &[u8; ROOT_INFO]) -> Option<(Home, u64)> {
+pub(crate) fn decode(info: &[u8; ROOT_INFO]) -> Option<(Home, u64)> {
     let mut words = info[WORDS_AT..]
         .chunks_exact(8)
         .map(|word| word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
@@ -39,4 +39,10 @@ pub(super) fn decode(info: &[u8; ROOT_INFO]) -> Option<(Home, u64)> {
     let is_whole = mark == MARK && sum == check([process, number, name, secret]);
     let process = u32::try_from(process).ok().filter(|_| is_whole)?;
     Some((Home { process, name, secret }, number))
+}
+
+/// A root info of these words, as another process could have made it.
+#[cfg(all(any(test, fuzzing), not(loom), not(miri)))]
+pub(crate) fn of_words([process, number, name, secret]: [u64; 4]) -> [u8; ROOT_INFO] {
+    encode(&Home { process: process as u32, name, secret }, number)
 }

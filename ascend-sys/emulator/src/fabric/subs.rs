@@ -9,11 +9,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde::{Deserialize, Serialize};
-
 use super::attempt;
 use super::comm::Comm;
-use super::joint_subs::NotMade;
+use super::news::SubCommRequest;
 use super::parts::CommPart;
 use crate::collective::account::Account;
 use crate::collective::comm_error::{Cause, CommError, Origin};
@@ -21,13 +19,10 @@ use crate::collective::sides::{Sides, list};
 use crate::message::{Failure, refuse};
 use crate::processes::region::Ground;
 
-/// What one rank says of a sub-communicator.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct SubCommRequest {
-    pub(crate) name: String,
-    /// Its ranks, by their ranks in the parent.
-    pub(crate) ranks: Vec<usize>,
-    pub(crate) buffer_megabytes: u32,
+/// What made a sub-communicator impossible.
+pub(super) enum NotMade {
+    Differs(Account),
+    Fails(Failure),
 }
 
 /// The sub-communicators of a parent that not all of their ranks have made so far.

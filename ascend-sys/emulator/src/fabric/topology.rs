@@ -15,6 +15,7 @@
 
 use super::comm::Comm;
 use super::place::DevicePlace;
+use crate::machine::Device;
 use crate::profile::Product;
 use ascend_sys::{CommProtocol, CommTopo};
 
@@ -85,6 +86,16 @@ fn instance(product: Product, holds: Holds, place: DevicePlace) -> (u32, u32) {
         Holds::Superpod => (place.block, 0),
         Holds::All => (0, 0),
     }
+}
+
+/// The usual protocol between two devices of a block, on the first layer that links them.
+pub(crate) fn linked_by(a: &Device, b: &Device) -> Option<CommProtocol> {
+    let settings = a.settings()?;
+    let product = settings.product;
+    let (a, b) = (DevicePlace::new(a.id, &settings), DevicePlace::new(b.id, &settings));
+    let links =
+        |layer: &&Layer| instance(product, layer.holds, a) == instance(product, layer.holds, b);
+    layers_of(product).iter().find(links)?.protocols.first().copied()
 }
 
 impl Comm {

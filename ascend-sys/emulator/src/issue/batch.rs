@@ -290,10 +290,15 @@ impl PendingBatch {
 
     /// Gives up what has no counterpart yet.
     pub(crate) fn expire(&mut self, why: &Reason) -> Step {
-        if !self.posted {
+        let is_new =
+            |item: &BatchItem| item.state == ItemState::New && item.peer != self.member.rank;
+        let has_waited = matches!(why, Reason::Timeout(_) | Reason::Deadlock(_));
+        // The stream gave up before it came to these messages, and with it what should have made their data.
+        let is_unbegun = !has_waited && self.items.iter().any(is_new);
+        if has_waited && !self.posted {
             self.post();
         }
-        if self.failure.is_none() && self.unmatched().next().is_some() {
+        if self.failure.is_none() && (is_unbegun || self.unmatched().next().is_some()) {
             let (rank, waits) = (self.member.rank, self.waits_for());
             let (cause, text) = match why {
                 Reason::Timeout(limit) => {
@@ -302,6 +307,10 @@ impl PendingBatch {
                     (Cause::Timeout, format!("{headline}\n  rank {rank} was {waits}"))
                 }
                 Reason::Deadlock(_) => (Cause::Deadlock, why.text().to_string()),
+                why if is_unbegun => {
+                    let text = why.text();
+                    (Cause::Gone, format!("rank {rank} gave up before its messages began: {text}"))
+                }
                 why => (Cause::Gone, format!("rank {rank} gave up, {waits}: {}", why.text())),
             };
             self.break_with(cause, text);
@@ -312,19 +321,21 @@ impl PendingBatch {
 
     /// Who could help the parked batch: see `deadlock`.
     pub(crate) fn helpers(&self) -> Helpers {
-        match self.failure {
-            None if !self.member.comm.is_joint() => {
-                let Member { comm, rank, .. } = &*self.member;
-                let other_side = |item: &BatchItem| Need::Message {
-                    comm: comm.id,
-                    rank: item.peer,
-                    peer: *rank,
-                    sends: !item.send,
-                };
-                Helpers::Queued(self.unmatched().map(other_side).take(NEEDS).collect())
-            }
-            _ => Helpers::Anybody,
+        let Member { comm, rank, .. } = &*self.member;
+        let unmatched: Vec<&BatchItem> = self.unmatched().collect();
+        // Without any, another process is at the rest.
+        if self.failure.is_some() || (comm.is_joint() && unmatched.is_empty()) {
+            return Helpers::Anybody;
         }
+        let is_own = |rank| comm.joint.as_ref().is_none_or(|joint| joint.is_own(rank));
+        let own = unmatched.iter().filter(|item| is_own(item.peer)).take(NEEDS);
+        let other_side = |item: &&BatchItem| Need::Message {
+            comm: comm.id,
+            rank: item.peer,
+            peer: *rank,
+            sends: !item.send,
+        };
+        Helpers::Queued(own.map(other_side).chain(comm.abroad()).collect())
     }
 
     /// Whether it has what another task waits for.

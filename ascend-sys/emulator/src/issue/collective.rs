@@ -162,11 +162,6 @@ impl PendingCollective {
         if let Some(error) = comm.meeting.error() {
             return Step::Done(Err(self.failure(&error)));
         }
-        if self.call.request.is_void() {
-            let (rank, kind) = (self.member.rank, self.call.claim().kind);
-            comm.meeting.pass(rank, self.place.number, kind);
-            return Step::Done(Ok(()));
-        }
         let (rank, place, claim) = (self.member.rank, self.place, self.call.claim());
         let CollectiveCall { request, send, recv, .. } = self.call;
         if self.is_small() {
@@ -479,8 +474,14 @@ impl PendingCollective {
     /// Who could help the parked operation: see `deadlock`.
     pub(crate) fn helpers(&self) -> Helpers {
         match self.state {
-            PendingState::Arrived if !self.member.comm.is_joint() => {
-                Helpers::Queued(self.member.comm.needed_for(self.place.number))
+            // One that is broken waits for the news why.
+            PendingState::Arrived if !self.member.comm.meeting.is_broken() => {
+                let needs = self.member.comm.needed_for(self.place.number);
+                // The last one may have come since it was polled.
+                match self.member.comm.is_joint() && needs.is_empty() {
+                    true => Helpers::Anybody,
+                    false => Helpers::Queued(needs),
+                }
             }
             _ => Helpers::Anybody,
         }

@@ -30,7 +30,7 @@ use crate::collective::validate::freed_before;
 use crate::executor;
 use crate::fabric::gathering::{Applicant, Entered};
 use crate::fabric::registry::{self, IssueState, with_issue_state};
-use crate::fabric::{Comm, Member};
+use crate::fabric::{Comm, Member, hooks};
 use crate::faults;
 use crate::memory::held::{HeldMemory, hold};
 use crate::message::{Failure, refuse};
@@ -284,7 +284,7 @@ fn make_and_end(
     results: &mut [Result<(), Failure>],
 ) {
     for (index, handle) in ends {
-        results[index] = registry::destroy(handle);
+        results[index] = hooks::around_end(handle);
     }
     let mut entered = Vec::new();
     for (index, join) in joins {
@@ -301,10 +301,9 @@ fn make_and_end(
 /// Makes all first contacts, then issues, then waits.
 fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Failure>]) {
     calls.sort_by_key(|(_, call)| Reverse(call.request.bytes()));
-    let calls_of = |handle| calls.iter().filter(move |(_, call)| call.handle == handle);
     let mut contacts = Vec::new();
     let mut met: Vec<u64> = Vec::new();
-    for (at, (_, Collective { handle, member, .. })) in calls.iter().enumerate() {
+    for (at, (_, Collective { handle, member, request, .. })) in calls.iter().enumerate() {
         if !met.contains(handle) {
             met.push(*handle);
             let of_device = |call: &&(_, Collective)| call.1.member.device == member.device;
@@ -314,13 +313,15 @@ fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Failure>
                 // The communicator has ended, which its operations find out.
                 continue;
             }
-            contacts.extend(post(*handle, newest, calls_of(*handle).map(|(_, call)| call)));
+            let number = newest + 1;
+            member.comm.post(member.rank, number, *request);
+            contacts.push((*handle, Arc::clone(member), number, *request));
         }
     }
     let began = Instant::now();
     for (handle, member, number, request) in contacts {
         // Who fails here has ended the communicator, which its operations find out.
-        if let Ok(true) = member.comm.await_all(member.rank, number, request, began) {
+        if member.comm.await_all(member.rank, number, request, began).is_ok() {
             let _ = with_issue_state(handle, |issue_state| {
                 issue_state.linked = true;
                 Ok(())
@@ -344,24 +345,6 @@ fn unlinked(handle: u64) -> Option<u64> {
         Ok((!issue_state.linked).then_some(issue_state.newest.number))
     });
     newest.ok().flatten()
-}
-
-/// Says to the other ranks of a communicator what this one calls first. A count of zero meets nobody, so the next one is said too.
-fn post<'a>(
-    handle: u64,
-    newest: u64,
-    calls: impl Iterator<Item = &'a Collective>,
-) -> Vec<(u64, Arc<Member>, u64, CollectiveRequest)> {
-    let mut posted = Vec::new();
-    for (call, number) in calls.zip(newest + 1..) {
-        let Collective { member, request, .. } = call;
-        member.comm.post(member.rank, number, *request);
-        posted.push((handle, Arc::clone(member), number, *request));
-        if !request.is_void() {
-            break;
-        }
-    }
-    posted
 }
 
 /// Issues a collective, whose rank has met the others; what was checked when it was called may not hold any more.

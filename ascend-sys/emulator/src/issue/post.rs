@@ -5,7 +5,7 @@ use super::submit::{keep_order, record_call, waiting_with};
 use crate::batch::item::BatchItem;
 use crate::callback::may_block;
 use crate::capture;
-use crate::check;
+use crate::check::{self, Announced};
 use crate::fabric::registry::IssueState;
 use crate::faults;
 use crate::message::Failure;
@@ -35,7 +35,10 @@ pub(crate) fn post(
     // Announced first: the order that is kept here is not the program's.
     let batch = check::CheckedBatch::of(stream, &issue_state.member, &items, function);
     let announced = batch.map(|batch| batch.announce(stream)).transpose()?;
-    keep_order(issue_state, stream)?;
+    if let Err(failure) = keep_order(issue_state, stream) {
+        announced.into_iter().for_each(Announced::withdrawn);
+        return Err(failure);
+    }
     let comm = &issue_state.member.comm;
     let number = comm.exchange.issue(rank);
     // SAFETY: as for a collective.
@@ -47,6 +50,7 @@ pub(crate) fn post(
         }
         Err(failure) => {
             comm.exchange.take_back(rank);
+            announced.into_iter().for_each(Announced::withdrawn);
             Err(failure)
         }
     }

@@ -18,9 +18,9 @@ use crate::collective::meeting::MeetingPlace;
 use crate::collective::request::{CollectiveRequest, Operation};
 use crate::collective::validate::freed_before;
 use crate::fabric::Member;
-use crate::fabric::registry::{IssueState, with_issue_state};
+use crate::fabric::registry::{self, IssueState, with_issue_state};
 use crate::faults;
-use crate::machine;
+use crate::machine::{self, foreign::is_outside};
 use crate::memory::held::{HeldMemory, hold};
 use crate::memory::{self, MemoryPlace as Where};
 use crate::message::{Failure, refuse};
@@ -31,24 +31,32 @@ use ascend_reduce::DataType;
 /// `hcclOpExpansionMode`: on vector cores, with no other to fall back to.
 const AIV_ONLY: u32 = 4;
 
-/// A collective in which nobody gives anything. It succeeds whatever the other arguments are; where they are good, it takes its
-/// number, so that ranks that pass another count learn about it.
+/// A collective in which, by its arguments, nobody gives anything. It succeeds whatever the other
+/// arguments are, takes no number and meets nobody; the rank keeps a note of it. But a rank that
+/// [numbers](Member::numbers_zeros) such calls issues it like any other.
 #[cold]
 pub(crate) fn issue_void(
     operation: Operation,
     dtype: HcclDataType,
     comm: u64,
     stream: aclrtStream,
-) {
-    if comm == 0 || stream.is_null() {
-        return;
+) -> Result<(), Failure> {
+    // The lock of the issue state may be held for as long as a first contact takes.
+    let Ok(member) = registry::member(comm) else { return Ok(()) };
+    if !member.numbers_zeros.load(Ordering::Relaxed) {
+        member.comm.note_lone_zero(member.rank, void(operation, dtype));
+        return Ok(());
     }
-    // Success in any case: what went wrong shows in the next operation.
-    let _ =
-        with_issue_state(comm, |issue_state| issue_void_at(issue_state, operation, dtype, stream));
+    with_issue_state(comm, |issue_state| issue_void_at(issue_state, operation, dtype, stream))
 }
 
-/// The same where the rank is at hand.
+/// The request of such a call, whose data type may be none.
+fn void(operation: Operation, dtype: HcclDataType) -> CollectiveRequest {
+    let dtype = DataType::from_hccl(dtype.0).unwrap_or(DataType::Int8);
+    CollectiveRequest { operation, dtype, count: 0 }
+}
+
+/// The same for a caller that holds the issue state.
 #[cold]
 pub(crate) fn issue_void_at(
     issue_state: &mut IssueState,
@@ -56,14 +64,15 @@ pub(crate) fn issue_void_at(
     dtype: HcclDataType,
     stream: aclrtStream,
 ) -> Result<(), Failure> {
-    let dtype = DataType::from_hccl(dtype.0).unwrap_or(DataType::Int8);
+    let request = void(operation, dtype);
+    let Member { comm, rank, numbers_zeros, .. } = &*issue_state.member;
+    if !numbers_zeros.load(Ordering::Relaxed) {
+        comm.note_lone_zero(*rank, request);
+        return Ok(());
+    }
     let stream = begin(issue_state, stream)?;
     let null = std::ptr::null_mut();
-    issue(
-        issue_state,
-        stream,
-        CollectiveCall::new(CollectiveRequest { operation, dtype, count: 0 }, null, null),
-    )
+    issue(issue_state, stream, CollectiveCall::new(request, null, null))
 }
 
 /// Whether the rank can issue.
@@ -114,11 +123,23 @@ pub(crate) fn buffer(
     }
     match memory::resolve(address as usize, bytes) {
         Ok(found) if found.place == Where::Device(member.device) => {
+            if member.comm.is_joint() && is_outside(address as usize) {
+                return outside_buffer(argument, address);
+            }
             group::note_buffer(found.data, bytes)?;
             Ok(found.data)
         }
         found => bad_buffer(member, argument, address, found.map(|found| found.place)),
     }
+}
+
+/// Other processes look a buffer up in the memory of its rank's own process.
+#[cold]
+fn outside_buffer(argument: &str, address: *mut c_void) -> Result<*mut u8, Failure> {
+    refuse!(
+        HCCL_E_NOT_SUPPORT,
+        "{argument}: {address:p} is memory that another process has exported or that aclrtMapMem has mapped, and ranks of the communicator are in other processes"
+    )
 }
 
 #[cold]
@@ -209,10 +230,9 @@ fn issue_now(
     if faults::before(&issue_state.member, stream, operation)? {
         call.request.count -= 1;
     }
-    let request = call.request;
     let (before, rank) = (issue_state.newest, issue_state.member.rank);
     let number = before.number + 1;
-    let place = MeetingPlace { number, round: before.round + u64::from(!request.is_void()) };
+    let place = MeetingPlace { number };
     link(issue_state, &call)?;
     // Announced first: the order that is kept here is not the program's.
     let announced = check::collective(stream, &issue_state.member, number, &call)?;
@@ -248,7 +268,8 @@ fn meet(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Failu
     let touched = call.touched(*rank, comm.ranks());
     waiting_with(touched, || {
         let Member { comm, rank, .. } = &*issue_state.member;
-        issue_state.linked = comm.meet(*rank, issue_state.newest.number + 1, call.request)?;
+        comm.meet(*rank, issue_state.newest.number + 1, call.request)?;
+        issue_state.linked = true;
         Ok(())
     })
 }
@@ -272,10 +293,7 @@ fn record(
     stream: &'static Stream,
     call: CollectiveCall,
 ) -> Result<(), Failure> {
-    // Without elements it would say what it is and wait for nobody; but its number goes to the next call.
-    if !call.request.is_void() {
-        link(issue_state, &call)?;
-    }
+    link(issue_state, &call)?;
     let Member { comm, rank, .. } = &*issue_state.member;
     let touched = call.touched(*rank, comm.ranks());
     let capture = issue_state.capture(stream.diverted.load(Ordering::Acquire));

@@ -95,13 +95,13 @@ pub(super) struct MessageSlot {
     pub(super) content: Arc<ClientMessage>,
     pub(super) committed: u32,
     pub(super) finished: u32,
-    /// The server has compared it with those of the other ranks.
-    pub(super) said: bool,
+    /// The number of its task, when the server has told it to the other ranks.
+    pub(super) said: Option<u64>,
 }
 
 impl MessageSlot {
     pub(super) fn new(content: ClientMessage) -> MessageSlot {
-        MessageSlot { content: Arc::new(content), committed: 0, finished: 0, said: false }
+        MessageSlot { content: Arc::new(content), committed: 0, finished: 0, said: None }
     }
 }
 

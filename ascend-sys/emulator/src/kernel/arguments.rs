@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// The most arguments that a kernel takes.
 const MOST: usize = 128;
+/// The most bytes that a launch takes from the host.
+pub(crate) const MOST_BYTES: usize = 16 << 20;
 
 /// One argument.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +45,18 @@ pub(crate) enum Arguments {
 }
 
 impl Arguments {
+    /// Where their bytes lie, if they are read only when the kernel begins.
+    pub(super) fn lie_in(&self) -> (*const u8, usize) {
+        match self {
+            Arguments::Given(_) => (std::ptr::null(), 0),
+            Arguments::InMemory { address, bytes } => match memory::resolve(*address, *bytes) {
+                Ok(found) => (found.data.cast_const(), *bytes),
+                // It is gone: the kernel fails.
+                Err(_) => (std::ptr::null(), 0),
+            },
+        }
+    }
+
     /// As many as there are.
     pub(super) fn read(&self) -> Result<Arc<[KernelArgument]>, String> {
         match self {

@@ -130,10 +130,10 @@ impl RunningKernel {
         &self,
         log: Arc<timeline::Log>,
         device: u32,
-    ) -> (Arc<timeline::Log>, timeline::Launch) {
+    ) -> (Arc<timeline::Log>, ascend_timeline::Launch) {
         let from = log.now();
-        let launch = timeline::Launch {
-            device,
+        let launch = ascend_timeline::Launch {
+            device: machine::named(device),
             kernel: self.world.program.name.clone(),
             blocks: self.launch.blocks,
             ranks: self.world.groups.iter().flatten().map(|group| group.area.member.rank).collect(),

@@ -83,8 +83,8 @@ where
 }
 
 /// Bytes that a caller wrapped (`aclrtCreateBinary`).
-pub(crate) fn wrap(bytes: &[u8]) -> Result<u64, Failure> {
-    put(&WRAPPERS, bytes.into())
+pub(crate) fn wrap(bytes: Arc<[u8]>) -> Result<u64, Failure> {
+    put(&WRAPPERS, bytes)
 }
 
 pub(crate) fn wrapped(handle: u64) -> Result<Arc<[u8]>, Failure> {

@@ -1,9 +1,12 @@
 //! Contexts: what `HcclAllocComResourceByTiling` gives a rank, and a kernel gets as a hidden argument.
 //!
-//! A context is device memory that begins as CANN's does: where the workspace of the messages is and how large, rank, number of
-//! ranks, and the size and places of the windows. What follows differs by product and is zero here. The workspace that it names exists and is
-//! never written: messages are a structure of the emulator (see `area`).
+//! A context is device memory that begins as CANN's does: where the workspace of the messages is
+//! and how large, rank, number of ranks, and the size and places of the windows: the own ones at
+//! first, those of all ranks when all have met. What follows differs by product and is zero here.
+//! The workspace that it names exists and is never written: messages are a structure of the
+//! emulator (see `area`).
 
+use super::abroad::{AbroadWindow, RankWindows};
 use super::area::Area;
 use super::hub::Hub;
 use crate::check;
@@ -16,6 +19,7 @@ use crate::profile::Product;
 use crate::stream;
 use ascend_sync::lock_std as lock;
 use std::collections::BTreeMap;
+use std::slice;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
@@ -29,6 +33,38 @@ fn workspace_bytes(product: Product) -> usize {
 
 /// What CANN's largest context has, rounded up.
 const BYTES: usize = 9216;
+
+/// Where a context of an A3 says how far in it the table of ranks begins: a pointer of the host and
+/// one of the device for each. There is nothing on the host; that of the device leads to the rank's
+/// record.
+const TABLE_OF_RANKS: usize = 192;
+const TABLE_ENTRY: usize = 16;
+const RECORD: usize = 32;
+
+/// Bytes of a context: on A3 the table of ranks and the records lie behind the rest.
+fn context_bytes(product: Product, ranks: usize) -> usize {
+    match product {
+        Product::A2 | Product::Ascend950 => BYTES,
+        Product::A3 => BYTES + ranks * (TABLE_ENTRY + RECORD),
+    }
+}
+
+/// Where the record of a rank lies in a context of an A3.
+fn record_of(rank: usize, ranks: usize) -> usize {
+    BYTES + ranks * TABLE_ENTRY + rank * RECORD
+}
+
+/// Where a context says where the windows of a rank are. On A2 and 950 there is room for so many.
+fn window_places(product: Product, rank: usize, ranks: usize) -> Option<[usize; 2]> {
+    match product {
+        Product::A2 => (rank < 32).then(|| [32 + 8 * rank, 288 + 8 * rank]),
+        Product::A3 => {
+            let record = record_of(rank, ranks);
+            Some([record + 8, record + 16])
+        }
+        Product::Ascend950 => (rank < 64).then(|| [32 + 8 * rank, 544 + 8 * rank]),
+    }
+}
 
 struct KernelContext {
     area: Arc<Area>,
@@ -46,12 +82,39 @@ pub(super) fn find(address: u64) -> Option<Arc<Area>> {
     usize::try_from(address).ok().and_then(|at| contexts.get(&at)).map(|c| Arc::clone(&c.area))
 }
 
-/// The window of a rank of the same communicator: its address and size. The first is the one for input.
-pub(super) fn window(area: &Area, rank: usize, output: bool) -> Option<(usize, usize, u32)> {
-    let contexts = lock(&CONTEXTS);
-    let context = contexts.get(&area.hub.contexts.get(rank)?.load(Ordering::Acquire))?;
-    let window = context.windows[usize::from(output)];
-    Some((window, context.window_bytes, context.area.member.device))
+/// A window of a rank.
+pub(super) enum RankWindow {
+    /// Of a rank of this process, in the memory of a device.
+    Own { start: usize, bytes: usize, device: u32 },
+    /// Of a rank in another process.
+    Abroad(AbroadWindow),
+}
+
+impl RankWindow {
+    /// The address by which kernels of this process know it.
+    pub(super) fn start(&self) -> usize {
+        match self {
+            RankWindow::Own { start, .. } => *start,
+            RankWindow::Abroad(window) => window.data,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            RankWindow::Own { bytes, .. } => *bytes,
+            RankWindow::Abroad(window) => window.bytes,
+        }
+    }
+}
+
+/// The window of a rank of the same communicator, for input or for output.
+pub(super) fn window(area: &Area, rank: usize, output: bool) -> Option<RankWindow> {
+    let address = area.hub.contexts.get(rank)?.load(Ordering::Acquire);
+    if let Some(context) = lock(&CONTEXTS).get(&address) {
+        let (start, bytes) = (context.windows[usize::from(output)], context.window_bytes);
+        return Some(RankWindow::Own { start, bytes, device: context.area.member.device });
+    }
+    AbroadWindow::find(&area.hub.comm, rank, output).map(RankWindow::Abroad)
 }
 
 /// The rank of a device in the same communicator, if it has a context.
@@ -65,7 +128,6 @@ pub(super) fn rank_on(area: &Area, device: u32) -> Option<usize> {
 
 /// The context of a rank: made by the first call, the same in every later one.
 pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Failure> {
-    member.comm.in_one_process(call)?;
     let hub = Arc::clone(hub_of(&member.comm));
     let own = &hub.contexts[member.rank];
     if own.load(Ordering::Acquire) != 0 {
@@ -79,7 +141,8 @@ pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Fail
     let device = machine::device_slot(member.device);
     let window_bytes = (member.config.buffer_megabytes as usize) << 20;
     let mut taken = Vec::new();
-    for bytes in [BYTES, workspace_bytes(device.product()), window_bytes, window_bytes] {
+    let context_bytes = context_bytes(device.product(), member.comm.ranks());
+    for bytes in [context_bytes, workspace_bytes(device.product()), window_bytes, window_bytes] {
         match device.memory.allocate(bytes.max(1), bytes, call) {
             Ok(address) => taken.push(address),
             Err(oom) => {
@@ -104,6 +167,9 @@ pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Fail
             let (rank, group) = (member.rank, &member.comm.name);
             format!("the {kind} window of rank {rank} of communicator \"{group}\"")
         });
+        if member.comm.is_joint() {
+            check::lent(member, slice::from_ref(&(window..window + window_bytes)));
+        }
     }
     let server = Member {
         comm: Arc::clone(&hub.comm),
@@ -113,6 +179,7 @@ pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Fail
         config: member.config.clone(),
         exec_timeout: member.exec_timeout,
         suspended: false.into(),
+        numbers_zeros: false.into(),
     };
     let head = Head {
         workspace: workspace as u64,
@@ -122,7 +189,13 @@ pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Fail
         window_bytes: window_bytes as u64,
         windows: windows.map(|window| window as u64),
     };
-    head.write(address, device.product(), member.rank)?;
+    head.write(address, device.product())?;
+    let data = windows.map(|window| memory::resolve(window, window_bytes));
+    if let [Ok(input), Ok(output)] = data {
+        let data = [input, output].map(|found| found.data.addr());
+        let opened = RankWindows { data, bytes: window_bytes };
+        opened.open(&hub.comm, member.rank);
+    }
     let name = member.comm.name.clone();
     own.store(address, Ordering::Release);
     let area = Arc::new(Area::new(address, Arc::new(server), hub, name));
@@ -141,8 +214,9 @@ struct Head {
 }
 
 impl Head {
-    fn write(&self, address: usize, product: Product, rank: usize) -> Result<(), Failure> {
-        let mut bytes = vec![0u8; BYTES];
+    fn write(&self, address: usize, product: Product) -> Result<(), Failure> {
+        let (rank, ranks) = (self.rank as usize, self.ranks as usize);
+        let mut bytes = vec![0u8; context_bytes(product, ranks)];
         let mut put = |at: usize, value: &[u8]| {
             if let Some(place) = bytes.get_mut(at..at + value.len()) {
                 place.copy_from_slice(value);
@@ -153,25 +227,51 @@ impl Head {
         put(16, &self.rank.to_le_bytes());
         put(20, &self.ranks.to_le_bytes());
         put(24, &self.window_bytes.to_le_bytes());
-        let (input, output) = match product {
-            Product::A2 => (32 + 8 * rank.min(31), 288 + 8 * rank.min(31)),
-            Product::A3 => (32, 40),
-            Product::Ascend950 => (32 + 8 * rank.min(63), 544 + 8 * rank.min(63)),
-        };
-        put(input, &self.windows[0].to_le_bytes());
-        put(output, &self.windows[1].to_le_bytes());
-        match memory::resolve(address, BYTES) {
-            Ok(found) => {
-                // SAFETY: the allocation was made for it just now.
-                unsafe {
-                    let store = ascend_reduce::Store::Plain;
-                    ascend_reduce::copy::copy(found.data, bytes.as_ptr(), BYTES, store);
-                }
-                Ok(())
+        let mut places: Vec<_> = window_places(product, rank, ranks).into_iter().collect();
+        if product == Product::A3 {
+            places.push([32, 40]);
+            put(TABLE_OF_RANKS, &(BYTES as u32).to_le_bytes());
+            for rank in 0..ranks {
+                let record = record_of(rank, ranks);
+                let on_device = (address + record) as u64;
+                put(BYTES + rank * TABLE_ENTRY + 8, &on_device.to_le_bytes());
+                put(record, &(rank as u32).to_le_bytes());
             }
-            Err(text) => refuse!(HCCL_E_INTERNAL, "EI9999: {text}"),
+        }
+        for (place, window) in places.iter().flat_map(|places| places.iter().zip(self.windows)) {
+            put(*place, &window.to_le_bytes());
+        }
+        store(address, &bytes)
+    }
+}
+
+/// Writes to a context.
+fn store(address: usize, bytes: &[u8]) -> Result<(), Failure> {
+    match memory::resolve(address, bytes.len()) {
+        Ok(found) => {
+            let kind = ascend_reduce::Store::Plain;
+            // SAFETY: the allocation was found just now, with as many bytes.
+            unsafe { ascend_reduce::copy::copy(found.data, bytes.as_ptr(), bytes.len(), kind) };
+            Ok(())
+        }
+        Err(text) => refuse!(HCCL_E_INTERNAL, "EI9999: {text}"),
+    }
+}
+
+/// All ranks have asked for their contexts: that of this rank says where the windows of all are, by
+/// the addresses that kernels and servers of this process know them by.
+pub(crate) fn complete(member: &Member, address: usize) -> Result<(), Failure> {
+    let Some(area) = find(address as u64) else { return Ok(()) };
+    let ranks = member.comm.ranks();
+    for rank in 0..ranks {
+        let Some(places) = window_places(member.comm.product, rank, ranks) else { continue };
+        for (place, output) in places.into_iter().zip([false, true]) {
+            if let Some(window) = window(&area, rank, output) {
+                store(address + place, &(window.start() as u64).to_le_bytes())?;
+            }
         }
     }
+    Ok(())
 }
 
 /// Ends the kernel and the server of an area, if there are any: this is how stuck ones are ended.
@@ -195,6 +295,10 @@ fn end(area: &Area) {
 impl CommPart for Arc<Hub> {
     /// A rank of the communicator is gone, and with it its context.
     fn left(&self, rank: usize, why: &str) {
+        let has_context = self.contexts[rank].load(Ordering::Acquire) != 0;
+        if has_context {
+            RankWindows::close(&self.comm, rank);
+        }
         self.comm.leave(rank, why.to_owned());
         let address = self.contexts[rank].swap(0, Ordering::AcqRel);
         let gone = lock(&CONTEXTS).remove(&address);
@@ -211,10 +315,5 @@ impl CommPart for Arc<Hub> {
 
 /// Where the servers of a communicator meet.
 fn hub_of(comm: &Comm) -> &Arc<Hub> {
-    comm.part(|| {
-        let (name, limit) = (comm.name.clone(), comm.connect_timeout);
-        let inner = Comm::new(name, comm.product, limit, comm.ranks());
-        inner.set_title(comm.title());
-        Arc::new(Hub::new(inner))
-    })
+    comm.part(|| Arc::new(Hub::new(comm.new_beside())))
 }

@@ -13,7 +13,7 @@ use crate::collective::request::CollectiveRequest;
 use crate::issue::collective::PendingCollective;
 use crate::message::Failure;
 use crate::profile::Product;
-use crate::step::Step;
+use crate::step::{Reason, Step};
 use crate::task::TaskBody;
 use crate::timeline;
 use ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION;
@@ -33,7 +33,7 @@ pub(super) struct Conversation {
     pub(super) seen: u64,
     /// Where turns are written down, if the block records, and the one under way.
     pub(super) log: Option<Arc<timeline::Log>>,
-    pub(super) noted: Option<Box<timeline::TurnSpan>>,
+    pub(super) noted: Option<Box<ascend_timeline::TurnSpan>>,
 }
 
 /// What is to be done next.
@@ -224,19 +224,43 @@ impl Conversation {
         if committed < needed { self.wait_for_commit() } else { self.begin_turn(work, finished) }
     }
 
-    /// Compares the task in the slot with those of the other ranks, once.
+    /// Compares the task in the slot with those of the other ranks, once. A disagreement ends the communicator; the turn finds the text there.
     fn say(&self, work: &PreparedWork) {
         let number = {
             let mut state = self.area.state();
+            let next = state.tasks + 1;
             let Some(slot) = state.slots.get_mut(self.slot) else { return };
-            if std::mem::replace(&mut slot.said, true) {
+            if slot.said.is_some() {
                 return;
             }
-            state.tasks += 1;
-            state.tasks
+            slot.said = Some(next);
+            state.tasks = next;
+            next
         };
-        // A disagreement has ended the communicator; the turn finds the text there.
-        let _ = self.area.hub.say(self.area.member.rank, number, work);
+        self.area.hub.say(self.area.member.rank, number, work);
+    }
+
+    /// The task in the slot, as long as its first turn waits for ranks of other processes to say theirs.
+    pub(super) fn uncompared(&self) -> Option<u64> {
+        if self.turn.is_some() || !self.area.hub.comm.is_joint() {
+            return None;
+        }
+        let said = self.area.state().slots.get(self.slot)?.said?;
+        (!self.area.hub.is_compared(said)).then_some(said)
+    }
+
+    /// Waits no longer for the ranks that have not come to a task.
+    pub(super) fn give_up_on(&self, task: u64, why: &Reason) -> Failure {
+        let missing = self.area.hub.missing(task);
+        let text = format!("rank {} waited for {missing}: {}", self.area.member.rank, why.text());
+        let cause = match why {
+            Reason::Timeout(_) => Cause::Timeout,
+            _ => Cause::Gone,
+        };
+        let error = self.area.member.comm.fail(CommError::new(Origin::Call, cause, text));
+        let origin = Origin::Collective(self.area.state().place.number + 1);
+        let text = error.told(error.cause.report_code(), origin);
+        self.told(Failure::new(why.code(), text))
     }
 
     /// Nothing more is committed: it waits, unless there is nobody left to meet.
@@ -256,6 +280,9 @@ impl Conversation {
         finished: u32,
     ) -> Result<ConversationStep, Failure> {
         self.say(work);
+        if self.uncompared().is_some() {
+            return Ok(ConversationStep::Waits);
+        }
         let member = Arc::clone(&self.area.member);
         let mut turn = TaskTurn { work, member: &member };
         let call = turn::call(&mut turn, finished).map_err(|text| self.failure(text))?;
@@ -266,9 +293,8 @@ impl Conversation {
             area.state().touches.extend(touches);
         }
         if let Some(log) = &self.log {
-            let meets = !call.request.is_void();
             let number = self.area.state().place.number + 1;
-            let noted = track::turn(log, &self.area, work, finished, number, meets);
+            let noted = track::turn(log, &self.area, work, finished, number);
             self.noted = Some(Box::new(noted));
         }
         self.meet(call);
@@ -281,7 +307,6 @@ impl Conversation {
         let place = {
             let mut state = self.area.state();
             state.place.number += 1;
-            state.place.round += u64::from(!call.request.is_void());
             state.place
         };
         member.comm.note_issued(member.rank, place.number);
@@ -379,6 +404,9 @@ impl Conversation {
         let mut text = self.area.state().describe(self.slot);
         if let Some(pending) = &self.turn {
             let _ = write!(text, "; {}", pending.describe());
+        }
+        if let Some(task) = self.uncompared() {
+            let _ = write!(text, "; it waits for {}", self.area.hub.missing(task));
         }
         text
     }

@@ -3,6 +3,7 @@
 //! Every access is checked when it is made, against the allocation that the argument pointed into when the kernel began, or the part of it
 //! that the caller gave. So an overrun is found even where it would hit memory of somebody else, and so is a buffer that is freed while the kernel runs.
 
+use super::abroad::AbroadWindow;
 use crate::machine;
 use crate::memory::pool::MemoryPool;
 use crate::memory::{self, MemoryPlace};
@@ -18,13 +19,24 @@ pub(super) struct Region {
     start: usize,
     /// The end of the allocation, or of what may be touched of it.
     end: usize,
-    device: u32,
-    pool: &'static MemoryPool,
-    number: u64,
-    /// Nothing was freed since the last look, if the pool's epoch still is this one.
-    epoch: u64,
+    owner: RegionOwner,
     /// From the address that programs know to the data.
     distance: usize,
+}
+
+/// Whose memory a region is.
+#[derive(Clone)]
+enum RegionOwner {
+    /// Of a device of this process.
+    Device {
+        device: u32,
+        pool: &'static MemoryPool,
+        number: u64,
+        /// Nothing was freed since the last look, if the pool's epoch still is this one.
+        epoch: u64,
+    },
+    /// Of a rank in another process.
+    Abroad(AbroadWindow),
 }
 
 /// A place in a region, in bytes.
@@ -64,7 +76,22 @@ impl Region {
         let number = pool.number_of(start, 1).map_err(named)?;
         let data = memory::resolve(start, 1).map_err(named)?.data;
         let distance = data.addr().wrapping_sub(start);
-        Ok(Region { name: name.into(), start, end, device, pool, number, epoch, distance })
+        let owner = RegionOwner::Device { device, pool, number, epoch };
+        Ok(Region { name: name.into(), start, end, owner, distance })
+    }
+
+    /// The window of a rank in another process.
+    pub(super) fn abroad(name: &str, window: AbroadWindow) -> Region {
+        let (start, end) = (window.data, window.data + window.bytes);
+        Region { name: name.into(), start, end, owner: RegionOwner::Abroad(window), distance: 0 }
+    }
+
+    /// The rank that has the memory, if that is in another process.
+    pub(super) fn rank_abroad(&self) -> Option<usize> {
+        match &self.owner {
+            RegionOwner::Device { .. } => None,
+            RegionOwner::Abroad(window) => Some(window.rank),
+        }
     }
 
     /// No more than so many bytes of it: a part of a buffer.
@@ -84,13 +111,18 @@ impl Region {
                 offset.saturating_add(bytes)
             ));
         }
-        let epoch = self.pool.epoch();
-        if epoch != self.epoch {
-            self.pool
-                .is_still(self.number, self.start, self.end - self.start)
-                .map_err(|text| format!("{}: {text}", self.name))?;
-            self.epoch = epoch;
-        }
+        let still = match &mut self.owner {
+            RegionOwner::Device { pool, number, epoch: known, .. } => {
+                let epoch = pool.epoch();
+                let is_new = std::mem::replace(known, epoch) != epoch;
+                match is_new {
+                    true => pool.is_still(*number, self.start, self.end - self.start),
+                    false => Ok(()),
+                }
+            }
+            RegionOwner::Abroad(window) => window.check(),
+        };
+        still.map_err(|text| format!("{}: {text}", self.name))?;
         // Not beyond the allocation, so within the address space.
         let address = self.start + offset as usize;
         Ok(std::ptr::with_exposed_provenance_mut(address.wrapping_add(self.distance)))
@@ -112,9 +144,12 @@ impl Region {
         Ok(())
     }
 
-    /// Whose memory it is.
-    pub(super) fn device(&self) -> u32 {
-        self.device
+    /// The device of this process whose memory it is.
+    pub(super) fn device(&self) -> Option<u32> {
+        match self.owner {
+            RegionOwner::Device { device, .. } => Some(device),
+            RegionOwner::Abroad(_) => None,
+        }
     }
 
     /// The address that programs know, and how many bytes follow it.

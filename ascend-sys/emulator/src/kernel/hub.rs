@@ -3,12 +3,15 @@
 //! Turns are collectives of a communicator of their own, so that they may come in any order with those of the host. What a
 //! collective compares is its own arguments; that all ranks have prepared the same task, with the same strides and as many
 //! turns, is compared here, before its first turn.
+//!
+//! Ranks in other processes say by news what they have prepared, so there a server waits until all have said it.
 
 use super::work::{PreparedWork, WorkKind};
 use crate::collective::comm_error::{Cause, CommError, Origin};
-use crate::collective::sides::Sides;
+use crate::collective::sides::{Sides, list};
 use crate::collective::validate::name_of;
-use crate::fabric::Comm;
+use crate::fabric::{Comm, CommPart, Heard, PartNews};
+use crate::stream::Stream;
 use ascend_sync::lock_std as lock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,10 +22,24 @@ pub(crate) struct Hub {
     /// No other hub has it.
     pub(super) number: u64,
     pub(crate) comm: Arc<Comm>,
-    /// The context of each rank; 0 where it has none.
+    /// The context of each rank of this process; 0 where it has none.
     pub(super) contexts: Box<[AtomicUsize]>,
+}
+
+/// What ranks say of the tasks that they come to, kept in the communicator of the servers.
+struct Tasks {
+    ranks: usize,
+    known: Mutex<KnownTasks>,
+}
+
+#[derive(Default)]
+struct KnownTasks {
     /// By the number of the task: what each rank has prepared.
-    said: Mutex<BTreeMap<u64, Vec<Option<Said>>>>,
+    said: BTreeMap<u64, Vec<Option<Said>>>,
+    /// All ranks have come to the tasks up to this one.
+    compared: u64,
+    /// Servers of this process that wait until all have.
+    sleepers: Vec<&'static Stream>,
 }
 
 #[derive(Clone, PartialEq)]
@@ -32,22 +49,84 @@ struct Said {
 }
 
 impl Hub {
-    pub(crate) fn new(comm: Comm) -> Hub {
+    /// The servers that meet in a communicator.
+    pub(crate) fn new(comm: Arc<Comm>) -> Hub {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let contexts = (0..comm.ranks()).map(|_| AtomicUsize::new(0)).collect();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Hub { number, comm: Arc::new(comm), contexts, said: Mutex::default() }
+        // From now on it hears of tasks.
+        Tasks::of(&comm);
+        Hub { number, comm, contexts }
     }
 
-    /// A rank has come to a task. The error is the text of a disagreement, which has ended the communicator.
-    pub(super) fn say(&self, rank: usize, number: u64, work: &PreparedWork) -> Result<(), ()> {
+    fn tasks(&self) -> &Tasks {
+        Tasks::of(&self.comm)
+    }
+
+    /// A rank of this process has come to a task. A disagreement ends the communicator.
+    pub(super) fn say(&self, rank: usize, number: u64, work: &PreparedWork) {
         let mine = Said { columns: columns(work), place: work.place.clone() };
-        let mut all = lock(&self.said);
-        let ranks = self.comm.ranks();
-        let said = all.entry(number).or_insert_with(|| vec![None; ranks]);
-        let differs = said.iter().flatten().any(|other| other.columns != mine.columns);
+        self.comm.tell_parts(rank, || {
+            let Said { columns, place } = mine.clone();
+            PartNews::Task { number, columns, place }
+        });
+        if let Some(error) = self.tasks().hear(rank, number, mine) {
+            self.comm.fail(error);
+        }
+    }
+
+    /// Whether a task has been compared as far as it must be before its first turn, so that none has to be waited for who has not come to it. Where
+    /// one is gone, or the communicator has failed, the turn says so.
+    pub(super) fn is_compared(&self, number: u64) -> bool {
+        let is_gone = |rank: &usize| self.comm.board.departure(*rank).is_some();
+        !self.comm.is_joint() || self.comm.meeting.error().is_some() || {
+            let absent = self.absent(number);
+            absent.is_empty() || absent.iter().any(is_gone)
+        }
+    }
+
+    /// The same, from a server that is about to sleep: it is woken when that may have changed.
+    pub(super) fn arm(&self, number: u64, stream: &'static Stream) -> bool {
+        let mut known = lock(&self.tasks().known);
+        if !known.sleepers.iter().any(|known| std::ptr::eq(*known, stream)) {
+            known.sleepers.push(stream);
+        }
+        drop(known);
+        self.is_compared(number)
+    }
+
+    /// The ranks that have not come to a task.
+    fn absent(&self, number: u64) -> Vec<usize> {
+        let known = lock(&self.tasks().known);
+        if number <= known.compared {
+            return Vec::new();
+        }
+        let said = known.said.get(&number);
+        let has_said = |rank: usize| said.is_some_and(|said| said[rank].is_some());
+        (0..self.comm.ranks()).filter(|rank| !has_said(*rank)).collect()
+    }
+
+    /// Who has not come to a task.
+    pub(super) fn missing(&self, number: u64) -> String {
+        format!("{} to come to the same task", list(&self.absent(number)))
+    }
+}
+
+impl Tasks {
+    fn of(comm: &Comm) -> &Tasks {
+        comm.part(|| Tasks { ranks: comm.ranks(), known: Mutex::default() })
+    }
+
+    /// A rank of any process has come to a task. The error is a disagreement.
+    fn hear(&self, rank: usize, number: u64, task: Said) -> Option<CommError> {
+        let mut known = lock(&self.known);
+        if number <= known.compared {
+            return None;
+        }
+        let said = known.said.entry(number).or_insert_with(|| vec![None; self.ranks]);
+        let differs = said.iter().flatten().any(|other| other.columns != task.columns);
         if let Some(place) = said.get_mut(rank) {
-            *place = Some(mine);
+            *place = Some(task);
         }
         if differs {
             let mut sides = Sides::default();
@@ -60,14 +139,36 @@ impl Hub {
                 sides.says(rank, columns.iter().cloned().chain(prepared).collect());
             }
             let account = sides.under("the kernels of the ranks have prepared different tasks");
-            drop(all);
-            self.comm.fail(CommError::new(Origin::Call, Cause::Mismatch, account));
-            return Err(());
+            return Some(CommError::new(Origin::Call, Cause::Mismatch, account));
         }
         if said.iter().all(Option::is_some) {
-            all.remove(&number);
+            known.said.remove(&number);
+            known.compared = number;
+            drop(known);
+            self.wake();
         }
-        Ok(())
+        None
+    }
+
+    fn wake(&self) {
+        let sleepers = std::mem::take(&mut lock(&self.known).sleepers);
+        sleepers.into_iter().for_each(Stream::wake);
+    }
+}
+
+impl CommPart for Tasks {
+    fn left(&self, _: usize, _: &str) {
+        self.wake();
+    }
+
+    fn broken(&self) {
+        self.wake();
+    }
+
+    fn heard(&self, _: &Comm, rank: usize, news: &PartNews) -> Heard {
+        let PartNews::Task { number, columns, place } = news else { return Heard::NotForThis };
+        let said = Said { columns: columns.clone(), place: place.clone() };
+        self.hear(rank, *number, said).map_or(Heard::Taken, Heard::Fails)
     }
 }
 

@@ -7,6 +7,7 @@ use super::context;
 use super::running::Launched;
 use super::server::{PATIENCE, Server};
 use super::task::Kernel;
+use super::time_limit;
 use super::verdict::Recorded;
 use crate::capture;
 use crate::machine;
@@ -69,7 +70,7 @@ fn kernel(
         Some(limit) => limit.min(PATIENCE),
         None => PATIENCE,
     };
-    let limit = Some(limit.unwrap_or_else(patience));
+    let limit = Some(limit.or_else(time_limit::given).unwrap_or_else(patience));
     let recorded = Arc::clone(recorded);
     let launched = Launched::by_this_thread(recorded, arguments, blocks, limit, stream, call)?;
     capture::submit(stream, Box::new(Kernel::new(launched))).map(drop)
@@ -156,7 +157,7 @@ fn server(
         let issue = move |stream| server(arguments.clone(), limit, stream);
         return capture::record_call(stream, "communication server".into(), &[], Box::new(issue));
     }
-    let limit = Some(limit.unwrap_or(PATIENCE));
+    let limit = Some(limit.unwrap_or_else(time_limit::now));
     let task = Server::new(areas.clone(), limit);
     // A kernel that waits can see that it is coming, also when it comes at once.
     let ticket = capture::submit(stream, Box::new(task))?;

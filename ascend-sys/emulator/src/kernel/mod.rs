@@ -30,6 +30,7 @@
 //! - Where races are looked for, a kernel is one operation, with what it touched itself and what its server read and wrote for it. What happens
 //!   inside, between its cores and turns, is not tracked, but checked [again] where the check before the launch had to leave out something; what was written of windows is, by all ranks at once.
 
+mod abroad;
 mod again;
 mod area;
 pub(crate) mod arguments;
@@ -59,6 +60,7 @@ mod running;
 mod server;
 mod steps;
 mod task;
+pub(crate) mod time_limit;
 mod track;
 mod turn;
 mod vector;
@@ -67,4 +69,4 @@ mod work;
 mod world;
 mod write;
 
-pub(crate) use context::of as context_of;
+pub(crate) use context::{complete as complete_context, of as context_of};

@@ -75,7 +75,7 @@ pub(super) struct RunningKernel {
     /// Rounds in which only late instructions could go on.
     pub(super) held: u32,
     /// Where it is written down, and what, if the block records.
-    pub(super) recorded: Option<Box<(Arc<timeline::Log>, timeline::Launch)>>,
+    pub(super) recorded: Option<Box<(Arc<timeline::Log>, ascend_timeline::Launch)>>,
     /// If it is looked at again when it is over.
     pub(super) again: Option<Box<SecondLook>>,
 }
@@ -369,7 +369,13 @@ impl RunningKernel {
             let at = at.unwrap_or(state.slots.len());
             let is = if state.server.is_some() { "" } else { " (which does not run)" };
             let described = state.describe(at);
-            let _ = writeln!(all, "  server of {}{is}: {described}", group.area.describe());
+            let hub = &group.area.hub;
+            let task = state.slots.get(at).and_then(|slot| slot.said);
+            let waits = match task.filter(|task| !hub.is_compared(*task)) {
+                Some(task) => format!("; it waits for {}", hub.missing(task)),
+                None => String::new(),
+            };
+            let _ = writeln!(all, "  server of {}{is}: {described}{waits}", group.area.describe());
         }
         all.truncate(all.trim_end().len());
         all

@@ -181,6 +181,9 @@ impl TaskBody<Stream> for Box<Server> {
             if let Some(pending) = &mut context.turn {
                 ready |= pending.arm(stream);
             }
+            if let Some(task) = context.uncompared() {
+                ready |= context.area.hub.arm(task, stream);
+            }
             let mut state = context.area.state();
             if let Some(server) = &mut state.server {
                 server.sleeps = Some(stream);
@@ -207,7 +210,7 @@ impl TaskBody<Stream> for Box<Server> {
                     // It runs, so it ends.
                     Step::Again | Step::Park => None,
                 },
-                None => None,
+                None => context.uncompared().map(|task| context.give_up_on(task, why)),
             });
             let own = || {
                 let text = format!("{}: {}", self.describe(), why.text());
@@ -219,8 +222,11 @@ impl TaskBody<Stream> for Box<Server> {
     }
 
     fn limit(&self) -> Option<Duration> {
-        let turn = self.contexts.iter().find_map(|context| context.turn.as_ref());
-        turn.map_or(self.limit, |turn| turn.limit())
+        let turn = self.contexts.iter().find_map(|context| match &context.turn {
+            Some(turn) => Some(turn.limit()),
+            None => context.uncompared().map(|_| context.area.member.exec_timeout),
+        });
+        turn.unwrap_or(self.limit)
     }
 
     fn progress(&self) -> u64 {
@@ -243,6 +249,7 @@ impl TaskBody<Stream> for Box<Server> {
                     Helpers::Queued(needs) => all.extend(needs),
                     other => return other,
                 },
+                None if context.uncompared().is_some() => return Helpers::Anybody,
                 None if context.area.state().kernel.is_none() => all.push(Need::Call),
                 None => {}
             }

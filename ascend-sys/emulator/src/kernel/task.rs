@@ -110,6 +110,11 @@ impl TaskBody<Stream> for Box<Kernel> {
         }
     }
 
+    /// Arguments that lie in memory, which the kernel reads when it begins.
+    fn touched(&self) -> [(*const u8, usize); 2] {
+        [self.launched.arguments.lie_in(), (std::ptr::null(), 0)]
+    }
+
     fn describe(&self) -> String {
         let name = &self.launched.recorded.program.name;
         match &self.running {

@@ -3,8 +3,10 @@
 use super::area::Area;
 use super::turn;
 use super::work::PreparedWork;
-use crate::timeline::{Block, Doing, Log, Moved, Part, TurnSpan};
+use crate::machine;
+use crate::timeline::Log;
 use ascend_program::Core as Kind;
+use ascend_timeline::{Block, CoreKind, Doing, Moved, Part, ServersKey, TurnSpan};
 use std::sync::Arc;
 
 /// Of one core. A core runs from where it begins or went on to where it waits, with nothing between the two.
@@ -35,6 +37,10 @@ impl CoreTrack {
         block: u32,
     ) -> CoreTrack {
         let (parts, products, marks) = Default::default();
+        let kind = match kind {
+            Kind::Aic => CoreKind::Cube,
+            Kind::Aiv => CoreKind::Vector,
+        };
         CoreTrack {
             log: Arc::clone(log),
             block: Block { kind, index, core_index, block, from: 0, to: 0, parts, products, marks },
@@ -141,11 +147,10 @@ pub(super) fn turn(
     work: &PreparedWork,
     finished: u32,
     number: u64,
-    meets: bool,
 ) -> TurnSpan {
     let name = format!("{} {} of {}", work.name, finished + 1, work.total());
     let moved = turn::received(work, &area.member, finished);
-    begun(log, area, name, work.kind.name(), &work.place, (number, meets), moved)
+    begun(log, area, name, work.kind.name(), &work.place, (number, true), moved)
 }
 
 /// One-sided writes, of which nothing is known yet.
@@ -165,8 +170,11 @@ fn begun(
 ) -> TurnSpan {
     let from = log.now();
     TurnSpan {
-        device: member.device,
-        servers: hub.number,
+        device: machine::named(member.device),
+        servers: match hub.comm.job_key() {
+            Some(key) => ServersKey::Job(key),
+            None => ServersKey::Process(std::process::id(), hub.number),
+        },
         group: group.clone(),
         rank: member.rank,
         number,

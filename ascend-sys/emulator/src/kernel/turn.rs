@@ -8,7 +8,7 @@ use crate::collective::call::CollectiveCall;
 use crate::collective::request::{CollectiveRequest, Operation};
 use crate::collective::table::{Extent, RECEIVES, SENDS, Table};
 use crate::fabric::Member;
-use crate::timeline::Moved;
+use ascend_timeline::Moved;
 
 /// What a rank brings to one turn (of a fine-grained task: to one step).
 pub(super) fn call(work: &mut TaskTurn<'_>, number: u32) -> Result<CollectiveCall, String> {
@@ -89,6 +89,7 @@ pub(super) fn call(work: &mut TaskTurn<'_>, number: u32) -> Result<CollectiveCal
             (table.extents.map(|extent| extent.end as u64), Some(table))
         }
     };
+    work.is_own_memory()?;
     let send = work.send.clone().at(shift, extents[0]).map_err(|text| said(work, number, text))?;
     let recv = match &work.recv {
         Some(recv) => {
@@ -199,6 +200,7 @@ fn all_to_all_v(
     let table = measure(table, Operation::AlltoAllV, 0, work, rank)?;
     let request =
         CollectiveRequest { operation: Operation::AlltoAllV, dtype: work.dtype, count: 1 };
+    work.is_own_memory()?;
     let mut pointers = [std::ptr::null_mut(); 2];
     for (half, spot) in [Some(&work.send), work.recv.as_ref()].into_iter().enumerate() {
         let bytes = table.extents[half].end as u64;

@@ -33,6 +33,19 @@ impl PreparedWork {
         if self.steps.is_some() { self.repeat * self.ranks } else { self.repeat }
     }
 
+    /// The other ranks look for what a rank brings in the memory of its own process.
+    pub(super) fn is_own_memory(&self) -> Result<(), String> {
+        let spots = [Some(&self.send), self.recv.as_ref()].into_iter().flatten();
+        match spots.filter_map(|spot| Some((&spot.region, spot.region.rank_abroad()?))).next() {
+            None => Ok(()),
+            Some((region, rank)) => Err(format!(
+                "{}: {} cannot be a buffer of it, since rank {rank} is in another process; copy it from there (DataCopy)",
+                self.describe(),
+                region.name
+            )),
+        }
+    }
+
     pub(super) fn describe(&self) -> String {
         format!("{} ({}, {})", self.name, self.kind.name(), self.place)
     }

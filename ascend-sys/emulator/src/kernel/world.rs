@@ -1,7 +1,7 @@
 //! What the cores of one launch share: the program, global memory, flags, and the areas of its contexts.
 
 use super::area::Area;
-use super::context;
+use super::context::{self, RankWindow};
 use super::flags::Flags;
 use super::global::{Region, RegionAddress};
 use super::matmul::Sizes;
@@ -66,7 +66,7 @@ impl World {
             issued.is_some().then(|| regions.iter().map(|_| Default::default()).collect());
         let watched = |region: &Result<Region, String>| {
             let region = region.as_ref().ok()?;
-            Some(check::engine(region.device())?.is_window(region.extent().0))
+            Some(check::engine(region.device()?)?.is_window(region.extent().0))
         };
         let is_window = regions.iter().map(|region| watched(region).unwrap_or(false)).collect();
         let windows = Vec::new();
@@ -117,14 +117,18 @@ impl World {
             return Ok(parameters + 1 + at);
         }
         let area = Arc::clone(&self.group(group)?.area);
-        let Some((address, _, device)) = context::window(&area, rank, output) else {
-            return Err(format!(
-                "rank {rank} of \"{}\" has no window, because it has ended the communicator; let it keep its communicator until all kernels that use its windows are over",
-                area.group
-            ));
-        };
         let name = format!("the {} window of rank {rank}", if output { "output" } else { "input" });
-        self.regions.push(Region::new(&name, address as u64, device));
+        let region = match context::window(&area, rank, output) {
+            Some(RankWindow::Own { start, device, .. }) => Region::new(&name, start as u64, device),
+            Some(RankWindow::Abroad(window)) => Ok(Region::abroad(&name, window)),
+            None => {
+                return Err(format!(
+                    "rank {rank} of \"{}\" has no window, because it has ended the communicator; let it keep its communicator until all kernels that use its windows are over",
+                    area.group
+                ));
+            }
+        };
+        self.regions.push(region);
         self.windows.push(wanted);
         self.is_window.push(true);
         Ok(self.regions.len() - 1)
@@ -173,6 +177,8 @@ impl World {
     /// A window is memory of all ranks, so it is told at once.
     fn note_window(&self, base: usize, offset: u64, bytes: u64, write: bool) {
         let Ok(region) = &self.regions[base] else { return };
+        // Another process has no part in what this one sees of races.
+        let Some(device) = region.device() else { return };
         if !write && self.issued.is_none() {
             return;
         }
@@ -180,7 +186,7 @@ impl World {
             let at = region.extent().0 + offset as usize;
             vec![if write { Touch::write } else { Touch::read }(at, bytes as usize)]
         };
-        check::window_touched(self.stream, region.device(), touches, || {
+        check::window_touched(self.stream, device, touches, || {
             let (name, line) = (&self.program.name, self.program.line(self.source));
             (format!("kernel {name}, {line}"), self.issued.clone().unwrap_or_default())
         });

@@ -1,15 +1,16 @@
 //! One-sided writes of a kernel: `BatchWrite`, wherever the items say, and `AlltoAllvWrite`, into windows.
 
+use super::abroad::AbroadWindow;
 use super::area::Area;
-use super::context;
+use super::context::{self, RankWindow};
 use super::global::RegionAddress;
 use super::work::{PreparedWork, WriteWindows};
 use crate::memory;
 use crate::profile::Product;
 use crate::task::Touch;
-use crate::timeline::Moved;
 use ascend_reduce::copy;
 use ascend_reduce::{DataType, Store};
+use ascend_timeline::Moved;
 use std::ops::Range;
 
 /// One write: addresses that programs know.
@@ -74,10 +75,10 @@ fn one(
             [("source", from, own, &[false, true][..]), ("destination", to, rank, &[false][..])]
         {
             let within = |output: &bool| {
-                let window = context::window(area, of, *output);
-                window.is_some_and(|(start, length, _)| {
-                    let start = start as u64;
-                    address >= start && address.saturating_add(bytes) <= start + length as u64
+                context::window(area, of, *output).is_some_and(|window| {
+                    let start = window.start() as u64;
+                    let end = start + window.bytes() as u64;
+                    address >= start && address.saturating_add(bytes) <= end
                 })
             };
             if !outputs.iter().any(within) {
@@ -96,15 +97,24 @@ fn one(
             Err(text) => Err(format!("its {what}: {text}")),
         }
     };
-    let ((source, own), (data, device)) = (place("source", from)?, place("destination", to)?);
+    let (source, own) = place("source", from)?;
+    let abroad = AbroadWindow::holding(&area.hub.comm, to, bytes);
+    let rank = abroad.as_ref().map(|(window, _)| window.rank);
+    let (data, device) = match abroad {
+        Some((window, offset)) => (window.at(offset, bytes)?, None),
+        None => place("destination", to).map(|(data, device)| (data, Some(device)))?,
+    };
     let touches = |touch: fn(usize, usize) -> Touch, at: u64| {
         move || vec![touch(at as usize, bytes as usize)]
     };
     let what = || format!("a BatchWrite of {bytes} bytes");
     area.window_touched(own, what, touches(Touch::read, from));
     carry(data, source, bytes)?;
-    area.window_touched(device, what, touches(Touch::write, to));
-    tell(area, context::rank_on(area, device), bytes, moved);
+    if let Some(device) = device {
+        area.window_touched(device, what, touches(Touch::write, to));
+    }
+    let to = device.map_or(rank, |device| context::rank_on(area, device));
+    tell(area, to, bytes, moved);
     Ok(())
 }
 
@@ -157,21 +167,28 @@ pub(super) fn blocks(
         }
         let from = work.send.clone().at(offset, bytes)?;
         reads(from, bytes as usize);
-        let Some((start, length, device)) = context::window(area, to, false) else {
+        let Some(window) = context::window(area, to, false) else {
             return Err(format!("rank {to} has no context, so no window"));
         };
-        let at = windows.at;
+        let (at, length) = (windows.at, window.bytes());
         if at.checked_add(bytes).is_none_or(|end| end > length as u64) {
             return Err(format!(
                 "{bytes} bytes for rank {to} at {at} of its window, which has {length} (HCCL_BUFFSIZE, hcclBufferSize)"
             ));
         }
-        let window = memory::resolve(start + at as usize, bytes as usize)?.data;
-        carry(window, from, bytes)?;
-        let what = || work.describe();
-        area.window_touched(device, what, || {
-            vec![Touch::write(start + at as usize, bytes as usize)]
-        });
+        let data = match &window {
+            RankWindow::Own { start, .. } => {
+                memory::resolve(start + at as usize, bytes as usize)?.data
+            }
+            RankWindow::Abroad(window) => window.at(at as usize, bytes)?,
+        };
+        carry(data, from, bytes)?;
+        if let RankWindow::Own { start, device, .. } = window {
+            let what = || work.describe();
+            area.window_touched(device, what, || {
+                vec![Touch::write(start + at as usize, bytes as usize)]
+            });
+        }
         tell(area, Some(to), bytes, moved.as_deref_mut());
     }
     Ok(())

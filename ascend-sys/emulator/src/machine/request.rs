@@ -19,6 +19,8 @@ pub(crate) struct BlockRequest {
     pub(crate) connect_timeout: Duration,
     pub(crate) exec_timeout: Duration,
     pub(crate) buffer_megabytes: u32,
+    /// `hcclOpExpansionMode` of communicators that leave it open.
+    pub(crate) expansion: u32,
     /// Of each device, in bytes; 0 for what the product has.
     pub(crate) memory: u64,
     /// Whether it is watched for races.
@@ -95,19 +97,10 @@ pub(super) fn request_from_environment(
     Ok(BlockRequest {
         count: number("ASCEND_EMULATOR_DEVICES", 1, u64::from(DEFAULT_IDS), 8)? as u32,
         product,
-        connect_timeout: Duration::from_secs(number(
-            "HCCL_CONNECT_TIMEOUT",
-            1,
-            7200,
-            profile::CONNECT_TIMEOUT.as_secs(),
-        )?),
-        exec_timeout: Duration::from_secs(number(
-            "HCCL_EXEC_TIMEOUT",
-            0,
-            2_147_483_647,
-            profile::EXEC_TIMEOUT.as_secs(),
-        )?),
-        buffer_megabytes: number("HCCL_BUFFSIZE", 1, 1 << 20, BUFFER_MEGABYTES.into())? as u32,
+        connect_timeout: profile::CONNECT_TIMEOUT,
+        exec_timeout: profile::EXEC_TIMEOUT,
+        buffer_megabytes: BUFFER_MEGABYTES,
+        expansion: 0,
         memory: number("ASCEND_EMULATOR_MEMORY", 1 << 20, 1 << 40, 0)?,
         kernel_seed: number(KERNEL_SEED, 0, u64::MAX, 0)?,
         kernel_late: late(KERNEL_LATE, variable(KERNEL_LATE))?,
@@ -121,6 +114,63 @@ pub(super) fn request_from_environment(
             }
         },
     })
+}
+
+impl BlockRequest {
+    /// Takes over what variables of HCCL say of the devices that C programs see. Those that are
+    /// wrong change nothing; the error names one.
+    pub(super) fn read_hccl_variables(
+        &mut self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<(), String> {
+        let number = |name: &str, least: u64, most: u64, unset: u64| {
+            number(name, variable(name), least..=most, unset)
+        };
+        let connect = number("HCCL_CONNECT_TIMEOUT", 1, 7200, self.connect_timeout.as_secs())?;
+        let exec = number("HCCL_EXEC_TIMEOUT", 0, 2_147_483_647, self.exec_timeout.as_secs())?;
+        let megabytes = number("HCCL_BUFFSIZE", 1, 1 << 20, self.buffer_megabytes.into())?;
+        let expansion = match variable("HCCL_OP_EXPANSION_MODE") {
+            Some(mode) => expansion_by_name(self.product, &mode)?,
+            None => 0,
+        };
+        self.connect_timeout = Duration::from_secs(connect);
+        self.exec_timeout = Duration::from_secs(exec);
+        self.buffer_megabytes = megabytes as u32;
+        self.expansion = expansion;
+        Ok(())
+    }
+}
+
+/// The `hcclOpExpansionMode` that a value of `HCCL_OP_EXPANSION_MODE` stands for. A2 and A3 take
+/// any other word for none, Ascend 950 refuses it.
+fn expansion_by_name(product: Product, name: &str) -> Result<u32, String> {
+    const HOST: u32 = 1;
+    const AI_CPU: u32 = 2;
+    const AIV: u32 = 3;
+    const CCU_MS: u32 = 5;
+    const CCU_SCHED: u32 = 6;
+    let known: &[(&str, u32)] = match product {
+        Product::A2 => &[("HOST", HOST), ("HOST_TS", HOST), ("AI_CPU", AI_CPU), ("AIV", AIV)],
+        Product::A3 => &[("AI_CPU", AI_CPU), ("AICPU_CacheDisable", AI_CPU), ("AIV", AIV)],
+        // The library has one number for the AI CPU and one for its task scheduler; nothing that
+        // it answers tells them apart.
+        Product::Ascend950 => &[
+            ("AI_CPU", AI_CPU),
+            ("AICPU_TS", AI_CPU),
+            ("AICPU_CacheDisable", AI_CPU),
+            ("AIV", AIV),
+            ("CCU_MS", CCU_MS),
+            ("CCU_SCHED", CCU_SCHED),
+        ],
+    };
+    match known.iter().find(|(word, _)| *word == name) {
+        Some((_, mode)) => Ok(*mode),
+        None if product != Product::Ascend950 => Ok(0),
+        None => {
+            let words: Vec<_> = known.iter().map(|(word, _)| *word).collect();
+            Err(format!("HCCL_OP_EXPANSION_MODE={name}: {} is expected", words.join(", ")))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -140,9 +190,6 @@ mod tests {
                 .contains("ASCEND_EMULATOR_DEVICES=65")
         );
         assert!(with("ASCEND_EMULATOR_PRODUCT", "H100").unwrap_err().contains("A2, A3 or 950"));
-        // Zero is CANN's word for never.
-        assert_eq!(with("HCCL_EXEC_TIMEOUT", "0").map(|r| r.exec_timeout), Ok(Duration::ZERO));
-        assert!(with("HCCL_EXEC_TIMEOUT", "-1").unwrap_err().contains("HCCL_EXEC_TIMEOUT=-1"));
         let server = with("ASCEND_EMULATOR_KERNEL_LATE", "server").map(|r| r.kernel_late);
         assert_eq!(server, Ok(Some(Late::Server)));
         let late = with("ASCEND_EMULATOR_KERNEL_LATE", "line 3").unwrap_err();
@@ -152,10 +199,61 @@ mod tests {
         );
         assert!(with("ASCEND_EMULATOR_CHECK", "race").is_ok_and(|r| r.checked));
         assert!(with("ASCEND_EMULATOR_CHECK", "on").unwrap_err().contains("`race` is expected"));
-        assert_eq!(with("HCCL_BUFFSIZE", "7").map(|r| r.buffer_megabytes), Ok(7));
-        assert!(with("HCCL_BUFFSIZE", "0").unwrap_err().contains("HCCL_BUFFSIZE=0"));
-        assert!(with("HCCL_CONNECT_TIMEOUT", "0").unwrap_err().contains("HCCL_CONNECT_TIMEOUT=0"));
         let faults = faults_from_environment(|_| Some("stop 8".into()), 8).unwrap_err();
         assert!(faults.contains("ASCEND_EMULATOR_FAULTS: \"stop 8\": there are 8"), "{faults}");
+    }
+
+    #[test]
+    fn variables_of_hccl_are_named_when_they_are_wrong_and_then_change_nothing() {
+        let with = |product: &str, name: &'static str, value: &str| {
+            let (product, value) = (product.to_owned(), value.to_owned());
+            let variable = move |asked: &str| match asked {
+                "ASCEND_EMULATOR_PRODUCT" => Some(product.clone()),
+                asked => (asked == name).then(|| value.clone()),
+            };
+            let mut request = request_from_environment(&variable).unwrap();
+            let read = request.read_hccl_variables(&variable);
+            (request, read)
+        };
+        // Zero is CANN's word for never.
+        assert_eq!(with("A3", "HCCL_EXEC_TIMEOUT", "0").0.exec_timeout, Duration::ZERO);
+        assert_eq!(with("A3", "HCCL_BUFFSIZE", "7").0.buffer_megabytes, 7);
+        for (name, value) in [
+            ("HCCL_EXEC_TIMEOUT", "-1"),
+            ("HCCL_BUFFSIZE", "0"),
+            ("HCCL_CONNECT_TIMEOUT", "0"),
+            ("HCCL_CONNECT_TIMEOUT", "soon"),
+        ] {
+            let (request, read) = with("A3", name, value);
+            let text = read.unwrap_err();
+            assert!(text.starts_with(&format!("{name}={value}: ")), "{text}");
+            let unset = (profile::CONNECT_TIMEOUT, profile::EXEC_TIMEOUT, BUFFER_MEGABYTES);
+            let left = (request.connect_timeout, request.exec_timeout, request.buffer_megabytes);
+            assert_eq!(left, unset);
+        }
+        let expansion = |product, mode| {
+            let (request, read) = with(product, "HCCL_OP_EXPANSION_MODE", mode);
+            assert_eq!(read, Ok(()));
+            request.expansion
+        };
+        for (mode, on_a2, on_a3, on_950) in [
+            ("AI_CPU", 2, 2, 2),
+            ("AICPU_CacheDisable", 0, 2, 2),
+            ("AICPU_TS", 0, 0, 2),
+            ("AIV", 3, 3, 3),
+            ("CCU_MS", 0, 0, 5),
+            ("CCU_SCHED", 0, 0, 6),
+        ] {
+            let found = ["A2", "A3", "950"].map(|product| expansion(product, mode));
+            assert_eq!(found, [on_a2, on_a3, on_950], "{mode}");
+        }
+        assert_eq!((expansion("A2", "HOST"), expansion("A2", "HOST_TS")), (1, 1));
+        assert_eq!(expansion("A3", "HOST"), 0);
+        for junk in ["junk", "", "aiv", "HOST"] {
+            let text = with("950", "HCCL_OP_EXPANSION_MODE", junk).1.unwrap_err();
+            assert!(text.contains(&format!("HCCL_OP_EXPANSION_MODE={junk}: AI_CPU, ")), "{text}");
+            assert_eq!(with("A3", "HCCL_OP_EXPANSION_MODE", junk).1, Ok(()));
+            assert_eq!(with("A2", "HCCL_OP_EXPANSION_MODE", junk).1, Ok(()));
+        }
     }
 }

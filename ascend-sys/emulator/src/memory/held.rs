@@ -41,7 +41,7 @@ impl HeldMemory {
         }
         let address = nominal(data);
         let pool = match place_of(address)? {
-            MemoryPlace::Device(id) => &machine::device(id as i32)?.memory,
+            MemoryPlace::Device(id) => &machine::device_in_use(id)?.memory,
             MemoryPlace::Pinned if is_registered(address, length) => {
                 return Ok(Some(HeldMemory { address, length, owner: HeldOwner::Registered }));
             }

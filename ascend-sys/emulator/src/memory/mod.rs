@@ -12,6 +12,7 @@ use crate::machine;
 use pool::MemoryPool;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -89,13 +90,16 @@ pub(crate) fn resolve(address: usize, length: usize) -> Result<Bytes, String> {
 fn search(recent: &Recent, address: usize, length: usize) -> Result<Bytes, String> {
     let (pool, place, distance) = match place_of(address)? {
         MemoryPlace::Device(id) => {
-            let device = machine::device(id as i32)?;
+            let device = machine::device_in_use(id)?;
             (&device.memory, MemoryPlace::Device(id), data_distance())
         }
         MemoryPlace::Pinned if is_registered(address, length) => {
             return Ok(Bytes { data: address as *mut u8, place: MemoryPlace::Pinned });
         }
         MemoryPlace::Pinned => (host_pool(), MemoryPlace::Pinned, 0),
+        MemoryPlace::Pageable if address.checked_add(length).is_none() => {
+            return Err(format!("{address:#x} with {length} bytes reaches beyond all addresses"));
+        }
         MemoryPlace::Pageable => {
             return Ok(Bytes { data: address as *mut u8, place: MemoryPlace::Pageable });
         }
@@ -127,7 +131,7 @@ pub(crate) fn place_of(address: usize) -> Result<MemoryPlace, String> {
                 }
             };
         }
-        if address.wrapping_sub(windows.host) < windows.host_bytes {
+        if windows.is_host(address) {
             return Ok(MemoryPlace::Pinned);
         }
     }
@@ -175,11 +179,25 @@ pub(crate) fn host_pool() -> &'static MemoryPool {
     })
 }
 
+/// The addresses for pinned host memory of other processes, which [`host_pool`] adopts.
+pub(crate) fn foreign_host_addresses() -> &'static MemoryPool {
+    static ADDRESSES: OnceLock<MemoryPool> = OnceLock::new();
+    ADDRESSES.get_or_init(|| {
+        let pool = MemoryPool::new();
+        if let Ok(windows) = window::windows() {
+            let (start, bytes) = (windows.host + windows.host_bytes, windows.foreign_host_bytes);
+            pool.open("host memory of other processes".into(), start, bytes, bytes as u64);
+        }
+        pool
+    })
+}
+
 static REGISTERED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 /// So that nobody takes the lock when there is none, which is the rule.
 static REGISTERED_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-fn is_registered(address: usize, length: usize) -> bool {
+/// Whether all of these bytes are host memory that the program has registered.
+pub(crate) fn is_registered(address: usize, length: usize) -> bool {
     if REGISTERED_COUNT.load(Ordering::Acquire) == 0 {
         return false;
     }
@@ -190,14 +208,18 @@ fn is_registered(address: usize, length: usize) -> bool {
     })
 }
 
-/// Makes host memory of the caller known as pinned. False when a part of it is already.
+/// The registered memory that begins at an address.
+pub(crate) fn registered_at(start: usize) -> Option<Range<usize>> {
+    let registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    registered.get(&start).map(|bytes| start..start + bytes)
+}
+
+/// Makes host memory of the caller known as pinned. False when a part of it is already, or when no
+/// memory has so many bytes.
 pub(crate) fn register_host(start: usize, bytes: usize) -> bool {
+    let Some(end) = start.checked_add(bytes) else { return false };
     let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
-    if registered
-        .range(..start + bytes)
-        .next_back()
-        .is_some_and(|(before, size)| before + size > start)
-    {
+    if registered.range(..end).next_back().is_some_and(|(before, size)| before + size > start) {
         return false;
     }
     registered.insert(start, bytes);

@@ -5,15 +5,19 @@
 //! another allocation. Who waits between looking up and queueing looks up again (see `held`). Freed pages stay populated and
 //! are handed out again, best fit first.
 
+pub(crate) mod outside;
+
 use super::shadow;
-use crate::progress::QueuePoint;
+use crate::progress::{QueuePoint, are_complete};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 /// Alignment of every allocation, in bytes.
 const ALIGNMENT: usize = 64;
+/// Alignment of allocations of at least so many bytes: other processes can import whole pages only.
+pub(crate) const PAGE: usize = 4096;
 /// How many freed allocations are remembered by name.
 const REMEMBERED: usize = 256;
 
@@ -47,12 +51,25 @@ struct Allocation {
     reserved: usize,
     charged: u64,
     entry: &'static str,
+    /// The process whose memory it is; 0: this one.
+    process: u32,
+    /// A part of a reserved range of addresses, outside of the pool's own.
+    is_mapped: bool,
 }
 
 struct Limbo {
     start: usize,
     reserved: usize,
     until: Vec<QueuePoint>,
+    holds: Vec<Weak<()>>,
+    /// Bytes that count as used until another process lets go.
+    charged: u64,
+}
+
+/// Bytes that another process may still reach. They are not reused before the hold is dropped.
+pub(crate) struct HeldRange {
+    pub(crate) bytes: Range<usize>,
+    pub(crate) hold: Weak<()>,
 }
 
 struct Freed {
@@ -106,20 +123,31 @@ impl MemoryPool {
         let oom =
             OutOfMemory { free: state.limit - state.charged.min(state.limit), total: state.limit };
         let charged = charged as u64;
+        let alignment = if size < PAGE { ALIGNMENT } else { PAGE };
         let reserved = size.checked_next_multiple_of(ALIGNMENT).ok_or(oom)?;
         if state.charged.checked_add(charged).is_none_or(|sum| sum > state.limit) {
             return Err(oom);
         }
-        let &(length, start) = state.by_size.range((reserved, 0)..).next().ok_or(oom)?;
-        state.take(start, length);
-        if length > reserved {
-            state.give(start + reserved, length - reserved);
+        let fits = |&&(length, start): &&(usize, usize)| {
+            length - reserved >= start.next_multiple_of(alignment) - start
+        };
+        let &(length, free) = state.by_size.range((reserved, 0)..).find(fits).ok_or(oom)?;
+        let start = free.next_multiple_of(alignment);
+        state.take(free, length);
+        if start > free {
+            state.give(free, start - free);
+        }
+        let (end, free_end) = (start + reserved, free + length);
+        if free_end > end {
+            state.give(end, free_end - end);
         }
         state.next_number += 1;
         let number = state.next_number;
         state.charged += charged;
         shadow::taken(start, size, reserved);
-        state.live.insert(start, Allocation { number, size, reserved, charged, entry });
+        let new =
+            Allocation { number, size, reserved, charged, entry, process: 0, is_mapped: false };
+        state.live.insert(start, new);
         Ok(start)
     }
 
@@ -130,41 +158,61 @@ impl MemoryPool {
         by: &'static str,
         until: impl FnOnce() -> Vec<QueuePoint>,
     ) -> Result<(), String> {
+        self.free_held(start, by, until, &[])
+    }
+
+    /// The same where other processes may still reach some of its bytes, which are reused when they
+    /// do not any more.
+    pub(crate) fn free_held(
+        &self,
+        start: usize,
+        by: &'static str,
+        until: impl FnOnce() -> Vec<QueuePoint>,
+        held: &[HeldRange],
+    ) -> Result<(), String> {
+        self.state().end(start, by, until, held, &self.epoch)
+    }
+
+    /// Ends the allocation with this number. It may have ended before, and `start` may be another one's now.
+    pub(crate) fn free_numbered(
+        &self,
+        (start, number): (usize, u64),
+        by: &'static str,
+        until: impl FnOnce() -> Vec<QueuePoint>,
+    ) {
         let mut state = self.state();
-        let Some(allocation) = state.live.remove(&start) else {
-            return Err(state.complain_free(start));
-        };
-        // First the name goes, then the unfinished work is listed: what is queued later fails its lookup.
-        self.epoch.fetch_add(1, Ordering::Release);
-        state.charged -= allocation.charged;
-        if state.freed.len() == REMEMBERED {
-            state.freed.pop_front();
+        if state.live.get(&start).is_some_and(|allocation| allocation.number == number) {
+            // It is there.
+            let _ = state.end(start, by, until, &[], &self.epoch);
         }
-        state.freed.push_back(Freed { start, allocation, by });
-        let until = until();
-        if until.is_empty() {
-            shadow::free(start, allocation.reserved);
-            state.give(start, allocation.reserved);
-        } else {
-            state.limbo.push(Limbo { start, reserved: allocation.reserved, until });
-        }
-        Ok(())
     }
 
     /// Ends every allocation.
-    pub(crate) fn free_all(&self, by: &'static str, until: impl Fn() -> Vec<QueuePoint>) {
+    pub(crate) fn free_all(
+        &self,
+        by: &'static str,
+        until: impl Fn() -> Vec<QueuePoint>,
+        held: &[HeldRange],
+    ) {
         let starts: Vec<usize> = self.state().live.keys().copied().collect();
         for start in starts {
             // Somebody else may have freed it in between.
-            let _ = self.free(start, by, &until);
+            let _ = self.state().end(start, by, &until, held, &self.epoch);
         }
+    }
+
+    /// Returns true as long as another process may reach memory that was freed.
+    pub(crate) fn is_held(&self) -> bool {
+        let state = self.state();
+        let mut holds = state.limbo.iter().flat_map(|limbo| &limbo.holds);
+        holds.any(|hold| hold.strong_count() > 0)
     }
 
     /// The allocation that holds all `length` bytes at `address`, as (start, end); or what is wrong with the address.
     pub(crate) fn find(&self, address: usize, length: usize) -> Result<(usize, usize), String> {
         let state = self.state();
         match state.holding(address, length) {
-            Some((start, allocation)) => Ok((start, start + allocation.size)),
+            Some((start, allocation)) => Ok((start, state.end_of(start, allocation))),
             None => Err(state.complain(address, length)),
         }
     }
@@ -248,20 +296,65 @@ impl PoolState {
         self.by_size.remove(&(length, start));
     }
 
+    /// An allocation has ended.
+    fn remember(&mut self, start: usize, allocation: Allocation, by: &'static str) {
+        if self.freed.len() == REMEMBERED {
+            self.freed.pop_front();
+        }
+        self.freed.push_back(Freed { start, allocation, by });
+    }
+
     /// The allocation that holds all of these bytes, and where it begins.
     fn holding(&self, address: usize, length: usize) -> Option<(usize, &Allocation)> {
         let (&start, allocation) = self.live.range(..=address).next_back()?;
         let end = start + allocation.size;
-        (address < end && length <= end - address).then_some((start, allocation))
+        let is_inside = address < end
+            && (length <= end - address
+                || allocation.is_mapped && length <= self.end_of(start, allocation) - address);
+        is_inside.then_some((start, allocation))
+    }
+
+    /// Ends the allocation that begins at `start`. Its bytes are reused when `until` is complete and each hold
+    /// of them is dropped.
+    fn end(
+        &mut self,
+        start: usize,
+        by: &'static str,
+        until: impl FnOnce() -> Vec<QueuePoint>,
+        held: &[HeldRange],
+        epoch: &AtomicU64,
+    ) -> Result<(), String> {
+        let is_own = |known: &Allocation| known.process == 0 && !known.is_mapped;
+        let own = self.live.get(&start).is_none_or(is_own);
+        let Some(allocation) = own.then(|| self.live.remove(&start)).flatten() else {
+            return Err(self.complain_free(start));
+        };
+        // First the name goes, then the unfinished work is listed: what is queued later fails its lookup.
+        epoch.fetch_add(1, Ordering::Release);
+        self.remember(start, allocation, by);
+        let (until, end) = (until(), start + allocation.reserved);
+        let overlaps = |one: &&HeldRange| one.bytes.start < end && start < one.bytes.end;
+        let holds: Vec<_> = held.iter().filter(overlaps).map(|one| one.hold.clone()).collect();
+        let charged = if holds.is_empty() { 0 } else { allocation.charged };
+        self.charged -= allocation.charged - charged;
+        if until.is_empty() && holds.is_empty() {
+            shadow::free(start, allocation.reserved);
+            self.give(start, allocation.reserved);
+        } else {
+            self.limbo.push(Limbo { start, reserved: allocation.reserved, until, holds, charged });
+        }
+        Ok(())
     }
 
     /// Takes back what nothing queued can touch any more.
     fn settle(&mut self) {
         let mut index = 0;
         while index < self.limbo.len() {
-            self.limbo[index].until.retain(|point| !point.is_complete());
-            if self.limbo[index].until.is_empty() {
+            let limbo = &mut self.limbo[index];
+            limbo.holds.retain(|hold| hold.strong_count() > 0);
+            if are_complete(&mut limbo.until) && limbo.holds.is_empty() {
                 let done = self.limbo.swap_remove(index);
+                self.charged -= done.charged;
                 shadow::free(done.start, done.reserved);
                 self.give(done.start, done.reserved);
             } else {
@@ -272,7 +365,7 @@ impl PoolState {
 
     fn complain(&self, address: usize, length: usize) -> String {
         if let Some((&start, a)) = self.live.range(..=address).next_back() {
-            let end = start + a.size;
+            let end = self.end_of(start, a);
             if address < end {
                 let over = length - (end - address);
                 return format!(
@@ -301,6 +394,16 @@ impl PoolState {
 
     fn complain_free(&self, address: usize) -> String {
         match self.live.range(..=address).next_back() {
+            Some((&start, a)) if start == address && a.process != 0 => {
+                let what = match a.entry {
+                    "aclrtIpcMemImportByKey" => "aclrtIpcMemClose with its key ends the import",
+                    _ => "only that process can free it",
+                };
+                format!("{address:#x} is {}; {what}", self.describe(a))
+            }
+            Some((&start, a)) if start == address && a.is_mapped => {
+                format!("{address:#x} is {}; aclrtUnmapMem ends it", self.describe(a))
+            }
             Some((&start, a)) if address < start + a.size => format!(
                 "{address:#x} is {} bytes inside {}, only its first address {start:#x} can be freed",
                 address - start,
@@ -315,7 +418,9 @@ impl PoolState {
     }
 
     fn describe(&self, a: &Allocation) -> String {
-        format!("allocation #{} of {} ({} bytes, by {})", a.number, self.name, a.size, a.entry)
+        let Allocation { number, size, entry, process, .. } = *a;
+        let whose = if process == 0 { String::new() } else { format!(" of process {process}") };
+        format!("allocation #{number} of {} ({size} bytes{whose}, by {entry})", self.name)
     }
 }
 
@@ -338,6 +443,23 @@ mod tests {
             pool.free(a[i], "aclrtFree", Vec::new).unwrap();
         }
         assert_eq!(pool.allocate(4096, 4096, "aclrtMalloc"), Ok(0x10000));
+    }
+
+    #[test]
+    fn an_allocation_of_a_page_or_more_begins_with_a_page() {
+        let pool = pool(64 << 10);
+        let allocate = |bytes| pool.allocate(bytes, bytes, "aclrtMalloc").unwrap();
+        let small = allocate(100);
+        let large = allocate(PAGE);
+        assert!(small == 0x10000 && large == 0x10000 + PAGE, "{small:#x} {large:#x}");
+        assert_eq!(allocate(64), small + 128, "what is left before a page is not lost");
+        let odd = allocate(PAGE + 1);
+        assert_eq!(odd, large + PAGE);
+        pool.free(large, "aclrtFree", Vec::new).unwrap();
+        pool.free(small, "aclrtFree", Vec::new).unwrap();
+        assert!(allocate(PAGE).is_multiple_of(PAGE));
+        let most = 40 << 10;
+        assert!(allocate(most).is_multiple_of(PAGE), "the largest piece that is free");
     }
 
     #[test]

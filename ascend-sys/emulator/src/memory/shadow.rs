@@ -33,13 +33,22 @@ mod sanitizer {
         }
     }
 
-    /// Memory is given from the start of a range that is free, so nothing that is marked begins before `range` and reaches into it.
+    /// What is marked beside the range stays so: an allocation can begin behind the start of what was free, and end before its end.
     pub(super) fn clear(range: Range<usize>) {
-        let inside: Vec<(usize, usize)> =
-            lock(&MARKED).extract_if(range.clone(), |_, _| true).collect();
-        for (start, bytes) in inside {
+        let mut marked = lock(&MARKED);
+        let before = marked.range(..range.start).next_back().map(|(start, bytes)| (*start, *bytes));
+        let before = before.filter(|(start, bytes)| start + bytes > range.start);
+        if let Some((start, _)) = before {
+            marked.remove(&start);
+        }
+        let inside: Vec<(usize, usize)> = marked.extract_if(range.clone(), |_, _| true).collect();
+        drop(marked);
+        for (start, bytes) in before.into_iter().chain(inside) {
             // SAFETY: as above.
             unsafe { __asan_unpoison_memory_region(data_at(start), bytes) };
+            if start < range.start {
+                mark(start..range.start);
+            }
             if start + bytes > range.end {
                 mark(range.end..start + bytes);
             }
@@ -85,7 +94,7 @@ mod tests {
     fn the_sanitizer_knows_whose_memory_is_whose() {
         let pool = MemoryPool::new();
         let memory = vec![0u8; 1 << 16];
-        let first = memory.as_ptr().addr().next_multiple_of(64);
+        let first = memory.as_ptr().addr().next_multiple_of(1 << 12);
         pool.open("a pool".into(), first, 1 << 15, 1 << 15);
         let is_marked = |offset: usize| {
             let address = memory.as_ptr().with_addr(first + offset).cast();
@@ -101,7 +110,14 @@ mod tests {
         // A part of what was freed.
         assert_eq!(allocate(200), b);
         assert!(!is_marked(128 + 199) && is_marked(128 + 200) && is_marked(1127));
-        assert!(!is_marked(1 << 14), "nobody has had it yet");
+        // One that begins with a page, in the middle of what was freed.
+        let small = [(); 4].map(|()| allocate(3000));
+        small[1..].iter().for_each(|one| pool.free(*one, "a test", Vec::new).unwrap());
+        let large = allocate(1 << 12);
+        assert!(small[1] < large && large + (1 << 12) < small[3]);
+        assert!(!is_marked(large - first) && !is_marked(large - first + 4095));
+        assert!(is_marked(large - first - 1) && is_marked(large - first + 4096));
+        assert!(!is_marked(1 << 14 | 1 << 13), "nobody has had it yet");
         // So that the memory can go.
         super::sanitizer::clear(first..first + (1 << 15));
     }

@@ -1,13 +1,16 @@
 //! The address ranges of the machine.
 //!
-//! Device memory has two addresses: the *nominal* one, which programs hold, in a range that nobody can read or write, and
-//! the one where its data is mapped, at a constant distance. So a host access to device memory faults, as on hardware,
-//! one comparison classifies a pointer and one addition finds the data. The data is one sparse memory file, mapped once
-//! and never unmapped: a program that frees memory under a running copy gets unspecified bytes and nothing worse.
-//! Pinned host memory has a range of its own, where both addresses are the same.
+//! Device memory has two addresses: the *nominal* one, which programs hold, in a range that nobody
+//! can read or write, and the one where its data is mapped, at a constant distance. So a host
+//! access to device memory faults, as on hardware, one comparison classifies a pointer and one
+//! addition finds the data. The data is one sparse memory file, mapped once and never unmapped: a
+//! program that frees memory under a running copy gets unspecified bytes and nothing worse. Pinned
+//! host memory is a range of its own of the same file, behind device memory, where both addresses
+//! are the same. Behind it is the range in which pinned host memory of other processes is shown.
 
 use std::ffi::c_void;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::OnceLock;
 
 use crate::processes::region::{SharedMemory, memory_file};
@@ -26,7 +29,9 @@ pub(crate) struct MemoryWindows {
     pub(crate) device_bytes: usize,
     pub(crate) host: usize,
     pub(crate) host_bytes: usize,
-    /// The data, which other processes can map.
+    /// Behind it: for host memory of other processes.
+    pub(crate) foreign_host_bytes: usize,
+    /// The data, which other processes can map: of devices, then of the host.
     pub(crate) shared: SharedMemory,
 }
 
@@ -56,33 +61,95 @@ fn reserve() -> io::Result<MemoryWindows> {
             Err(e) => return Err(e),
         }
     };
-    let host_bytes = HOST_BYTES.min(device_bytes);
-    let host = map(host_bytes, libc::PROT_READ | libc::PROT_WRITE)?;
+    let [host_bytes, foreign_host_bytes] = host_ranges(device_bytes);
     let data = shared.address();
-    Ok(MemoryWindows { nominal, data, device_bytes, host, host_bytes, shared })
+    let host = data + device_bytes;
+    Ok(MemoryWindows { nominal, data, device_bytes, host, host_bytes, foreign_host_bytes, shared })
+}
+
+/// Bytes of the ranges of host memory beside so many of device memory: of this process, and of
+/// others.
+fn host_ranges(device_bytes: usize) -> [usize; 2] {
+    let own = HOST_BYTES.min(device_bytes);
+    [own, own / 2]
 }
 
 /// The nominal range, and the data.
 fn reserve_device(bytes: usize) -> io::Result<(usize, SharedMemory)> {
-    let data = SharedMemory::map(memory_file(bytes)?, 0, bytes)?;
-    Ok((map(bytes, libc::PROT_NONE)?, data))
-}
-
-/// Memory of this process.
-fn map(bytes: usize, protection: i32) -> io::Result<usize> {
+    let all = bytes + host_ranges(bytes).iter().sum::<usize>();
+    let data = SharedMemory::map(memory_file(all)?, 0, all)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
-    let address = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
-    if address == libc::MAP_FAILED {
+    let nominal = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    if nominal == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: advice on the mapping made above: a core file should not contain terabytes of nothing.
-    unsafe { libc::madvise(address, bytes, libc::MADV_DONTDUMP) };
-    Ok(address as usize)
+    unsafe { libc::madvise(nominal, bytes, libc::MADV_DONTDUMP) };
+    Ok((nominal as usize, data))
 }
 
-/// Gives the pages of a range of device data back to the system. Reading it afterwards gives zeros.
+impl MemoryWindows {
+    /// Where the data of an address of device memory is.
+    pub(crate) fn data_of(&self, nominal: usize) -> usize {
+        nominal.wrapping_sub(self.nominal).wrapping_add(self.data)
+    }
+
+    /// Whether it is an address of pinned host memory, of this process or another one.
+    #[inline]
+    pub(crate) fn is_host(&self, address: usize) -> bool {
+        address.wrapping_sub(self.host) < self.host_bytes + self.foreign_host_bytes
+    }
+
+    fn bytes(&self) -> usize {
+        self.device_bytes + self.host_bytes + self.foreign_host_bytes
+    }
+}
+
+/// Gives the pages of a range of device data, or of pinned host memory, back to the system. Reading
+/// it afterwards gives zeros.
 pub(crate) fn discard(data: usize, bytes: usize) {
-    // SAFETY: the range lies in our shared mapping, which stays mapped; the contents are given up by the caller.
+    // The data is a shared file, in which the pages themselves have to go.
+    // SAFETY: the range lies in one of our mappings, which stay mapped; the contents are given up
+    // by the caller.
     unsafe { libc::madvise(data as *mut c_void, bytes, libc::MADV_REMOVE) };
+}
+
+/// Puts a part of a memory file, which may be of another process, in the place of a range of data,
+/// of whole pages; nobody uses it. The caller has checked that the file is so large, and keeps that
+/// size.
+pub(crate) fn show(
+    data: usize,
+    bytes: usize,
+    file: BorrowedFd<'_>,
+    start: usize,
+) -> io::Result<()> {
+    let windows = windows().map_err(io::Error::other)?;
+    let offset = data.wrapping_sub(windows.data);
+    if offset > windows.bytes() || bytes > windows.bytes() - offset {
+        return Err(io::Error::other("beyond the ranges of memory"));
+    }
+    let (protection, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
+    let start = libc::off_t::try_from(start).map_err(io::Error::other)?;
+    let data = std::ptr::with_exposed_provenance_mut::<c_void>(data);
+    // SAFETY: the range lies in our own mapping, and nobody uses it: nothing in this process refers
+    // to it but copies that are late. It is replaced in one
+    // step, so that such a copy finds one file or the other.
+    let at = unsafe {
+        libc::mmap(data, bytes, protection, flags | libc::MAP_NORESERVE, file.as_raw_fd(), start)
+    };
+    if at == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: advice on the mapping made above, as for the rest of the range.
+    unsafe { libc::madvise(at, bytes, libc::MADV_DONTDUMP) };
+    Ok(())
+}
+
+/// Ends what [`show`] has done: the range has the data of this process again, which are zeros.
+pub(crate) fn hide(data: usize, bytes: usize) -> io::Result<()> {
+    let windows = windows().map_err(io::Error::other)?;
+    let offset = data.wrapping_sub(windows.data);
+    show(data, bytes, windows.shared.file().as_fd(), offset)
 }

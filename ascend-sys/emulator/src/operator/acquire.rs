@@ -1,5 +1,6 @@
 //! Acquiring channels: those that a rank has already, and new ones, which its peers have to acquire too.
 
+use super::abroad;
 use super::channel::{Channel, Exchanged};
 use super::engine::OperatorEngine;
 use super::link::{ChannelRequest, LinkRequest, abandon, compare, meet};
@@ -48,7 +49,7 @@ fn keys(engine: OperatorEngine, wanted: &[WantedChannel]) -> Vec<ChannelKey> {
 /// The channels that a rank has; 0 for one that it has not. One whose other end was destroyed, by a rank that is still there, ends here.
 fn known(member: &Member, keys: &[ChannelKey]) -> Result<Vec<u64>, Failure> {
     let is_dead = |key: &ChannelKey, handle: u64| {
-        let peer = Channel::named(handle).and_then(|channel| channel.peer());
+        let peer = Channel::named(handle).and_then(Channel::check_peer);
         peer.is_err() && member.comm.board.departure(key.remote).is_none()
     };
     let mut dead = Vec::new();
@@ -118,18 +119,27 @@ pub(crate) fn acquire_channels(
                 (*protocol, *notifies, exchanged(member, memories)?);
             channel_requests.push(ChannelRequest { protocol, notifies, end, memories });
         }
-        requests.push((*remote, Arc::new(LinkRequest { channel_requests, function })));
+        let request = LinkRequest { channel_requests, function, offer: Vec::new(), number: 0 };
+        requests.push((*remote, request));
     }
+    let mut to_others = requests.iter_mut().filter(|(remote, _)| !comm.is_own(*remote));
+    to_others
+        .try_for_each(|(remote, request)| abroad::lend(member, *remote, request))
+        .inspect_err(|_| requests.iter().for_each(|(_, request)| abroad::take_back(request)))?;
+    let shared = requests.into_iter().map(|(remote, request)| (remote, Arc::new(request)));
+    let requests: Vec<(usize, Arc<LinkRequest>)> = shared.collect();
     if !requests.is_empty() {
         let theirs = meet(member, &requests)?;
-        let mut both = requests.iter().zip(&theirs);
-        both.try_for_each(|((peer, ours), theirs)| compare(member, *peer, ours, theirs))
-            .inspect_err(|_| abandon(&theirs))?;
-        for ((_, ours), theirs) in requests.iter().zip(&theirs) {
-            for (own, other) in ours.channel_requests.iter().zip(&theirs.channel_requests) {
-                Channel::named(own.end)?.connect(other.end, other.memories.clone());
-            }
-        }
+        let both = || {
+            let all = requests.iter().zip(&theirs);
+            all.map(|((peer, ours), theirs)| (*peer, &**ours, &**theirs))
+        };
+        both()
+            .try_for_each(|(peer, ours, theirs)| compare(member, peer, ours, theirs))
+            .and_then(|()| {
+                both().try_for_each(|(peer, ours, theirs)| connect(member, peer, ours, theirs))
+            })
+            .inspect_err(|_| abandon(member, both().map(|(peer, _, theirs)| (peer, theirs))))?;
         with_resources(member, |resources| {
             let made = keys.into_iter().zip(&handles).filter(|(_, end)| ends.0.contains(end));
             made.for_each(|(key, end)| {
@@ -141,6 +151,22 @@ pub(crate) fn acquire_channels(
     }
     comm.check(Origin::Call)?;
     Ok(handles)
+}
+
+/// Connects the ends of a request with those that it has met.
+fn connect(
+    member: &Member,
+    peer: usize,
+    ours: &LinkRequest,
+    theirs: &LinkRequest,
+) -> Result<(), Failure> {
+    for (own, other) in ours.channel_requests.iter().zip(&theirs.channel_requests) {
+        match theirs.is_abroad() {
+            true => abroad::connect(member, peer, own.end, other)?,
+            false => Channel::named(own.end)?.connect(other.end, other.memories.clone()),
+        }
+    }
+    Ok(())
 }
 
 /// What a rank exchanges over a channel: its HCCL buffer, then what it has registered for it.

@@ -8,13 +8,14 @@ use super::latch::{Latch, end_all, mark};
 use super::reach::Reaches;
 use super::thread::{generation, of_rank, side_of};
 use crate::fabric::Member;
+use crate::machine::foreign::ForeignMemory;
 use crate::message::{Failure, refuse};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::Stream;
 use ascend_sync::{AtomicU32, AtomicU64, Ordering, lock_std as lock};
 use ascend_sys::{CommMem, CommMemType, CommProtocol};
 use std::ffi::{CString, c_char};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 pub(super) static CHANNELS: Slots<Channel> = Slots::new();
@@ -32,8 +33,10 @@ pub(super) const LEFT: u32 = 4;
 pub(crate) struct Channel {
     index: u32,
     handle: AtomicU64,
-    /// The handle of the peer's end; 0 until there is one.
+    /// The handle of the peer's end, in its process; 0 until there is one.
     peer: AtomicU64,
+    /// The peer is in another process.
+    is_abroad: AtomicBool,
     /// As of a thread.
     side: AtomicU64,
     device: AtomicU32,
@@ -56,6 +59,8 @@ pub(super) struct About {
     pub(super) protocol: CommProtocol,
     memories: Vec<Exchanged>,
     listed: Listed,
+    /// Of a peer in another process, as soon as it is connected: what keeps its memory here.
+    reached: Option<Vec<Arc<ForeignMemory>>>,
 }
 
 /// Memory that a rank lets its peer reach.
@@ -87,6 +92,7 @@ impl Slotted for Channel {
             index,
             handle: AtomicU64::new(0),
             peer: AtomicU64::new(0),
+            is_abroad: AtomicBool::new(false),
             side: AtomicU64::new(0),
             device: AtomicU32::new(0),
             marks: AtomicU32::new(0),
@@ -112,6 +118,7 @@ impl Channel {
         let taken = CHANNELS.take(|channel, handle| {
             channel.handle.store(handle, Ordering::Relaxed);
             channel.peer.store(0, Ordering::Relaxed);
+            channel.is_abroad.store(!member.comm.is_own(remote), Ordering::Relaxed);
             channel.side.store(side_of(member), Ordering::Relaxed);
             channel.device.store(member.device, Ordering::Relaxed);
             channel.start.store(0, Ordering::Relaxed);
@@ -124,11 +131,18 @@ impl Channel {
             let (memories, listed) = (Vec::new(), Listed::default());
             let member = Arc::clone(member);
             *lock(&channel.about) =
-                Some(About { member, remote, engine, protocol, memories, listed });
+                Some(About { member, remote, engine, protocol, memories, listed, reached: None });
         });
         match taken {
             Some((_, handle)) => Ok(handle),
             None => refuse!(HCCL_E_UNAVAIL, "EI0007: every channel of the process is in use"),
+        }
+    }
+
+    /// It is an end of this rank from now on.
+    pub(super) fn enter(&self, member: &Arc<Member>) {
+        if let Some(about) = &mut *lock(&self.about) {
+            about.member = Arc::clone(member);
         }
     }
 
@@ -143,6 +157,40 @@ impl Channel {
             about.memories = memories;
         }
         self.peer.store(peer, Ordering::Release);
+    }
+
+    /// The same for a peer in another process, with what keeps its memory here.
+    pub(super) fn connect_abroad(
+        &self,
+        peer: u64,
+        memories: Vec<Exchanged>,
+        reached: Vec<Arc<ForeignMemory>>,
+    ) {
+        if let Some(about) = &mut *lock(&self.about) {
+            about.reached = Some(reached);
+        }
+        self.connect(peer, memories);
+    }
+
+    /// New calls do not find what a peer in another process has exchanged any more. `None` if it was never connected, or this is not the first time.
+    pub(super) fn take_reached(&self) -> Option<Vec<Arc<ForeignMemory>>> {
+        let mut about = lock(&self.about);
+        let about = about.as_mut()?;
+        about.memories.clear();
+        self.start.store(0, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+        about.reached.take()
+    }
+
+    /// Whether its peer is in another process.
+    #[inline]
+    pub(super) fn is_abroad(&self) -> bool {
+        self.is_abroad.load(Ordering::Relaxed)
+    }
+
+    /// The handle of the peer's end, in its process.
+    pub(super) fn peer_handle(&self) -> u64 {
+        self.peer.load(Ordering::Acquire)
     }
 
     /// The end that a handle names.
@@ -191,18 +239,31 @@ impl Channel {
         self.notifies.load(Ordering::Relaxed)
     }
 
-    /// The peer's end, and its handle.
+    /// The peer's end, in this process.
     #[inline]
-    pub(super) fn peer(&self) -> Result<(&'static Channel, u64), Failure> {
-        let handle = self.peer.load(Ordering::Acquire);
-        match CHANNELS.get(handle) {
-            Some(peer) => Ok((peer, handle)),
-            None => refuse!(
-                HCCL_E_REMOTE,
-                "EI0012: the other end of {} is gone: the peer has ended its communicator, or its call failed",
-                self.describe()
-            ),
+    pub(super) fn peer(&self) -> Result<&'static Channel, Failure> {
+        CHANNELS.get(self.peer_handle()).map_or_else(|| self.peer_is_gone(), Ok)
+    }
+
+    /// Whether the peer's end is there, in whichever process.
+    #[inline]
+    pub(super) fn check_peer(&self) -> Result<(), Failure> {
+        if !self.is_abroad() {
+            return self.peer().map(drop);
         }
+        match self.marks.load(Ordering::Acquire) & LEFT {
+            0 if self.peer_handle() != 0 => Ok(()),
+            _ => self.peer_is_gone(),
+        }
+    }
+
+    #[cold]
+    fn peer_is_gone<T>(&self) -> Result<T, Failure> {
+        refuse!(
+            HCCL_E_REMOTE,
+            "EI0012: the other end of {} is gone: the peer has ended its communicator, or its call failed",
+            self.describe()
+        )
     }
 
     /// One of its notifies.

@@ -5,6 +5,7 @@
 //! and on Ascend 950 `CCU`) get host memory, `AICPU`, `AICPU_TS` and `AIV` memory of the device. It is zero at first, and
 //! stays until the context or the communicator ends; memory of the device ends with a reset, too.
 
+use super::memory::clear;
 use crate::fabric::{CommPart, Member};
 use crate::host_memory;
 use crate::machine;
@@ -212,8 +213,7 @@ fn allocate(home: ContextHome, bytes: u64, call: &'static str) -> Result<usize, 
     }
     match memory::resolve(address, size) {
         Ok(found) => {
-            // SAFETY: the allocation was made for it just now.
-            unsafe { ascend_reduce::copy::fill(found.data, 0, size) };
+            clear(found.data, size);
             Ok(address)
         }
         Err(text) => refuse!(HCCL_E_INTERNAL, "EI9999: {text}"),
@@ -223,7 +223,7 @@ fn allocate(home: ContextHome, bytes: u64, call: &'static str) -> Result<usize, 
 fn free(context: EngineContext, by: &'static str) {
     // The device may have been reset meanwhile, and its memory with it.
     let _ = match context.home {
-        ContextHome::Host => host_memory::free(context.address, by),
+        ContextHome::Host => host_memory::free(context.address, by, &[]),
         ContextHome::Device(id) => {
             machine::device_slot(id).free(context.address, by, unfinished_on)
         }

@@ -55,7 +55,7 @@ fn write(
     let Some(bytes) = transfer.bytes()? else { return Ok(None) };
     let to = remote(channel, "dst", transfer.dst, bytes)?;
     let from = local(thread.device(), "src", transfer.src, bytes)?;
-    transfer.primitive(to, from, bytes).map(Some)
+    transfer.primitive(thread, Some(channel), to, from, bytes).map(Some)
 }
 
 #[inline]
@@ -67,7 +67,7 @@ fn read(
     let Some(bytes) = transfer.bytes()? else { return Ok(None) };
     let to = local(thread.device(), "dst", transfer.dst, bytes)?;
     let from = remote(channel, "src", transfer.src, bytes)?;
-    transfer.primitive(to, from, bytes).map(Some)
+    transfer.primitive(thread, Some(channel), to, from, bytes).map(Some)
 }
 
 /// Issues one to a thread.

@@ -1,9 +1,13 @@
 //! Endpoints: where a link of the emulated network begins, in the words of `EndpointDesc`.
 //!
-//! Addresses are made up from the id of the device, so that no two devices of the process have the same: for HCCS the id
-//! itself, for RoCE an address of the network 10.0.0.0/8, for UB an EID that ends with it.
+//! Addresses are made up from the id of the device, so that no two devices of the process have the
+//! same: for HCCS the id itself, for RoCE an address of the network 10.0.0.0/8, for UB an EID that
+//! ends with it. Where another process may read it, a description says beyond that [how its process
+//! is reached](super::endpoint_home).
 
+use super::endpoint_home::EndpointHome;
 use crate::fabric::place::DevicePlace;
+use crate::fabric::processes::is_this_process;
 use crate::fabric::topology::layers_of;
 use crate::machine;
 use crate::profile::Product;
@@ -15,15 +19,37 @@ use std::mem::MaybeUninit;
 pub(crate) struct Endpoint {
     pub(crate) place: DevicePlace,
     pub(crate) protocol: CommProtocol,
+    /// Of another process: how it is reached.
+    pub(crate) abroad: Option<EndpointHome>,
 }
 
 /// What begins the EID of an emulated device.
 const EID: [u8; 12] = *b"\xfe\x80\0\0\0\0\0\0ascn";
 
 impl Endpoint {
+    /// One of this process.
+    pub(crate) fn own(place: DevicePlace, protocol: CommProtocol) -> Self {
+        Self { place, protocol, abroad: None }
+    }
+
+    /// The device that it is on, for messages.
+    pub(crate) fn device_name(&self) -> String {
+        match self.abroad {
+            None => machine::named(self.place.device).to_string(),
+            Some(there) => format!("{} of process {}", self.place.index, there.home.process),
+        }
+    }
+
+    /// The same as [`describe`](Self::describe), for other processes too.
+    pub(crate) fn describe_for_all(self, product: Product, there: EndpointHome) -> EndpointDesc {
+        let mut description = self.describe(product);
+        description.anon_1.raws = there.to_bytes();
+        description
+    }
+
     /// All that CANN says of an endpoint; what has no meaning here is "not set", all ones.
     pub(crate) fn describe(self, product: Product) -> EndpointDesc {
-        let Self { place, protocol } = self;
+        let Self { place, protocol, .. } = self;
         let mut description = MaybeUninit::<EndpointDesc>::uninit();
         // SAFETY: plain numbers, for which all ones are valid.
         let mut description = unsafe {
@@ -78,6 +104,15 @@ impl Endpoint {
         }
         // SAFETY: plain numbers, for which any bits are valid.
         let at = unsafe { description.loc.anon_1.device };
+        // SAFETY: bytes, for which any bits are valid.
+        let raws = unsafe { &description.anon_1.raws };
+        let there = EndpointHome::of_bytes(raws)?.filter(|there| !is_this_process(&there.home));
+        if let Some(there) = there {
+            // What more it says is its process's to know.
+            let place =
+                DevicePlace { device: u32::MAX, block: at.superPodIdx, index: at.superDevId };
+            return Ok(Self { place, protocol: description.protocol, abroad: Some(there) });
+        }
         let settings = machine::block(at.superPodIdx).ok().filter(|it| at.superDevId < it.count);
         let Some(settings) = settings else {
             return Err(format!(
@@ -86,7 +121,7 @@ impl Endpoint {
             ));
         };
         let place = DevicePlace::new(settings.first + at.superDevId, &settings);
-        let endpoint = Self { place, protocol: description.protocol };
+        let endpoint = Self::own(place, description.protocol);
         let product = settings.product;
         let has = |layer: &crate::fabric::topology::Layer| {
             layer.protocols.contains(&description.protocol)

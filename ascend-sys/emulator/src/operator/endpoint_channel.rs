@@ -5,13 +5,16 @@
 //!
 //! Each connection is a communicator of two ranks that nobody else knows, so that what is said of channels of
 //! communicators (see [`super`]) holds for these too: a wait that fails ends the connection on both sides.
+//!
+//! What leads to an endpoint of another process is made and met [there](super::endpoint_link).
 
 use super::channel::{Channel, Exchanged};
 use super::endpoint::Endpoint;
+use super::endpoint_link::{self, Link};
 use super::engine::OperatorEngine;
-use super::open;
 use super::resources::{ChannelKey, with_resources};
-use crate::collective::comm_error::Origin;
+use super::{open, registered_import};
+use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::fabric::config::CommConfig;
 use crate::fabric::{Comm, Member};
 use crate::machine::{self, Settings};
@@ -40,20 +43,22 @@ pub(crate) enum Role {
     Server,
 }
 
-struct End {
+pub(super) struct End {
     /// The open endpoint that it begins on.
-    open: u64,
-    from: Endpoint,
-    wanted: WantedEnd,
+    pub(super) open: u64,
+    pub(super) from: Endpoint,
+    pub(super) wanted: WantedEnd,
     memories: Vec<Exchanged>,
-    member: Arc<Member>,
-    state: ConnectionState,
+    pub(super) member: Arc<Member>,
+    pub(super) state: ConnectionState,
     since: Instant,
     /// It was made after those with lower numbers.
-    number: u64,
+    pub(super) number: u64,
+    /// To an endpoint of another process.
+    pub(super) link: Option<Link>,
 }
 
-enum ConnectionState {
+pub(super) enum ConnectionState {
     Waiting,
     Connected,
     Failed(HcclResult, String),
@@ -62,7 +67,19 @@ enum ConnectionState {
 /// All ends, by the handles of their channels.
 static ENDS: Mutex<BTreeMap<u64, End>> = Mutex::new(BTreeMap::new());
 
-fn ends() -> MutexGuard<'static, BTreeMap<u64, End>> {
+/// Connections that have failed, and why.
+static FAILED: Mutex<Vec<(Arc<Member>, CommError)>> = Mutex::new(Vec::new());
+
+/// Tells the waits of connections that have failed, which end by that. Not to be called with a lock
+/// held.
+pub(super) fn tell_failed() {
+    let failed = std::mem::take(&mut *lock(&FAILED));
+    for (member, error) in failed {
+        member.comm.fail(error);
+    }
+}
+
+pub(super) fn ends() -> MutexGuard<'static, BTreeMap<u64, End>> {
     lock(&ENDS)
 }
 
@@ -82,17 +99,14 @@ pub(crate) fn create(
             }
         }
     }
+    tell_failed();
     Ok(made)
 }
 
 fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u64, Failure> {
     let from = open::with(open, |it| Ok(it.endpoint))?;
     let Some(settings) = machine::device_slot(from.place.device).settings() else {
-        return refuse!(
-            HCCL_E_RUNTIME,
-            "EI9999: device {} is gone",
-            machine::named(from.place.device)
-        );
+        return refuse!(HCCL_E_RUNTIME, "EI9999: device {} is gone", from.device_name());
     };
     engine.check_protocol(settings.product, from.protocol)?;
     if wanted.to.protocol != from.protocol {
@@ -103,16 +117,29 @@ fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u6
             from.protocol.0
         );
     }
-    if wanted.to.place == from.place || wanted.to.place.block != from.place.block {
+    let fits = match wanted.to.abroad {
+        None => wanted.to.place != from.place && wanted.to.place.block == from.place.block,
+        Some(_) => wanted.to.place.index != from.place.index,
+    };
+    if !fits {
         return refuse!(
             HCCL_E_PARA,
             "remoteEndpoint is on device {}; another device of the block than the own one, {}, is expected",
-            machine::named(wanted.to.place.device),
-            machine::named(from.place.device)
+            wanted.to.device_name(),
+            from.device_name()
         );
     }
-    static NEXT: AtomicU64 = AtomicU64::new(1);
     let memories = open::exchanged(open, wanted.memories.as_deref())?;
+    if let Some(there) = wanted.to.abroad {
+        let link = Link::new(from, &wanted.to, there, &settings)?;
+        let comm = link.alone()?;
+        let (channel, member) = make(comm, link.own_rank(), engine, (from, &settings), &wanted)?;
+        let mut ends = ends();
+        let end = End::new(open, from, wanted, memories, member);
+        ends.insert(channel, End { link: Some(link), ..end });
+        endpoint_link::announce(&mut ends, channel);
+        return Ok(channel);
+    }
     let mut ends = ends();
     let fits = |end: &End| {
         matches!(end.state, ConnectionState::Waiting)
@@ -125,6 +152,62 @@ fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u6
         Some((_, comm)) => (Arc::clone(comm), 1),
         None => (Arc::new(hidden(from, wanted.to, &settings)), 0),
     };
+    let (channel, member) = make(comm, rank, engine, (from, &settings), &wanted)?;
+    ends.insert(channel, End::new(open, from, wanted, memories, member));
+    if let Some((partner, _)) = partner {
+        meet(&mut ends, channel, partner)?;
+    }
+    Ok(channel)
+}
+
+impl End {
+    fn new(
+        open: u64,
+        from: Endpoint,
+        wanted: WantedEnd,
+        memories: Vec<Exchanged>,
+        member: Arc<Member>,
+    ) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let (state, since) = (ConnectionState::Waiting, Instant::now());
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { open, from, wanted, memories, member, state, since, number, link: None }
+    }
+
+    /// "from device 0 to device 1".
+    pub(super) fn ways(&self) -> String {
+        let (from, to) = (self.from.device_name(), self.wanted.to.device_name());
+        format!("from device {from} to device {to}")
+    }
+
+    /// It has failed. [To be told](tell_failed).
+    pub(super) fn fail(&mut self, code: HcclResult, text: String) {
+        let cause = match code {
+            HcclResult::HCCL_E_PARA => Cause::Mismatch,
+            HcclResult::HCCL_E_TIMEOUT => Cause::Timeout,
+            _ => Cause::Gone,
+        };
+        // The communicator puts the number of its own cause before the text.
+        let plain = text.split_once(": ").filter(|(number, _)| number.starts_with("EI"));
+        let plain = plain.map_or(text.as_str(), |(_, plain)| plain).to_owned();
+        let error = CommError::new(Origin::Call, cause, plain);
+        lock(&FAILED).push((Arc::clone(&self.member), error));
+        self.state = ConnectionState::Failed(code, text);
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.state, ConnectionState::Waiting)
+    }
+}
+
+/// The channel of an end, as a rank of a communicator.
+fn make(
+    comm: Arc<Comm>,
+    rank: usize,
+    engine: OperatorEngine,
+    (from, settings): (Endpoint, &Settings),
+    wanted: &WantedEnd,
+) -> Result<(u64, Arc<Member>), Failure> {
     let member = Arc::new(Member {
         comm,
         rank,
@@ -133,27 +216,50 @@ fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u6
         config: CommConfig::default(),
         exec_timeout: Some(settings.exec_timeout).filter(|limit| !limit.is_zero()),
         suspended: false.into(),
+        numbers_zeros: false.into(),
     });
     let channel = Channel::create(&member, 1 - rank, engine, from.protocol, wanted.notifies)?;
     Channel::named(channel)?.serve_all();
+    keep(&member, channel, engine, from)?;
+    Ok((channel, member))
+}
+
+/// The channel is the rank's, and ends with its side.
+pub(super) fn keep(
+    member: &Member,
+    channel: u64,
+    engine: OperatorEngine,
+    from: Endpoint,
+) -> Result<(), Failure> {
     let key = ChannelKey {
         engine,
-        remote: 1 - rank,
+        remote: 1 - member.rank,
         protocol: from.protocol.0,
         endpoints: Box::default(),
         index: 0,
     };
-    with_resources(&member, |resources| {
+    with_resources(member, |resources| {
         resources.channels.insert(key, channel);
         Ok(())
-    })?;
-    let (state, since, number) =
-        (ConnectionState::Waiting, Instant::now(), NEXT.fetch_add(1, Ordering::Relaxed));
-    ends.insert(channel, End { open, from, wanted, memories, member, state, since, number });
-    if let Some((partner, _)) = partner {
-        meet(&mut ends, channel, partner)?;
+    })
+}
+
+/// How two ends differ that have met, if they do: for both sides, the name of the device, the
+/// number of notifies, and the role.
+pub(super) fn disagreement(one: (&str, u32, Role), other: (&str, u32, Role)) -> Option<String> {
+    let both = |what: &str, of_one: &dyn std::fmt::Debug, of_other: &dyn std::fmt::Debug| {
+        format!(
+            "EI0005: the two ends of a channel differ in {what}\n  device {}: {of_one:?}\n  device {}: {of_other:?}",
+            one.0, other.0
+        )
+    };
+    if one.1 != other.1 {
+        Some(both("notifyNum", &one.1, &other.1))
+    } else if one.2 == other.2 && one.2 != Role::Any {
+        Some(both("role, of which there must be one client and one server", &one.2, &other.2))
+    } else {
+        None
     }
-    Ok(channel)
 }
 
 /// The communicator behind a connection.
@@ -166,33 +272,23 @@ fn hidden(from: Endpoint, to: Endpoint, settings: &Settings) -> Comm {
 /// Both ends are there: connects them if they fit.
 fn meet(ends: &mut BTreeMap<u64, End>, one: u64, other: u64) -> Result<(), Failure> {
     let (Some(a), Some(b)) = (ends.get(&one), ends.get(&other)) else { return Ok(()) };
-    let roles = (a.wanted.role, b.wanted.role);
-    let both = |what: &str, of_a: &dyn std::fmt::Debug, of_b: &dyn std::fmt::Debug| {
-        format!(
-            "EI0005: the two ends of a channel differ in {what}\n  device {}: {of_a:?}\n  device {}: {of_b:?}",
-            machine::named(a.from.place.device),
-            machine::named(b.from.place.device)
-        )
-    };
-    let disagreement = if a.wanted.notifies != b.wanted.notifies {
-        Some(both("notifyNum", &a.wanted.notifies, &b.wanted.notifies))
-    } else if roles.0 == roles.1 && roles.0 != Role::Any {
-        Some(both("role, of which there must be one client and one server", &roles.0, &roles.1))
-    } else {
-        None
-    };
-    match disagreement {
+    let names = [a, b].map(|end| end.from.device_name());
+    let differ = disagreement(
+        (&names[0], a.wanted.notifies, a.wanted.role),
+        (&names[1], b.wanted.notifies, b.wanted.role),
+    );
+    match differ {
         Some(text) => {
             for channel in [one, other] {
                 if let Some(end) = ends.get_mut(&channel) {
-                    end.state = ConnectionState::Failed(HcclResult::HCCL_E_PARA, text.clone());
+                    end.fail(HcclResult::HCCL_E_PARA, text.clone());
                 }
             }
         }
         None => {
             for (end, peer, own, theirs) in [(a, b, one, other), (b, a, other, one)] {
                 let mut reachable = peer.memories.clone();
-                reachable.extend(open::imported_from(end.open, peer.from));
+                reachable.extend(registered_import::imported_from(end.open, &peer.from));
                 Channel::named(own)?.connect(theirs, reachable);
             }
             for channel in [one, other] {
@@ -210,27 +306,31 @@ pub(crate) fn status(channel: u64) -> Result<Result<(), Failure>, Failure> {
     let mut ends = ends();
     let Some(end) = ends.get_mut(&channel) else { return unknown(channel) };
     let limit = end.member.comm.connect_timeout;
-    let between = format!(
-        "from device {} to device {}",
-        machine::named(end.from.place.device),
-        machine::named(end.wanted.to.place.device)
-    );
-    if matches!(end.state, ConnectionState::Waiting) && end.since.elapsed() >= limit {
+    let between = end.ways();
+    if let Some(why) = end.link.as_ref().and_then(Link::gone).filter(|_| end.is_waiting()) {
+        let text = format!("EI0012: the channel {between} found no counterpart: {why}");
+        end.fail(HcclResult::HCCL_E_REMOTE, text);
+    }
+    if end.is_waiting() && end.since.elapsed() >= limit {
         let text = format!(
             "EI0006: the channel {between} found no counterpart within {:.1} s: the other side has not called HcommChannelCreate for it",
             limit.as_secs_f64()
         );
-        end.state = ConnectionState::Failed(HcclResult::HCCL_E_TIMEOUT, text);
+        end.fail(HcclResult::HCCL_E_TIMEOUT, text);
+        end.link.iter().for_each(|link| link.withdraw(channel));
     }
-    Ok(match &end.state {
+    let status = match &end.state {
         ConnectionState::Waiting => {
             refuse!(HCCL_E_AGAIN, "the channel {between} waits for its other end")
         }
         ConnectionState::Connected => {
-            end.member.comm.check(Origin::Call).and(Channel::named(channel)?.peer().map(drop))
+            end.member.comm.check(Origin::Call).and(Channel::named(channel)?.check_peer())
         }
         ConnectionState::Failed(code, text) => Err(Failure::new(*code, text.clone())),
-    })
+    };
+    drop(ends);
+    tell_failed();
+    Ok(status)
 }
 
 fn unknown<T>(channel: u64) -> Result<T, Failure> {
@@ -240,6 +340,9 @@ fn unknown<T>(channel: u64) -> Result<T, Failure> {
 /// Ends one end; the other one is told.
 pub(crate) fn destroy(channel: u64) -> Result<(), Failure> {
     let Some(end) = ends().remove(&channel) else { return unknown(channel) };
+    if end.is_waiting() {
+        end.link.iter().for_each(|link| link.withdraw(channel));
+    }
     end.member.comm.leave(end.member.rank, "it has destroyed its end of the channel".into());
     Ok(())
 }
@@ -253,10 +356,23 @@ pub(super) fn end_on(endpoint: u64) {
 }
 
 /// Memory of another endpoint is reached over the channels to it from now on, or is not any more.
-pub(super) fn admit(open: u64, from: Endpoint, memory: &Exchanged, reachable: bool) {
-    for (channel, _) in ends().iter().filter(|(_, end)| end.open == open && end.wanted.to == from) {
+pub(super) fn admit(
+    open: u64,
+    is_from: impl Fn(&Endpoint) -> bool,
+    memory: &Exchanged,
+    reachable: bool,
+) {
+    let leads_there = |end: &End| end.open == open && is_from(&end.wanted.to);
+    for (channel, _) in ends().iter().filter(|(_, end)| leads_there(end)) {
         change(*channel, memory, reachable);
     }
+}
+
+/// The channels that begin on an open endpoint.
+pub(super) fn on(open: u64) -> Vec<&'static Channel> {
+    let ends = ends();
+    let own = ends.iter().filter(|(_, end)| end.open == open);
+    own.filter_map(|(channel, _)| Channel::named(*channel).ok()).collect()
 }
 
 /// Memory that is no longer registered is reached over no channel.

@@ -71,6 +71,12 @@ impl<T> Handles<T> {
     }
 
     /// What the first object says to which `ask` has an answer.
+    pub(crate) fn for_all(&self, mut use_it: impl FnMut(u64, &mut T)) {
+        let mut objects = self.objects();
+        objects.live.iter_mut().for_each(|(handle, object)| use_it(*handle, object));
+    }
+
+    /// The first answer of an object that has one.
     pub(crate) fn find<R>(&self, ask: impl Fn(u64, &T) -> Option<R>) -> Option<R> {
         self.objects().live.iter().find_map(|(handle, object)| ask(*handle, object))
     }

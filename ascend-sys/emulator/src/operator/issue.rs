@@ -8,12 +8,13 @@ use super::channel::Channel;
 use super::memory::local;
 use super::primitive::Primitive;
 use super::reach::Reach;
-use super::reduce::Reduce;
+use super::reduce::{Reduce, SharedLock};
 use super::signal::{Await, NotifyRef, Signal};
 use super::submit::submit;
 use super::task_cache;
 use super::thread::Thread;
 use crate::collective::validate::name_of;
+use crate::fabric::is_any_joint;
 use crate::leaf::Copy;
 use crate::machine;
 use crate::message::{Failure, refuse};
@@ -22,6 +23,7 @@ use crate::profile::EXEC_TIMEOUT;
 use ascend_reduce::{DataType, ReduceOp};
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Puts a primitive into the queue of its thread, or keeps it for the end of the batch mode. With the channel that it crosses.
@@ -126,6 +128,8 @@ impl Transfer {
     #[inline]
     pub(super) fn primitive(
         &self,
+        thread: &Thread,
+        over: Option<&Channel>,
         to: *mut u8,
         from: *mut u8,
         bytes: usize,
@@ -140,7 +144,8 @@ impl Transfer {
                 name_of(kind.0)
             );
         }
-        Ok(Primitive::Reduce(Reduce::new(to, from, bytes, kind)))
+        let shared = thread.shared_lock(over, to);
+        Ok(Primitive::Reduce(Reduce::new(to, from, bytes, kind, shared)))
     }
 }
 
@@ -158,7 +163,26 @@ pub(crate) fn local_transfer(
     }
     let to = local(thread.device(), "dst", transfer.dst, bytes)?;
     let from = local(thread.device(), "src", transfer.src, bytes)?;
-    issue(thread, call, transfer.primitive(to, from, bytes)?, None)
+    issue(thread, call, transfer.primitive(thread, None, to, from, bytes)?, None)
+}
+
+impl Thread {
+    /// What a reduction of the thread needs that goes to `to`, over a channel or not.
+    #[inline]
+    pub(super) fn shared_lock(
+        &self,
+        over: Option<&Channel>,
+        to: *const u8,
+    ) -> Option<Arc<SharedLock>> {
+        if !is_any_joint() {
+            return None;
+        }
+        let member = self.owner()?.member?;
+        // An end between endpoints is of no rank of the thread's communicator.
+        let over = over.filter(|channel| channel.side() != 0);
+        let remote = over.and_then(|channel| channel.about(|about| about.remote));
+        SharedLock::of(&member, remote, to)
+    }
 }
 
 /// `HcommThreadNotifyRecordOnThread`: sets a notify of a thread of the same rank.
@@ -212,8 +236,14 @@ fn spot_of_thread(thread: &'static Thread, index: u32) -> Result<NotifyRef, Fail
 /// The record of a notify of the other end.
 #[inline]
 pub(super) fn signal_of_peer(channel: &'static Channel, index: u32) -> Result<Signal, Failure> {
-    let (peer, _) = channel.peer()?;
-    let spot = NotifyRef::of_channel(peer, index).map_or_else(|| no_notify(channel, index), Ok)?;
+    let spot = match channel.is_abroad() {
+        false => NotifyRef::of_channel(channel.peer()?, index),
+        true => {
+            channel.check_peer()?;
+            NotifyRef::of_peer_abroad(channel, index)
+        }
+    };
+    let spot = spot.map_or_else(|| no_notify(channel, index), Ok)?;
     Ok(Signal::of_peer(spot, channel))
 }
 

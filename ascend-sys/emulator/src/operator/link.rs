@@ -1,40 +1,53 @@
 //! How the two ends of a channel meet.
 //!
-//! A call that needs new channels to a peer posts a *request*: what it wants, the ends that it has made, and the memory that it exchanges. The k-th
-//! request of a rank to a peer goes with the k-th request of the peer to the rank. Each side compares the two by itself and comes to
+//! A call that needs new channels to a peer posts a *request*: what it wants, the ends that it has made, and the memory that it exchanges. The
+//! requests of a rank to a peer meet those of the peer to the rank, the oldest first. Each side compares the two by itself and comes to
 //! the same result, so nobody has to tell anybody. A request that finds no counterpart in time is withdrawn, as if it had never been made.
 
+use super::abroad;
 use super::channel::{Channel, Exchanged};
 use super::engine::name_of;
 use crate::collective::comm_error::{Cause, CommError, Origin, Presence, RankState};
 use crate::collective::sides::list;
 use crate::executor;
-use crate::fabric::{Member, attempt};
+use crate::fabric::{ChannelNews, Comm, Member, OfferedEnd, attempt};
 use crate::message::{Failure, refuse};
 use crate::stream::Stream;
 use ascend_sync::lock_std as lock;
 use ascend_sys::CommProtocol;
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// The meetings of every pair of ranks, the lower first.
+/// The requests of the ranks of a communicator.
 #[derive(Default)]
-pub(crate) struct Pairs(HashMap<(usize, usize), Pair>);
-
-#[derive(Default)]
-struct Pair {
-    /// The number of the first meeting that is kept.
-    first: u64,
-    meetings: VecDeque<LinkMeeting>,
-    /// How many requests each side has made.
-    made: [u64; 2],
+pub(crate) struct Pairs {
+    /// Of every pair, the lower rank first.
+    waiting: HashMap<(usize, usize), Pair>,
+    /// Those of this process that meet in another one, by their numbers: the peer, and the request.
+    asked: BTreeMap<u64, AskedRequest>,
+    last_asked: u64,
+    /// The last number that was heard of a rank of another process.
+    heard: HashMap<usize, u64>,
+    /// Ends of other processes whose requests have met one here and which are not connected yet, by their rank; and whether they have ended.
+    met: HashMap<(usize, u64), bool>,
 }
 
+/// Requests of each side that have met none of the other, the oldest first. One of the two is empty.
 #[derive(Default)]
-struct LinkMeeting {
-    requests: [Option<Arc<LinkRequest>>; 2],
-    seen: [bool; 2],
+struct Pair([VecDeque<Arc<PostedRequest>>; 2]);
+
+/// A request that meets in the process of its peer.
+struct AskedRequest {
+    rank: usize,
+    peer: usize,
+    posted: Arc<PostedRequest>,
+}
+
+/// A request that was posted, and the one that it has met.
+pub(super) struct PostedRequest {
+    request: Arc<LinkRequest>,
+    pub(super) met: OnceLock<Arc<LinkRequest>>,
 }
 
 /// What a rank wants of a peer.
@@ -42,6 +55,10 @@ pub(super) struct LinkRequest {
     /// In an order that is the same on both sides.
     pub(super) channel_requests: Vec<ChannelRequest>,
     pub(super) function: &'static str,
+    /// Of a rank of this process to one of another: as it is told there.
+    pub(super) offer: Vec<OfferedEnd>,
+    /// Of a rank of another process: its number there, from 1. Else 0.
+    pub(super) number: u64,
 }
 
 /// One channel, and the end that was made for it.
@@ -52,40 +69,142 @@ pub(super) struct ChannelRequest {
     pub(super) memories: Vec<Exchanged>,
 }
 
-impl Pair {
-    fn meeting(&mut self, number: u64) -> Option<&mut LinkMeeting> {
-        self.meetings.get_mut(number.checked_sub(self.first)? as usize)
+impl Pairs {
+    /// Posts a request of a rank to a peer, which meets the oldest one of the peer that has met none.
+    pub(super) fn post(
+        &mut self,
+        rank: usize,
+        peer: usize,
+        request: &Arc<LinkRequest>,
+    ) -> Arc<PostedRequest> {
+        let (key, side) = key(rank, peer);
+        let waiting = &mut self.waiting.entry(key).or_default().0;
+        let posted = PostedRequest::new(request);
+        match waiting[1 - side].pop_front() {
+            Some(theirs) => {
+                // Each meets one.
+                let _ = theirs.met.set(Arc::clone(&posted.request));
+                let _ = posted.met.set(Arc::clone(&theirs.request));
+                self.note_met(rank, request);
+                self.note_met(peer, &theirs.request);
+            }
+            None => waiting[side].push_back(Arc::clone(&posted)),
+        }
+        posted
     }
 
-    fn post(&mut self, side: usize, request: Arc<LinkRequest>) -> u64 {
-        let number = self.made[side];
-        self.made[side] += 1;
-        if self.meeting(number).is_none() {
-            self.meetings.push_back(LinkMeeting::default());
-        }
-        if let Some(meeting) = self.meeting(number) {
-            meeting.requests[side] = Some(request);
-        }
-        number
+    /// Posts one that meets in the process of the peer, which is told.
+    fn ask(
+        &mut self,
+        comm: &Comm,
+        rank: usize,
+        peer: usize,
+        request: &Arc<LinkRequest>,
+    ) -> Arc<PostedRequest> {
+        let posted = PostedRequest::new(request);
+        self.last_asked += 1;
+        let asked = AskedRequest { rank, peer, posted: Arc::clone(&posted) };
+        asked.tell(comm, self.last_asked);
+        self.asked.insert(self.last_asked, asked);
+        posted
     }
 
-    /// The other side's request; from then on this side needs it no more.
-    fn take(&mut self, side: usize, number: u64) -> Option<Arc<LinkRequest>> {
-        let meeting = self.meeting(number)?;
-        let other = meeting.requests[1 - side].clone()?;
-        meeting.seen[side] = true;
-        while self.meetings.front().is_some_and(|meeting| meeting.seen == [true; 2]) {
-            self.meetings.pop_front();
-            self.first += 1;
-        }
-        Some(other)
+    /// Asks a rank of another process again what it may not have heard.
+    pub(super) fn ask_again(&self, comm: &Comm, peer: usize) {
+        let asked = self.asked.iter().filter(|(_, asked)| asked.peer == peer);
+        asked.for_each(|(number, asked)| asked.tell(comm, *number));
     }
 
-    fn withdraw(&mut self, side: usize, number: u64) {
-        if let Some(meeting) = self.meeting(number) {
-            meeting.requests[side] = None;
-            self.made[side] -= 1;
+    /// Whether a request of a rank of another process is new.
+    pub(super) fn is_new(&mut self, rank: usize, number: u64) -> bool {
+        let last = self.heard.entry(rank).or_default();
+        let is_new = number > *last;
+        *last = number.max(*last);
+        is_new
+    }
+
+    /// The process of a rank says what a request has met. False when it was withdrawn.
+    pub(super) fn answer(&mut self, rank: usize, number: u64, theirs: &Arc<LinkRequest>) -> bool {
+        if self.asked.get(&number).is_none_or(|asked| asked.peer != rank) {
+            return false;
         }
+        let Some(AskedRequest { posted, .. }) = self.asked.remove(&number) else { return false };
+        self.note_met(rank, theirs);
+        posted.met.set(Arc::clone(theirs)).is_ok()
+    }
+
+    fn note_met(&mut self, rank: usize, request: &LinkRequest) {
+        if request.is_abroad() {
+            self.met.extend(request.ends().map(|end| ((rank, end), false)));
+        }
+    }
+
+    /// One that has met none is as if it had never been made. True where nobody else knows of it.
+    fn withdraw(&mut self, rank: usize, peer: usize, posted: &Arc<PostedRequest>) -> bool {
+        let asked = self.asked.iter().find(|(_, asked)| Arc::ptr_eq(&asked.posted, posted));
+        if let Some(number) = asked.map(|(number, _)| *number) {
+            self.asked.remove(&number);
+            return false;
+        }
+        let (key, side) = key(rank, peer);
+        if let Some(Pair(waiting)) = self.waiting.get_mut(&key) {
+            waiting[side].retain(|known| !Arc::ptr_eq(known, posted));
+        }
+        true
+    }
+
+    /// An end of a rank of another process has ended. Where its request has met none, that is withdrawn: all ends of it.
+    pub(super) fn ended(&mut self, rank: usize, peer: usize, end: u64) -> Vec<u64> {
+        if let Some(has_ended) = self.met.get_mut(&(rank, end)) {
+            *has_ended = true;
+            return Vec::new();
+        }
+        let (key, side) = key(rank, peer);
+        let Some(Pair(waiting)) = self.waiting.get_mut(&key) else { return Vec::new() };
+        let has_it = |it: &Arc<PostedRequest>| it.request.ends().any(|other| other == end);
+        let at = waiting[side].iter().position(has_it);
+        let withdrawn = at.and_then(|at| waiting[side].remove(at));
+        withdrawn.iter().flat_map(|it| it.request.ends()).collect()
+    }
+
+    /// An end of a rank of another process is connected now, or never will be. `None` when that was known; else whether it has ended.
+    pub(super) fn settle(&mut self, rank: usize, end: u64) -> Option<bool> {
+        self.met.remove(&(rank, end))
+    }
+
+    /// The process of a rank is gone.
+    pub(super) fn forget(&mut self, rank: usize) {
+        self.met.retain(|(of, _), _| *of != rank);
+        for (key, Pair(waiting)) in &mut self.waiting {
+            let sides = [key.0 == rank, key.1 == rank];
+            for (waiting, _) in waiting.iter_mut().zip(sides).filter(|(_, is_theirs)| *is_theirs) {
+                waiting.retain(|posted| !posted.request.is_abroad());
+            }
+        }
+    }
+}
+
+impl PostedRequest {
+    fn new(request: &Arc<LinkRequest>) -> Arc<Self> {
+        Arc::new(Self { request: Arc::clone(request), met: OnceLock::new() })
+    }
+}
+
+impl LinkRequest {
+    fn ends(&self) -> impl Iterator<Item = u64> {
+        self.channel_requests.iter().map(|it| it.end)
+    }
+
+    /// Whether it is of a rank of another process.
+    pub(super) fn is_abroad(&self) -> bool {
+        self.number != 0
+    }
+}
+
+impl AskedRequest {
+    fn tell(&self, comm: &Comm, number: u64) {
+        let ends = self.posted.request.offer.clone();
+        comm.tell_channel_of(self.rank, self.peer, ChannelNews::Asks { number, ends });
     }
 }
 
@@ -99,28 +218,23 @@ pub(super) fn meet(
     requests: &[(usize, Arc<LinkRequest>)],
 ) -> Result<Vec<Arc<LinkRequest>>, Failure> {
     let Member { comm, rank, .. } = member;
-    comm.in_one_process("a channel of an operator")?;
     let began = Instant::now();
-    let mut open = Vec::new();
-    {
+    let posted: Vec<(usize, Arc<PostedRequest>)> = {
         let mut pairs = lock(&comm.resources().pairs);
-        for (peer, request) in requests {
-            let (key, side) = key(*rank, *peer);
-            let number = pairs.0.entry(key).or_default().post(side, Arc::clone(request));
-            open.push(number);
-        }
-    }
+        let post = |(peer, request): &(usize, _)| {
+            let posted = match comm.is_own(*peer) || rank < peer {
+                true => pairs.post(*rank, *peer, request),
+                false => pairs.ask(comm, *rank, *peer, request),
+            };
+            if let Some(theirs) = posted.met.get().filter(|theirs| theirs.is_abroad()) {
+                abroad::tell_met(comm, *rank, *peer, request, theirs);
+            }
+            (*peer, posted)
+        };
+        requests.iter().map(post).collect()
+    };
     executor::announce();
-    let there = |peer: usize, number: u64| {
-        let (key, side) = key(*rank, peer);
-        let mut pairs = lock(&comm.resources().pairs);
-        let meeting = pairs.0.get_mut(&key).and_then(|pair| pair.meeting(number));
-        meeting.is_some_and(|meeting| meeting.requests[1 - side].is_some())
-    };
-    let missing = || {
-        let open = requests.iter().zip(&open).map(|((peer, _), number)| (*peer, *number));
-        open.filter(|(peer, number)| !there(*peer, *number)).map(|(peer, _)| peer)
-    };
+    let missing = || posted.iter().filter(|(_, it)| it.met.get().is_none()).map(|(peer, _)| *peer);
     let is_hopeless = || {
         comm.meeting.error().is_some() || missing().any(|peer| comm.board.departure(peer).is_some())
     };
@@ -133,17 +247,17 @@ pub(super) fn meet(
         )
     };
     let over = || missing().next().is_none() || is_hopeless();
-    let waited = executor::await_others(comm.connect_timeout, false, what, over);
-    // Whoever is there now counts: the other side has seen this one.
+    let waited = executor::await_others(comm.connect_timeout, comm.enders(), what, over);
+    // Whoever has met one now counts: the other side has seen it.
     let mut pairs = lock(&comm.resources().pairs);
     let (mut met, mut absent) = (Vec::new(), Vec::new());
-    for ((peer, _), number) in requests.iter().zip(&open) {
-        let (key, side) = key(*rank, *peer);
-        let Some(pair) = pairs.0.get_mut(&key) else { continue };
-        match pair.take(side, *number) {
-            Some(theirs) => met.push(theirs),
+    for (peer, it) in &posted {
+        match it.met.get() {
+            Some(theirs) => met.push(Arc::clone(theirs)),
             None => {
-                pair.withdraw(side, *number);
+                if pairs.withdraw(*rank, *peer, it) {
+                    abroad::take_back(&it.request);
+                }
                 absent.push(*peer);
             }
         }
@@ -157,7 +271,7 @@ pub(super) fn meet(
         Err(text) => (Cause::Deadlock, format!("and nobody is left who could: deadlock: {text}")),
     };
     let failure = not_met(member, requests, &absent, (cause, &when));
-    abandon(&met);
+    abandon(member, posted.iter().filter_map(|(peer, it)| Some((*peer, &**it.met.get()?))));
     Err(failure)
 }
 
@@ -166,12 +280,16 @@ fn function_of(requests: &[(usize, Arc<LinkRequest>)]) -> &'static str {
     requests.first().map_or("HcclChannelAcquire", |(_, request)| request.function)
 }
 
-/// A call that met these requests has failed after all, so what it requested is gone: those who count on it learn so.
-pub(super) fn abandon(met: &[Arc<LinkRequest>]) {
-    for channel_request in met.iter().flat_map(|request| &request.channel_requests) {
-        if let Ok(end) = Channel::named(channel_request.end) {
-            end.note_left();
-            end.waiters().for_each(Stream::wake);
+/// A call that met these requests of peers has failed after all, so what it requested is gone: those who count on it learn so.
+pub(super) fn abandon<'a>(member: &Member, met: impl Iterator<Item = (usize, &'a LinkRequest)>) {
+    for (peer, request) in met {
+        for theirs in &request.channel_requests {
+            if request.is_abroad() {
+                abroad::decline(member, peer, theirs.end);
+            } else if let Ok(end) = Channel::named(theirs.end) {
+                end.note_left();
+                end.waiters().for_each(Stream::wake);
+            }
         }
     }
 }
@@ -262,4 +380,38 @@ pub(super) fn compare(
         member.rank,
         say(theirs)
     )
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn request(number: u64, ends: &[u64]) -> Arc<LinkRequest> {
+        let protocol = CommProtocol(0);
+        let one = |end| ChannelRequest { protocol, notifies: 1, end, memories: Vec::new() };
+        let channel_requests = ends.iter().copied().map(one).collect();
+        Arc::new(LinkRequest { channel_requests, function: "a test", offer: Vec::new(), number })
+    }
+
+    #[test]
+    fn a_request_of_another_process_is_withdrawn_with_all_its_ends() {
+        let mut pairs = Pairs::default();
+        pairs.post(1, 0, &request(1, &[7, 8]));
+        assert_eq!(pairs.ended(1, 0, 8), [7, 8]);
+        assert!(pairs.ended(1, 0, 7).is_empty());
+        // What comes later meets nothing of it.
+        assert!(pairs.post(0, 1, &request(0, &[3])).met.get().is_none());
+        let met = pairs.post(1, 0, &request(2, &[9]));
+        assert!(met.met.get().is_some() && pairs.ended(1, 0, 9).is_empty());
+        assert_eq!(pairs.settle(1, 9), Some(true), "it ended before it was connected");
+        assert_eq!(pairs.settle(1, 9), None);
+    }
+
+    #[test]
+    fn a_request_that_is_asked_again_is_heard_once() {
+        let mut pairs = Pairs::default();
+        assert!(pairs.is_new(1, 1) && pairs.is_new(1, 2));
+        assert!(!pairs.is_new(1, 1) && !pairs.is_new(1, 2) && !pairs.is_new(1, 0));
+        assert!(pairs.is_new(2, 1) && pairs.is_new(1, 3));
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::channel::{Channel, Exchanged};
 use super::reach::Reach;
-use super::resources::{CommMemory, with_resources};
+use super::resources::{CommBuffer, CommMemory, with_resources};
 use crate::fabric::Member;
 use crate::machine;
 use crate::memory::{self, MemoryPlace, held::HeldMemory, window};
@@ -11,6 +11,7 @@ use crate::submit;
 use crate::task::Touch;
 use std::ffi::c_void;
 use std::ops::Range;
+use std::sync::Arc;
 
 const ENTRY: &str = "HcclGetHcclBuffer";
 /// No system has larger ones for shared memory unless it is told to.
@@ -19,13 +20,19 @@ const PAGE: usize = 64 << 10;
 /// A rank's HCCL buffer: address and bytes. The first call allocates it: one part for input and one for output, of `hcclBufferSize` each.
 pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Failure> {
     with_resources(member, |resources| {
-        if let Some(buffer) = resources.buffer {
-            return Ok(buffer);
+        if let Some(buffer) = &resources.buffer {
+            return Ok((buffer.start, buffer.bytes));
         }
         let bytes = 2 * ((member.config.buffer_megabytes as usize) << 20);
         let device = machine::device_slot(member.device);
         match device.allocate(bytes, bytes, ENTRY) {
-            Ok(start) => Ok(*resources.buffer.insert((start, bytes))),
+            Ok(start) => {
+                // It was allocated just now.
+                let number = device.memory.number_of(start, bytes).unwrap_or_default();
+                let buffer = CommBuffer { device: device.id, start, number, bytes };
+                resources.buffer = Some(Arc::new(buffer));
+                Ok((start, bytes))
+            }
             Err(oom) => refuse!(
                 HCCL_E_MEMORY,
                 "EI0011: no memory for the HCCL buffer: {bytes} bytes (twice hcclBufferSize) of device {}, of which {} of {} are free",
@@ -39,9 +46,9 @@ pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Failure> {
 
 /// The addresses of a rank's HCCL buffer; none as long as nobody has asked for it.
 pub(super) fn buffer_so_far(member: &Member) -> Range<usize> {
-    let (start, bytes) =
-        with_resources(member, |resources| Ok(resources.buffer)).ok().flatten().unwrap_or_default();
-    start..start + bytes
+    let range = |buffer: &Arc<CommBuffer>| buffer.start..buffer.start + buffer.bytes;
+    let found = with_resources(member, |resources| Ok(resources.buffer.as_ref().map(range)));
+    found.ok().flatten().unwrap_or_default()
 }
 
 /// The same, with nothing but zeros in it. Pages that were never used are not touched for that.
@@ -58,8 +65,8 @@ pub(crate) fn cleared_buffer(member: &Member) -> Result<(usize, usize), Failure>
     }
 }
 
-/// Whole pages are given back to the system, and come back as zeros.
-fn clear(data: *mut u8, bytes: usize) {
+/// Writes zeros. Whole pages are given back to the system, and come back as zeros.
+pub(super) fn clear(data: *mut u8, bytes: usize) {
     let ahead = data.align_offset(PAGE).min(bytes);
     let pages = (bytes - ahead) / PAGE * PAGE;
     if pages > 0 {
@@ -124,7 +131,7 @@ pub(super) fn remote(
         return not_exchanged(channel, argument, address, bytes);
     }
     // What the peer has exchanged goes with its end, and other memory may come to lie there.
-    channel.peer()?;
+    channel.check_peer()?;
     match memory::resolve(address.addr(), bytes) {
         Ok(found) => Ok(found.data),
         Err(text) => refuse!(HCCL_E_PARA, "{argument}: {text}"),

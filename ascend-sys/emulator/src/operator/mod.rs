@@ -25,6 +25,7 @@
 //! does. Then every wait of it fails, before it looks at its bit. So the failure of a sub-thread reaches the main thread, which waits for
 //! the sub-thread's notify, and from there the user's stream, which waits for the main thread's: there the next synchronise returns it.
 
+pub(crate) mod abroad;
 pub(crate) mod acquire;
 pub(crate) mod batch_mode;
 pub(crate) mod channel;
@@ -33,12 +34,13 @@ pub(crate) mod crossing;
 pub(crate) mod dedicated;
 pub(crate) mod endpoint;
 pub(crate) mod endpoint_channel;
+pub(crate) mod endpoint_home;
+mod endpoint_link;
 pub(crate) mod engine;
 pub(crate) mod handles;
 pub(crate) mod issue;
 mod latch;
 mod link;
-pub(crate) mod lock;
 pub(crate) mod memory;
 pub(crate) mod now;
 pub(crate) mod open;
@@ -46,6 +48,7 @@ mod primitive;
 mod rank_graph;
 mod reach;
 mod reduce;
+pub(crate) mod registered_import;
 pub(crate) mod resources;
 mod signal;
 mod submit;
@@ -56,4 +59,4 @@ mod traced;
 
 pub(crate) use context::{copy_into, create, destroy, find};
 pub(crate) use rank_graph::layer;
-pub(crate) use reduce::kind as reduce_kind;
+pub(crate) use reduce::{Reduce, kind as reduce_kind};

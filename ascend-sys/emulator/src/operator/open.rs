@@ -1,19 +1,29 @@
 //! Open endpoints: the memory that a program registers on them, and how another endpoint comes to know it.
 //!
-//! What is exported are 64 bytes, which a program carries to the peer by its own means. An import names the memory to the
-//! endpoint that imports it. It holds nothing: memory that is unregistered is out of reach, whoever has imported it.
+//! What is exported are 64 bytes, a key as those of [`ipc`], which a program carries to the peer by
+//! its own means. An [import](super::registered_import) names the memory to the endpoint that
+//! imports it. It holds nothing: memory that is unregistered is out of reach, whoever has imported
+//! it.
 
 use super::channel::Exchanged;
 use super::endpoint::Endpoint;
-use super::endpoint_channel;
+use super::endpoint_home::EndpointHome;
 use super::handles::Handles;
+use super::registered_import::MemoryImport;
+use super::{endpoint_channel, endpoint_link};
 use crate::fabric::place::DevicePlace as Stand;
 use crate::fabric::topology::layers_of;
-use crate::machine;
+use crate::fabric::{Seat, processes};
+use crate::ipc::exports::{self, ExportedThing};
+use crate::ipc::key::ExportKey;
+use crate::ipc::news::{Granted, RegisteredRange};
+use crate::machine::{self, foreign::is_outside};
 use crate::memory::held::HeldMemory;
-use crate::memory::{self, MemoryPlace};
+use crate::memory::{self, MemoryPlace, host_pool, window};
 use crate::message::{Failure, refuse};
+use crate::processes::peer::Home;
 use crate::slots::HandleKind;
+use ascend_sys::EndpointDesc;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,16 +34,16 @@ static OPEN: Handles<Open> = Handles::new(HandleKind::Endpoint);
 pub(crate) struct Open {
     pub(crate) endpoint: Endpoint,
     registered: BTreeMap<u64, RegisteredMemory>,
-    /// By the numbers of what was registered elsewhere, how often it was imported.
-    imports: BTreeMap<u64, u32>,
+    /// What was registered elsewhere and is imported here, by the keys of the exports.
+    pub(super) imports: BTreeMap<(Home, u64), MemoryImport>,
 }
 
 struct RegisteredMemory {
     tag: String,
     memory: ReachableMemory,
     held: Option<HeldMemory>,
-    /// What says so to others.
-    exported: Box<[u8; EXPORT]>,
+    /// What says so to others, as soon as it was asked for.
+    exported: Option<(ExportKey, Box<str>)>,
 }
 
 /// A range of memory that others may reach.
@@ -43,10 +53,6 @@ pub(crate) struct ReachableMemory {
     pub(crate) start: usize,
     pub(crate) bytes: u64,
 }
-
-/// Bytes of an export: a mark, the process, the number of the registration, and a check of the three; the rest are zeros.
-pub(crate) const EXPORT: usize = 64;
-const MARK: u64 = u64::from_le_bytes(*b"ascnMEM1");
 
 /// Opens an endpoint of the calling thread's device.
 pub(crate) fn open(endpoint: Endpoint) -> u64 {
@@ -65,10 +71,19 @@ pub(crate) fn end_on(devices: &Range<u32>) {
 }
 
 fn end(handle: u64, open: Open) {
+    let channels = endpoint_channel::on(handle);
     endpoint_channel::end_on(handle);
     for registered in open.registered.values() {
-        endpoint_channel::dismiss(open.endpoint, &registered.exchanged());
+        registered.end(open.endpoint);
     }
+    open.imports.into_values().for_each(|import| import.end(&channels));
+}
+
+/// What an endpoint has imported by a key goes, if it has: from every endpoint.
+pub(super) fn take_imports(key: (Home, u64)) -> Vec<(u64, MemoryImport)> {
+    let mut taken = Vec::new();
+    OPEN.for_all(|handle, open| taken.extend(open.imports.remove(&key).map(|it| (handle, it))));
+    taken
 }
 
 /// Looks at an endpoint.
@@ -135,8 +150,7 @@ pub(crate) fn register(handle: u64, tag: String, memory: ReachableMemory) -> Res
         }
         let held = memory.hold(open.endpoint.place.device, "mem->addr")?;
         let number = NUMBERS | NEXT.fetch_add(1, Ordering::Relaxed);
-        let exported = Box::new(write_export(number));
-        open.registered.insert(number, RegisteredMemory { tag, memory, held, exported });
+        open.registered.insert(number, RegisteredMemory { tag, memory, held, exported: None });
         Ok(number)
     })
 }
@@ -150,7 +164,7 @@ pub(crate) fn unregister(handle: u64, number: u64) -> Result<(), Failure> {
         Some(gone) => Ok((open.endpoint, gone)),
         None => not_registered(number),
     })?;
-    endpoint_channel::dismiss(owner, &gone.exchanged());
+    gone.end(owner);
     Ok(())
 }
 
@@ -172,30 +186,99 @@ pub(super) fn exchanged(handle: u64, numbers: Option<&[u64]>) -> Result<Vec<Exch
     })
 }
 
-/// What an endpoint has imported of another one.
-pub(super) fn imported_from(handle: u64, owner: Endpoint) -> Vec<Exchanged> {
-    let numbers = OPEN.with(handle, |open| Ok(open.imports.keys().copied().collect::<Vec<_>>()));
-    let known = |number: u64| {
-        OPEN.find(|_, open| {
-            let registered = open.registered.get(&number)?;
-            (open.endpoint == owner).then(|| registered.exchanged())
-        })
-    };
-    numbers.unwrap_or_default().into_iter().filter_map(known).collect()
-}
-
 /// The export of registered memory, which stays where it is until the memory is unregistered.
 pub(crate) fn export(handle: u64, number: u64) -> Result<*const u8, Failure> {
-    OPEN.with(handle, |open| match open.registered.get_mut(&number) {
-        Some(registered) => {
-            registered.check(number)?;
-            Ok(registered.exported.as_ptr())
-        }
-        None => not_registered(number),
+    let home = own_home()?;
+    OPEN.with(handle, |open| {
+        let endpoint = open.endpoint;
+        let Some(registered) = open.registered.get_mut(&number) else {
+            return not_registered(number);
+        };
+        registered.check(number)?;
+        let text = match &registered.exported {
+            Some((_, text)) => text,
+            None => {
+                let key = exports::export(home, registered.thing(endpoint)?, false);
+                &registered.exported.insert((key, key.text().into())).1
+            }
+        };
+        Ok(text.as_ptr())
+    })
+}
+
+/// Where this process is reached.
+fn own_home() -> Result<Home, Failure> {
+    processes::home().map_err(|text| {
+        Failure::new(ascend_sys::HcclResult::HCCL_E_TCP_CONNECT, format!("EI0015: {text}"))
+    })
+}
+
+/// Whether memory is registered that was exported under this number.
+pub(super) fn is_exported(number: u64) -> bool {
+    let is_it =
+        |it: &RegisteredMemory| matches!(&it.exported, Some((key, _)) if key.number == number);
+    OPEN.find(|_, open| open.registered.values().any(is_it).then_some(())).is_some()
+}
+
+/// The memory that this process has exported, and whose it is.
+pub(super) fn exported(key: &ExportKey) -> Result<(Exchanged, Endpoint), Failure> {
+    let is_it = |it: &RegisteredMemory| it.exported.as_ref().is_some_and(|(its, _)| its == key);
+    let found = OPEN.find(|handle, open| {
+        let (number, _) = open.registered.iter().find(|(_, registered)| is_it(registered))?;
+        Some((handle, *number))
+    });
+    let gone = || {
+        let text = "the memory of this description is no longer registered".to_owned();
+        Failure::new(ascend_sys::HcclResult::HCCL_E_NOT_FOUND, text)
+    };
+    let (handle, number) = found.ok_or_else(gone)?;
+    OPEN.with(handle, |open| {
+        let registered = open.registered.get_mut(&number).ok_or_else(gone)?;
+        registered.check(number)?;
+        Ok((registered.exchanged(), open.endpoint))
     })
 }
 
 impl RegisteredMemory {
+    /// It is registered no more.
+    fn end(&self, owner: Endpoint) {
+        endpoint_channel::dismiss(owner, &self.exchanged());
+        if let Some((key, _)) = &self.exported {
+            exports::withdraw(key.number);
+        }
+    }
+
+    /// As other processes can import it.
+    fn thing(&self, endpoint: Endpoint) -> Result<ExportedThing, Failure> {
+        let ReachableMemory { on_host, start, bytes } = self.memory;
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if is_outside(start) {
+            let why = "it is memory of another process, which alone can export it, or mapped by aclrtMapMem";
+            return Ok(ExportedThing::OfThisProcess(why.into()));
+        }
+        let device = machine::device_slot(endpoint.place.device);
+        let Some(settings) = device.settings() else {
+            return refuse!(HCCL_E_RUNTIME, "EI9999: the device of the endpoint is gone");
+        };
+        let pool = if on_host { host_pool() } else { &device.memory };
+        let (Ok(allocation), Some(windows)) = (pool.number_of(start, bytes), window::reserved())
+        else {
+            let why = "it is host memory that its program has allocated itself, which no other process can map: memory of \
+                       aclrtMallocHost is needed";
+            return Ok(ExportedThing::OfThisProcess(why.into()));
+        };
+        let first = if on_host { windows.data } else { windows.nominal };
+        let granted = Granted::Registered(RegisteredRange {
+            on_host,
+            card: endpoint.place.index,
+            start: start - first,
+            bytes,
+            protocol: endpoint.protocol.0,
+            device_start: processes::seat_of_device(endpoint.place.device, &settings).start,
+        });
+        Ok(ExportedThing::Registered { pool, allocation, granted })
+    }
+
     /// As channels know it.
     fn exchanged(&self) -> Exchanged {
         let ReachableMemory { on_host, start, bytes } = self.memory;
@@ -215,116 +298,6 @@ impl RegisteredMemory {
     }
 }
 
-/// What stands behind a number that was exported: the memory, and whose it is.
-fn registered(number: u64) -> Result<(Exchanged, Endpoint), Failure> {
-    let found = OPEN.find(|handle, open| open.registered.contains_key(&number).then_some(handle));
-    let Some(handle) = found else {
-        return refuse!(
-            HCCL_E_NOT_FOUND,
-            "the memory of this description ({number:#x}) is no longer registered"
-        );
-    };
-    OPEN.with(handle, |open| match open.registered.get_mut(&number) {
-        Some(registered) => {
-            registered.check(number)?;
-            Ok((registered.exchanged(), open.endpoint))
-        }
-        None => not_registered(number),
-    })
-}
-
-/// Names memory of another endpoint to this one.
-pub(crate) fn import(handle: u64, export: &[u8; EXPORT]) -> Result<ReachableMemory, Failure> {
-    let own = OPEN.with(handle, |open| Ok(open.endpoint))?;
-    let number = read_export(export)?;
-    let (memory, theirs) = registered(number)?;
-    if theirs.place.block != own.place.block {
-        return refuse!(
-            HCCL_E_PARA,
-            "devices {} and {} belong to different blocks, which reach no memory of each other",
-            own.place.device,
-            theirs.place.device
-        );
-    }
-    if theirs.protocol != own.protocol {
-        return refuse!(
-            HCCL_E_PARA,
-            "the memory was registered on an endpoint of the protocol {}, and this one is of {}",
-            theirs.protocol.0,
-            own.protocol.0
-        );
-    }
-    let times = OPEN.with(handle, |open| {
-        let times = open.imports.entry(number).or_default();
-        *times += 1;
-        Ok(*times)
-    })?;
-    if times == 1 {
-        endpoint_channel::admit(handle, theirs, &memory, true);
-    }
-    let Exchanged { on_host, start, bytes, .. } = memory;
-    Ok(ReachableMemory { on_host, start, bytes: bytes as u64 })
-}
-
-/// Takes back one import.
-pub(crate) fn unimport(handle: u64, export: &[u8; EXPORT]) -> Result<(), Failure> {
-    let number = read_export(export)?;
-    let left = OPEN.with(handle, |open| {
-        let Some(times) = open.imports.get_mut(&number) else {
-            return refuse!(
-                HCCL_E_NOT_FOUND,
-                "the memory of this description ({number:#x}) was not imported on this endpoint"
-            );
-        };
-        *times -= 1;
-        let left = *times;
-        if left == 0 {
-            open.imports.remove(&number);
-        }
-        Ok(left)
-    })?;
-    // What is no longer registered is out of reach already.
-    if let (0, Ok((memory, theirs))) = (left, registered(number)) {
-        endpoint_channel::admit(handle, theirs, &memory, false);
-    }
-    Ok(())
-}
-
-fn check_sum(process: u64, number: u64) -> u64 {
-    (MARK ^ process).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31)
-        ^ number.wrapping_mul(MARK | 1)
-}
-
-fn write_export(number: u64) -> [u8; EXPORT] {
-    let process = u64::from(std::process::id());
-    let mut bytes = [0; EXPORT];
-    let words = [MARK, process, number, check_sum(process, number)];
-    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-        place.copy_from_slice(&word.to_le_bytes());
-    }
-    bytes
-}
-
-fn read_export(bytes: &[u8; EXPORT]) -> Result<u64, Failure> {
-    let mut words = bytes
-        .chunks_exact(8)
-        .map(|word| word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
-    let [mark, process, number, sum] = std::array::from_fn(|_| words.next().unwrap_or_default());
-    if mark != MARK || sum != check_sum(process, number) {
-        return refuse!(
-            HCCL_E_PARA,
-            "memDesc is no description of HcommMemExport, or was damaged on its way ({EXPORT} bytes belong to it)"
-        );
-    }
-    if process != u64::from(std::process::id()) {
-        return refuse!(
-            HCCL_E_PARA,
-            "memDesc was made in process {process}; emulated endpoints reach memory of their own process only"
-        );
-    }
-    Ok(number)
-}
-
 /// All endpoints that a device could open: one of each protocol.
 pub(crate) fn of_device(id: i32) -> Result<Vec<Endpoint>, Failure> {
     let found = machine::device(id).and_then(|device| {
@@ -337,10 +310,26 @@ pub(crate) fn of_device(id: i32) -> Result<Vec<Endpoint>, Failure> {
     let place = Stand::new(device, &settings);
     let mut endpoints: Vec<Endpoint> = Vec::new();
     for protocol in layers_of(settings.product).iter().flat_map(|layer| layer.protocols) {
-        let endpoint = Endpoint { place, protocol: *protocol };
+        let endpoint = Endpoint::own(place, *protocol);
         if !endpoints.contains(&endpoint) {
             endpoints.push(endpoint);
         }
     }
     Ok(endpoints)
+}
+
+/// The descriptions of endpoints of this process, for other processes too.
+pub(crate) fn describe_for_all(endpoints: Vec<Endpoint>) -> Result<Vec<EndpointDesc>, Failure> {
+    endpoint_link::listen();
+    let home = own_home()?;
+    let describe = |endpoint: Endpoint| {
+        let device = endpoint.place.device;
+        let Some(settings) = machine::device_slot(device).settings() else {
+            return refuse!(HCCL_E_RUNTIME, "EI9999: device {device} is gone");
+        };
+        let Seat { start, bytes, .. } = processes::seat_of_device(device, &settings);
+        let there = EndpointHome { home, start, bytes };
+        Ok(endpoint.describe_for_all(settings.product, there))
+    };
+    endpoints.into_iter().map(describe).collect()
 }

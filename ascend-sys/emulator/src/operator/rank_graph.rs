@@ -7,7 +7,6 @@ use super::endpoint::Endpoint;
 use crate::collective::validate;
 use crate::fabric::topology::Layer;
 use crate::fabric::{CommPart, Member};
-use crate::machine;
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use ascend_sync::lock_std as lock;
@@ -151,11 +150,16 @@ impl Member {
     ) -> Result<(), Failure> {
         validate::rank("rankId", rank, self.comm.ranks())?;
         match Endpoint::read(description) {
-            Ok(endpoint) if self.comm.place_of(rank as usize) == Some(endpoint.place) => Ok(()),
+            Ok(endpoint)
+                if endpoint.abroad.is_none()
+                    && self.comm.place_of(rank as usize) == Some(endpoint.place) =>
+            {
+                Ok(())
+            }
             Ok(endpoint) => refuse!(
                 HCCL_E_NOT_FOUND,
                 "the endpoint is on device {}, which is not that of rank {rank}",
-                machine::named(endpoint.place.device)
+                endpoint.device_name()
             ),
             Err(text) => refuse!(HCCL_E_NOT_FOUND, "rank {rank} has no such endpoint: {text}"),
         }
@@ -163,7 +167,7 @@ impl Member {
 
     fn end(&self, rank: usize, protocol: CommProtocol) -> Result<EndpointDesc, Failure> {
         match self.comm.place_of(rank) {
-            Some(place) => Ok(Endpoint { place, protocol }.describe(self.comm.product)),
+            Some(place) => Ok(Endpoint::own(place, protocol).describe(self.comm.product)),
             None => refuse!(HCCL_E_INTERNAL, "EI9999: nobody knows where rank {rank} is"),
         }
     }

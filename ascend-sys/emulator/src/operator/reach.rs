@@ -8,6 +8,7 @@
 //! looks at the count. A fence between the two on each side lets one of them see the other.
 
 use super::channel::Channel;
+use crate::later;
 use crate::message::Failure;
 use ascend_sync::{AtomicU32, Ordering, fence, spin_until};
 use std::ops::Deref;
@@ -35,7 +36,7 @@ impl Reaches {
     }
 
     /// Whether no call is left that has found the peer's end, which is away.
-    fn are_over(&self) -> bool {
+    pub(super) fn are_over(&self) -> bool {
         // After the end went; pairs with the fence in `begin`.
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Acquire) == 0
@@ -65,7 +66,7 @@ impl Reach {
     pub(super) fn again(over: Option<u64>) -> Result<Option<Reach>, Failure> {
         let Some(channel) = over else { return Ok(None) };
         let reach = Channel::named(channel)?.reach();
-        reach.peer()?;
+        reach.check_peer()?;
         Ok(Some(reach))
     }
 }
@@ -83,6 +84,7 @@ impl Drop for Reach {
     #[inline]
     fn drop(&mut self) {
         self.0.reaches.end();
+        later::look();
     }
 }
 

@@ -2,14 +2,15 @@
 //!
 //! All of it lives as long as the rank's side of the communicator.
 
+use super::abroad;
 use super::channel::{Channel, Exchanged};
 use super::engine::OperatorEngine;
 use super::latch::mark;
 use super::link::Pairs;
 use super::thread::{BROKEN, THREADS, Thread, ThreadOwner};
-use crate::fabric::{Comm, CommPart, Member};
+use crate::fabric::{Comm, CommPart, Heard, Member, PartNews};
+use crate::machine::foreign::ForeignMemory;
 use crate::memory::held::HeldMemory;
-use crate::memory::{MemoryPlace, place_of};
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use crate::step::Reason;
@@ -31,6 +32,8 @@ pub(crate) const NOTIFIES_OF_THREAD: u32 = 65_536;
 pub(crate) struct CommResources {
     ranks: Box<[Mutex<RankResources>]>,
     pub(super) pairs: Mutex<Pairs>,
+    /// What ranks of other processes have exchanged, by the rank and where it is in the file of its memory.
+    pub(super) reached: Mutex<HashMap<(usize, usize, usize), Weak<ForeignMemory>>>,
 }
 
 /// What one rank has.
@@ -45,15 +48,9 @@ pub(super) struct RankResources {
     /// The one that launches kernels.
     pub(super) dedicated: Option<u64>,
     pub(super) channels: HashMap<ChannelKey, u64>,
-    /// The HCCL buffer: address and bytes.
-    pub(super) buffer: Option<(usize, usize)>,
+    pub(super) buffer: Option<Arc<CommBuffer>>,
     pub(super) registered: Vec<CommMemory>,
-    /// Who has the communicator to himself.
-    pub(super) locked: Option<Holder>,
 }
-
-/// An OS thread, for as long as it lives.
-pub(super) type Holder = Weak<()>;
 
 /// What makes a second request one for the same channel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +64,23 @@ pub(super) struct ChannelKey {
     pub(super) index: usize,
 }
 
+/// The HCCL buffer of a rank. It is freed with the rank's side, and when no rank of another process can reach it any more.
+pub(super) struct CommBuffer {
+    pub(super) device: u32,
+    pub(super) start: usize,
+    /// Of the allocation. A reset of the device ends it, and then another one may be at the address.
+    pub(super) number: u64,
+    pub(super) bytes: usize,
+}
+
+impl Drop for CommBuffer {
+    fn drop(&mut self) {
+        let device = machine::device_slot(self.device);
+        let allocation = (self.start, self.number);
+        device.free_numbered(allocation, "HcclCommDestroy", stream::unfinished_on);
+    }
+}
+
 /// Memory of `HcclCommMemReg`.
 pub(super) struct CommMemory {
     pub(super) memory: Exchanged,
@@ -76,7 +90,7 @@ pub(super) struct CommMemory {
 impl CommResources {
     pub(crate) fn new(ranks: usize) -> CommResources {
         let ranks = (0..ranks).map(|_| Mutex::default()).collect();
-        CommResources { ranks, pairs: Mutex::default() }
+        CommResources { ranks, pairs: Mutex::default(), reached: Mutex::default() }
     }
 
     fn of_rank(&self, rank: usize) -> &Mutex<RankResources> {
@@ -326,10 +340,26 @@ impl CommPart for CommResources {
         for handle in resources.channels.into_values() {
             end_channel(handle);
         }
-        if let Some((start, _)) = resources.buffer {
-            free_buffer(start);
-        }
+        drop(resources.buffer);
         executor::announce();
+    }
+
+    #[cold]
+    fn repeat(&self, comm: &Comm, to: usize) {
+        lock(&self.pairs).ask_again(comm, to);
+    }
+
+    #[cold]
+    fn lost(&self, comm: &Comm, rank: usize) {
+        self.lose(comm, rank);
+    }
+
+    #[cold]
+    fn heard(&self, comm: &Comm, rank: usize, news: &PartNews) -> Heard {
+        match news {
+            PartNews::Channel { to, news } => self.hear(comm, rank, *to, news),
+            _ => Heard::NotForThis,
+        }
     }
 
     /// Whoever waits for a notify of the communicator fails.
@@ -360,13 +390,17 @@ pub(super) fn end_stream(stream: &'static Stream) {
 
 /// Ends one end of a channel, and tells the other. No call of the peer has memory of this end in hand afterwards.
 pub(super) fn end_channel(handle: u64) {
-    let peer = Channel::named(handle).and_then(Channel::peer).ok();
-    if let Some((peer, _)) = peer {
+    let Ok(channel) = Channel::named(handle) else { return };
+    if channel.is_abroad() {
+        return abroad::end(handle, channel);
+    }
+    let peer = channel.peer().ok();
+    if let Some(peer) = peer {
         peer.note_left();
         peer.waiters().for_each(Stream::wake);
     }
     Channel::end(handle);
-    if let Some((peer, _)) = peer {
+    if let Some(peer) = peer {
         peer.reaches.wait();
     }
 }
@@ -376,16 +410,4 @@ impl RankResources {
         let own = self.threads.iter().map(|(_, handle)| *handle);
         own.chain(self.wrapped.iter().map(|(_, handle)| *handle)).chain(self.dedicated)
     }
-}
-
-fn free_buffer(start: usize) {
-    if let Ok(MemoryPlace::Device(device)) = place_of(start) {
-        free(device, start, "HcclCommDestroy");
-    }
-}
-
-/// Frees memory of a device when nothing queued can touch it any more.
-pub(super) fn free(device: u32, start: usize, by: &'static str) {
-    // Its device may have been reset meanwhile, and its memory with it.
-    let _ = machine::device_slot(device).free(start, by, stream::unfinished_on);
 }

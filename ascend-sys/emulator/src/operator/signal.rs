@@ -4,15 +4,15 @@ use super::channel::{Channel, LEFT};
 use super::latch::{Latch, LatchWaiter, WaitOutcome};
 use super::thread::{BROKEN, Thread, generation, of_rank};
 use crate::collective::comm_error::{Cause, CommError, Origin};
-use crate::fabric::{Comm, Member};
+use crate::fabric::{ChannelNews, Comm, Member, ToldOperation};
 use crate::message::Failure;
 use crate::step::{Helpers, Need, Reason, Step};
 use crate::stream::{Stream, Task};
 use crate::task::{Awaited, Effects, Passed, TaskBody};
-use crate::timeline::PrimitiveWork;
 use crate::{check, executor};
-use ascend_sync::{AtomicU32, Ordering};
+use ascend_sync::{AtomicU32, Ordering, fence};
 use ascend_sys::{ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, HcclResult};
+use ascend_timeline::PrimitiveWork;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,16 +21,18 @@ use std::time::Duration;
 #[derive(Clone, Copy)]
 pub(crate) struct NotifyRef {
     latch: &'static Latch,
-    of: Of,
+    pub(super) of: Of,
     generation: u32,
-    index: u32,
+    pub(super) index: u32,
 }
 
 #[derive(Clone, Copy)]
-enum Of {
+pub(super) enum Of {
     Thread(&'static Thread),
     /// An end of a channel: the one that waits.
     Channel(&'static Channel),
+    /// The end of the peer in another process, of this one here.
+    Peer(&'static Channel),
 }
 
 impl NotifyRef {
@@ -53,23 +55,68 @@ impl NotifyRef {
         })
     }
 
+    /// A notify of the end that an end leads to in another process.
+    pub(crate) fn of_peer_abroad(channel: &'static Channel, index: u32) -> Option<NotifyRef> {
+        let spot = NotifyRef::of_channel(channel, index)?;
+        Some(NotifyRef { of: Of::Peer(channel), ..spot })
+    }
+
     fn device(&self) -> u32 {
         match self.of {
             Of::Thread(thread) => thread.device(),
-            Of::Channel(channel) => channel.device(),
+            Of::Channel(channel) | Of::Peer(channel) => channel.device(),
         }
     }
 
-    /// Different for every notify of the process.
+    /// Different for every notify of the process, and for those in other processes that it knows.
     fn number(&self) -> u64 {
-        self.latch.number()
+        self.latch.number() | u64::from(matches!(self.of, Of::Peer(_)))
     }
 
     fn marks(&self) -> &'static AtomicU32 {
         match self.of {
             Of::Thread(thread) => &thread.marks,
-            Of::Channel(channel) => &channel.marks,
+            Of::Channel(channel) | Of::Peer(channel) => &channel.marks,
         }
+    }
+
+    /// Sets it, and wakes who waits for it. False when its owner has ended.
+    #[inline]
+    pub(super) fn set(&self, wake: impl FnOnce(&'static Stream)) -> bool {
+        match self.latch.set(self.generation) {
+            None => return false,
+            Some(LatchWaiter::Nobody) => {}
+            Some(LatchWaiter::Stream(stream)) => wake(stream),
+            Some(LatchWaiter::Host) => executor::announce(),
+        }
+        true
+    }
+
+    /// Of a channel: the rank whose notify it is, and the one that records it.
+    pub(super) fn ends(&self) -> Option<(usize, usize)> {
+        match self.of {
+            Of::Thread(_) => None,
+            Of::Channel(channel) => channel.about(|it| (it.member.rank, it.remote)),
+            Of::Peer(channel) => channel.about(|it| (it.remote, it.member.rank)),
+        }
+    }
+
+    /// Whether its records go to another process, or come from there.
+    fn crosses(&self) -> bool {
+        matches!(self.of, Of::Channel(channel) | Of::Peer(channel) if channel.is_abroad())
+    }
+
+    /// Whether its records come from a process that tells checkers nothing about them.
+    fn is_told_nothing(&self) -> bool {
+        let Of::Channel(channel) = self.of else { return false };
+        let tells = channel.about(|it| it.member.comm.is_checked_abroad(it.remote));
+        self.crosses() && tells != Some(true)
+    }
+
+    /// Another process records it.
+    pub(super) fn is_recorded_by(&self, by: Option<&ToldOperation>, process: u32) {
+        let (device, number) = (self.device(), self.number());
+        check::recorded_abroad(device, number, || self.describe(), by, process);
     }
 
     #[inline]
@@ -82,6 +129,7 @@ impl NotifyRef {
         match self.of {
             Of::Thread(thread) => thread.owner()?.member,
             Of::Channel(channel) => channel.about(|about| Arc::clone(&about.member)),
+            Of::Peer(_) => None,
         }
     }
 
@@ -89,7 +137,7 @@ impl NotifyRef {
     fn recorder(&self) -> Option<usize> {
         match self.of {
             Of::Thread(thread) => Some(thread.owner()?.member?.rank),
-            Of::Channel(channel) => channel.about(|about| about.remote),
+            Of::Channel(_) | Of::Peer(_) => self.ends().map(|(_, recorder)| recorder),
         }
     }
 
@@ -98,28 +146,15 @@ impl NotifyRef {
         let of = match self.of {
             Of::Thread(thread) => thread.describe(),
             Of::Channel(channel) => channel.describe(),
+            Of::Peer(channel) => format!("the other end of {}", channel.describe()),
         };
         format!("notify {} of {of}", self.index)
-    }
-
-    /// For a timeline: its number, and whose it is.
-    fn noted(&self) -> (u64, String) {
-        let whose = match (self.of, self.member(), self.recorder()) {
-            (Of::Channel(_), Some(member), Some(peer)) => {
-                format!(
-                    "notify {} of rank {} on its channel with rank {peer}",
-                    self.index, member.rank
-                )
-            }
-            _ => self.describe(),
-        };
-        (self.number(), whose)
     }
 
     fn gone(&self) -> Failure {
         let what = match self.of {
             Of::Thread(_) => "thread",
-            Of::Channel(_) => "channel",
+            Of::Channel(_) | Of::Peer(_) => "channel",
         };
         let text = format!(
             "EI0012: the {what} of notify {} was ended before the stream came to it",
@@ -156,14 +191,34 @@ impl Signal {
         Signal { spot, over: Some(over) }
     }
 
+    /// Records: as a task of a stream, else as a call of the host.
     #[inline]
-    pub(crate) fn poll(&mut self) -> Step {
-        match self.spot.latch.set(self.spot.generation) {
-            None => return Step::Done(Err(self.gone())),
-            Some(LatchWaiter::Nobody) => {}
-            Some(LatchWaiter::Stream(stream)) => executor::nudge(stream),
-            Some(LatchWaiter::Host) => executor::announce(),
+    fn record(&self, stream: Option<&'static Stream>) -> Step {
+        if let Of::Peer(channel) = self.spot.of {
+            return self.tell(channel, stream);
         }
+        match self.spot.set(executor::nudge) {
+            true => Step::Done(Ok(())),
+            false => Step::Done(Err(self.gone())),
+        }
+    }
+
+    /// The process of the peer is told. What was written before is there.
+    #[cold]
+    fn tell(&self, channel: &Channel, stream: Option<&'static Stream>) -> Step {
+        let is_still = generation(channel.handle()) == self.spot.generation;
+        let told = is_still && channel.check_peer().is_ok();
+        let about = channel.about(|about| (Arc::clone(&about.member), about.remote));
+        let Some((member, remote)) = about.filter(|_| told) else {
+            return Step::Done(Err(self.gone()));
+        };
+        let (name, call) = (|| self.spot.describe(), "a primitive that records");
+        let by = check::records_abroad(self.spot.device(), stream, name, call);
+        let (end, notify) = (channel.peer_handle(), self.spot.index);
+        let news = ChannelNews::Records { end, notify, by };
+        // What was written over the channel comes first, however it was stored.
+        fence(Ordering::SeqCst);
+        member.comm.tell_channel_of(member.rank, remote, news);
         Step::Done(Ok(()))
     }
 
@@ -180,8 +235,8 @@ impl Signal {
 
 impl TaskBody<Stream> for Signal {
     #[inline]
-    fn poll(&mut self, _: &'static Stream) -> Step {
-        self.poll()
+    fn poll(&mut self, stream: &'static Stream) -> Step {
+        self.record(Some(stream))
     }
 
     fn again(&self) -> Option<Task> {
@@ -193,6 +248,9 @@ impl TaskBody<Stream> for Signal {
     }
 
     fn effects(&self) -> Effects {
+        if self.spot.crosses() {
+            return Effects::Tells;
+        }
         Effects::Sets(self.spot.number(), self.spot.describe())
     }
 
@@ -205,8 +263,10 @@ impl Signal {
     /// Records at once, on the calling thread of the host.
     pub(super) fn record_now(&mut self, call: &str) -> Result<(), Failure> {
         let spot = &self.spot;
-        check::host_sets(spot.device(), spot.number(), || spot.describe(), call);
-        match self.poll() {
+        if !spot.crosses() {
+            check::host_sets(spot.device(), spot.number(), || spot.describe(), call);
+        }
+        match self.record(None) {
             Step::Done(Err(failure)) => {
                 Err(Failure::new(HcclResult::HCCL_E_REMOTE, failure.text.to_string()))
             }
@@ -233,7 +293,12 @@ impl Await {
         executor::wait_until(self.limit, decided);
         let step = match found.get() {
             WaitOutcome::Taken => {
-                check::host_takes(spot.device(), spot.number(), || spot.describe(), call);
+                match spot.is_told_nothing() {
+                    true => check::host_is_told(spot.device()),
+                    false => {
+                        check::host_takes(spot.device(), spot.number(), || spot.describe(), call);
+                    }
+                }
                 return Ok(());
             }
             WaitOutcome::Stale if spot.is_marked(BROKEN) => self.broken(),
@@ -269,7 +334,7 @@ impl Await {
         let (notify, whose) = self.spot.noted();
         let recorder = match self.spot.of {
             Of::Channel(_) => self.spot.recorder(),
-            Of::Thread(_) => None,
+            Of::Thread(_) | Of::Peer(_) => None,
         };
         PrimitiveWork::Waits { notify, whose, recorder }
     }
@@ -376,7 +441,9 @@ impl TaskBody<Stream> for Await {
 
     /// Who could help the parked wait: see `deadlock`.
     fn helpers(&self) -> Helpers {
-        Helpers::Queued(vec![Need::Call])
+        // A call here, and between processes also what the others do: they may record it, or bring about that somebody here does.
+        let abroad = self.spot.member().and_then(|member| member.comm.abroad());
+        Helpers::Queued(abroad.into_iter().chain([Need::Call]).collect())
     }
 
     fn awaits(&self) -> Awaited {
@@ -402,6 +469,9 @@ impl TaskBody<Stream> for Await {
     }
 
     fn passed(&self, how: &Result<(), Failure>) -> Option<Passed<Stream>> {
+        if self.spot.is_told_nothing() {
+            return how.is_ok().then_some(Passed::Told);
+        }
         let (number, name) = (self.spot.number(), self.spot.describe());
         how.is_ok().then_some(Passed::Signal { number, name, call: "a primitive that waits" })
     }

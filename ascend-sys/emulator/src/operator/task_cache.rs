@@ -162,6 +162,7 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<
     let now = |address: usize, bytes: usize| kept.moved(address, bytes, ranges);
     for CachedPrimitive { thread, call, what, over } in &kept.noted {
         let reach = Reach::again(*over)?;
+        let thread = Thread::named(*thread)?;
         let primitive = match what {
             AddressedPrimitive::Move { to, from, bytes, kind } => {
                 let (to, from) = (now(*to, *bytes)?, now(*from, *bytes)?);
@@ -177,7 +178,11 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<
                 }
                 match kind {
                     None => Primitive::Copy(Copy::new(to, from, *bytes)),
-                    Some(kind) => Primitive::Reduce(Reduce::new(to, from, *bytes, *kind)),
+                    Some(kind) => {
+                        let over = reach.as_ref().map(|channel| &***channel);
+                        let shared = thread.shared_lock(over, to);
+                        Primitive::Reduce(Reduce::new(to, from, *bytes, *kind, shared))
+                    }
                 }
             }
             AddressedPrimitive::Signal(signal) => Primitive::Signal(signal.clone()),
@@ -185,7 +190,7 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<
             AddressedPrimitive::Record(handle) => Primitive::Record(*handle),
             AddressedPrimitive::Wait(handle, limit) => Primitive::Wait(*handle, *limit),
         };
-        issue(Thread::named(*thread)?, call, primitive, reach.as_ref())?;
+        issue(thread, call, primitive, reach.as_ref())?;
     }
     Ok(())
 }

@@ -63,7 +63,6 @@ pub(crate) struct TeamRequest {
 
 /// A team of all ranks.
 pub(crate) fn create_world(member: Arc<Member>, wish: &TeamRequest) -> Result<u64, Failure> {
-    member.comm.in_one_process("a team")?;
     let all: Vec<usize> = (0..member.comm.ranks()).collect();
     if let Some(ranks) = &wish.ranks
         && !ranks.iter().map(|rank| *rank as usize).eq(all.iter().copied())
@@ -146,7 +145,7 @@ impl TeamRequest {
 }
 
 /// The rank whose world team this is.
-fn of_world(team: u64) -> Result<Arc<Member>, Failure> {
+pub(crate) fn of_world(team: u64) -> Result<Arc<Member>, Failure> {
     TEAMS.with(team, |team| match team.world {
         None => Ok(Arc::clone(&team.member)),
         Some(_) => {
@@ -227,7 +226,7 @@ pub(crate) fn create_channels(
         );
     }
     let end = |rank: usize| match (product, member.comm.place_of(rank)) {
-        (Product::Ascend950, Some(place)) => Endpoint { place, protocol }.bytes(product).to_vec(),
+        (Product::Ascend950, Some(place)) => Endpoint::own(place, protocol).bytes(product).to_vec(),
         _ => Vec::new(),
     };
     let mut wanted = Vec::new();

@@ -1,14 +1,17 @@
 //! Primitives of a block that records a timeline: they write down when their turn came and when they were done.
 
 use super::primitive::Primitive;
+use super::signal::{NotifyRef, Of};
 use super::thread::Thread;
+use crate::machine;
 use crate::memory::{MemoryPlace, nominal, place_of};
 use crate::message::Failure;
 use crate::step::{Helpers, Reason, Step};
 use crate::stream::{Stream, Task};
 use crate::submit;
 use crate::task::{Awaited, Effects, Passed, TaskBody};
-use crate::timeline::{self, Log, PrimitiveWork};
+use crate::timeline::{self, Log};
+use ascend_timeline::{NotifyKey, PrimitiveSpan, PrimitiveWork};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +19,8 @@ use std::time::Duration;
 pub(crate) struct Traced {
     task: Task,
     log: Arc<Log>,
-    entry: timeline::PrimitiveSpan,
+    device: u32,
+    entry: PrimitiveSpan,
     /// When it was next in its stream.
     began: Option<u64>,
 }
@@ -29,8 +33,10 @@ impl Traced {
         call: &'static str,
         primitive: &Primitive,
     ) -> Option<TraceNote> {
-        let log = timeline::of(thread.device())?;
-        Some(TraceNote { log, entry: entry(thread, call, work(thread, primitive)?) })
+        let device = thread.device();
+        let log = timeline::of(device)?;
+        let entry = entry(thread, call, work(thread, primitive)?);
+        Some(TraceNote { log, device, entry })
     }
 
     /// Writes down how it ended, if it has.
@@ -39,7 +45,7 @@ impl Traced {
             let to = self.log.now();
             let failure = result.as_ref().err().map(|failure| failure.text.to_string());
             let from = self.began.unwrap_or(to);
-            self.log.did(timeline::PrimitiveSpan { from, to, failure, ..self.entry.clone() });
+            self.log.did(PrimitiveSpan { from, to, failure, ..self.entry.clone() });
         }
         step
     }
@@ -74,7 +80,10 @@ impl TaskBody<Stream> for Box<Traced> {
     }
 
     fn again(&self) -> Option<Task> {
-        let note = TraceNote { log: Arc::clone(&self.log), entry: self.entry.clone() };
+        // A replay may run in a later recording than the capture. (If nothing recorded at the capture, its
+        // primitives are not traced.)
+        let log = timeline::of(self.device).unwrap_or_else(|| Arc::clone(&self.log));
+        let note = TraceNote { log, entry: self.entry.clone(), device: self.device };
         Some(Task::new(note.on(self.task.again()?)))
     }
 
@@ -102,13 +111,15 @@ impl TaskBody<Stream> for Box<Traced> {
 /// What is to be written about a primitive.
 pub(super) struct TraceNote {
     log: Arc<Log>,
-    entry: timeline::PrimitiveSpan,
+    device: u32,
+    entry: PrimitiveSpan,
 }
 
 impl TraceNote {
     /// The task that writes it.
     fn on(self, task: Task) -> Box<Traced> {
-        Box::new(Traced { task, log: self.log, entry: self.entry, began: None })
+        let TraceNote { log, device, entry } = self;
+        Box::new(Traced { task, log, device, entry, began: None })
     }
 }
 
@@ -128,13 +139,41 @@ pub(super) fn submit(
     }
 }
 
+impl NotifyRef {
+    /// Returns the identity of the notify in a timeline. The recorder and the waiter get the same key, also
+    /// in different processes.
+    fn key(&self) -> NotifyKey {
+        let own = std::process::id();
+        let (process, owner, on_channel) = match self.of {
+            Of::Thread(thread) => (own, thread.handle(), false),
+            Of::Channel(channel) => (own, channel.handle(), true),
+            Of::Peer(channel) => {
+                let process = channel.about(|it| it.member.comm.process_of(it.remote));
+                (process.unwrap_or(own), channel.peer_handle(), true)
+            }
+        };
+        NotifyKey { process, owner, on_channel, index: self.index }
+    }
+
+    /// Returns the key of the notify and its description, for a timeline.
+    pub(super) fn noted(&self) -> (NotifyKey, String) {
+        let whose = match self.ends() {
+            Some((rank, peer)) => {
+                format!("notify {} of rank {rank} on its channel with rank {peer}", self.index)
+            }
+            None => self.describe(),
+        };
+        (self.key(), whose)
+    }
+}
+
 fn work(thread: &Thread, primitive: &Primitive) -> Option<PrimitiveWork> {
     let device = |data: *const u8| match place_of(nominal(data)) {
         Ok(MemoryPlace::Device(id)) => id,
         _ => thread.device(),
     };
     let moves = |(to, bytes): (*const u8, usize), from, reduces| {
-        let (from, to) = (device(from), device(to));
+        let (from, to) = (machine::named(device(from)), machine::named(device(to)));
         PrimitiveWork::Moves { from, to, bytes: bytes as u64, reduces }
     };
     match primitive {
@@ -149,7 +188,7 @@ fn work(thread: &Thread, primitive: &Primitive) -> Option<PrimitiveWork> {
     }
 }
 
-fn entry(thread: &Thread, call: &'static str, work: PrimitiveWork) -> timeline::PrimitiveSpan {
+fn entry(thread: &Thread, call: &'static str, work: PrimitiveWork) -> PrimitiveSpan {
     let owner = thread.owner();
     let member = owner.as_ref().and_then(|owner| owner.member.as_ref());
     let name = match &owner {
@@ -157,13 +196,13 @@ fn entry(thread: &Thread, call: &'static str, work: PrimitiveWork) -> timeline::
         Some(owner) => format!("thread {}", owner.number),
         None => "a thread that has ended".into(),
     };
-    timeline::PrimitiveSpan {
-        device: thread.device(),
+    PrimitiveSpan {
+        device: machine::named(thread.device()),
         rank: member.map(|member| member.rank),
         group: member.map_or_else(String::new, |member| member.comm.name.to_string()),
         thread: thread.handle(),
         name,
-        call,
+        call: call.to_owned(),
         work,
         from: 0,
         to: 0,

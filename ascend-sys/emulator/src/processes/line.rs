@@ -7,17 +7,18 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The longest frame of one that has not said who it is.
-const LONGEST_OF_A_STRANGER: usize = 16 << 10;
+pub(crate) const LONGEST_OF_A_STRANGER: usize = 16 << 10;
 /// How much is read at a time from one that says more and more: others want to be heard too.
 const AT_A_TIME: usize = 1 << 20;
 /// The longest frame. Errors of communicators of some thousand ranks are the longest.
-const LONGEST: usize = 16 << 20;
+pub(crate) const LONGEST: usize = 16 << 20;
 /// The most descriptors with a frame.
-const MOST_FILES: usize = 4;
+pub(crate) const MOST_FILES: usize = 4;
 /// The most descriptors of frames that are not complete.
-const MOST_AT_ONCE: usize = 64;
+pub(crate) const MOST_AT_ONCE: usize = 64;
 /// How much may wait to be sent to a process that does not read. One that was stopped is no reason to take all memory.
 const MOST_WAITING: usize = 64 << 20;
 /// Before a frame goes its length, and how many descriptors come with it.
@@ -75,6 +76,24 @@ pub(crate) fn credentials(stream: &UnixStream) -> io::Result<(i32, u32)> {
         )
     };
     if result == 0 { Ok((found.pid, found.uid)) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The user whose processes may meet this one: what [`credentials`] says of its own.
+pub(crate) fn own_user() -> u32 {
+    // SAFETY: has no conditions.
+    unsafe { libc::geteuid() }
+}
+
+/// For [`wait_for`]. A negative descriptor is passed over.
+pub(super) fn polled(fd: i32, events: i16) -> libc::pollfd {
+    libc::pollfd { fd, events, revents: 0 }
+}
+
+/// Waits until something can be done with one of the descriptors.
+pub(super) fn wait_for(polled: &mut [libc::pollfd], limit: Duration) {
+    let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1);
+    // SAFETY: so many structures, writable.
+    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, limit) };
 }
 
 /// Room for the control data of a message with [`MOST_FILES`] descriptors, as the kernel wants it aligned.
@@ -233,7 +252,7 @@ impl Outlet {
 }
 
 /// Sends bytes, and descriptors with them. Never by a signal: the program may be in C, where one that nobody expects ends it.
-fn send(stream: &UnixStream, bytes: &[u8], files: &[Arc<OwnedFd>]) -> io::Result<usize> {
+pub(crate) fn send(stream: &UnixStream, bytes: &[u8], files: &[Arc<OwnedFd>]) -> io::Result<usize> {
     let mut control: Control = [0; 8];
     let mut piece =
         libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };

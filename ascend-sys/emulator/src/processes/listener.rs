@@ -11,12 +11,13 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::line::{Frame, Line, Outlet, credentials, halves};
+use super::line::{Frame, Line, Outlet, credentials, halves, own_user, polled, wait_for};
 use super::peer::{Doorbell, Hello, Home, Peer, random};
+use super::rendezvous::{Door, KeeperAnswer, KeptRendezvous};
 use crate::memory::window;
 use crate::sleep::OwnThread;
 use ascend_sync::lock_std as lock;
@@ -42,6 +43,11 @@ struct Own {
     /// Those that this process has gone to, for the thread to listen to.
     new: Mutex<Vec<KnownPeer>>,
     peers: Mutex<BTreeMap<Home, Arc<Peer>>>,
+    /// Those that this process keeps.
+    doors: Mutex<Vec<Arc<Door>>>,
+    /// Rounds of the thread that have begun, and that are over: in each it hears what had come.
+    begun: AtomicU64,
+    over: AtomicU64,
 }
 
 /// One that has said who it is.
@@ -79,10 +85,32 @@ fn known() -> Option<&'static Own> {
     (*lock(&OWN)).filter(|own| own.home.process == process)
 }
 
+/// Whether it is the address of this process.
+pub(crate) fn is_own(home: &Home) -> bool {
+    known().is_some_and(|own| own.home == *home)
+}
+
 /// Wakes the thread.
 pub(super) fn nudge() {
     if let Some(own) = known() {
         own.bell.ring();
+    }
+}
+
+/// Waits until the thread has heard all that had come to this process before the call. Not to be
+/// called with a lock held that the thread may want.
+pub(crate) fn catch_up() {
+    let Some(own) = known() else { return };
+    // The next round looks after this moment; the one that is under way may have looked before.
+    let next = own.begun.load(Ordering::SeqCst) + 1;
+    let mut over = own.over.load(Ordering::SeqCst);
+    while over < next {
+        own.bell.ring();
+        let before = over;
+        while over == before {
+            std::thread::yield_now();
+            over = own.over.load(Ordering::SeqCst);
+        }
     }
 }
 
@@ -100,10 +128,18 @@ fn own(hears: Hears) -> io::Result<&'static Own> {
     let home = Home { process, name: random(), secret: random() };
     let socket = UnixListener::bind_addr(&home.address()?)?;
     socket.set_nonblocking(true)?;
-    let (new, peers) = (Mutex::default(), Mutex::default());
+    let (new, peers, doors) = (Mutex::default(), Mutex::default(), Mutex::default());
     // Never freed: there is one of it in a process.
-    let own: &'static Own =
-        Box::leak(Box::new(Own { home, bell: Doorbell::new()?, hears, new, peers }));
+    let own: &'static Own = Box::leak(Box::new(Own {
+        home,
+        bell: Doorbell::new()?,
+        hears,
+        new,
+        peers,
+        doors,
+        begun: AtomicU64::new(0),
+        over: AtomicU64::new(0),
+    }));
     let run = move || {
         let _own = OwnThread::new();
         Listener { own, socket, strangers: Vec::new(), known: Vec::new(), full_until: None }.run();
@@ -111,6 +147,20 @@ fn own(hears: Hears) -> io::Result<&'static Own> {
     std::thread::Builder::new().name("ascend-fabric".into()).spawn(run)?;
     *found = Some(own);
     Ok(own)
+}
+
+/// Answers all that come to a rendezvous, which this process has bound for a rank, until the value is dropped.
+pub(crate) fn keep(
+    socket: UnixListener,
+    hears: Hears,
+    number: u64,
+    rank: u32,
+) -> Result<KeptRendezvous, String> {
+    let own = own(hears).map_err(|e| format!("no other process can come here: {e}"))?;
+    let door = Arc::new(Door::new(socket, &KeeperAnswer { home: own.home, number, rank }));
+    lock(&own.doors).push(Arc::clone(&door));
+    own.bell.ring();
+    Ok(KeptRendezvous(door))
 }
 
 impl Home {
@@ -129,6 +179,13 @@ pub(crate) fn reach(home: &Home, hears: Hears, limit: Duration) -> Result<Arc<Pe
     own.go_to(home, limit)
 }
 
+/// The name of this process, and the others that are known: empty where nobody has come and it has gone to nobody.
+pub(crate) fn neighbours() -> (u64, Vec<Arc<Peer>>) {
+    let Some(own) = known() else { return (0, Vec::new()) };
+    let peers = lock(&own.peers);
+    (own.home.name, peers.values().filter(|peer| peer.gone().is_none()).cloned().collect())
+}
+
 /// The process at an address, if it is known.
 pub(crate) fn find(home: &Home) -> Option<Arc<Peer>> {
     lock(&known()?.peers).get(home).filter(|peer| peer.gone().is_none()).cloned()
@@ -144,7 +201,8 @@ impl Own {
             secret,
             home: self.home,
             data: windows.data,
-            bytes: windows.device_bytes,
+            bytes: windows.device_bytes + windows.host_bytes,
+            device_bytes: windows.device_bytes,
         };
         let pool = Arc::new(windows.shared.file().try_clone()?);
         Ok((hello, vec![Arc::clone(&self.bell.0), pool]))
@@ -153,7 +211,10 @@ impl Own {
     fn go_to(&'static self, home: &Home, limit: Duration) -> Result<Arc<Peer>, String> {
         let process = home.process;
         let unreachable = |e: io::Error| match e.kind() {
-            io::ErrorKind::ConnectionRefused => format!("process {process} is gone"),
+            // Before it was gone to, or since.
+            io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset => format!("process {process} has ended"),
             _ => format!("process {process} cannot be reached: {e}"),
         };
         let address = home.address().map_err(unreachable)?;
@@ -176,20 +237,20 @@ impl Own {
             wait_for(&mut [polled(line.descriptor(), libc::POLLIN)], left);
             let received = line.receive(&mut frames);
             if frames.is_empty() {
-                received.map_err(|_| format!("process {process} is gone"))?;
+                received.map_err(|_| format!("process {process} has ended"))?;
             }
         }
         let first =
             frames.into_iter().next().map(|frame| (serde_json::from_slice(&frame.bytes), frame));
         let peer = match first {
             Some((Ok(Greeting::Welcome(hello)), frame)) if hello.home == *home => {
-                Peer::new(&hello, frame.files, outlet).map_err(unreachable)?
+                Peer::new(&hello, there, frame.files, outlet).map_err(unreachable)?
             }
             Some((Ok(Greeting::Refused(why)), _)) => return Err(why),
             _ => return Err(format!("process {process} has not answered as an emulator does")),
         };
         line.trust();
-        let peer = self.known_as(peer);
+        let peer = self.known_as(peer)?;
         lock(&self.new).push(KnownPeer { line, peer: Arc::clone(&peer), end: end_of(there) });
         self.bell.ring();
         Ok(peer)
@@ -197,11 +258,25 @@ impl Own {
 }
 
 impl Own {
+    /// The rendezvous that are not over.
+    fn doors(&self) -> Vec<Arc<Door>> {
+        let mut doors = lock(&self.doors);
+        doors.retain(|door| door.descriptor().is_some());
+        doors.clone()
+    }
+
     /// There is one of each process, however often the two have gone to each other: what this one says goes over one line then, and so in order.
-    fn known_as(&self, peer: Peer) -> Arc<Peer> {
+    /// An error when two processes say that they are the same one.
+    fn known_as(&self, peer: Peer) -> Result<Arc<Peer>, String> {
+        let (home, process) = (peer.home, peer.process);
         let mut peers = lock(&self.peers);
         peers.retain(|_, known| known.gone().is_none());
-        Arc::clone(peers.entry(peer.home).or_insert_with(|| Arc::new(peer)))
+        let known = peers.entry(home).or_insert_with(|| Arc::new(peer));
+        if known.process != process {
+            let said = home.process;
+            return Err(format!("it says that it is process {said}, but it is process {process}"));
+        }
+        Ok(Arc::clone(known))
     }
 }
 
@@ -218,11 +293,6 @@ pub(crate) fn as_bytes(said: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(said).unwrap_or_default()
 }
 
-fn own_user() -> u32 {
-    // SAFETY: has no conditions.
-    unsafe { libc::getuid() }
-}
-
 /// A descriptor that can be read when a process has ended. `None` where there is no such thing.
 fn end_of(process: i32) -> Option<OwnedFd> {
     // SAFETY: a new descriptor, which nobody else has.
@@ -232,15 +302,19 @@ fn end_of(process: i32) -> Option<OwnedFd> {
     }
 }
 
-fn polled(fd: i32, events: i16) -> libc::pollfd {
-    libc::pollfd { fd, events, revents: 0 }
-}
-
-/// Waits until something can be done with one of the descriptors.
-fn wait_for(polled: &mut [libc::pollfd], limit: Duration) {
-    let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1);
-    // SAFETY: so many structures, writable.
-    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, limit) };
+/// Whether a process has ended, also where the thread has not heard of that yet.
+pub(crate) fn has_ended(peer: &Peer) -> bool {
+    if peer.gone().is_some() {
+        return true;
+    }
+    match end_of(peer.process) {
+        Some(end) => {
+            let mut end = [polled(end.as_raw_fd(), libc::POLLIN)];
+            // SAFETY: one structure, writable.
+            unsafe { libc::poll(end.as_mut_ptr(), 1, 0) == 1 }
+        }
+        None => io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH),
+    }
 }
 
 /// What the thread has.
@@ -256,6 +330,7 @@ struct Listener {
 impl Listener {
     fn run(mut self) -> ! {
         loop {
+            self.own.begun.fetch_add(1, Ordering::SeqCst);
             let new = std::mem::take(&mut *lock(&self.own.new));
             for mut known in new {
                 // What it has said behind its greeting.
@@ -274,6 +349,9 @@ impl Listener {
                 // A negative one is passed over.
                 all.push(polled(end.as_ref().map_or(-1, AsRawFd::as_raw_fd), libc::POLLIN));
             }
+            let doors = self.own.doors();
+            let of_doors = doors.iter().map(|door| door.descriptor().filter(|_| !is_full));
+            all.extend(of_doors.map(|door| polled(door.unwrap_or(-1), libc::POLLIN)));
             let of_strangers = self.strangers.iter().map(|one| one.line.descriptor());
             all.extend(of_strangers.map(|line| polled(line, libc::POLLIN)));
             let limit = match (is_full, self.strangers.is_empty()) {
@@ -294,11 +372,18 @@ impl Listener {
                 at += 2;
                 !(speaks || ends) || known.listen(ends, hears)
             });
+            for door in doors {
+                if happened(at) && door.serve().is_err() {
+                    self.full_until = Some(Instant::now() + AGAIN);
+                }
+                at += 1;
+            }
             if happened(1) {
                 self.let_in();
             }
             self.meet_strangers();
             lock(&self.own.peers).retain(|_, peer| peer.gone().is_none());
+            self.own.over.fetch_add(1, Ordering::SeqCst);
         }
     }
 
@@ -364,7 +449,7 @@ impl Listener {
             return refuse("what it says is no word of an emulator".into());
         };
         if hello.secret != self.own.home.secret {
-            return refuse("it does not know the secret of the root info".into());
+            return refuse("it does not know the secret of the root info or key".into());
         }
         if hello.layout != self.own.hears.layout {
             return refuse(format!(
@@ -379,9 +464,9 @@ impl Listener {
         let failed = |e: io::Error| e.to_string();
         let (own, files) = self.own.hello(hello.home.secret).map_err(failed)?;
         outlet.send(&as_bytes(&Greeting::Welcome(own)), files).map_err(failed)?;
-        let peer = Peer::new(&hello, first.files, outlet).map_err(failed)?;
+        let peer = Peer::new(&hello, process, first.files, outlet).map_err(failed)?;
         line.trust();
-        let peer = self.own.known_as(peer);
+        let peer = self.own.known_as(peer)?;
         let mut known = KnownPeer { line, peer, end: end_of(process) };
         // What it has said meanwhile.
         if known.listen(false, self.own.hears) {
@@ -423,6 +508,14 @@ fn guarded(act: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(act));
 }
 
+/// Whether a line for standard error would not have to wait for whoever reads it.
+pub(crate) fn takes_lines() -> bool {
+    let mut stderr = [polled(libc::STDERR_FILENO, libc::POLLOUT)];
+    // SAFETY: one structure, writable.
+    let is_ready = unsafe { libc::poll(stderr.as_mut_ptr(), 1, 0) } == 1;
+    is_ready && stderr[0].revents == libc::POLLOUT
+}
+
 /// Tells whoever looks after this process that somebody was sent away. Not at any price: where standard error is full or closed, nothing is said.
 fn note(process: i32, why: &str) {
     static SAID: AtomicU32 = AtomicU32::new(0);
@@ -431,13 +524,10 @@ fn note(process: i32, why: &str) {
         return;
     }
     let more = if said == NOTES { "; others are not told any more" } else { "" };
-    let mut stderr = [polled(libc::STDERR_FILENO, libc::POLLOUT)];
-    // SAFETY: one structure, writable.
-    let is_ready = unsafe { libc::poll(stderr.as_mut_ptr(), 1, 0) } == 1;
-    if is_ready && stderr[0].revents == libc::POLLOUT {
+    if takes_lines() {
         let why: String = why.chars().take(300).collect();
         let text = format!(
-            "ascend-emulator: process {process} wanted to share a communicator, and was refused: {why}{more}\n"
+            "ascend-emulator: process {process} wanted to share something with this one, and was refused: {why}{more}\n"
         );
         let _ = io::stderr().write_all(text.as_bytes());
     }

@@ -1,9 +1,10 @@
-//! Another process of the machine with which this one shares communicators.
+//! Another process of the machine with which this one shares something.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,8 @@ pub(crate) struct Home {
     pub(crate) secret: u64,
 }
 
-/// What processes tell one another first, with two descriptors: the [bell](Doorbell), and the file of device memory.
+/// What processes tell one another first, with two descriptors: the [bell](Doorbell), and the file
+/// of its memory.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// Equal where two processes mean the same by the words that they share.
@@ -36,17 +38,19 @@ pub(super) struct Hello {
     /// The one that is spoken to.
     pub(super) secret: u64,
     pub(super) home: Home,
-    /// Where its device memory is mapped, and how much there is of it.
+    /// Where its memory is mapped, how much there is of it, and how much of that, from the start,
+    /// is device memory. The rest is of its host.
     pub(super) data: usize,
     pub(super) bytes: usize,
+    pub(super) device_bytes: usize,
 }
 
 /// Wakes the [listener](super::listener) of a process.
 #[derive(Clone)]
-pub(crate) struct Doorbell(pub(super) Arc<OwnedFd>);
+pub(crate) struct Doorbell(pub(crate) Arc<OwnedFd>);
 
 impl Doorbell {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: a new descriptor, which nobody else has.
         unsafe {
             let file = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
@@ -57,7 +61,25 @@ impl Doorbell {
         }
     }
 
-    /// Whoever has made it: ringing waits for nobody.
+    /// One that another process has made. Ringing waits for nobody, and raises no signal, as writing to a pipe may.
+    fn of_another(file: OwnedFd) -> io::Result<Self> {
+        // SAFETY: zeros are a value of this structure, and `fstat` fills it.
+        let (result, kind) = unsafe {
+            let mut about: libc::stat = std::mem::zeroed();
+            (libc::fstat(file.as_raw_fd(), &mut about), about.st_mode & libc::S_IFMT)
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // An `eventfd` is none of the kinds of files, other than a pipe or a socket.
+        if kind != 0 {
+            return Err(io::Error::other("its bell is no eventfd"));
+        }
+        let bell = Self(Arc::new(file));
+        bell.never_blocks()?;
+        Ok(bell)
+    }
+
     fn never_blocks(&self) -> io::Result<()> {
         // SAFETY: a descriptor of our own; only a flag is set.
         let result = unsafe {
@@ -84,14 +106,20 @@ impl Doorbell {
 /// See the [module](self).
 pub(crate) struct Peer {
     pub(crate) home: Home,
+    /// Its number as the system says it, whatever it says itself.
+    pub(crate) process: i32,
     pub(crate) bell: Doorbell,
     outlet: Mutex<Outlet>,
     pool: OwnedFd,
-    /// Where its device memory is mapped in it.
+    /// Where that is mapped in it: its device memory, then its pinned host memory.
     data: usize,
     bytes: usize,
+    device_bytes: usize,
     mapped: Mutex<BTreeMap<(usize, usize), Weak<SharedMemory>>>,
     gone: OnceLock<String>,
+    /// Frames that were said to it and heard from it, but for those about [stillness](crate::fabric::stillness).
+    said: AtomicU64,
+    heard: AtomicU64,
 }
 
 /// Device memory of another process, as this one sees it.
@@ -114,29 +142,40 @@ impl PeerMemory {
 }
 
 impl Peer {
-    /// A process that has said who it is. The files are its bell and its device memory.
-    pub(super) fn new(hello: &Hello, files: Vec<OwnedFd>, outlet: Outlet) -> io::Result<Self> {
+    /// A process that has said who it is. The files are its bell and its memory.
+    pub(super) fn new(
+        hello: &Hello,
+        process: i32,
+        files: Vec<OwnedFd>,
+        outlet: Outlet,
+    ) -> io::Result<Self> {
         let Ok([bell, pool]) = <[OwnedFd; 2]>::try_from(files) else {
             return Err(io::Error::other("it has sent other descriptors than belong to it"));
         };
         check_file(pool.as_fd(), hello.bytes)?;
-        let bell = Doorbell(Arc::new(bell));
-        bell.never_blocks()?;
+        if hello.device_bytes > hello.bytes {
+            return Err(io::Error::other("it has more device memory than memory"));
+        }
+        let bell = Doorbell::of_another(bell)?;
         Ok(Self {
             home: hello.home,
+            process,
             bell,
             outlet: Mutex::new(outlet),
             pool,
             data: hello.data,
             bytes: hello.bytes,
+            device_bytes: hello.device_bytes,
             mapped: Mutex::default(),
             gone: OnceLock::new(),
+            said: AtomicU64::new(0),
+            heard: AtomicU64::new(0),
         })
     }
 
     /// A part of its device memory, from an offset on.
     pub(crate) fn memory(&self, start: usize, bytes: usize) -> io::Result<PeerMemory> {
-        let end = start.checked_add(bytes).filter(|end| *end <= self.bytes);
+        let end = start.checked_add(bytes).filter(|end| *end <= self.device_bytes);
         let theirs = end.and(self.data.checked_add(start));
         let Some(theirs) = theirs else {
             return Err(io::Error::other("a device beyond the memory of its process"));
@@ -155,8 +194,42 @@ impl Peer {
         Ok(PeerMemory { theirs, bytes, ours })
     }
 
+    /// Where an address of its device memory lies in the file of its memory.
+    pub(crate) fn offset_of(&self, address: usize) -> Option<usize> {
+        address.checked_sub(self.data).filter(|offset| *offset < self.device_bytes)
+    }
+
+    /// Where bytes of its pinned host memory lie in that file.
+    pub(crate) fn offset_of_host(&self, address: usize, bytes: usize) -> Option<usize> {
+        let offset = address.checked_sub(self.data)?;
+        let end = offset.checked_add(bytes)?;
+        (self.device_bytes <= offset && end <= self.bytes).then_some(offset)
+    }
+
+    /// The file of its memory, which has these bytes of device memory.
+    pub(crate) fn file(&self, start: usize, bytes: usize) -> io::Result<BorrowedFd<'_>> {
+        match start.checked_add(bytes) {
+            Some(end) if end <= self.device_bytes => Ok(self.pool.as_fd()),
+            _ => Err(io::Error::other("beyond the device memory of its process")),
+        }
+    }
+
+    /// The same, which has these bytes of pinned host memory.
+    pub(crate) fn host_file(&self, start: usize, bytes: usize) -> io::Result<BorrowedFd<'_>> {
+        match start.checked_add(bytes) {
+            Some(end) if self.device_bytes <= start && end <= self.bytes => Ok(self.pool.as_fd()),
+            _ => Err(io::Error::other("beyond the host memory of its process")),
+        }
+    }
+
     /// Tells it something. Waits for nobody; to one that is gone nothing is said. One that cannot be told is lost from now on, and loses this process.
     pub(crate) fn say(&self, bytes: &[u8], files: Vec<Arc<OwnedFd>>) {
+        self.said.fetch_add(1, Ordering::SeqCst);
+        self.say_uncounted(bytes, files);
+    }
+
+    /// The same for what is no reason to go on.
+    pub(crate) fn say_uncounted(&self, bytes: &[u8], files: Vec<Arc<OwnedFd>>) {
         let mut outlet = lock(&self.outlet);
         let waits = match outlet.send(bytes, files) {
             Ok(()) => outlet.is_waiting(),
@@ -171,6 +244,17 @@ impl Peer {
         }
     }
 
+    /// What it has said last has been acted on.
+    pub(crate) fn note_heard(&self) {
+        self.heard.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many frames were said to it, and heard from it.
+    pub(crate) fn frames(&self) -> (u64, u64) {
+        let heard = self.heard.load(Ordering::SeqCst);
+        (self.said.load(Ordering::SeqCst), heard)
+    }
+
     /// Sends what there is room for. True if there is more.
     pub(super) fn flush(&self) -> io::Result<bool> {
         let mut outlet = lock(&self.outlet);
@@ -178,7 +262,7 @@ impl Peer {
         Ok(outlet.is_waiting())
     }
 
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         lock(&self.outlet).is_waiting()
     }
 
@@ -190,5 +274,31 @@ impl Peer {
     /// Why it is gone.
     pub(crate) fn gone(&self) -> Option<&str> {
         self.gone.get().map(String::as_str)
+    }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bell_is_an_eventfd_and_nothing_else() {
+        let (reader, writer) = io::pipe().unwrap();
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let file = super::super::region::memory_file(1).unwrap();
+        for (other, what) in
+            [(writer.into(), "a pipe"), (socket.into(), "a socket"), (file, "a file")]
+        {
+            let refused = Doorbell::of_another(other).map(drop).expect_err(what);
+            assert!(refused.to_string().contains("no eventfd"), "{what}: {refused}");
+        }
+        drop(reader);
+        let own = Doorbell::new().unwrap();
+        let bell = Doorbell::of_another(own.0.try_clone().unwrap()).unwrap();
+        bell.ring();
+        let mut count = [0; 8];
+        // SAFETY: the bytes are writable.
+        let read = unsafe { libc::read(own.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        assert_eq!((read, u64::from_ne_bytes(count)), (8, 1));
     }
 }

@@ -176,6 +176,14 @@ impl Ground {
         }
     }
 
+    /// The memory behind what is in use, where processes share it.
+    pub(crate) fn rest(&self) -> Option<(Arc<SharedMemory>, usize)> {
+        match self {
+            Self::Shared(memory, used) => Some((Arc::clone(memory), used.get())),
+            Self::Heap | Self::Measured(_) => None,
+        }
+    }
+
     /// So many values. `make` makes one on the heap, as zeros are in shared memory. Without room there are none.
     pub(crate) fn place<T: SharedWords>(
         &self,

@@ -11,6 +11,8 @@ pub(crate) enum Effects {
     Touches(String, Vec<Touch>),
     /// It sets a signal: its number, and what it is called.
     Sets(u64, String),
+    /// It tells another process something, and what was complete before it.
+    Tells,
     /// Code of the host runs. With `returns`, the work behind it waits for its end.
     RunsOnHost { returns: bool },
 }
@@ -45,4 +47,6 @@ pub(crate) enum Passed<O: 'static> {
     /// It has waited for a signal, and taken it: its number, what it is called, and which function
     /// waits.
     Signal { number: u64, name: String, call: &'static str },
+    /// It was told something by a process of which checked mode hears nothing.
+    Told,
 }

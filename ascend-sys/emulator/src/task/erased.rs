@@ -10,6 +10,7 @@
 //! it.
 
 use super::TaskBody;
+use crate::os_thread;
 use crate::step::Step;
 use std::mem::{MaybeUninit, needs_drop};
 use std::ops::{Deref, DerefMut};
@@ -22,6 +23,8 @@ type Words = [MaybeUninit<u64>; WORDS];
 /// See the [module](self). `O` is the stream that polls it.
 pub(crate) struct ErasedTask<O: 'static> {
     table: &'static VTable<O>,
+    /// The thread that made it, by its number in the operating system.
+    thread: u32,
     body: Words,
 }
 
@@ -51,7 +54,13 @@ impl<O: 'static> ErasedTask<O> {
         let mut body = [MaybeUninit::uninit(); WORDS];
         // SAFETY: the words are large enough, and aligned.
         unsafe { body.as_mut_ptr().cast::<B>().write(task) };
-        ErasedTask { table: B::TABLE, body }
+        ErasedTask { table: B::TABLE, thread: os_thread::number(), body }
+    }
+
+    /// The thread that made it. A task becomes one that is kept when it is submitted, so this is
+    /// the thread that submitted it.
+    pub(crate) fn thread(&self) -> u32 {
+        self.thread
     }
 
     /// As [`TaskBody::poll`].

@@ -1,39 +1,54 @@
 //! Timelines: what the cores of kernels, the communication servers and the threads of operators of a block did when, and what moved between its
 //! devices.
 //!
-//! A block records when it is told to. A kernel or a server that begins then keeps a [`Log`] and writes down where it stands
-//! whenever that changes; one that begins at another time finds out with one load that there is none. What is recorded is laid out as
-//! [`rows`], which are told as a [`picture`] or as a [`trace`].
+//! A block records when the program or the environment asks for it. A kernel or a server that begins then keeps a [`Log`] and writes down where it stands
+//! whenever that changes; one that begins at another time finds out with one load that there is none. What is recorded is drawn by
+//! `ascend-timeline`.
 //!
 //! All times are taken from the clock of the machine. So a timeline shows how the *emulator* ran a kernel: in which order, who waited for whom,
 //! what lay beside what. Emulated cores are interpreters, those of a launch run one after the other until they wait, and data moves by copies in
 //! memory, so how long something takes says nothing about an NPU.
 
 mod log;
-mod picture;
-mod rows;
-mod threads;
-mod trace;
+mod whole;
 
-pub(crate) use log::{
-    Block, Doing, Launch, Log, Moved, Part, PrimitiveSpan, PrimitiveWork, TurnSpan,
-};
+pub(crate) use log::Log;
+use log::LogMark;
 
-use crate::machine;
 use crate::message::{Failure, fail};
 use ascend_sync::lock_std as lock;
 use ascend_sys::{ACL_ERROR_INVALID_PARAM, AscendExtTimelineForm};
-use rows::Chart;
+use ascend_timeline::{Record, Records};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A recording of a block, which goes on or has ended.
+/// The recording of a block.
 struct BlockRecording {
     block: u32,
     devices: Range<u32>,
     log: Arc<Log>,
-    goes_on: bool,
+    /// True if the log belongs to the timeline of the [whole] process. It stays open as long as the block.
+    is_whole: bool,
+    asked: Option<AskedPart>,
+}
+
+/// The part of a log that the program asked for.
+#[derive(Clone, Copy)]
+struct AskedPart {
+    from: LogMark,
+    /// `None` as long as it goes on.
+    to: Option<LogMark>,
+}
+
+impl BlockRecording {
+    fn is_asked_now(&self) -> bool {
+        self.asked.is_some_and(|part| part.to.is_none())
+    }
+
+    fn goes_on(&self) -> bool {
+        self.is_whole || self.is_asked_now()
+    }
 }
 
 static RECORDINGS: Mutex<Vec<BlockRecording>> = Mutex::new(Vec::new());
@@ -41,11 +56,11 @@ static RECORDINGS: Mutex<Vec<BlockRecording>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn count(recordings: &[BlockRecording]) {
-    let goes_on = recordings.iter().filter(|recording| recording.goes_on).count();
+    let goes_on = recordings.iter().filter(|recording| recording.goes_on()).count();
     COUNT.store(goes_on, Ordering::Release);
 }
 
-/// Where a device writes down what it does, if its block records.
+/// Returns the log of a device, if its block records.
 #[inline]
 pub(crate) fn of(device: u32) -> Option<Arc<Log>> {
     if COUNT.load(Ordering::Acquire) == 0 { None } else { find(device) }
@@ -54,71 +69,92 @@ pub(crate) fn of(device: u32) -> Option<Arc<Log>> {
 #[cold]
 fn find(device: u32) -> Option<Arc<Log>> {
     let recordings = lock(&RECORDINGS);
-    let wanted = |one: &&BlockRecording| one.goes_on && one.devices.contains(&device);
+    let wanted = |one: &&BlockRecording| one.goes_on() && one.devices.contains(&device);
     recordings.iter().find(wanted).map(|one| Arc::clone(&one.log))
 }
 
-/// A block begins to record; what it recorded before is forgotten.
-pub(crate) fn begin(block: u32) -> Result<(), Failure> {
-    let settings = machine::block(block)?;
+/// Begins a recording for the program. The one before is forgotten.
+pub(crate) fn begin(block: u32, devices: Range<u32>) -> Result<(), Failure> {
     let mut recordings = lock(&RECORDINGS);
-    if recordings.iter().any(|one| one.block == block && one.goes_on) {
-        return fail!(ACL_ERROR_INVALID_PARAM, "block {block} records already: end that first");
+    match recordings.iter_mut().find(|one| one.block == block) {
+        Some(one) if one.is_asked_now() => {
+            return fail!(ACL_ERROR_INVALID_PARAM, "block {block} records already: end that first");
+        }
+        Some(one) if one.is_whole => one.asked = Some(AskedPart { from: one.log.mark(), to: None }),
+        _ => {
+            recordings.retain(|one| one.block != block);
+            let log = Arc::new(Log::new(block));
+            let asked = Some(AskedPart { from: LogMark::default(), to: None });
+            recordings.push(BlockRecording { block, devices, log, is_whole: false, asked });
+        }
     }
-    recordings.retain(|one| one.block != block);
-    recordings.push(BlockRecording {
-        block,
-        devices: settings.first..settings.first + settings.count,
-        log: Arc::new(Log::new(settings.first)),
-        goes_on: true,
-    });
     count(&recordings);
     Ok(())
 }
 
-/// The recording of a block is complete.
+/// Ends the recording of the program.
 pub(crate) fn end(block: u32) -> Result<(), Failure> {
     let mut recordings = lock(&RECORDINGS);
-    let Some(recording) = recordings.iter_mut().find(|one| one.block == block && one.goes_on)
-    else {
+    let asked = |one: &&mut BlockRecording| one.block == block && one.is_asked_now();
+    let Some(recording) = recordings.iter_mut().find(asked) else {
         return fail!(ACL_ERROR_INVALID_PARAM, "block {block} does not record");
     };
-    recording.goes_on = false;
-    recording.log.close();
+    if let Some(part) = &mut recording.asked {
+        part.to = Some(recording.log.mark());
+    }
+    if !recording.is_whole {
+        recording.log.close();
+    }
     count(&recordings);
     Ok(())
 }
 
-/// The block is gone, and with it what it recorded.
+/// Notes a new block. The block records at once if the environment asks for a process timeline.
+pub(crate) fn open(block: u32, devices: Range<u32>) {
+    if let Some(whole) = whole::whole() {
+        let log = Arc::new(Log::new(block));
+        whole.keep(&log);
+        let mut recordings = lock(&RECORDINGS);
+        recordings.push(BlockRecording { block, devices, log, is_whole: true, asked: None });
+        count(&recordings);
+    }
+}
+
+/// Forgets a destroyed block. The timeline of the whole process keeps its log.
 pub(crate) fn forget(block: u32) {
     let mut recordings = lock(&RECORDINGS);
+    recordings.iter().filter(|one| one.block == block).for_each(|one| one.log.close());
     recordings.retain(|one| one.block != block);
     count(&recordings);
 }
 
-/// What a block has recorded, in words.
+/// Returns the last recording of the program, as a text.
 pub(crate) fn tell(block: u32, form: AscendExtTimelineForm) -> Result<String, Failure> {
-    let draw = match form {
-        AscendExtTimelineForm::ASCEND_EXT_TIMELINE_TRACE => trace::write,
-        AscendExtTimelineForm::ASCEND_EXT_TIMELINE_SVG => picture::draw,
+    let tell = match form {
+        AscendExtTimelineForm::ASCEND_EXT_TIMELINE_TRACE => ascend_timeline::trace,
+        AscendExtTimelineForm::ASCEND_EXT_TIMELINE_SVG => ascend_timeline::picture,
+        AscendExtTimelineForm::ASCEND_EXT_TIMELINE_RECORD => Records::to_text,
         other => {
-            return fail!(ACL_ERROR_INVALID_PARAM, "form is {}; 0 or 1 is expected", other.0);
+            return fail!(ACL_ERROR_INVALID_PARAM, "form is {}; 0 to 2 is expected", other.0);
         }
     };
-    let log = {
+    let (log, from, to) = {
         let recordings = lock(&RECORDINGS);
-        match recordings.iter().find(|one| one.block == block) {
-            Some(one) if one.goes_on => {
+        let recording = recordings.iter().find(|one| one.block == block);
+        match recording.and_then(|one| Some((one, one.asked?))) {
+            Some((_, AskedPart { to: None, .. })) => {
                 return fail!(
                     ACL_ERROR_INVALID_PARAM,
                     "block {block} still records: end that first"
                 );
             }
-            Some(one) => Arc::clone(&one.log),
+            Some((one, AskedPart { from, to: Some(to) })) => (Arc::clone(&one.log), from, to),
             None => {
                 return fail!(ACL_ERROR_INVALID_PARAM, "block {block} has recorded nothing");
             }
         }
     };
-    Ok(draw(&Chart::of(&log)))
+    let left_out = to.left_out - from.left_out;
+    let record = Record { left_out, ..log.record().within(from.at, to.at) };
+    Ok(tell(&[record].into_iter().collect()))
 }

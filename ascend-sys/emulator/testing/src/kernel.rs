@@ -1,5 +1,7 @@
 //! Kernels for tests: loading and launching them as a C program would, and programs of one collective.
 
+pub mod one_sided;
+
 pub use ascend_program_testing::build;
 
 use crate::common;

@@ -45,14 +45,14 @@ pub fn slow() -> bool {
     std::env::var_os("HCCL_TEST_SLOW").is_some_and(|value| value == "1")
 }
 
-/// Devices that do not wait for long.
+/// Devices that wait as long as CANN's do: for what must be told without a time limit, however slow the machine is.
+pub fn patient(ranks: u32) -> AscendExtBlockConfig {
+    AscendExtBlockConfig { deviceCount: ranks, ..Block::config() }
+}
+
+/// Devices that do not wait for long: for what a time limit tells.
 pub fn impatient(ranks: u32) -> AscendExtBlockConfig {
-    AscendExtBlockConfig {
-        deviceCount: ranks,
-        connectTimeoutMs: 300,
-        execTimeoutMs: 300,
-        ..Block::config()
-    }
+    AscendExtBlockConfig { connectTimeoutMs: 1000, execTimeoutMs: 1000, ..patient(ranks) }
 }
 
 pub fn root_info() -> HcclRootInfo {
@@ -154,7 +154,7 @@ impl Rank {
 
 /// Runs something on a thread for each of `ranks` ranks of one communicator on a block of its own; gives their results.
 pub fn on_ranks<R: Send>(ranks: u32, run: impl Fn(&mut Rank) -> R + Sync) -> Vec<R> {
-    on_block(AscendExtBlockConfig { deviceCount: ranks, ..Block::config() }, |rank| {
+    on_block(patient(ranks), |rank| {
         rank.join();
         let result = run(rank);
         hccl!(HcclCommDestroy(rank.comm));

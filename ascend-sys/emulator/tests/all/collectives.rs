@@ -175,7 +175,7 @@ fn random_operations_on_many_communicators() {
         }
         // The same choices on all ranks.
         let mut random = Random(7);
-        for round in 0..if ranks::slow() { 50 } else { 300 } {
+        for round in 0..if ranks::slow() { 50 } else { 150 } {
             let (comm, stream) = comms[random.below(COMMS as u64) as usize];
             (rank.comm, rank.stream) = (comm, stream);
             let dtype = [0, 2, 3, 4, 11][random.below(5) as usize];

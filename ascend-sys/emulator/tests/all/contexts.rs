@@ -37,13 +37,15 @@ fn device_ids() {
 }
 
 #[test]
-fn a_device_tells_its_numbers_of_cores() {
+fn a_device_tells_its_numbers_of_cores_and_its_sizes() {
     let block = Block::one();
     let (id, mut value) = (block.first as u32, 0);
     for (attribute, number) in [
         (aclrtDevAttr::ACL_DEV_ATTR_AICORE_CORE_NUM, 24),
         (aclrtDevAttr::ACL_DEV_ATTR_CUBE_CORE_NUM, 24),
         (aclrtDevAttr::ACL_DEV_ATTR_VECTOR_CORE_NUM, 48),
+        (aclrtDevAttr::ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE, 196_608),
+        (aclrtDevAttr::ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE, 1 << 30),
     ] {
         ok!(aclrtGetDeviceInfo(id, attribute, &mut value));
         assert_eq!(value, number);
@@ -51,8 +53,101 @@ fn a_device_tells_its_numbers_of_cores() {
     let cores = aclrtDevAttr::ACL_DEV_ATTR_CUBE_CORE_NUM;
     fails!(100000, ["value is NULL"], aclrtGetDeviceInfo(id, cores, null_mut()));
     fails!(107001, [], aclrtGetDeviceInfo(u32::MAX, cores, &mut value));
-    let other = aclrtDevAttr::ACL_DEV_ATTR_WARP_SIZE;
-    fails!(207000, ["tells its numbers of cores"], aclrtGetDeviceInfo(id, other, &mut value));
+    // Of the A3 the size of the cache is not known, of no product that of a warp.
+    for unknown in [aclrtDevAttr::ACL_DEV_ATTR_WARP_SIZE, aclrtDevAttr::ACL_DEV_ATTR_L2_CACHE_SIZE]
+    {
+        fails!(207000, ["A3 tells its numbers"], aclrtGetDeviceInfo(id, unknown, &mut value));
+    }
+    let a2 = Block::with(AscendExtBlockConfig { product: 2, ..Block::config() });
+    let cache = aclrtDevAttr::ACL_DEV_ATTR_L2_CACHE_SIZE;
+    ok!(aclrtGetDeviceInfo(a2.first as u32, cache, &mut value));
+    assert_eq!(value, 192 << 20);
+}
+
+#[test]
+fn two_devices_tell_how_they_are_linked_where_there_is_a_name_for_it() {
+    let on = |product, devices| {
+        Block::with(AscendExtBlockConfig { product, deviceCount: devices, ..Block::config() })
+    };
+    let topo = |block: &Block, a: u32, b: u32| {
+        let (mut value, first) = (0, block.first as u32);
+        ok!(aclrtGetDevicesTopo(first + a, first + b, &mut value));
+        value
+    };
+    // A server of an A2 has 8 devices; two servers are linked by RoCE.
+    let a2 = on(2, 9);
+    assert_eq!(topo(&a2, 7, 0), ACL_RT_DEVS_TOPOLOGY_HCCS);
+    let (first, mut value) = (a2.first as u32, 77);
+    fails!(207000, ["not linked by HCCS"], aclrtGetDevicesTopo(first, first + 8, &mut value));
+    let a3 = on(3, 17);
+    assert_eq!(topo(&a3, 0, 16), ACL_RT_DEVS_TOPOLOGY_HCCS);
+    let other = on(950, 2).first as u32;
+    fails!(107001, [], aclrtGetDevicesTopo(other, other + 1, &mut value));
+    let ub = on(950, 2);
+    let other = ub.first as u32;
+    fails!(207000, ["no name for their link"], aclrtGetDevicesTopo(other, other + 1, &mut value));
+    fails!(107001, ["are the same"], aclrtGetDevicesTopo(first, first, &mut value));
+    fails!(107001, ["different blocks"], aclrtGetDevicesTopo(first, other, &mut value));
+    fails!(107001, [], aclrtGetDevicesTopo(first, u32::MAX, &mut value));
+    fails!(100000, ["value is NULL"], aclrtGetDevicesTopo(first, first + 1, null_mut()));
+    assert_eq!(value, 77, "a refused call writes nothing");
+}
+
+#[test]
+fn the_older_question_for_cores_has_the_same_answer() {
+    let block = Block::one();
+    let (id, mut value) = (block.first as u32, 0);
+    for (info, number) in [
+        (aclDeviceInfo::ACL_DEVICE_INFO_AI_CORE_NUM, 24),
+        (aclDeviceInfo::ACL_DEVICE_INFO_VECTOR_CORE_NUM, 48),
+    ] {
+        ok!(aclGetDeviceCapability(id, info, &mut value));
+        assert_eq!(value, number);
+    }
+    let cores = aclDeviceInfo::ACL_DEVICE_INFO_VECTOR_CORE_NUM;
+    fails!(100000, ["value is NULL"], aclGetDeviceCapability(id, cores, null_mut()));
+    fails!(107001, [], aclGetDeviceCapability(u32::MAX, cores, &mut value));
+    let cache = aclDeviceInfo::ACL_DEVICE_INFO_L2_SIZE;
+    fails!(207000, ["A3 tells its numbers"], aclGetDeviceCapability(id, cache, &mut value));
+}
+
+#[test]
+fn a_device_has_one_number() {
+    let block = Block::one();
+    let first = block.first;
+    macro_rules! same {
+        ($($name:ident: $result:literal;)*) => {$(
+            let mut number = -1;
+            ok!($name(first, &mut number));
+            assert_eq!(number, first, stringify!($name));
+            fails!(107001, [], $name(first + 1, &mut number));
+            fails!(100000, [$result], $name(first, null_mut()));
+        )*};
+    }
+    same! {
+        aclrtGetLogicDevIdByUserDevId: "logicDevId is NULL";
+        aclrtGetUserDevIdByLogicDevId: "userDevid is NULL";
+        aclrtGetLogicDevIdByPhyDevId: "logicDevId is NULL";
+        aclrtGetPhyDevIdByLogicDevId: "phyDevId is NULL";
+        aclrtGetUserDevIdByPhyDevId: "userDevId is NULL";
+        aclrtGetPhyDevIdByUserDevId: "phyDevId is NULL";
+    }
+}
+
+#[test]
+fn packages_have_the_version_of_the_interface() {
+    for package in [c"hcomm", c"hccl", c"runtime"] {
+        let (name, mut number, mut text) = (package.as_ptr().cast_mut(), 0, [1; 16]);
+        ok!(aclsysGetVersionNum(name, &mut number));
+        assert_eq!(number, 90_200_000);
+        ok!(aclsysGetVersionStr(name, text.as_mut_ptr()));
+        let bytes = text.map(|byte| byte as u8);
+        assert_eq!(&bytes[..7], b"9.2.0\0\x01", "and no byte more");
+        fails!(100000, ["versionNum is NULL"], aclsysGetVersionNum(name, null_mut()));
+    }
+    let (unknown, mut number) = (c"compiler".as_ptr().cast_mut(), 0);
+    fails!(100000, ["compiler", "hcomm"], aclsysGetVersionNum(unknown, &mut number));
+    fails!(100000, ["pkgName is NULL"], aclsysGetVersionNum(null_mut(), &mut number));
 }
 
 #[test]

@@ -161,3 +161,56 @@ fn peer_access_is_asked_for_where_the_product_wants_it() {
     ok!(aclrtDeviceDisablePeerAccess(block.first));
     fails!(107000, ["no access between"], aclrtMemcpy(b, 64, a, 64, D2D));
 }
+
+#[test]
+fn words_are_filled_whole_and_no_byte_more() {
+    let _block = Block::one();
+    const WORDS: usize = 100_000;
+    let (a, s, gate) = (malloc(4 * WORDS + 8), stream(), Gate::new());
+    let words = |bytes: Vec<u8>| {
+        bytes.as_chunks::<4>().0.iter().map(|it| u32::from_ne_bytes(*it)).collect::<Vec<u32>>()
+    };
+    ok!(aclrtMemset(a, 4 * WORDS + 8, 0xee, 4 * WORDS + 8));
+    ok!(aclrtMemsetD32(a.wrapping_byte_add(4), 4 * WORDS, 0x0102_0304, WORDS));
+    let found = words(read(a, 4 * WORDS + 8));
+    assert!(found[1..=WORDS].iter().all(|word| *word == 0x0102_0304));
+    assert_eq!((found[0], found[WORDS + 1]), (0xeeee_eeee, 0xeeee_eeee));
+    // The rest of the room stays as it is, in a stream too, and behind what is queued.
+    gate.close(s);
+    ok!(aclrtMemsetAsync(a, 16, 0, 16, s));
+    ok!(aclrtMemsetD32Async(a, 16, 0xffee_ddcc, 3, s));
+    assert!(!idle(s));
+    gate.open();
+    ok!(aclrtSynchronizeStream(s));
+    assert_eq!(words(read(a, 20)), [0xffee_ddcc, 0xffee_ddcc, 0xffee_ddcc, 0, 0x0102_0304]);
+
+    fails!(107000, ["ptr is NULL"], aclrtMemsetD32(null_mut(), 8, 1, 1));
+    fails!(107000, ["N is 3, but memSize is 11"], aclrtMemsetD32(a, 11, 1, 3));
+    fails!(107000, ["N is 0"], aclrtMemsetD32Async(a, 11, 1, 0, s));
+    for n in [usize::MAX, usize::MAX / 4 + 2] {
+        fails!(107000, ["but memSize is 8"], aclrtMemsetD32(a, 8, 1, n));
+    }
+    let last = a.wrapping_byte_add(4 * WORDS + 4);
+    fails!(107000, ["ptr: ", "reaches 4 bytes beyond"], aclrtMemsetD32Async(last, 8, 1, 2, s));
+    let mut host = [0u32; 2];
+    let pageable = host.as_mut_ptr().cast();
+    fails!(107000, ["ptr is pageable"], aclrtMemsetD32Async(pageable, 8, 1, 2, s));
+    ok!(aclrtMemsetD32(pageable, 8, 5, 2));
+    assert_eq!(host, [5, 5]);
+}
+
+#[test]
+fn a_copy_with_condition_waits_for_pageable_memory_only() {
+    let _block = Block::one();
+    let (device, pinned, s, gate) = (malloc(64), malloc_host(64), stream(), Gate::new());
+    gate.close(s);
+    // SAFETY: pinned memory of 64 bytes, which nothing uses yet.
+    unsafe { pinned.cast::<u8>().write_bytes(9, 64) };
+    ok!(aclrtMemcpyAsyncWithCondition(device, 64, pinned, 64, H2D, s));
+    assert!(!idle(s), "it waited for the stream");
+    gate.open();
+    let mut host = [0u8; 64];
+    ok!(aclrtMemcpyAsyncWithCondition(host.as_mut_ptr().cast(), 64, device, 64, D2H, s));
+    assert_eq!(host, [9; 64]);
+    fails!(107000, ["count is 65"], aclrtMemcpyAsyncWithCondition(device, 64, pinned, 65, H2D, s));
+}

@@ -48,6 +48,24 @@ fn a_wait_orders_two_streams() {
 }
 
 #[test]
+fn the_forms_with_a_flag_do_the_same_by_default_and_refuse_the_other_flag() {
+    let _block = Block::one();
+    let (s, t, e, gate) = (stream(), stream(), event_ex(ACL_EVENT_SYNC), Gate::new());
+    gate.close(s);
+    ok!(aclrtRecordEventWithFlag(e, s, ACL_EVENT_RECORD_DEFAULT));
+    ok!(aclrtStreamWaitEventWithFlag(t, e, 0, ACL_EVENT_WAIT_DEFAULT));
+    assert!(!recorded(e) && !idle(t) && waits_pending(e));
+    gate.open();
+    ok!(aclrtSynchronizeStream(t));
+    assert!(recorded(e) && !waits_pending(e));
+
+    let (record, wait) = (ACL_EVENT_RECORD_EXTERNAL, ACL_EVENT_WAIT_EXTERNAL);
+    fails!(207000, ["flag is 1"], aclrtRecordEventWithFlag(e, s, record));
+    fails!(207000, ["flag is 1"], aclrtStreamWaitEventWithFlag(t, e, 0, wait));
+    assert!(!waits_pending(e));
+}
+
+#[test]
 fn waits_go_through_a_chain_of_streams_without_a_host_thread() {
     let _block = Block::one();
     let (a, gate) = (malloc(64), Gate::new());
@@ -88,6 +106,27 @@ fn an_ex_event_is_complete_before_its_first_record_and_takes_the_latest_one() {
     gate.open();
     ok!(aclrtSynchronizeEvent(e));
     fails!(107000, ["reset"], aclrtResetEvent(e, s));
+}
+
+#[test]
+fn each_kind_of_event_but_ex_holds_a_stream_until_it_is_recorded() {
+    let _block = Block::one();
+    let mut plain = std::ptr::null_mut();
+    ok!(aclrtCreateEvent(&mut plain));
+    for (event, holds) in [
+        (plain, true),
+        (event(ACL_EVENT_SYNC), true),
+        (event(ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE), true),
+        (event_ex(ACL_EVENT_SYNC), false),
+        (event_ex(ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE), false),
+    ] {
+        let (s, t) = (stream(), stream());
+        ok!(aclrtStreamWaitEvent(s, event));
+        assert_eq!(idle(s), !holds);
+        fails!(if holds { 507046 } else { 0 }, [], aclrtSynchronizeStreamWithTimeout(s, 50));
+        ok!(aclrtRecordEvent(event, t));
+        ok!(aclrtSynchronizeStream(s));
+    }
 }
 
 #[test]
@@ -196,4 +235,42 @@ fn events_stay_on_their_device() {
     fails!(107003, ["belongs to device"], aclrtStreamWaitEvent(null_mut(), e));
     ok!(aclrtSynchronizeEvent(e));
     assert!(recorded(e));
+}
+
+#[test]
+fn events_have_numbers_and_the_process_tells_how_many_more_there_can_be() {
+    let _block = Block::one();
+    let id = |event| {
+        let mut id = u32::MAX;
+        ok!(aclrtGetEventId(event, &mut id));
+        id
+    };
+    let left = || {
+        let mut left = 0;
+        ok!(aclrtGetEventAvailNum(&mut left));
+        left
+    };
+    let (a, b) = (event(ACL_EVENT_SYNC), event_ex(ACL_EVENT_SYNC));
+    assert_ne!(id(a), id(b));
+    assert_eq!(id(a), id(a));
+    // Other tests have events too, but by far not so many.
+    let many = 20_000;
+    let before = left();
+    let all: Vec<_> = (0..many).map(|_| event_ex(ACL_EVENT_SYNC)).collect();
+    assert!(before.abs_diff(left() + many) < many / 2, "{before}, then {}", left());
+    all.into_iter().for_each(|event| ok!(aclrtDestroyEvent(event)));
+    assert!(before.abs_diff(left()) < many / 2, "{before}, then {}", left());
+    fails!(100000, ["eventId is NULL"], aclrtGetEventId(a, null_mut()));
+    fails!(100000, ["eventCount is NULL"], aclrtGetEventAvailNum(null_mut()));
+    ok!(aclrtDestroyEvent(b));
+    let mut told = 7;
+    fails!(107017, ["event"], aclrtGetEventId(b, &mut told));
+    fails!(107017, ["event"], aclrtGetEventId(null_mut(), &mut told));
+    std::thread::spawn(|| {
+        let mut left = 0;
+        fails!(107002, [], aclrtGetEventAvailNum(&mut left));
+    })
+    .join()
+    .unwrap();
+    assert_eq!(told, 7);
 }

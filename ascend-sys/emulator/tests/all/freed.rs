@@ -2,7 +2,7 @@
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
-use ascend_emulator_testing::ranks::{FP32, Rank, SUM, group_result, impatient, on_block};
+use ascend_emulator_testing::ranks::{FP32, Rank, SUM, group_result, on_block, patient};
 use ascend_emulator_testing::{call, hccl, ok};
 use ascend_sys::*;
 use std::ffi::c_void;
@@ -24,8 +24,7 @@ fn free_and_take(buffer: *mut c_void) {
 fn freed_in_the_call(call: impl Fn(&Rank, *mut c_void) -> HcclResult + Sync) {
     let (ready, over) = (Barrier::new(2), Barrier::new(2));
     let buffers = std::sync::Mutex::new((0, 0));
-    let config = AscendExtBlockConfig { connectTimeoutMs: 20_000, ..impatient(2) };
-    on_block(config, |rank| {
+    on_block(patient(2), |rank| {
         rank.join();
         let buffer = rank.upload(&[1; BYTES]);
         if rank.rank == 0 {
@@ -72,7 +71,7 @@ fn while_the_first_message_meets_its_peer() {
 
 #[test]
 fn between_a_call_and_the_end_of_its_group() {
-    on_block(impatient(1), |rank| {
+    on_block(patient(1), |rank| {
         rank.join();
         let (from, to) = (rank.upload(&[1; BYTES]), rank.upload(&[0; BYTES]));
         hccl!(HcclGroupStart());

@@ -130,8 +130,9 @@ fn a_group_of_one_rank_meets_the_groups_of_others() {
 }
 
 #[test]
-fn zero_counts_in_a_group_take_their_numbers() {
+fn numbered_zeros_in_a_group_meet_like_any_operation() {
     let world = World::of(2);
+    world.comms.iter().for_each(|comm| hccl!(ascendExtCommNumbersZeros(*comm)));
     let buffers: Vec<_> = world.ranks().map(|rank| world.upload(rank, &[3.0])).collect();
     hccl!(HcclGroupStart());
     for rank in world.ranks() {

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const INVALID: aclError = ACL_ERROR_RT_PARAM_INVALID;
 
 /// Writes the first number of its tiling, and the number of blocks, to y.
-fn program() -> Program {
+pub fn program() -> Program {
     let mut b = Builder::new(Mix::AivOnly);
     b.program.groups = 0;
     let y = b.output("y", Number::U64);

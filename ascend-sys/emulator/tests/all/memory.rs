@@ -154,3 +154,76 @@ fn a_thousand_devices_in_a_block() {
     write(a, &[4; 64]);
     assert_eq!(read(a, 64), [4; 64]);
 }
+
+#[test]
+fn memory_is_registered_by_flags_and_its_address_on_the_device_is_asked_for() {
+    let _block = Block::one();
+    #[repr(align(4096))]
+    struct Page([u8; 8192]);
+    let mut page = Box::new(Page([3; 8192]));
+    let host: *mut std::ffi::c_void = page.0.as_mut_ptr().cast();
+    let inside = host.wrapping_byte_add(100);
+    let mut there = null_mut();
+    let (mapped, pinned) = (ACL_HOST_REG_MAPPED as u32, ACL_HOST_REG_PINNED as u32);
+    fails!(507911, ["no registered memory"], aclrtHostGetDevicePointer(inside, &mut there, 0));
+    fails!(107000, ["flag is 0x0"], aclrtHostRegisterV2(host, 4096, 0));
+    fails!(107000, ["flag is 0x3"], aclrtHostRegisterV2(host, 4096, mapped | 1));
+    let io = ACL_HOST_REG_IOMEMORY as u32;
+    fails!(207000, ["I/O memory"], aclrtHostRegisterV2(host, 4096, mapped | io));
+    fails!(107008, ["aligned to 4096"], aclrtHostRegisterV2(inside, 64, mapped));
+    fails!(100000, ["ptr is NULL"], aclrtHostRegisterV2(null_mut(), 64, mapped));
+    fails!(100000, ["size is 0"], aclrtHostRegisterV2(host, 0, mapped));
+    fails!(100000, ["beyond all addresses"], aclrtHostRegisterV2(host, u64::MAX, mapped));
+    ok!(aclrtHostRegisterV2(host, 4096, mapped | pinned));
+    fails!(507910, [], aclrtHostRegisterV2(host, 4096, mapped));
+    ok!(aclrtHostGetDevicePointer(inside, &mut there, 0));
+    assert_eq!(there, inside);
+    fails!(100000, ["pDevice is NULL"], aclrtHostGetDevicePointer(inside, null_mut(), 0));
+    fails!(100000, ["pHost is NULL"], aclrtHostGetDevicePointer(null_mut(), &mut there, 0));
+    fails!(107000, ["flag is 0x1"], aclrtHostGetDevicePointer(inside, &mut there, 1));
+    let behind = host.wrapping_byte_add(4096);
+    fails!(507911, [], aclrtHostGetDevicePointer(behind, &mut there, 0));
+    let (device, s, gate) = (malloc(64), stream(), Gate::new());
+    gate.close(s);
+    ok!(aclrtMemcpyAsync(device, 64, there, 64, H2D, s));
+    assert!(!idle(s), "it waited for the stream");
+    gate.open();
+    ok!(aclrtHostUnregister(host));
+    assert_eq!(read(device, 64), [3; 64]);
+    fails!(507911, [], aclrtHostGetDevicePointer(inside, &mut there, 0));
+    drop(page);
+}
+
+#[test]
+fn memory_for_the_task_scheduler_is_memory_of_the_device() {
+    let _block = Block::one_with(AscendExtBlockConfig { memoryBytes: 1 << 20, ..Block::config() });
+    let (mut p, mut no) = (null_mut(), null_mut());
+    let config = null_mut();
+    ok!(aclrtMallocForTaskScheduler(&mut p, 1000, POLICY, config));
+    assert!(free_bytes() < 1 << 20);
+    ok!(aclrtMemset(p, 1000, 1, 1000));
+    fails!(
+        207001,
+        ["out of memory"],
+        aclrtMallocForTaskScheduler(&mut no, 1 << 20, POLICY, config)
+    );
+    fails!(100000, ["size is 0"], aclrtMallocForTaskScheduler(&mut no, 0, POLICY, config));
+    fails!(100000, ["devPtr is NULL"], aclrtMallocForTaskScheduler(null_mut(), 8, POLICY, config));
+    ok!(aclrtFree(p));
+    assert_eq!(free_bytes(), 1 << 20);
+}
+
+#[test]
+fn what_is_flushed_has_to_be_device_memory() {
+    let _block = Block::one();
+    let (a, host) = (malloc(64), malloc_host(64));
+    ok!(aclrtMemset(a, 64, 5, 64));
+    ok!(aclrtMemFlush(a, 64));
+    ok!(aclrtMemInvalidate(a, 64));
+    assert_eq!(read(a, 64), [5; 64]);
+    fails!(100000, ["devPtr is NULL"], aclrtMemFlush(null_mut(), 64));
+    fails!(100000, ["size is 0"], aclrtMemInvalidate(a, 0));
+    fails!(107000, ["beyond the end"], aclrtMemFlush(a, 65));
+    fails!(107000, ["beyond the end"], aclrtMemInvalidate(a, usize::MAX));
+    fails!(107000, ["no device memory"], aclrtMemInvalidate(host, 64));
+}

@@ -147,11 +147,7 @@ fn operations(dtype: u32, ranks: u32, random: &mut Random) -> Vec<Op> {
 
 #[test]
 fn every_operation_type_and_reduction_on_any_number_of_ranks() {
-    let sizes: &[u32] = if full() {
-        &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]
-    } else {
-        &[1, 2, 3, 5, 8, 17]
-    };
+    let sizes: &[u32] = if full() { &[1, 2, 3, 4, 5, 7, 8, 12, 17] } else { &[1, 2, 3, 5, 8] };
     for &ranks in sizes {
         // 950 has all the types that any product has.
         let config = AscendExtBlockConfig { deviceCount: ranks, product: 950, ..Block::config() };
@@ -185,7 +181,7 @@ fn every_operation_type_and_reduction_on_any_number_of_ranks() {
 
 #[test]
 fn counts_around_the_slot_and_the_chunk() {
-    let sizes: &[u32] = if full() { &[2, 3, 4, 8, 17] } else { &[2, 3, 9] };
+    let sizes: &[u32] = if full() { &[2, 3, 4, 8, 17] } else { &[2, 3, 5] };
     for &ranks in sizes {
         on_ranks(ranks, |rank| {
             let mut random = Random(1);
@@ -302,7 +298,7 @@ fn random_operations_in_a_row() {
             } else if slow() {
                 60
             } else {
-                400
+                200
             };
             for seed in 0..turns {
                 let dtype = [0, 1, 2, 3, 4, 5, 7, 11][random.below(8) as usize];

@@ -102,7 +102,7 @@ fn each_engine_has_the_protocols_of_its_product() {
 #[test]
 fn a_peer_that_does_not_come_is_a_timeout_and_the_next_try_may_succeed() {
     for product in PRODUCTS {
-        let config = AscendExtBlockConfig { connectTimeoutMs: 400, ..block(product, 2) };
+        let config = AscendExtBlockConfig { connectTimeoutMs: 2000, ..block(product, 2) };
         let barrier = Barrier::new(2);
         on_block(config, |rank| {
             rank.join();
@@ -111,13 +111,18 @@ fn a_peer_that_does_not_come_is_a_timeout_and_the_next_try_may_succeed() {
                 let began = Instant::now();
                 let (code, text) = acquire(rank, CPU, &[it]);
                 assert_eq!(code, HcclResult::HCCL_E_TIMEOUT, "{text}");
-                for piece in ["EI0006", "rank 1 made no channel to rank 0", "within 0.4 s"] {
+                for piece in ["EI0006", "rank 1 made no channel to rank 0", "within 2."] {
                     assert!(text.contains(piece), "{text}");
                 }
-                assert!(began.elapsed() >= Duration::from_millis(400));
+                assert!(began.elapsed() >= Duration::from_secs(2));
             }
             barrier.wait();
-            channels(rank, CPU, &[it]);
+            // On a busy machine one may come too late for the other once more.
+            while let (code, text) = acquire(rank, CPU, &[it])
+                && code != HcclResult::HCCL_SUCCESS
+            {
+                assert_eq!(code, HcclResult::HCCL_E_TIMEOUT, "{text}");
+            }
             barrier.wait();
             hccl!(HcclCommDestroy(rank.comm));
         });

@@ -11,7 +11,7 @@ use ascend_sys::*;
 fn an_end_whose_other_one_failed_with_a_third_rank_is_told_so_and_made_anew() {
     for product in PRODUCTS {
         // Rank 2 never comes, so rank 0 makes no channel, and what rank 1 has of it leads nowhere.
-        let config = AscendExtBlockConfig { connectTimeoutMs: 400, ..block(product, 3) };
+        let config = AscendExtBlockConfig { connectTimeoutMs: 1500, ..block(product, 3) };
         let barrier = Barrier::new(3);
         on_block(config, |rank| {
             rank.join();
@@ -56,7 +56,7 @@ fn an_end_whose_other_one_failed_with_a_third_rank_is_told_so_and_made_anew() {
 
 #[test]
 fn a_wait_at_an_end_whose_other_one_failed_with_a_third_rank_does_not_last() {
-    let config = AscendExtBlockConfig { connectTimeoutMs: 400, ..block(3, 3) };
+    let config = AscendExtBlockConfig { connectTimeoutMs: 1500, ..block(3, 3) };
     let barrier = Barrier::new(3);
     on_block(config, |rank| {
         rank.join();

@@ -191,7 +191,7 @@ fn sub_threads_are_started_and_ended_by_the_main_thread_and_that_by_the_stream()
             let (main, subs) = (all[0], &all[1..]);
             let input = upload(&sample(7, 3 * BYTES, 9));
             let output = common::malloc(3 * BYTES);
-            for _ in 0..10 {
+            for _ in 0..if ranks::slow() { 2 } else { 10 } {
                 issue!(HcommThreadNotifyRecordOnThread(host, main, 3));
                 issue!(HcommThreadNotifyWaitOnThread(host, 0, LONG));
                 in_batch(|| {
@@ -309,47 +309,24 @@ fn notifies_of_the_runtime_are_recorded_and_waited_for_by_number() {
 }
 
 #[test]
-fn a_communicator_is_held_by_one_thread_at_a_time() {
-    let config = AscendExtBlockConfig { connectTimeoutMs: 300, ..operator::block(3, 1) };
-    ranks::on_block(config, |rank| {
+fn acquiring_a_communicator_looks_for_its_name_and_locks_nothing() {
+    ranks::on_block(operator::block(3, 1), |rank| {
         rank.join();
         let name = std::ffi::CString::new(ranks::name_of(rank.comm)).unwrap();
-        let device = rank.device;
         not_issued!(HCCL_E_PTR, ["commId"], HcommAcquireComm(std::ptr::null()));
         not_issued!(HCCL_E_PTR, ["nobody"], HcommAcquireComm(c"nobody".as_ptr()));
         not_issued!(HCCL_E_PTR, ["nobody"], HcommReleaseComm(c"nobody".as_ptr()));
-        not_issued!(HCCL_E_PARA, ["not acquired"], HcommReleaseComm(name.as_ptr()));
+        issue!(HcommReleaseComm(name.as_ptr()));
         issue!(HcommAcquireComm(name.as_ptr()));
-        not_issued!(HCCL_E_PARA, ["already"], HcommAcquireComm(name.as_ptr()));
-        let name = &name;
+        issue!(HcommAcquireComm(name.as_ptr()));
+        let (name, device) = (&name, rank.device);
         std::thread::scope(|scope| {
-            let other = scope.spawn(move || {
-                ok!(aclrtSetDevice(device));
-                not_issued!(HCCL_E_TIMEOUT, ["another thread"], HcommAcquireComm(name.as_ptr()));
-                not_issued!(HCCL_E_PARA, ["another one has"], HcommReleaseComm(name.as_ptr()));
-            });
-            other.join().unwrap();
-            issue!(HcommReleaseComm(name.as_ptr()));
-            let one_after_the_other = || {
-                ok!(aclrtSetDevice(device));
-                for _ in 0..500 {
-                    issue!(HcommAcquireComm(name.as_ptr()));
-                    issue!(HcommReleaseComm(name.as_ptr()));
-                }
-            };
-            let three = [(); 3].map(|()| scope.spawn(one_after_the_other));
-            three.into_iter().for_each(|thread| thread.join().unwrap());
             scope.spawn(move || {
                 ok!(aclrtSetDevice(device));
-                // Ends with it.
                 issue!(HcommAcquireComm(name.as_ptr()));
             });
         });
-        not_issued!(
-            HCCL_E_UNAVAIL,
-            ["the thread that acquired", "has ended without HcommReleaseComm"],
-            HcommAcquireComm(name.as_ptr())
-        );
+        issue!(HcommReleaseComm(name.as_ptr()));
         hccl!(HcclCommDestroy(rank.comm));
     });
 }

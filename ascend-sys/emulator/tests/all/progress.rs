@@ -129,7 +129,7 @@ fn abort_drops_what_is_queued_and_wakes_who_waits() {
 }
 
 #[test]
-fn forced_destruction_waits_only_for_the_running_host_function() {
+fn forced_destruction_drops_what_is_queued() {
     let _block = Block::one();
     let (a, s) = (malloc(8), stream());
     ok!(aclrtMemset(a, 8, 0, 8));

@@ -33,9 +33,11 @@ impl File {
 fn one_server(name: &str, ranks: u32) -> File {
     let device = |rank| format!("{{\"device_id\": \"{rank}\", \"rank_id\": \"{rank}\"}}");
     let devices: Vec<_> = (0..ranks).map(device).collect();
+    // Tables that say the same meet, also those of another process that runs these tests.
     let text = format!(
         "{{\"version\": \"1.0\", \"status\": \"completed\", \"server_count\": \"1\",\n\
-         \"server_list\": [{{\"server_id\": \"{name}\", \"device\": [{}]}}]}}",
+         \"server_list\": [{{\"server_id\": \"{name}-{}\", \"device\": [{}]}}]}}",
+        std::process::id(),
         devices.join(", ")
     );
     File::new(name, &text)
@@ -129,7 +131,8 @@ fn tables_are_the_same_by_their_contents() {
 fn tables_of_several_servers_have_any_devices() {
     let server = |number: u32| {
         format!(
-            "{{\"server_id\": \"node-{number}\", \"device\": [{{\"device_id\": \"0\", \"device_ip\": \"10.0.0.{number}\", \"rank_id\": \"{number}\"}}]}}"
+            "{{\"server_id\": \"node-{number}-{}\", \"device\": [{{\"device_id\": \"0\", \"device_ip\": \"10.0.0.{number}\", \"rank_id\": \"{number}\"}}]}}",
+            std::process::id()
         )
     };
     let text = format!(
@@ -294,6 +297,30 @@ fn a_pipe_is_no_table_and_a_group_does_not_join_twice() {
     hccl!(HcclGroupEnd());
     assert!(!comms[0].is_null() && comms[1].is_null(), "{comms:?}");
     hccl!(HcclCommDestroy(comms[0]));
+}
+
+/// A block that ends while ranks on it wait for others: they are gone, and the others learn so at once.
+#[test]
+fn ranks_on_a_device_that_ends_are_gone_and_the_table_can_be_used_again() {
+    let (file, block) = (one_server("ends", 2), Block::new(2));
+    let path = file.path();
+    let text = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            ok!(aclrtSetDevice(block.first));
+            let mut comm = null_mut();
+            let code = call!(HcclCommInitClusterInfo(path.as_ptr(), 0, &mut comm));
+            assert_eq!(code, HcclResult::HCCL_E_REMOTE);
+            message()
+        });
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        ok!(aclrtSetDevice(block.first));
+        ok!(aclrtResetDeviceForce(block.first));
+        waits.join().unwrap()
+    });
+    let piece = "rank 0 is gone (aclrtResetDeviceForce ended its device)";
+    assert!(text.contains(piece), "{text}");
+    let sums = on_devices(&block, 2, |rank| sum_of_ranks(join(&path, rank)));
+    assert_eq!(sums, [[0, 2, 1], [1, 2, 1]]);
 }
 
 /// Two blocks with one table, in an order in which their ranks could mix.

@@ -133,11 +133,11 @@ fn all_to_all(rank: &Rank, dtype: u32, matrix: &[u64], packed: bool, seed: u64) 
 #[test]
 fn every_operation_and_type_on_any_number_of_ranks() {
     let sizes: Vec<u32> = if full() {
-        (1..=17).collect()
+        vec![1, 2, 3, 4, 5, 7, 8, 12, 17, 33]
     } else if slow() {
         vec![1, 3, 8]
     } else {
-        vec![1, 2, 3, 5, 8, 17, 33]
+        vec![1, 2, 3, 5, 8]
     };
     for ranks in sizes {
         let config = AscendExtBlockConfig { deviceCount: ranks, product: 950, ..Block::config() };

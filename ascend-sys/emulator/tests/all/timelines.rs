@@ -1,5 +1,6 @@
 //! Timelines of kernels: everything that a launch does is in them, once, in its place; and nothing when nobody asks.
 
+use ascend_emulator_testing::alone;
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::*;
 use ascend_emulator_testing::kernel::{self, build::Builder};
@@ -255,6 +256,10 @@ fn nothing_is_recorded_when_nobody_asks() {
     });
     assert_eq!(launches(&trace), 2);
     assert_eq!(trace.row("links", "0 → 1").spans.len(), 6);
+    // What is told for other processes has all of it.
+    let form = AscendExtTimelineForm::ASCEND_EXT_TIMELINE_RECORD;
+    let all = ascend_timeline::Records::from_text(&told(number, form)).unwrap();
+    assert_eq!((ascend_timeline::trace(&all), all.processes()), (told(number, TRACE), 1));
     // It stays as it was, until the next time.
     let before = told(number, TRACE);
     together.run_all(2);
@@ -463,4 +468,62 @@ fn launches_beside_each_other_have_rows_of_their_own() {
     let servers = trace.rows("rank 0").into_iter().filter(|name| name.starts_with("server"));
     assert_eq!(servers.collect::<Vec<_>>(), ["server", "server (2)"]);
     assert_eq!(trace.rows("links"), ["0 → 1", "0 → 1 (2)", "1 → 0", "1 → 0 (2)"]);
+}
+
+/// Also while the program records for itself, and after it has given its devices back. A child that it forks writes nothing.
+#[test]
+fn the_environment_gets_the_timeline_of_the_whole_process() {
+    fn here() {}
+    let name =
+        |process: u32| std::env::temp_dir().join(format!("ascend-emulator-{process}-whole.json"));
+    if let Some(output) = alone::run_alone(std::any::type_name_of_val(&here), true) {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("ASCEND_EMULATOR_TIMELINE"), "{said}");
+        let file = name(std::process::id());
+        let trace = Trace::read(&std::fs::read_to_string(&file).unwrap());
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(trace.row("rank 0", "kernel").names(0), ["kernel"; 4]);
+        assert_eq!(trace.row("links", "0 → 1").spans.len(), 12);
+        return;
+    }
+    let file = name(std::os::unix::process::parent_id());
+    // SAFETY: the only test of this process, before anything reads the environment.
+    unsafe { std::env::set_var("ASCEND_EMULATOR_TIMELINE", &file) };
+    let together = Together::new(2, &reduce_scatters(), &[REDUCE_SCATTER], 2400);
+    together.run_all(2);
+    let own = record(&together.block, || {
+        together.run_all(2);
+        together.run_all(2);
+    });
+    assert_eq!(own.row("rank 0", "kernel").names(0), ["kernel"; 2]);
+    together.run_all(2);
+    let own = told(together.block.number, TRACE);
+    assert_eq!(Trace::read(&own).row("rank 0", "kernel").spans.len(), 2, "as it was");
+    together.end();
+    // SAFETY: the child ends at once, by what a program calls at its end.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        std::process::exit(0);
+    }
+    let mut status = -1;
+    // SAFETY: the place for the status is a live local.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    // The address sanitizer looks for leaks at the exit of the child, whose other threads are gone.
+    assert!(status == 0 || cfg!(sanitizer = "address"), "{status}");
+    assert!(!file.exists());
+}
+
+#[test]
+fn a_timeline_that_cannot_be_written_is_told_at_the_end() {
+    fn here() {}
+    if let Some(output) = alone::run_alone(std::any::type_name_of_val(&here), true) {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let piece =
+            "ASCEND_EMULATOR_TIMELINE=/there/is/none.svg: the timeline is not written: No such";
+        assert!(said.contains(piece), "{said}");
+        return;
+    }
+    // SAFETY: the only test of this process, before anything reads the environment.
+    unsafe { std::env::set_var("ASCEND_EMULATOR_TIMELINE", "/there/is/none.svg") };
+    drop(Block::new(1));
 }

@@ -5,12 +5,16 @@
 
 mod addresses;
 mod determinism_of_the_environment;
+mod environment_of_hccl;
 mod fast_path;
 mod faults_of_the_environment;
 mod fork;
 mod host_functions;
+mod initialisation;
+mod kernel_time_limit;
 mod kernels_damaged;
 mod kernels_leak;
+mod memory_of_mistakes;
 mod operator_fast_path;
 mod picture;
 #[cfg(any(sanitizer = "address", sanitizer = "thread"))]

@@ -239,3 +239,28 @@ fn ranks_that_use_two_communicators_in_different_order() {
     });
     assert!(texts.iter().any(|text| text.contains("deadlock")), "{texts:?}");
 }
+
+#[test]
+fn a_deadlock_behind_a_lone_zero_shows_it() {
+    alone!(beside);
+    let config = AscendExtBlockConfig { deviceCount: 2, ..Block::config() };
+    on_block(config, |rank: &mut Rank| {
+        rank.join();
+        let x = rank.upload(&[0; 64]);
+        let reduce = |count| call!(HcclAllReduce(x, x, count, FP32, SUM, rank.comm, rank.stream));
+        assert_eq!(reduce(16), HcclResult::HCCL_SUCCESS);
+        rank.sync();
+        if rank.rank == 0 {
+            assert_eq!(reduce(0), HcclResult::HCCL_SUCCESS);
+            // Rank 1 waits in the operation that this one has passed.
+            let code = call!(HcclRecv(x, 16, FP32, 1, rank.comm, rank.stream));
+            assert_eq!(code, HcclResult::HCCL_E_TIMEOUT, "{}", message());
+            return;
+        }
+        assert_eq!(reduce(16), HcclResult::HCCL_SUCCESS);
+        let (_, text) = rank.sync_fails();
+        for piece in ["deadlock", "rank 0 called with nothing to move", "SUM) after #1"] {
+            assert!(text.contains(piece), "{piece}: {text}");
+        }
+    });
+}

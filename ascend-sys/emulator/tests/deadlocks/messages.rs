@@ -2,7 +2,7 @@
 
 use ascend_emulator_testing::common::Block;
 use ascend_emulator_testing::ranks::values::{MOVABLE, Random, sample, size};
-use ascend_emulator_testing::ranks::{Rank, impatient, on_block, on_ranks};
+use ascend_emulator_testing::ranks::{Rank, impatient, on_block, on_ranks, patient};
 use ascend_emulator_testing::{alone, hccl, ok, refuses};
 use ascend_sys::*;
 use std::ffi::c_void;
@@ -127,7 +127,7 @@ fn one_rank_alone_has_nobody_to_send_to() {
 
 #[test]
 fn sides_that_differ_fail_both_ranks_with_both_sides() {
-    on_block(impatient(2), |rank| {
+    on_block(patient(2), |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 64]);
         let (n, comm, stream) = (10 + u64::from(rank.rank), rank.comm, rank.stream);
@@ -151,7 +151,7 @@ fn sides_that_differ_fail_both_ranks_with_both_sides() {
 
 #[test]
 fn a_message_of_its_own_is_none_of_a_batch() {
-    on_block(impatient(2), |rank| {
+    on_block(patient(2), |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 64]);
         if rank.rank == 0 {
@@ -198,8 +198,7 @@ fn a_peer_that_does_not_call_is_named() {
 #[test]
 fn two_ranks_that_both_send_first_are_told_at_once() {
     alone!(beside);
-    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..impatient(2) };
-    on_block(patient, |rank| {
+    on_block(patient(2), |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 64]);
         send(rank, buffer, 8, 1 - rank.rank);
@@ -214,8 +213,7 @@ fn two_ranks_that_both_send_first_are_told_at_once() {
 
 #[test]
 fn a_peer_that_leaves_ends_the_wait() {
-    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..impatient(2) };
-    on_block(patient, |rank| {
+    on_block(patient(2), |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 200_000]);
         for round in 0..2 {

@@ -61,6 +61,8 @@ fn launches(rank: &Rank, count: u64) -> hccl::Result<(Vec<&'static str>, f32)> {
     let work = launch.input(&x).output(&mut y).output(&mut z).submit(&stream)?;
     let noted = work.notes().iter().map(|note| note.rule).collect();
     work.wait()?;
+    // The next launch writes to the window that the other rank may still read.
+    comm.barrier(&stream)?.wait()?;
     // What one rank cannot know is not asked of its launch.
     let launch = loaded.launch(1).tiling(&tiling).group(&mut comm);
     launch.input(&x).output(&mut y).output(&mut z).strict().submit(&stream)?.wait()?;

@@ -1,6 +1,7 @@
 //! Launches and kernels that are refused, and how that is told.
 
 use ascend_emulator_testing::barrier::Barrier;
+use ascend_emulator_testing::ranks::slow;
 use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
 use hccl::kernel::*;
 use hccl::prelude::*;
@@ -124,7 +125,7 @@ fn sizes_that_do_not_fit_come_back_from_the_work() {
     let x = device.upload(&halves(0..16), &stream).unwrap();
     let mut z = device.zeros::<f16>(16, &stream).unwrap();
     let mut kernel = vadd::vadd::record().unwrap().load(&device).unwrap();
-    let tiling = vadd::VaddTiling { total: 1 << 20, tile: 16 };
+    let tiling = vadd::VaddTiling { total: 1 << 12, tile: 16 };
     let launch = kernel.launch(1).tiling(&tiling).input(&x).input(&x).output(&mut z);
     let error = launch.submit(&stream).and_then(|work| work.wait()).unwrap_err().to_string();
     assert!(error.contains("vadd.rs"), "{error}");
@@ -266,7 +267,7 @@ fn what_is_refused_is_an_error_where_races_are_looked_for() {
     let x = device.upload(&halves(0..16), &stream).unwrap();
     let mut z = device.zeros::<f16>(16, &stream).unwrap();
     let mut kernel = vadd::vadd::record().unwrap().load(&device).unwrap();
-    let far = vadd::VaddTiling { total: 1 << 20, tile: 16 };
+    let far = vadd::VaddTiling { total: 1 << 12, tile: 16 };
     for asks in [false, true] {
         let launch = kernel.launch(1).tiling(&far).input(&x).input(&x).output(&mut z);
         let work = launch.submit(&stream).unwrap();
@@ -297,8 +298,8 @@ fn all_threads_that_ask_are_told_that_a_kernel_was_refused() {
     let x = device.upload(&halves(0..16), &stream).unwrap();
     let mut z = device.zeros::<f16>(16, &stream).unwrap();
     let mut kernel = vadd::vadd::record().unwrap().load(&device).unwrap();
-    let far = vadd::VaddTiling { total: 1 << 20, tile: 16 };
-    for round in 0..200 {
+    let far = vadd::VaddTiling { total: 1 << 12, tile: 16 };
+    for round in 0..if slow() { 40 } else { 200 } {
         let mut submit = || {
             let launch = kernel.launch(1).tiling(&far).input(&x).input(&x).output(&mut z);
             launch.submit(&stream).unwrap()

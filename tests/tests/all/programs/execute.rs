@@ -14,7 +14,7 @@ use super::program::*;
 
 /// What the buffers of all ranks hold at the end.
 pub fn execute(program: &Program, runtime: &Runtime) -> hccl::Result<Vec<Vec<Bits>>> {
-    let (beginnings, ends) = (program.beginnings(), program.ends());
+    let beginnings = program.beginnings();
     let needs_meeting = |(team, at): (&Team, &Option<usize>)| {
         (team.origin == Origin::Meeting && at.is_some())
             .then(|| RootInfo::new(&runtime.device(0)?))
@@ -23,28 +23,45 @@ pub fn execute(program: &Program, runtime: &Runtime) -> hccl::Result<Vec<Vec<Bit
     let meetings = program.teams.iter().zip(&beginnings).map(needs_meeting);
     let meetings = meetings.collect::<hccl::Result<Vec<_>>>()?;
     runtime.run_ranks(program.ranks as u32, |rank| {
-        let mut player = Player::new(program, rank)?;
-        for (at, step) in program.steps.iter().enumerate() {
-            for team in 0..program.teams.len() {
-                if beginnings[team] == Some(at) {
-                    player.join(&program.teams, team, meetings[team].as_ref())?;
-                }
-            }
-            player.play(step, &program.teams)?;
-            for (team, comm) in player.comms.iter_mut().enumerate() {
-                if program.teams[team].is_brief && ends[team] == Some(at) {
-                    *comm = None;
-                }
+        let (index, device) = (rank.index() as usize, rank.device().clone());
+        play(program, index, device, Box::new(move || rank.communicator()), &meetings)
+    })
+}
+
+/// Makes the communicator of all ranks.
+pub type World = Box<dyn Fn() -> hccl::Result<Communicator>>;
+
+/// What the buffers of a rank hold at the end. `meetings` has the root infos of those communicators that need one.
+pub fn play(
+    program: &Program,
+    index: usize,
+    device: Device,
+    world: World,
+    meetings: &[Option<RootInfo>],
+) -> hccl::Result<Vec<Bits>> {
+    let (beginnings, ends) = (program.beginnings(), program.ends());
+    let mut player = Player::new(program, index, device, world)?;
+    for (at, step) in program.steps.iter().enumerate() {
+        for team in 0..program.teams.len() {
+            if beginnings[team] == Some(at) {
+                player.join(&program.teams, team, meetings[team].as_ref())?;
             }
         }
-        player.end()
-    })
+        player.play(step, &program.teams)?;
+        for (team, comm) in player.comms.iter_mut().enumerate() {
+            if program.teams[team].is_brief && ends[team] == Some(at) {
+                *comm = None;
+            }
+        }
+    }
+    player.end()
 }
 
 /// One rank.
 pub struct Player {
     index: usize,
-    rank: Rank,
+    device: Device,
+    world: World,
     pub streams: Vec<Stream>,
     /// Those of which it is a member, from when they are made.
     pub comms: Vec<Option<Communicator>>,
@@ -53,17 +70,16 @@ pub struct Player {
 }
 
 impl Player {
-    fn new(program: &Program, rank: Rank) -> hccl::Result<Self> {
-        let (index, device) = (rank.index() as usize, rank.device());
+    fn new(program: &Program, index: usize, device: Device, world: World) -> hccl::Result<Self> {
         let streams = (0..program.streams).map(|_| device.stream());
         let streams = streams.collect::<hccl::Result<Vec<_>>>()?;
         let upload = |(shape, bits): (&Shape, Bits)| {
-            with_type!(shape.dtype, upload(&bits, device, &streams[0]))
+            with_type!(shape.dtype, upload(&bits, &device, &streams[0]))
         };
         let buffers = program.buffers.iter().zip(initial(program, index)).map(upload);
         let buffers = buffers.collect::<hccl::Result<_>>()?;
         let comms = program.teams.iter().map(|_| None).collect();
-        Ok(Player { index, rank, streams, comms, buffers, kept: Vec::new() })
+        Ok(Player { index, device, world, streams, comms, buffers, kept: Vec::new() })
     }
 
     /// Takes part in making a communicator.
@@ -71,10 +87,10 @@ impl Player {
         let Team { members, origin, .. } = &teams[at];
         let member = members.iter().position(|&member| member == self.index);
         match *origin {
-            Origin::World => self.comms[at] = Some(self.rank.communicator()?),
+            Origin::World => self.comms[at] = Some((self.world)()?),
             Origin::Meeting => {
                 let (Some(member), Some(meeting)) = (member, meeting) else { return Ok(()) };
-                let builder = Communicator::builder().device(self.rank.device());
+                let builder = Communicator::builder().device(&self.device);
                 let builder = builder.rank(member as u32).world_size(members.len() as u32);
                 self.comms[at] = Some(builder.root_info(meeting).build().wait()?);
             }
@@ -272,7 +288,7 @@ macro_rules! deliver {
     ($player:ident, $turn:ident, $slice:expr, |$to:ident| $call:expr) => {{
         let mut slice = $slice.expect("a destination");
         if $turn.side.fresh {
-            let $to = $player.rank.device().alloc::<T>(slice.len())?;
+            let $to = $player.device.alloc::<T>(slice.len())?;
             // On another stream, if there is one.
             let stream = &$player.streams[($turn.side.stream + 1) % $player.streams.len()];
             $call?.settle(&mut slice, stream)

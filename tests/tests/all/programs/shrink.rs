@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hccl::Runtime;
 
 use super::execute::execute;
-use super::interpret::interpret;
+use super::interpret::{Bits, interpret};
 use super::program::{Ending, Program, Side};
 
 /// What is wrong.
@@ -41,14 +41,18 @@ impl fmt::Display for Failure {
 pub fn attempt(program: &Program, runtime: &Runtime) -> Result<(), Failure> {
     let found = execute(program, runtime).map_err(|error| Failure::Refused(error.to_string()))?;
     let expected = interpret(program);
-    for (rank, (found, expected)) in found.iter().zip(&expected).enumerate() {
-        for (buffer, (found, expected)) in found.iter().zip(expected).enumerate() {
-            let mut wrong = (0..expected.len()).filter(|&at| found.get(at) != Some(&expected[at]));
-            if let Some(at) = wrong.next() {
-                let (found, expected) = (found[at], expected[at]);
-                let more = wrong.count();
-                return Err(Failure::Differs { rank, buffer, at, found, expected, more });
-            }
+    let mut ranks = found.iter().zip(&expected).enumerate();
+    ranks.try_for_each(|(rank, (found, expected))| compare(rank, found, expected))
+}
+
+/// Whether the buffers of a rank hold what they should.
+pub fn compare(rank: usize, found: &[Bits], expected: &[Bits]) -> Result<(), Failure> {
+    for (buffer, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let mut wrong = (0..expected.len()).filter(|&at| found.get(at) != Some(&expected[at]));
+        if let Some(at) = wrong.next() {
+            let (found, expected) = (found[at], expected[at]);
+            let more = wrong.count();
+            return Err(Failure::Differs { rank, buffer, at, found, expected, more });
         }
     }
     Ok(())

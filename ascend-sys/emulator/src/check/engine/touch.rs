@@ -29,6 +29,9 @@ impl CheckerState {
         let Some(shadow) = self.memory.holding(bytes.start) else { return };
         let access = Access { point: at, mode, operation: operation.clone() };
         let (range, memory) = (shadow.range(), shadow.name.clone());
+        // Mapped memory goes on in the next piece.
+        let behind = range.end.max(bytes.start)..bytes.end;
+        let bytes = bytes.start..bytes.end.min(range.end);
         let mut found = Vec::new();
         match &shadow.freed {
             Some(free) => found.push((FindingKind::Freed, Some(free.clone()), bytes)),
@@ -40,12 +43,20 @@ impl CheckerState {
             }),
         }
         for (kind, other, bytes) in found {
+            // What another process tells may be told behind what follows it.
+            let follows = |other: &Access| self.clock_at(other.point).covers(at);
+            if told::is_foreign(at.component) && other.as_ref().is_some_and(follows) {
+                continue;
+            }
             let knew = other.as_ref().map_or(0, |other| clock.get(other.point.component));
             let first = other.iter().map(|other| side(other, &range));
             let sides = first.chain([side(&access, &range)]).collect();
             let bytes = Some(bytes.start - range.start..bytes.end - range.start);
             let (memory, size) = (memory.clone(), range.len());
             self.found(Finding { kind, memory, size, bytes, sides, knew });
+        }
+        if !behind.is_empty() {
+            self.touch_one(at, operation, clock, mode, behind);
         }
     }
 

@@ -1,8 +1,7 @@
 //! A field of a rank table: what it is, and where it stands.
 
-use std::net::IpAddr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 
 use serde_json::Value;
 
@@ -14,8 +13,27 @@ pub(super) struct Field<'a> {
     path: String,
 }
 
+/// Bytes of the name of a network interface.
+const MOST_SCOPE: usize = 15;
+
+/// With or without a scope, as `fe80::1%eth0`: an interface or its number.
+fn is_ipv6(text: &str) -> bool {
+    let (address, scope) = text.split_once('%').unwrap_or((text, "any"));
+    let is_scope = (1..=MOST_SCOPE).contains(&scope.len())
+        && scope.bytes().all(|byte| byte.is_ascii_graphic() && !b"%/:".contains(&byte));
+    is_scope && address.parse::<Ipv6Addr>().is_ok()
+}
+
 /// Letters of a value that an error repeats.
 const SHOWN: usize = 80;
+
+/// As much of a text as an error repeats.
+pub(super) fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
 
 impl<'a> Field<'a> {
     pub(super) fn root(value: &'a Value) -> Self {
@@ -29,21 +47,15 @@ impl<'a> Field<'a> {
     }
 
     /// What it is, for an error.
-    fn is(&self) -> String {
+    pub(super) fn is(&self) -> String {
         match self.value {
             Value::Array(_) => "a list".to_owned(),
             Value::Object(_) => "an object".to_owned(),
-            value => {
-                let text = value.to_string();
-                match text.char_indices().nth(SHOWN) {
-                    Some((end, _)) => format!("{}...", &text[..end]),
-                    None => text,
-                }
-            }
+            value => shown(&value.to_string()),
         }
     }
 
-    fn must_be(&self, what: &str) -> WrongTable {
+    pub(super) fn must_be(&self, what: &str) -> WrongTable {
         self.wrong(format!("is {}, and must be {what}", self.is()))
     }
 
@@ -131,21 +143,31 @@ impl<'a> Field<'a> {
         Err(self.wrong(format!("is {number}, and must be {least} to {most}")))
     }
 
-    /// An address: `T` is which, and `what` its name.
-    pub(super) fn address<T: FromStr>(&self, what: &str) -> Result<(), WrongTable> {
-        match self.text()?.parse::<T>() {
-            Ok(_) => Ok(()),
-            Err(_) => Err(self.must_be(what)),
+    pub(super) fn ip(&self) -> Result<(), WrongTable> {
+        let text = self.text()?;
+        match text.parse::<Ipv4Addr>().is_ok() || is_ipv6(text) {
+            true => Ok(()),
+            false => Err(self.must_be("an IP address")),
         }
     }
 
-    pub(super) fn ip(&self) -> Result<(), WrongTable> {
-        self.address::<IpAddr>("an IP address")
+    pub(super) fn ipv4(&self) -> Result<(), WrongTable> {
+        match self.text()?.parse::<Ipv4Addr>() {
+            Ok(_) => Ok(()),
+            Err(_) => Err(self.must_be("an IPv4 address")),
+        }
+    }
+
+    pub(super) fn ipv6(&self) -> Result<(), WrongTable> {
+        if is_ipv6(self.text()?) { Ok(()) } else { Err(self.must_be("an IPv6 address")) }
     }
 
     /// A die and a port, as `0/1`.
     pub(super) fn die_and_port(&self) -> Result<(), WrongTable> {
-        let is_number = |text: &str| text.parse::<u32>().is_ok();
+        // `parse` takes a sign too.
+        let is_number = |text: &str| {
+            text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u32>().is_ok()
+        };
         let good = self.text()?.split_once('/').is_some_and(|(a, b)| is_number(a) && is_number(b));
         if good { Ok(()) } else { Err(self.must_be("a die and a port, as 0/1")) }
     }

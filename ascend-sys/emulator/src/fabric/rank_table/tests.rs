@@ -1,5 +1,7 @@
 //! Tables of every version, and what is wrong with others.
 
+mod fields;
+
 use super::*;
 use serde_json::json;
 
@@ -73,7 +75,6 @@ fn set(table: &mut Value, path: &str, value: Value) {
 }
 
 /// Each malformed field is named, with what it is and what it must be. Null: the key is missing.
-#[cfg_attr(miri, ignore = "nothing here is unsafe, and it takes a minute there")]
 #[test]
 fn each_malformed_field_is_named() {
     let (first, pod) = ("server_list/0/device/0", "super_pod_list/0");
@@ -375,7 +376,6 @@ fn a_version_is_for_its_products() {
 }
 
 /// Whatever stands anywhere, there is an answer.
-#[cfg_attr(miri, ignore = "nothing here is unsafe, and it takes a minute there")]
 #[test]
 fn changed_tables_are_read_or_refused() {
     let mut random = fastrand::Rng::with_seed(5);
@@ -416,6 +416,57 @@ fn changed_tables_are_read_or_refused() {
         *table.pointer_mut(place).unwrap() = odd[random.usize(0..odd.len())].clone();
         for product in [Product::A2, Product::A3, Product::Ascend950] {
             let _ = RankTable::check(&table, product);
+        }
+    }
+}
+
+#[test]
+fn a_key_that_is_in_one_object_twice_is_refused_with_its_place() {
+    let text = v1().to_string();
+    let twice = text.replacen("\"rank_id\":\"0\"", "\"rank_id\":\"0\",\"rank_id\":\"1\"", 1);
+    assert_ne!(text, twice);
+    let Err(error) = serde_json::from_str::<Unique>(&twice) else { panic!("{twice} is accepted") };
+    assert!(error.is_data(), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("the key \"rank_id\" is in one object twice"), "{error}");
+    assert!(error.contains("at line 1 column"), "{error}");
+    let Ok(Unique(value)) = serde_json::from_str(&text) else { panic!("{text} is refused") };
+    assert_eq!(value, v1());
+    // Values of all kinds stay what they are.
+    let all = r#"{"a":[null,true,-1,1,0.5,"x",{"b":{}},18446744073709551615]}"#;
+    let Ok(Unique(value)) = serde_json::from_str(all) else { panic!("{all} is refused") };
+    assert_eq!(value.to_string(), all);
+}
+
+#[test]
+fn a_text_that_is_nested_too_deeply_is_refused() {
+    let deep = "[".repeat(100_000);
+    assert!(serde_json::from_str::<Unique>(&deep).is_err_and(|error| error.is_syntax()));
+}
+
+#[test]
+fn a_die_and_a_port_are_digits() {
+    for (ports, good) in [
+        ("0/1", true),
+        ("+0/1", false),
+        ("0/+1", false),
+        ("-0/1", false),
+        ("/1", false),
+        ("0/", false),
+        ("0/1/2", false),
+        (" 0/1", false),
+        ("0/4294967296", false),
+    ] {
+        let mut table = v2();
+        table["rank_list"][1]["level_list"][0]["rank_addr_list"][0]["ports"] = json!([ports]);
+        let checked = check(&table).map(|table| table.ranks());
+        match checked {
+            Ok(_) => assert!(good, "{ports} is accepted"),
+            Err(wrong) => {
+                let path = "rank_list[1].level_list[0].rank_addr_list[0].ports[0]";
+                let told = wrong.text.contains(path) && wrong.text.contains("as 0/1");
+                assert!(!good && told, "{}", wrong.text);
+            }
         }
     }
 }

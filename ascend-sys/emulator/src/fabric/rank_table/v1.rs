@@ -89,7 +89,7 @@ fn pods(list: &Field<'_>, servers: &BTreeSet<&str>) -> Result<(), WrongTable> {
             let id = server.field("server_id")?;
             let name = id.text()?;
             if !servers.contains(name) {
-                return Err(id.wrong(format!("is \"{name}\", which is not in server_list")));
+                return Err(id.wrong(format!("is {}, which is not in server_list", id.is())));
             }
             if !placed.insert(name) {
                 return Err(id.twice());

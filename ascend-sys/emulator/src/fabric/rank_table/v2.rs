@@ -1,7 +1,6 @@
 //! Version 2.0: ranks with the layers of the network that they are in.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::field::Field;
 use super::{TableRank, WrongTable, in_order};
@@ -59,8 +58,8 @@ fn layers<'a>(list: &Field<'a>) -> Result<&'a str, WrongTable> {
             let at = address.field("addr")?;
             at.name(1..=256)?;
             match kind {
-                "IPV4" => at.address::<Ipv4Addr>("an IPv4 address")?,
-                "IPV6" => at.address::<Ipv6Addr>("an IPv6 address")?,
+                "IPV4" => at.ipv4()?,
+                "IPV6" => at.ipv6()?,
                 _ => {}
             }
             for port in address.field("ports")?.list(16)? {

@@ -100,6 +100,26 @@ fn the_result_is_read_before_the_collective_is_complete() {
 }
 
 #[test]
+fn a_finding_shows_the_lone_zero_before_an_operation() {
+    let zero = "rank 0, behind a call with nothing to move, which takes no number: \
+                HcclAllReduce(count 0, FP32, SUM) after #0";
+    between(&["race: bytes 0..4096 of allocation #2", zero], |place, repaired| {
+        let (x, y, z) = (place.memory(), place.memory(), place.memory());
+        let Rank { comm, stream, .. } = *place.rank;
+        if place.is(0) {
+            hccl!(HcclAllReduce(x, y, 0, F32, SUM, comm, stream));
+        }
+        place.all_reduce(x, y, stream);
+        if place.is(0) {
+            if repaired {
+                order(stream, place.other);
+            }
+            copy(z, y, place.other);
+        }
+    });
+}
+
+#[test]
 fn the_send_buffer_is_used_again_too_early() {
     let pieces = ["race: bytes 0..4096 of allocation #1", "1 read: HcclAllReduce", "2 write: fill"];
     between(&pieces, |place, repaired| {

@@ -1,6 +1,7 @@
 //! Streams, events and notifies.
 
 use super::setup::*;
+use crate::virtual_memory::{UNIT, physical, reserve};
 use ascend_emulator_testing::ok;
 use ascend_sys::*;
 
@@ -42,6 +43,22 @@ fn an_event_is_recorded_too_early() {
             ok!(aclrtRecordEvent(event, two.a));
         }
         ok!(aclrtStreamWaitEvent(two.b, event));
+        copy(y, x, two.b);
+    });
+}
+
+#[test]
+fn a_value_is_written_too_early() {
+    race(&[WRITTEN, "1 write: fill", "2 read: copy", EVENT], |two, repaired| {
+        let (x, y, word) = (two.memory(), two.memory(), two.memory());
+        if !repaired {
+            ok!(aclrtValueWrite(word, 1, 0, two.a));
+        }
+        fill(x, two.a);
+        if repaired {
+            ok!(aclrtValueWrite(word, 1, 0, two.a));
+        }
+        ok!(aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_EQ, two.b));
         copy(y, x, two.b);
     });
 }
@@ -397,5 +414,25 @@ fn the_branches_of_a_graph_are_ordered_by_its_events() {
         fill(x, two.a);
         sync(two.a);
         ok!(aclmdlRIDestroy(graph));
+    });
+}
+
+#[test]
+fn two_pieces_of_mapped_memory_are_watched_as_one_access_reaches_them() {
+    let mapped = |two: &Two| {
+        let start = reserve(2 * UNIT);
+        for place in [start, at(start, UNIT)] {
+            ok!(aclrtMapMem(place, UNIT, 0, physical(two.block.first, UNIT), 0));
+        }
+        start
+    };
+    let pieces = ["race: bytes 0..2048 of allocation #2", "1 write: fill", "2 write: fill", EVENT];
+    race(&pieces, |two, repaired| {
+        let start = mapped(two);
+        fill(at(start, UNIT - SIZE / 2), two.a);
+        if repaired {
+            order(two.a, two.b);
+        }
+        fill(at(start, UNIT), two.b);
     });
 }

@@ -1,0 +1,131 @@
+//! The configuration file of `aclInit`: a JSON object, of which the emulator follows
+//! `err_msg_mode` and `defaultDevice`.
+
+use std::path::Path;
+
+use ascend_sys::{
+    ACL_ERROR_FILE_ATTR_INVALID, ACL_ERROR_INVALID_FILE, ACL_ERROR_INVALID_FILE_SIZE,
+    ACL_ERROR_PARSE_FILE,
+};
+use serde_json::Value;
+
+use super::files;
+use crate::message::{self, Failure, fail};
+use crate::{context, machine};
+
+/// The most bytes of such a file.
+const MOST_BYTES: usize = 10 << 20;
+
+/// The settings of a file that the emulator follows.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct AclConfig {
+    /// Texts of errors belong to the process instead of the thread.
+    texts_of_process: bool,
+    /// The device of a thread that has set none.
+    default_device: Option<i32>,
+}
+
+impl AclConfig {
+    /// Reads a file.
+    pub(super) fn read(path: &str) -> Result<AclConfig, Failure> {
+        match files::read(Path::new(path), MOST_BYTES) {
+            Ok(Some(bytes)) => AclConfig::of(&bytes, path),
+            Ok(None) => {
+                fail!(ACL_ERROR_INVALID_FILE_SIZE, "{path} has more than {MOST_BYTES} bytes")
+            }
+            Err(error) => {
+                fail!(ACL_ERROR_INVALID_FILE, "cannot read the configuration {path}: {error}")
+            }
+        }
+    }
+
+    fn of(bytes: &[u8], path: &str) -> Result<AclConfig, Failure> {
+        let object = match serde_json::from_slice(bytes) {
+            Ok(Value::Object(object)) => object,
+            Ok(_) => return fail!(ACL_ERROR_PARSE_FILE, "{path} is no JSON object"),
+            Err(error) => return fail!(ACL_ERROR_PARSE_FILE, "{path} is no JSON: {error}"),
+        };
+        let mut config = AclConfig::default();
+        if let Some(mode) = object.get("err_msg_mode") {
+            config.texts_of_process = match number(mode) {
+                Some(0) => false,
+                Some(1) => true,
+                _ => {
+                    return fail!(
+                        ACL_ERROR_FILE_ATTR_INVALID,
+                        "{path}: err_msg_mode is {mode}; 0 (thread) or 1 (process) is expected"
+                    );
+                }
+            };
+        }
+        if let Some(device) = object.get("defaultDevice") {
+            let id = number(device.get("default_device").unwrap_or(device));
+            match id.and_then(|id| i32::try_from(id).ok()) {
+                Some(id) => config.default_device = Some(id),
+                None => {
+                    return fail!(
+                        ACL_ERROR_FILE_ATTR_INVALID,
+                        "{path}: defaultDevice is {device}; {{\"default_device\": \"0\"}} is one"
+                    );
+                }
+            }
+        }
+        Ok(config)
+    }
+
+    /// Makes it so, for the process. Nothing changes when the device does not exist.
+    pub(super) fn apply(&self) -> Result<(), Failure> {
+        if let Some(device) = self.default_device {
+            machine::find_device(device)?;
+        }
+        context::set_default_device(self.default_device);
+        message::keep_for_process(self.texts_of_process);
+        Ok(())
+    }
+}
+
+/// A number, which may be written as a string.
+fn number(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<AclConfig, i32> {
+        AclConfig::of(text.as_bytes(), "acl.json").map_err(|failure| failure.acl_code())
+    }
+
+    #[test]
+    fn the_settings_that_are_followed_are_read_and_the_others_are_left() {
+        let none = AclConfig::default();
+        assert_eq!(read("{}"), Ok(AclConfig::default()));
+        assert_eq!(read(r#"{"dump": {"dump_list": []}, "profiler": {}}"#), Ok(none));
+        for mode in [r#""1""#, "1"] {
+            let config = read(&format!(r#"{{"err_msg_mode": {mode}}}"#)).unwrap();
+            assert!(config.texts_of_process);
+        }
+        assert!(!read(r#"{"err_msg_mode": "0"}"#).unwrap().texts_of_process);
+        for device in [r#"{"default_device": "3"}"#, r#"{"default_device": 3}"#, "3"] {
+            let config = read(&format!(r#"{{"defaultDevice": {device}}}"#)).unwrap();
+            assert_eq!(config.default_device, Some(3));
+        }
+    }
+
+    #[test]
+    fn a_configuration_that_is_wrong_is_refused() {
+        for text in ["", "[]", "{", "err_msg_mode = 1"] {
+            assert_eq!(read(text), Err(ACL_ERROR_PARSE_FILE), "{text}");
+        }
+        for text in [
+            r#"{"err_msg_mode": "2"}"#,
+            r#"{"err_msg_mode": null}"#,
+            r#"{"defaultDevice": {"default_device": "one"}}"#,
+            r#"{"defaultDevice": {}}"#,
+            r#"{"defaultDevice": 99999999999}"#,
+        ] {
+            assert_eq!(read(text), Err(ACL_ERROR_FILE_ATTR_INVALID), "{text}");
+        }
+    }
+}

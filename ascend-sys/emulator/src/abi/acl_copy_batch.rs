@@ -1,0 +1,259 @@
+//! Many copies in one call.
+//!
+//! All copies of a batch go in one direction: from the host to a device, or back. The direction of
+//! each comes from its addresses, and the attributes have to agree with it. All arguments are
+//! checked before the first copy begins.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use super::acl_copy::{CopyManner, Planned, run_now};
+use super::arguments::{Handle, MOST_ITEMS, Out, Slice, Values};
+use super::entries::{Acl, entries};
+use crate::callback::may_block;
+use crate::memory::MemoryPlace;
+use crate::message::{Failure, fail};
+use crate::stream::Stream;
+use crate::{capture, context, executor, machine, submit};
+use ascend_sys::{
+    ACL_ERROR_BAD_ALLOC, ACL_ERROR_RT_PARAM_INVALID, aclrtMemLocation, aclrtMemLocationType,
+    aclrtMemcpyBatchAttr, aclrtMemcpyKind,
+};
+use std::ffi::c_void;
+
+type BatchPointers = Slice<*mut c_void, *mut *mut c_void>;
+type BatchSizes = Slice<usize, *mut usize>;
+type BatchAttributes = Slice<aclrtMemcpyBatchAttr, *mut aclrtMemcpyBatchAttr>;
+
+entries! {
+    Acl;
+
+    fn aclrtMemcpyBatch(
+        dsts: BatchPointers[num_batches],
+        dest_maxs: BatchSizes[num_batches],
+        srcs: BatchPointers[num_batches],
+        sizes: BatchSizes[num_batches],
+        num_batches: usize,
+        attrs: BatchAttributes[num_attrs],
+        attrs_indexes: *mut usize,
+        num_attrs: usize,
+        fail_index: Out<usize>,
+    ) {
+        let batch = Batch::new([dsts, srcs], dest_maxs, sizes, attrs, attrs_indexes);
+        told(fail_index, batch.and_then(|batch| batch.run(ENTRY)))
+    }
+
+    fn aclrtMemcpyBatchV2(
+        dsts: BatchPointers[num_batches],
+        dest_maxs: BatchSizes[num_batches],
+        srcs: BatchPointers[num_batches],
+        sizes: BatchSizes[num_batches],
+        num_batches: usize,
+        attrs: BatchAttributes[num_attrs],
+        attrs_indexes: *mut usize,
+        num_attrs: usize,
+    ) {
+        let batch = Batch::new([dsts, srcs], dest_maxs, sizes, attrs, attrs_indexes);
+        batch.and_then(|batch| batch.run(ENTRY)).map_err(|failed| failed.why)
+    }
+
+    fn aclrtMemcpyBatchAsync(
+        dsts: BatchPointers[num_batches],
+        dest_maxs: BatchSizes[num_batches],
+        srcs: BatchPointers[num_batches],
+        sizes: BatchSizes[num_batches],
+        num_batches: usize,
+        attrs: BatchAttributes[num_attrs],
+        attrs_indexes: *mut usize,
+        num_attrs: usize,
+        fail_index: Out<usize>,
+        stream: Handle<Stream>,
+    ) {
+        let batch = Batch::new([dsts, srcs], dest_maxs, sizes, attrs, attrs_indexes);
+        told(fail_index, batch.and_then(|batch| batch.enqueue(ENTRY, stream)))
+    }
+
+    fn aclrtMemcpyBatchAsyncV2(
+        dsts: BatchPointers[num_batches],
+        dest_maxs: BatchSizes[num_batches],
+        srcs: BatchPointers[num_batches],
+        sizes: BatchSizes[num_batches],
+        num_batches: usize,
+        attrs: BatchAttributes[num_attrs],
+        attrs_indexes: *mut usize,
+        num_attrs: usize,
+        stream: Handle<Stream>,
+    ) {
+        let batch = Batch::new([dsts, srcs], dest_maxs, sizes, attrs, attrs_indexes);
+        batch.and_then(|batch| batch.enqueue(ENTRY, stream)).map_err(|failed| failed.why)
+    }
+}
+
+/// A failure of a batch, and the copy that it is about.
+struct BatchFailure {
+    index: Option<usize>,
+    why: Failure,
+}
+
+impl From<Failure> for BatchFailure {
+    fn from(why: Failure) -> Self {
+        BatchFailure { index: None, why }
+    }
+}
+
+/// Tells the caller which copy failed: `SIZE_MAX` where none did by itself.
+fn told(fail_index: Out<usize>, done: Result<(), BatchFailure>) -> Result<(), Failure> {
+    let failed = done.err();
+    fail_index.write_if_asked(failed.as_ref().and_then(|it| it.index).unwrap_or(usize::MAX));
+    failed.map_or(Ok(()), |failed| Err(failed.why))
+}
+
+/// The arguments of a batch, of which none is NULL.
+struct Batch {
+    dsts: Values<*mut c_void>,
+    srcs: Values<*mut c_void>,
+    most: Values<usize>,
+    sizes: Values<usize>,
+    attrs: Values<aclrtMemcpyBatchAttr>,
+}
+
+impl Batch {
+    fn new(
+        [dsts, srcs]: [BatchPointers; 2],
+        most: BatchSizes,
+        sizes: BatchSizes,
+        attrs: BatchAttributes,
+        attrs_indexes: *mut usize,
+    ) -> Result<Batch, BatchFailure> {
+        let code = ACL_ERROR_RT_PARAM_INVALID;
+        let dsts = dsts.required("dsts")?.counted(MOST_ITEMS, "numBatches", code)?;
+        let most = most.required("destMaxs")?;
+        let srcs = srcs.required("srcs")?;
+        let sizes = sizes.required("sizes")?;
+        let attrs = attrs.required("attrs")?.counted(dsts.count(), "numAttrs", code)?;
+        if attrs_indexes.is_null() {
+            return Err(Failure::null("attrsIndexes").into());
+        }
+        Ok(Batch { dsts, srcs, most, sizes, attrs })
+    }
+
+    /// The copies, which all go in one direction.
+    fn plan(&self, at_once: bool) -> Result<Vec<Planned>, BatchFailure> {
+        let count = self.dsts.count();
+        let mut planned: Vec<Planned> = Vec::new();
+        if planned.try_reserve_exact(count).is_err() {
+            return Err(Failure::new(
+                ACL_ERROR_BAD_ALLOC,
+                format!("no memory for the {count} copies of a batch"),
+            )
+            .into());
+        }
+        for index in 0..count {
+            let copy = self.plan_one(index, at_once, planned.first()).map_err(|why| {
+                let text = format!("copy {index} of {count}: {}", why.text);
+                BatchFailure { index: Some(index), why: Failure::new(why.code, text) }
+            })?;
+            planned.push(copy);
+        }
+        self.check_attributes(&planned)?;
+        Ok(planned)
+    }
+
+    fn plan_one(
+        &self,
+        index: usize,
+        at_once: bool,
+        first: Option<&Planned>,
+    ) -> Result<Planned, Failure> {
+        let how = CopyManner::new(aclrtMemcpyKind::ACL_MEMCPY_DEFAULT, at_once);
+        let (dst, src) = (self.dsts[index], self.srcs[index]);
+        let copy = Planned::row(dst, self.most[index], src, self.sizes[index], how)?;
+        let Some(copy) = copy.filter(|copy| is_device(copy.to) != is_device(copy.from)) else {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "it goes from {src:?} to {dst:?}; a batch copies from the host to a device, or back"
+            );
+        };
+        if first.is_some_and(|first| is_device(first.to) != is_device(copy.to)) {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "it goes {}, the first one {}; a batch has one direction",
+                direction(&copy),
+                first.map_or("nowhere", direction)
+            );
+        }
+        Ok(copy)
+    }
+
+    /// Attributes must name the direction of the batch, and a device that a copy of it uses.
+    fn check_attributes(&self, planned: &[Planned]) -> Result<(), Failure> {
+        let Some(first) = planned.first() else { return Ok(()) };
+        for (index, attribute) in self.attrs.iter().enumerate() {
+            let (to, from) = (attribute.dstLoc, attribute.srcLoc);
+            if names_device(to) != is_device(first.to) || names_device(from) == names_device(to) {
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "attrs[{index}] names a destination of type {} and a source of type {}, but the batch goes {}",
+                    to.type_.0,
+                    from.type_.0,
+                    direction(first)
+                );
+            }
+            let number = if names_device(to) { to.id } else { from.id };
+            let device = machine::find_device(i32::try_from(number).unwrap_or(-1))?;
+            let place = MemoryPlace::Device(device.id);
+            if !planned.iter().any(|copy| copy.to == place || copy.from == place) {
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "attrs[{index}] names device {number}, whose memory no copy of the batch uses"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the copies on the calling thread, in no stream.
+    fn run(self, call: &'static str) -> Result<(), BatchFailure> {
+        may_block()?;
+        let current = context::current()?;
+        capture::may_act_at_once()?;
+        for (index, Planned { mut copy, .. }) in self.plan(true)?.into_iter().enumerate() {
+            submit::at_once(current.device, call, || copy.touches());
+            run_now(|| copy.poll()).map_err(|why| BatchFailure { index: Some(index), why })?;
+        }
+        Ok(())
+    }
+
+    /// Submits the copies, one behind the other. Those of pageable host memory are done before the
+    /// call returns.
+    fn enqueue(self, call: &'static str, stream: Handle<Stream>) -> Result<(), BatchFailure> {
+        let stream = stream.find()?;
+        let planned = self.plan(false)?;
+        let last_pageable = planned.iter().rposition(Planned::is_pageable);
+        if last_pageable.is_some() {
+            may_block()?;
+            capture::may_copy_pageable(stream)?;
+        }
+        let mut until = None;
+        for (index, Planned { copy, .. }) in planned.into_iter().enumerate() {
+            let ticket = submit::submit(stream, call, copy)?;
+            if last_pageable == Some(index) {
+                until = Some(ticket);
+            }
+        }
+        if let Some(ticket) = until {
+            executor::wait(stream, ticket, None);
+        }
+        Ok(())
+    }
+}
+
+fn is_device(place: MemoryPlace) -> bool {
+    matches!(place, MemoryPlace::Device(_))
+}
+
+fn names_device(location: aclrtMemLocation) -> bool {
+    location.type_ == aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE
+}
+
+fn direction(copy: &Planned) -> &'static str {
+    if is_device(copy.to) { "from the host to a device" } else { "from a device to the host" }
+}

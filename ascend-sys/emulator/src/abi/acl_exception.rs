@@ -1,0 +1,55 @@
+//! Callbacks for tasks that fail, and what they can ask.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use super::entries::{Acl, answer, entries};
+use crate::exceptions::{self, Exception};
+use crate::message::Failure;
+use ascend_sys::{aclrtExceptionInfo, aclrtExceptionInfoCallback};
+
+entries! {
+    Acl;
+    also {
+        aclrtGetTaskIdFromExceptionInfo, aclrtGetStreamIdFromExceptionInfo,
+        aclrtGetThreadIdFromExceptionInfo, aclrtGetDeviceIdFromExceptionInfo,
+        aclrtGetErrorCodeFromExceptionInfo,
+    }
+
+    fn aclrtSetExceptionInfoCallback(callback: aclrtExceptionInfoCallback) {
+        exceptions::set(callback)
+    }
+
+    fn aclrtExceptionInfoCallbackRegister(callback: aclrtExceptionInfoCallback) {
+        exceptions::register(callback.ok_or_else(|| Failure::null("callback"))?)
+    }
+
+    fn aclrtExceptionInfoCallbackUnregister(callback: aclrtExceptionInfoCallback) {
+        exceptions::unregister(callback.ok_or_else(|| Failure::null("callback"))?)
+    }
+}
+
+/// One number of an exception. Without an exception there is none, and all ones is no number of a
+/// task, stream, thread or device.
+fn number(
+    call: &'static str,
+    info: *const aclrtExceptionInfo,
+    of: impl FnOnce(Exception) -> u32,
+) -> u32 {
+    answer::<Acl, u32>(call, u32::MAX, || Ok(of(exceptions::find(info)?)))
+}
+
+/// The accessors of an exception: their names, and what they return.
+macro_rules! accessors {
+    ($($name:ident: $of:expr;)*) => {$(
+        unsafe extern "C" fn $name(info: *const aclrtExceptionInfo) -> u32 {
+            number(stringify!($name), info, $of)
+        }
+    )*};
+}
+
+accessors! {
+    aclrtGetTaskIdFromExceptionInfo: |exception| exception.task;
+    aclrtGetStreamIdFromExceptionInfo: |exception| exception.stream;
+    aclrtGetThreadIdFromExceptionInfo: |exception| exception.thread;
+    aclrtGetDeviceIdFromExceptionInfo: |exception| exception.device;
+    aclrtGetErrorCodeFromExceptionInfo: |exception| exception.code.cast_unsigned();
+}

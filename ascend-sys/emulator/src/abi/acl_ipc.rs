@@ -1,0 +1,179 @@
+//! Memory that is shared between processes.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use super::arguments::{CText, MOST_ITEMS, Out, OutText, Slice};
+use super::entries::{Acl, entries};
+use crate::callback::may_block;
+use crate::context;
+use crate::fabric::processes::{home, reach};
+use crate::ipc::ask::ANSWER;
+use crate::ipc::exports;
+use crate::ipc::key::{ExportKey, ExportKind, KEY};
+use crate::ipc::memory;
+use crate::message::{Failure, fail};
+use crate::processes::peer::Peer;
+use ascend_sys::{
+    ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_IPC_ERROR,
+    ACL_ERROR_RT_PARAM_INVALID, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_UB_MULTI_PORT_PATH,
+    ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION,
+    ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS, aclrtIpcMemAttrType, aclrtServerPid,
+};
+use std::ffi::{CStr, c_void};
+use std::sync::Arc;
+
+entries! {
+    Acl;
+
+    fn aclrtIpcMemGetExportKey(
+        dev_ptr: *mut c_void,
+        size: usize,
+        key: OutText[len],
+        len: usize,
+        flags: u64,
+    ) {
+        if dev_ptr.is_null() || key.is_null() || size == 0 {
+            return fail!(ACL_ERROR_INVALID_PARAM, "devPtr or key is NULL, or size is 0");
+        }
+        let is_open = one_flag(flags, ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION)?;
+        has_room(len)?;
+        context::current_device()?;
+        let made = memory::export_memory(own_home()?, dev_ptr.addr(), size, !is_open)?;
+        key.write(&made.text());
+        Ok(())
+    }
+
+    fn aclrtIpcMemImportByKey(dev_ptr: Out<*mut c_void>, key: CText, flags: u64) {
+        let dev_ptr = dev_ptr.required("devPtr")?;
+        let key = ExportKey::of(key.as_it_is("key")?.to_bytes(), ExportKind::Memory)?;
+        let with_peer = one_flag(flags, ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS)?;
+        let (_, device) = context::current_device()?;
+        let peer = exporter(&key)?;
+        let (address, card) = memory::import_memory(&peer, &key, device)?;
+        if with_peer && card.id != device.id {
+            device.peers().insert(card.id);
+        }
+        dev_ptr.write(std::ptr::with_exposed_provenance_mut(address));
+        Ok(())
+    }
+
+    fn aclrtIpcMemClose(key: CText) {
+        let key = ExportKey::of(key.as_it_is("key")?.to_bytes(), ExportKind::Memory)?;
+        context::current_device()?;
+        if key.home == own_home()? {
+            return exports::close_memory(key.number);
+        }
+        may_block()?;
+        match memory::close_import(&key) {
+            Some(closed) => closed,
+            None => fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "this process has not imported the memory of the key, or has closed it already"
+            ),
+        }
+    }
+
+    fn aclrtIpcMemSetImportPid(key: CText, pid: Slice<i32, *mut i32>[num], num: usize) {
+        let number = own_export(key.as_it_is("key")?)?;
+        permit(number, pid, num)
+    }
+
+    fn aclrtIpcMemImportPidInterServer(
+        key: CText,
+        server_pids: *mut aclrtServerPid,
+        num: usize,
+    ) {
+        own_export(key.as_it_is("key")?)?;
+        other_servers(server_pids, num)
+    }
+
+    fn aclrtIpcMemSetAttr(key: CText, kind: aclrtIpcMemAttrType, attr: u64) {
+        let number = own_export(key.as_it_is("key")?)?;
+        let most = ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_UB_MULTI_PORT_PATH as u64;
+        if kind != aclrtIpcMemAttrType::ACL_RT_IPC_MEM_ATTR_ACCESS_LINK || attr > most {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "type is {} and attr {attr}; type 0 (ACCESS_LINK) with 0 to {most} is known",
+                kind.0
+            );
+        }
+        // Which link the data takes changes nothing here.
+        exports::permit(number, &[])
+    }
+}
+
+/// Room for a key and the NUL behind it.
+pub(super) fn has_room(len: usize) -> Result<(), Failure> {
+    if len <= KEY {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "len is {len}; a key takes {} bytes with its NUL",
+            KEY + 1
+        );
+    }
+    Ok(())
+}
+
+/// Whether the one flag that there is has been given.
+pub(super) fn one_flag(flags: u64, known: u64) -> Result<bool, Failure> {
+    if flags & !known != 0 {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "flags is {flags:#x}; 0 or {known:#x} is expected"
+        );
+    }
+    Ok(flags != 0)
+}
+
+pub(super) fn own_home() -> Result<crate::processes::peer::Home, Failure> {
+    home().map_err(|text| Failure::new(ACL_ERROR_RT_IPC_ERROR, text))
+}
+
+/// The process that has exported something, which must be another one. Waits for its answer, if it is not known yet.
+pub(super) fn exporter(key: &ExportKey) -> Result<Arc<Peer>, Failure> {
+    if key.home == own_home()? {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "{} is imported in the process that has exported it",
+            key.kind.name()
+        );
+    }
+    may_block()?;
+    reach(&key.home, ANSWER).map_err(|text| Failure::new(ACL_ERROR_RT_IPC_ERROR, text))
+}
+
+/// The number of an export of memory of this process.
+fn own_export(key: &CStr) -> Result<u64, Failure> {
+    let key = ExportKey::of(key.to_bytes(), ExportKind::Memory)?;
+    context::current_device()?;
+    if key.home != own_home()? {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "process {} has exported it, and it alone says who may import it",
+            key.home.process
+        );
+    }
+    Ok(key.number)
+}
+
+/// Permits processes to import what is exported under a number.
+pub(super) fn permit(number: u64, pid: Slice<i32, *mut i32>, num: usize) -> Result<(), Failure> {
+    if pid.is_null() || num == 0 {
+        return fail!(ACL_ERROR_INVALID_PARAM, "pid is NULL or num is 0");
+    }
+    let processes = pid.required("pid")?.counted(MOST_ITEMS, "num", ACL_ERROR_RT_PARAM_INVALID)?;
+    if let Some(wrong) = processes.iter().find(|process| **process <= 0) {
+        return fail!(ACL_ERROR_RT_PARAM_INVALID, "pid {wrong} is the number of no process");
+    }
+    exports::permit(number, &processes)
+}
+
+/// Processes of other servers: there are none.
+pub(super) fn other_servers(list: *mut aclrtServerPid, num: usize) -> Result<(), Failure> {
+    if list.is_null() || num == 0 {
+        return fail!(ACL_ERROR_INVALID_PARAM, "serverPids is NULL or num is 0");
+    }
+    fail!(
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "the emulator's machine is one server; aclrtIpcMemSetImportPid and aclrtNotifySetImportPid permit its processes"
+    )
+}

@@ -1,0 +1,68 @@
+//! Words of memory that order streams.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use super::acl_memory::resolve;
+use super::arguments::Handle;
+use super::entries::{Acl, entries};
+use crate::memory::MemoryPlace;
+use crate::message::{Failure, fail};
+use crate::stream::Stream;
+use crate::submit;
+use crate::value::{BYTES, ValueCondition, WaitForValue, Word, WriteValue};
+use ascend_sys::{
+    ACL_ERROR_RT_ADDR_UNALIGNED, ACL_ERROR_RT_PARAM_INVALID, ACL_STREAM_WAIT_VALUE_AND,
+    ACL_STREAM_WAIT_VALUE_EQ, ACL_STREAM_WAIT_VALUE_GEQ, ACL_STREAM_WAIT_VALUE_NOR,
+};
+use std::ffi::c_void;
+
+entries! {
+    Acl;
+
+    fn aclrtValueWrite(address: *mut c_void, value: u64, flag: u32, stream: Handle<Stream>) {
+        let word = word(address)?;
+        if flag != 0 {
+            return fail!(ACL_ERROR_RT_PARAM_INVALID, "flag is {flag}; it must be 0");
+        }
+        submit::submit(stream.find()?, ENTRY, WriteValue { word, value }).map(drop)
+    }
+
+    fn aclrtValueWait(address: *mut c_void, value: u64, flag: u32, stream: Handle<Stream>) {
+        let word = word(address)?;
+        let condition = match flag {
+            ACL_STREAM_WAIT_VALUE_GEQ => ValueCondition::Reached,
+            ACL_STREAM_WAIT_VALUE_EQ => ValueCondition::Equal,
+            ACL_STREAM_WAIT_VALUE_AND => ValueCondition::AnyBit,
+            ACL_STREAM_WAIT_VALUE_NOR => ValueCondition::AnyBitOfNeither,
+            _ => {
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "flag is {flag}; 0 (GEQ), 1 (EQ), 2 (AND) and 3 (NOR) exist"
+                );
+            }
+        };
+        submit::submit(stream.find()?, ENTRY, WaitForValue { word, condition, value }).map(drop)
+    }
+}
+
+/// The word at an address that the device reaches.
+fn word(address: *mut c_void) -> Result<Word, Failure> {
+    if address.is_null() {
+        return Err(Failure::null("devAddr"));
+    }
+    if !address.addr().is_multiple_of(BYTES) {
+        return fail!(
+            ACL_ERROR_RT_ADDR_UNALIGNED,
+            "devAddr is {address:p}; it must be a multiple of {BYTES}"
+        );
+    }
+    let found = resolve(address, BYTES, "devAddr")?;
+    if found.place == MemoryPlace::Pageable {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "devAddr: {address:p} is no memory that the device reaches; aclrtMalloc gives such memory"
+        );
+    }
+    // SAFETY: aligned, since data lies as many pages from its address as any other; and resolved,
+    // so it stays mapped.
+    Ok(unsafe { Word::new(found.data) })
+}

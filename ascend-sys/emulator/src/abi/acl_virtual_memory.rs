@@ -1,0 +1,188 @@
+//! Addresses and memory apart: reserving, allocating, mapping.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use super::arguments::{Handle, In, Out};
+use super::entries::{Acl, entries};
+use crate::message::{Failure, fail};
+use crate::virtual_memory::{self, GRANULARITY};
+use crate::{context, machine};
+use ascend_sys::{
+    ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID,
+    aclrtDrvMemHandle, aclrtMemAllocationType, aclrtMemAttr, aclrtMemGranularityOptions,
+    aclrtMemHandleType, aclrtMemLocationType, aclrtPhysicalMemProp,
+};
+use std::ffi::c_void;
+
+enum PhysicalMemory {}
+
+entries! {
+    Acl;
+
+    fn aclrtReleaseMemAddress(vir_ptr: *mut c_void) {
+        given(vir_ptr)?;
+        virtual_memory::release(vir_ptr.addr())
+    }
+
+    fn aclrtMallocPhysical(
+        handle: Out<aclrtDrvMemHandle>,
+        size: usize,
+        prop: In<aclrtPhysicalMemProp>,
+        flags: u64,
+    ) {
+        let handle = handle.required("handle")?;
+        let properties = *prop.required("prop")?;
+        if size == 0 {
+            return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
+        }
+        is_zero("flags", flags)?;
+        let device = device_of(&properties)?;
+        if !size.is_multiple_of(GRANULARITY) {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "size is {size}; it must be a multiple of {GRANULARITY} (aclrtMemGetAllocationGranularity)"
+            );
+        }
+        let made = virtual_memory::allocate(device, size, properties)?;
+        handle.write(std::ptr::without_provenance_mut(made as usize));
+        Ok(())
+    }
+
+    fn aclrtFreePhysical(handle: Handle<PhysicalMemory>) {
+        virtual_memory::free(handle.required("handle")?.number())
+    }
+
+    fn aclrtMapMem(
+        vir_ptr: *mut c_void,
+        size: usize,
+        offset: usize,
+        handle: Handle<PhysicalMemory>,
+        flags: u64,
+    ) {
+        given(vir_ptr)?;
+        let handle = handle.required("handle")?.number();
+        if size == 0 {
+            return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
+        }
+        is_zero("offset", offset as u64)?;
+        is_zero("flags", flags)?;
+        virtual_memory::map(vir_ptr.addr(), size, handle, ENTRY)
+    }
+
+    fn aclrtUnmapMem(vir_ptr: *mut c_void) {
+        given(vir_ptr)?;
+        virtual_memory::unmap(vir_ptr.addr(), ENTRY)
+    }
+
+    fn aclrtMemGetAllocationGranularity(
+        prop: In<aclrtPhysicalMemProp, *mut aclrtPhysicalMemProp>,
+        option: aclrtMemGranularityOptions,
+        granularity: Out<usize>,
+    ) {
+        let granularity = granularity.required("granularity")?;
+        device_of(prop.required("prop")?)?;
+        match option {
+            aclrtMemGranularityOptions::ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM
+            | aclrtMemGranularityOptions::ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED => {
+                granularity.write(GRANULARITY);
+                Ok(())
+            }
+            _ => fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "option is {}; 0 (MINIMUM) and 1 (RECOMMENDED) exist",
+                option.0
+            ),
+        }
+    }
+
+    fn aclrtMemGetAllocationPropertiesFromHandle(
+        handle: Handle<PhysicalMemory>,
+        prop: Out<aclrtPhysicalMemProp>,
+    ) {
+        let prop = prop.required("prop")?;
+        prop.write(virtual_memory::properties(handle.required("handle")?.number())?);
+        Ok(())
+    }
+
+    fn aclrtMemRetainAllocationHandle(vir_ptr: *mut c_void, handle: Out<aclrtDrvMemHandle>) {
+        let handle = handle.required("handle")?;
+        given(vir_ptr)?;
+        let found = virtual_memory::retain(vir_ptr.addr())?;
+        handle.write(std::ptr::without_provenance_mut(found as usize));
+        Ok(())
+    }
+
+    each _kind in {
+        aclrtReserveMemAddress: (),
+        // The emulator's memory is all of one kind.
+        aclrtReserveMemAddressNoUCMemory: (),
+    }
+    fn (
+        vir_ptr: Out<*mut c_void>,
+        size: usize,
+        alignment: usize,
+        expect_ptr: *mut c_void,
+        _flags: u64,
+    ) {
+        let vir_ptr = vir_ptr.required("virPtr")?;
+        if size == 0 {
+            return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
+        }
+        is_zero("alignment", alignment as u64)?;
+        if !expect_ptr.is_null() {
+            return fail!(
+                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "expectPtr is {expect_ptr:?}; it must be NULL, since the emulator chooses the addresses"
+            );
+        }
+        let (_, device) = context::current_device()?;
+        let start = virtual_memory::reserve(device, size, ENTRY)?;
+        vir_ptr.write(std::ptr::with_exposed_provenance_mut(start));
+        Ok(())
+    }
+}
+
+fn given(vir_ptr: *mut c_void) -> Result<(), Failure> {
+    if vir_ptr.is_null() { Err(Failure::null("virPtr")) } else { Ok(()) }
+}
+
+fn is_zero(argument: &str, value: u64) -> Result<(), Failure> {
+    if value != 0 {
+        return fail!(ACL_ERROR_RT_PARAM_INVALID, "{argument} is {value:#x}; it must be 0");
+    }
+    Ok(())
+}
+
+/// The device whose memory such properties ask for: pinned, in pages of 2 MiB.
+fn device_of(properties: &aclrtPhysicalMemProp) -> Result<&'static machine::Device, Failure> {
+    let aclrtPhysicalMemProp { handleType, allocationType, memAttr, location, .. } = *properties;
+    let is_known = matches!(
+        handleType,
+        aclrtMemHandleType::ACL_MEM_HANDLE_TYPE_NONE
+            | aclrtMemHandleType::ACL_MEM_HANDLE_TYPE_POSIX
+    );
+    if !is_known || allocationType != aclrtMemAllocationType::ACL_MEM_ALLOCATION_TYPE_PINNED {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "prop has handleType {} and allocationType {}; 0 (NONE) or 2 (POSIX), and 0 (PINNED) exist",
+            handleType.0,
+            allocationType.0
+        );
+    }
+    let is_huge = matches!(
+        memAttr,
+        aclrtMemAttr::ACL_HBM_MEM_HUGE
+            | aclrtMemAttr::ACL_HBM_MEM_P2P_HUGE
+            | aclrtMemAttr::ACL_MEM_HUGE
+            | aclrtMemAttr::ACL_MEM_P2P_HUGE
+    );
+    if !is_huge || location.type_ != aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE {
+        return fail!(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "prop has memAttr {} and a location of type {}; the emulator allocates huge pages of device memory (memAttr 4, \
+             8, 13 or 16, type 1)",
+            memAttr.0,
+            location.type_.0
+        );
+    }
+    machine::find_device(i32::try_from(location.id).unwrap_or(-1))
+}

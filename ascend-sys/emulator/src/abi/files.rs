@@ -1,0 +1,16 @@
+//! Files whose names a program passes.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The bytes of a file; `None` if there are more than `most`. A pipe or a device, which may never
+/// end, is an error.
+pub(super) fn read(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() <= most).then_some(bytes))
+}

@@ -1,0 +1,137 @@
+//! The list of the functions that answer "not supported", each with the reason.
+
+use super::unsupported::{Refusing, Unsupported, UnsupportedName, unsupported};
+
+unsupported! {
+    // The process and its settings.
+    "it calls nothing when it is initialised or finalised":
+        aclInitCallbackRegister, aclInitCallbackUnRegister, aclFinalizeCallbackRegister,
+        aclFinalizeCallbackUnRegister;
+    "a version has a text and a number here (aclsysGetVersionStr, aclsysGetVersionNum), and no parts":
+        aclsysGetCANNVersion;
+    "nothing is known of optional attributes of the software":
+        aclGetCannAttribute, aclGetCannAttributeList;
+    "it does not know which products run code for one another":
+        aclrtCheckArchCompatibility;
+    "it has no settings of the process, a context or a device that kernels depend on":
+        aclrtGetSysParamOpt, aclrtSetSysParamOpt, aclrtCtxGetSysParamOpt, aclrtCtxSetSysParamOpt,
+        aclrtDeviceGetLimit, aclrtDeviceSetLimit, aclrtGetDeviceSatMode, aclrtSetDeviceSatMode;
+    "it runs no models whose data could be dumped":
+        aclmdlInitDump, aclmdlSetDump, aclmdlFinalizeDump;
+
+    // Errors.
+    "virtual devices have no errors of hardware":
+        aclrtGetErrorVerbose, aclrtRepairError, aclrtGetMemUceInfo, aclrtMemUceRepair;
+    "an exception says which task failed, and not which kernel; aclGetRecentErrMsg has the text of the failure":
+        aclrtBinarySetExceptionCallback, aclrtGetArgsFromExceptionInfo,
+        aclrtGetFuncHandleFromExceptionInfo;
+
+    // Devices.
+    "virtual devices have no such property":
+        aclrtGetDeviceCapability, aclrtGetDeviceUtilizationRate, aclrtDeviceGetStreamPriorityRange,
+        aclrtDeviceGetUuid, aclrtDeviceGetPCIBusId, aclrtDeviceGetByPCIBusId,
+        aclrtDeviceGetHostAtomicCapabilities, aclrtDeviceGetP2PAtomicCapabilities,
+        aclrtGetHardwareSyncAddr, aclrtSetTsDevice;
+    "nothing is known of the flags of a primary context":
+        aclrtGetPrimaryCtxState;
+    "no callback is called when a device or a stream comes or goes, or is aborted":
+        aclrtSetDeviceTaskAbortCallback, aclrtRegDeviceStateCallback, aclrtRegStreamStateCallback;
+    "the cores of a device are not shared out":
+        aclrtSetGroup, aclrtGetGroupCount, aclrtCreateGroupInfo, aclrtDestroyGroupInfo,
+        aclrtGetAllGroupInfo, aclrtGetGroupInfoDetail;
+    "virtual devices have no caches":
+        aclrtDeviceL2CacheFlush, aclrtCmoAsync,
+        aclrtCmoAsyncWithBarrier, aclrtCmoAsyncWithDesc, aclrtCmoGetDescSize, aclrtCmoSetDesc,
+        aclrtCmoWaitBarrier;
+
+    // Streams and events.
+    "an overflow of floats is not recorded":
+        aclrtCtxGetFloatOverflowAddr, aclrtGetStreamOverflowSwitch, aclrtSetStreamOverflowSwitch,
+        aclrtGetOverflowStatus, aclrtResetOverflowStatus, aclrtGetFloatOverflowStatus,
+        aclrtResetFloatOverflowStatus, aclrtNpuGetFloatOverFlowStatus,
+        aclrtNpuClearFloatOverFlowStatus;
+    "the tasks of a stream run in order, until they are done or aborted (aclrtStreamAbort)":
+        aclrtStreamStop, aclrtPersistentTaskClean, aclrtActiveStream, aclrtSwitchStream,
+        aclrtCreateLabel, aclrtSetLabel, aclrtDestroyLabel, aclrtCreateLabelList,
+        aclrtDestroyLabelList, aclrtSwitchLabelByIndex, aclrtGetThreadLastTaskId,
+        aclrtTaskUpdateAsync;
+    "notifies are bits and do not count":
+        aclrtCntNotifyCreate, aclrtCntNotifyDestroy, aclrtCntNotifyRecord, aclrtCntNotifyReset,
+        aclrtCntNotifyWaitWithTimeout, aclrtCntNotifyGetId;
+    "it makes no random numbers":
+        aclrtRandomNumAsync;
+    "it has no profiler; Runtime::record_timeline of the crate hccl records a timeline":
+        aclrtProfTrace, aclprofSetConfig, aclprofModelSubscribe, aclprofModelUnSubscribe,
+        aclprofCreateSubscribeConfig, aclprofDestroySubscribeConfig, aclprofGetOpDescSize,
+        aclprofGetOpNum, aclprofGetOpTypeLen, aclprofGetOpType, aclprofGetOpNameLen,
+        aclprofGetOpName, aclprofGetOpStart, aclprofGetOpEnd, aclprofGetOpDuration,
+        aclprofGetModelId, aclprofGetOpFlag, aclprofGetOpAttriValue, aclprofGetStepTimestamp,
+        aclprofCreateStepInfo, aclprofDestroyStepInfo, aclprofCreateStamp, aclprofDestroyStamp,
+        aclprofPush, aclprofPop, aclprofRangeStart, aclprofRangeStop,
+        aclprofSetStampTraceMessage, aclprofMark, aclprofMarkEx, aclprofStr2Id,
+        aclprofRangePushEx, aclprofRangePop;
+
+    // Memory.
+    "memory is allocated at once, and is that of a device or of the host":
+        aclrtMemPoolCreate, aclrtMemPoolDestroy, aclrtMemPoolSetAttr,
+        aclrtMemPoolGetAttr, aclrtMemPoolMallocAsync, aclrtMemPoolFreeAsync, aclrtMemPoolTrimTo,
+        aclrtMemAllocManaged, aclrtMemManagedAdvise, aclrtMemManagedGetAttr,
+        aclrtMemManagedGetAttrs, aclrtMemManagedPrefetchAsync, aclrtMemManagedPrefetchBatchAsync;
+    "it does not allocate for itself from the application":
+        aclrtAllocatorCreateDesc, aclrtAllocatorDestroyDesc, aclrtAllocatorSetObjToDesc,
+        aclrtAllocatorSetAllocFuncToDesc, aclrtAllocatorSetFreeFuncToDesc,
+        aclrtAllocatorSetAllocAdviseFuncToDesc, aclrtAllocatorSetGetAddrFromBlockFuncToDesc,
+        aclrtAllocatorRegister, aclrtAllocatorUnregister, aclrtAllocatorGetByStream;
+    "nothing is known of the engines that reach memory of the host":
+        aclrtHostMemMapCapabilities;
+    "nothing more is told of memory than aclrtGetMemInfo and aclrtPointerGetAttributes do":
+        aclrtCheckMemType, aclrtGetMemUsageInfo;
+    "there are copies of blocks and of one matrix (aclrtMemcpyAsync, aclrtMemcpyBatchAsync, aclrtMemcpy2dAsync)":
+        aclrtMemcpyAsyncWithOffset, aclrtMemcpyAsyncWithDesc,
+        aclrtGetMemcpyDescSize, aclrtSetMemcpyDesc;
+    "it has no queues of buffers":
+        aclrtAllocBuf, aclrtFreeBuf, aclrtGetBufData, aclrtSetBufDataLen, aclrtGetBufDataLen,
+        aclrtSetBufUserData, aclrtGetBufUserData, aclrtCopyBufRef, aclrtAppendBufChain,
+        aclrtGetBufChainNum, aclrtGetBufFromChain;
+    "memory is mapped on its own device, which may read and write it":
+        aclrtMemMapNoAccess, aclrtMemMapSelectedLink, aclrtMemMapSetLink, aclrtMemP2PMap,
+        aclrtMemSetAccess, aclrtMemGetAccess;
+    "physical memory is not exported; aclrtIpcMemGetExportKey exports memory of aclrtMalloc":
+        aclrtMemExportToShareableHandle, aclrtMemExportToShareableHandleV2,
+        aclrtMemImportFromShareableHandle, aclrtMemImportFromShareableHandleV2,
+        aclrtMemSetPidToShareableHandle, aclrtMemSetPidToShareableHandleV2;
+
+    // Kernels.
+    "a recorded kernel has no code, no symbols and no memory at an address":
+        aclrtBinaryGetDevAddress, aclrtBinaryGetGlobal, aclrtGetFuncBySymbol, aclrtGetFunctionAddr,
+        aclrtGetFunctionSize, aclrtFunctionGetAvailDynUbufPerBlock, aclrtGetSymbolAddress,
+        aclrtGetSymbolSize, aclrtMemcpyFromSymbol, aclrtMemcpyFromSymbolAsync,
+        aclrtMemcpyToSymbol, aclrtMemcpyToSymbolAsync;
+    "it runs recorded kernels of cube and vector cores only":
+        aclrtLaunchSIMTKernelWithArgsArray, aclrtLaunchSIMTKernelWithHostArgs;
+    "what a program says about its tasks is not kept":
+        aclrtCacheLastTaskOpInfo, aclrtCacheLastTaskExtendInfo;
+
+    // Graphs and processes.
+    "graphs are captured (aclmdlRICaptureBegin), executed and destroyed; they are not built, edited or aborted":
+        aclmdlRIBuildBegin, aclmdlRIBindStream, aclmdlRIUnbindStream, aclmdlRIEndTask,
+        aclmdlRIBuildEnd, aclmdlRICaptureToModelRIBegin, aclmdlRIUpdate, aclmdlRIGetStreams,
+        aclmdlRIGetTasksByStream, aclmdlRITaskGetType, aclmdlRITaskGetSeqId,
+        aclmdlRITaskGetParams, aclmdlRITaskSetParams, aclmdlRITaskDisable,
+        aclmdlRIKernelTaskGetAttribute, aclmdlRICondHandleCreate, aclmdlRICondHandleGetCondPtr,
+        aclmdlRIAddCondTask, aclmdlRIAbort;
+    "it cannot save the state of a device":
+        aclrtSnapShotProcessLock, aclrtSnapShotProcessUnlock, aclrtSnapShotProcessBackup,
+        aclrtSnapShotProcessRestore, aclrtSnapShotCallbackRegister,
+        aclrtSnapShotCallbackUnregister;
+
+    // HCCL.
+    "it launches code of the device's CPU, of which the emulator runs none":
+        HcclAicpuKernelLaunch;
+    "communicators have no symmetric windows; those of teams are there (HcclTeamWindowRegister)":
+        HcclCommSymWinRegister, HcclCommSymWinDeregister, HcclCommSymWinGet,
+        HcclSymWinGetPeerPointer;
+    "collectives copy nothing that zero copy could save":
+        HcclCommSetMemoryRange, HcclCommUnsetMemoryRange, HcclCommActivateCommMemory,
+        HcclCommDeactivateCommMemory;
+}

@@ -1,0 +1,283 @@
+//! The clocks and operations of other processes.
+//!
+//! Each checker has a name of its own. A component of another checker gets a number here when it is
+//! first heard of; from then on it is a component like any other, whose steps are known from what
+//! is told.
+
+use super::*;
+use crate::fabric::{ToldClock, ToldComponent, ToldMode, ToldOperation, ToldTouch};
+use crate::task::Touch;
+
+/// The first number of a component of another checker. Streams of this process have smaller ones.
+const FIRST: u32 = 1 << 31;
+
+/// Components of other checkers.
+#[derive(Default)]
+pub(super) struct ForeignComponents {
+    numbers: HashMap<ToldComponent, ClockComponent>,
+    names: Vec<ToldComponent>,
+}
+
+/// Whether a component belongs to another checker.
+pub(super) fn is_foreign(component: ClockComponent) -> bool {
+    component != HOST && component.0 >= FIRST
+}
+
+impl ForeignComponents {
+    /// The name of a component for other checkers; `own` is that of this checker.
+    fn name(&self, own: u64, component: ClockComponent) -> ToldComponent {
+        let foreign = is_foreign(component).then(|| self.names.get((component.0 - FIRST) as usize));
+        let own = ToldComponent { checker: own, component: component.0 };
+        foreign.flatten().copied().unwrap_or(own)
+    }
+
+    /// The component of a name.
+    fn number(&mut self, own: u64, name: ToldComponent) -> ClockComponent {
+        let as_own = ClockComponent(name.component);
+        if name.checker == own && !is_foreign(as_own) {
+            return as_own;
+        }
+        let next = FIRST + self.names.len() as u32;
+        *self.numbers.entry(name).or_insert_with(|| {
+            self.names.push(name);
+            ClockComponent(next)
+        })
+    }
+}
+
+impl Checker {
+    /// What is known when a point is passed.
+    pub(crate) fn told(&self, at: ClockPoint) -> ToldClock {
+        lock(&self.state).told_at(self.name, at)
+    }
+
+    /// What the host knows.
+    pub(crate) fn told_host(&self) -> ToldClock {
+        let state = lock(&self.state);
+        state.told_at(self.name, ClockPoint { component: HOST, time: state.host_time })
+    }
+
+    /// The host of another process knows this, and so does this one's.
+    pub(crate) fn hosts_know(&self, known: &ToldClock) {
+        let mut state = lock(&self.state);
+        let clock = state.clock_of(self.name, known);
+        let at = ClockPoint { component: HOST, time: state.host_time };
+        state.learn(at, &clock);
+    }
+
+    /// An operation of this process, for another one of which it touches memory.
+    pub(crate) fn tell(
+        &self,
+        at: ClockPoint,
+        operation: &CheckedOperation,
+        touches: Vec<ToldTouch>,
+    ) -> ToldOperation {
+        let state = lock(&self.state);
+        ToldOperation {
+            component: state.foreign.name(self.name, at.component),
+            time: at.time,
+            known: state.told_at(self.name, at),
+            what: operation.what.clone(),
+            place: operation.place.clone(),
+            member: operation.member.clone(),
+            issued: operation.issued.clone(),
+            touches,
+        }
+    }
+
+    /// An operation of another process touches memory of this one. It may have begun some time ago:
+    /// what follows it has waited for the process to tell so.
+    pub(crate) fn touched_by_other(&self, told: &ToldOperation, touches: Vec<Touch>, process: u32) {
+        self.telling_for_others(|state| {
+            let (at, operation) = state.hear(self.name, told, touches, process);
+            let clock = state.clock_at(at);
+            state.touch(at, &operation, &clock);
+        });
+    }
+
+    /// Another process sets a signal of this one.
+    pub(crate) fn set_by_other(&self, signal: u64, name: &str, told: &ToldOperation, process: u32) {
+        self.telling_for_others(|state| {
+            let (at, operation) = state.hear(self.name, told, Vec::new(), process);
+            state.set(signal, name, at, &operation);
+        });
+    }
+
+    /// A participant of another process comes to a meeting, and knows this.
+    pub(crate) fn arrived_abroad(
+        &self,
+        key: ArrivalKey,
+        participant: usize,
+        participants: usize,
+        known: &ToldClock,
+    ) {
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        let clock = state.clock_of(self.name, known);
+        let new = || CheckedMeeting::new(participants);
+        let meeting = state.meetings.entry(key).or_insert_with(new);
+        meeting.arrive(participant, clock);
+        // The participants of this process may have left: none of them needed to know.
+        if meeting.is_over() {
+            state.meetings.remove(&key);
+        }
+    }
+
+    /// Whether a participant has come to a meeting.
+    pub(crate) fn has_arrived(&self, key: ArrivalKey, participant: usize) -> bool {
+        let state = lock(&self.state);
+        let meeting = state.meetings.get(&key);
+        meeting.is_some_and(|it| it.arrivals.get(participant).is_some_and(Option::is_some))
+    }
+
+    /// A communicator has ended: nobody comes to its meetings.
+    pub(crate) fn forget_meetings(&self, comm: u64) {
+        let mut state = lock(&self.state);
+        state.meetings.retain(|key, _| key.0 != comm);
+    }
+}
+
+impl CheckerState {
+    fn told_at(&self, own: u64, at: ClockPoint) -> ToldClock {
+        let clock = self.clock_at(at);
+        clock.iter().map(|(component, time)| (self.foreign.name(own, component), time)).collect()
+    }
+
+    fn clock_of(&mut self, own: u64, told: &ToldClock) -> Clock {
+        let mut clock = Clock::default();
+        for (name, time) in told {
+            clock.raise(ClockPoint { component: self.foreign.number(own, *name), time: *time });
+        }
+        clock
+    }
+
+    /// The step of another process that an operation is, of which is known from now on what it knows.
+    fn hear(
+        &mut self,
+        own: u64,
+        told: &ToldOperation,
+        touches: Vec<Touch>,
+        process: u32,
+    ) -> (ClockPoint, Arc<CheckedOperation>) {
+        let component = self.foreign.number(own, told.component);
+        let at = ClockPoint { component, time: told.time };
+        let known = self.clock_of(own, &told.known);
+        self.learn(at, &known);
+        let operation = CheckedOperation {
+            what: told.what.clone(),
+            place: told.place.clone(),
+            process: Some(process),
+            member: told.member.clone(),
+            issued: told.issued.clone(),
+            touches,
+        };
+        (at, Arc::new(operation))
+    }
+}
+
+impl From<Mode> for ToldMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Read => Self::Read,
+            Mode::Write => Self::Write,
+            Mode::Reduce(kind) => Self::Reduce(kind),
+        }
+    }
+}
+
+impl From<ToldMode> for Mode {
+    fn from(mode: ToldMode) -> Self {
+        match mode {
+            ToldMode::Read => Self::Read,
+            ToldMode::Write => Self::Write,
+            ToldMode::Reduce(kind) => Self::Reduce(kind),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn point(component: u32, time: u64) -> ClockPoint {
+        ClockPoint { component: ClockComponent(component), time }
+    }
+
+    fn operation(what: &str, touches: Vec<Touch>) -> Arc<CheckedOperation> {
+        Arc::new(CheckedOperation {
+            what: what.into(),
+            place: "stream".into(),
+            process: None,
+            member: None,
+            issued: "a test".into(),
+            touches,
+        })
+    }
+
+    fn write_of(other: &Checker, at: ClockPoint) -> ToldOperation {
+        other.tell(at, &operation("write", Vec::new()), Vec::new())
+    }
+
+    fn writes(own: &Checker, told: &ToldOperation) {
+        own.touched_by_other(told, vec![Touch::write(4096, 64)], 7);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it asks whether standard error takes a line, which Miri cannot")]
+    fn a_write_of_another_process_races_with_what_it_does_not_know() {
+        let (own, other) = (Checker::default(), Checker::default());
+        own.allocated(4096..8192, "memory", true);
+        own.begin(point(1, 1), &operation("read", vec![Touch::read(4096, 64)]), false);
+        writes(&own, &write_of(&other, point(1, 1)));
+        assert_eq!(own.count(), 1);
+    }
+
+    #[test]
+    fn a_write_of_another_process_follows_what_it_was_told() {
+        let (own, other) = (Checker::default(), Checker::default());
+        own.allocated(4096..8192, "memory", true);
+        own.begin(point(1, 1), &operation("read", vec![Touch::read(4096, 64)]), false);
+        other.arrived_abroad((1, 0, 1), 0, 2, &own.told(point(1, 1)));
+        other.arrive((1, 0, 1), 1, (2, 1, 2), point(1, 1));
+        other.leave((1, 0, 1), Sees::All, point(1, 1));
+        writes(&own, &write_of(&other, point(1, 2)));
+        assert_eq!(own.count(), 0);
+        assert!(lock(&other.state).meetings.is_empty());
+    }
+
+    #[test]
+    fn a_meeting_is_over_when_all_have_left_and_all_arrivals_are_told_in_whatever_order() {
+        let (own, other) = (Checker::default(), Checker::default());
+        let known = other.told(point(1, 1));
+        let meets = |number, leaves_first: bool| {
+            let key = (1, 0, number);
+            own.arrive(key, 1, (2, 1, 2), point(1, number));
+            if leaves_first {
+                own.leave(key, Sees::Nobody, point(1, number));
+            }
+            own.arrived_abroad(key, 0, 2, &known);
+            if !leaves_first {
+                assert!(own.has_arrived(key, 0));
+                own.leave(key, Sees::All, point(1, number));
+            }
+        };
+        // The second one first.
+        meets(2, true);
+        meets(1, false);
+        assert!(lock(&own.state).meetings.is_empty());
+    }
+
+    #[test]
+    fn a_write_of_another_process_may_be_told_after_what_follows_it() {
+        let (own, other) = (Checker::default(), Checker::default());
+        own.allocated(4096..8192, "memory", true);
+        let write = write_of(&other, point(1, 1));
+        // A third process has told sooner that the write is over.
+        own.arrived_abroad((1, 0, 1), 0, 2, &other.told(point(1, 1)));
+        own.arrive((1, 0, 1), 1, (2, 1, 2), point(3, 1));
+        own.leave((1, 0, 1), Sees::All, point(3, 1));
+        own.begin(point(3, 2), &operation("read", vec![Touch::read(4096, 64)]), false);
+        writes(&own, &write);
+        assert_eq!(own.count(), 0);
+    }
+}

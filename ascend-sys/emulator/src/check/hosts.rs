@@ -1,0 +1,77 @@
+//! The hosts of several processes count as one, as the threads of a process do.
+//!
+//! Processes can tell each other something by ways that cannot be seen here: a pipe, a file, MPI. So
+//! each call of the C ABI, and each host function, first hears what the hosts of other processes knew
+//! when their last calls returned, and when it returns it tells what this host has learned.
+
+use super::clock::Clock;
+use super::engine::Checker;
+use crate::processes::listener;
+use ascend_sync::lock_std as lock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Tells the other processes of a communicator what the host of a checker knows. False when they do
+/// not listen now, `None` when the communicator is gone.
+pub(super) type TellHosts = Box<dyn Fn(&Checker) -> Option<bool> + Send>;
+
+/// The way to the other processes of a communicator.
+struct HostLink {
+    engine: Arc<Checker>,
+    /// What was told last.
+    told: Option<Arc<Clock>>,
+    tell: TellHosts,
+}
+
+static LINKS: Mutex<Vec<HostLink>> = Mutex::new(Vec::new());
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// From now on, and at once, the host tells the processes of a communicator what it knows.
+pub(super) fn link(engine: &Arc<Checker>, tell: TellHosts) {
+    let mut links = lock(&LINKS);
+    links.push(HostLink { engine: Arc::clone(engine), told: None, tell });
+    tell_all(&mut links);
+}
+
+fn tell_all(links: &mut Vec<HostLink>) {
+    links.retain_mut(|HostLink { engine, told, tell }| {
+        let known = engine.known_to_host();
+        if told.as_ref().is_some_and(|told| Arc::ptr_eq(told, &known)) {
+            return true;
+        }
+        match tell(engine) {
+            Some(true) => *told = Some(known),
+            // Later, and then all at once.
+            Some(false) => {}
+            None => return false,
+        }
+        true
+    });
+    COUNT.store(links.len(), Ordering::Release);
+}
+
+/// A call of the C ABI, or a host function, in a process whose host counts as one with others.
+pub(crate) struct OneHost {
+    is_one_with_others: bool,
+}
+
+impl OneHost {
+    #[inline]
+    pub(crate) fn begin() -> OneHost {
+        let is_one_with_others = COUNT.load(Ordering::Relaxed) != 0;
+        if is_one_with_others {
+            tell_all(&mut lock(&LINKS));
+            listener::catch_up();
+        }
+        OneHost { is_one_with_others }
+    }
+}
+
+impl Drop for OneHost {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_one_with_others {
+            tell_all(&mut lock(&LINKS));
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! How many cores the kernels of a device or of a stream are to use, as a program has said it.
+//!
+//! Programs ask for the number and lay their kernels out for it. A launch is not held to it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A kind of core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CoreKind {
+    Cube,
+    Vector,
+}
+
+/// A limit of each kind of core, where there is one.
+#[derive(Debug, Default)]
+pub(crate) struct CoreLimits {
+    /// 0: none.
+    cube: AtomicU32,
+    /// 0: none.
+    vector: AtomicU32,
+}
+
+impl CoreLimits {
+    fn of(&self, kind: CoreKind) -> &AtomicU32 {
+        match kind {
+            CoreKind::Cube => &self.cube,
+            CoreKind::Vector => &self.vector,
+        }
+    }
+
+    pub(crate) fn get(&self, kind: CoreKind) -> Option<u32> {
+        Some(self.of(kind).load(Ordering::Relaxed)).filter(|limit| *limit != 0)
+    }
+
+    /// A limit of 0 is none.
+    pub(crate) fn set(&self, kind: CoreKind, limit: u32) {
+        self.of(kind).store(limit, Ordering::Relaxed);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.set(CoreKind::Cube, 0);
+        self.set(CoreKind::Vector, 0);
+    }
+}

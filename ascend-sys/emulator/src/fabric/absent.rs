@@ -1,0 +1,40 @@
+//! Processes that end, or cannot be reached, while their ranks join.
+
+use super::between::Side;
+use super::formation::cannot_be_made;
+use super::gathering::Gathering;
+use super::news::Formation;
+use crate::collective::comm_error::Cause;
+use crate::processes::peer::{Home, Peer};
+
+impl Gathering {
+    /// A process of the formation cannot be reached, and so its ranks cannot.
+    pub(super) fn give_up_on_process(&mut self, formation: &Formation, process: usize, why: &str) {
+        let ranks = (0..).zip(&formation.ranks).filter(|(_, (of, _))| *of == process);
+        self.ranks = formation.ranks.len() as u32;
+        self.give_up_on(ranks.map(|(rank, _)| rank), why);
+        if self.outcome.is_none() {
+            self.fail(Cause::Gone, cannot_be_made(why));
+        }
+    }
+
+    /// The ranks of a process cannot come any more.
+    pub(super) fn lose_guests(&mut self, lost: &Peer, why: &str) {
+        self.give_up_on_applicants(|applicant| applicant.is_of(lost), why);
+    }
+
+    /// The process of the root info is gone, and with it the ranks that it had.
+    pub(super) fn lose_home(&mut self, lost: &Home, why: &str) {
+        let Side::Away(away) = &self.side else { return };
+        if away.home != *lost || self.outcome.is_some() {
+            return;
+        }
+        self.give_up_on(away.at_home.clone(), why);
+        if self.outcome.is_none() {
+            let text = format!(
+                "EI0015: {why}, which has made the root info, so the communicator cannot be made"
+            );
+            self.fail(Cause::Gone, text);
+        }
+    }
+}

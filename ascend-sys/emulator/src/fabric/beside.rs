@@ -1,0 +1,60 @@
+//! A communicator of the same ranks beside another one, for a room that meets apart from the program's own operations.
+//!
+//! Where ranks are in several processes, its words follow those of the other one in shared memory, so no process has to ask another for
+//! them. Its key follows from the other's too.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::comm::Comm;
+use super::joint::Joint;
+use super::news::CommNews;
+use super::part_news::{ChannelNews, PartNews};
+use crate::processes::region::Ground;
+
+/// What tells the key of one beside another from that one's. Keys are numbers that nobody can guess.
+const BESIDE: u64 = 0x6265_7369_6465;
+
+impl Comm {
+    /// Another one of the same ranks; once in each process. Who has left this one has left that one.
+    pub(crate) fn new_beside(&self) -> Arc<Self> {
+        let rest = self.joint.as_ref().and_then(|joint| joint.rest.as_ref());
+        let ground = match rest {
+            None => Ground::Heap,
+            Some((memory, used)) => Ground::Shared(Arc::clone(memory), Cell::new(*used)),
+        };
+        let (name, limit) = (self.name.clone(), self.connect_timeout);
+        let mut beside = Self::new_on(&ground, name, self.product, limit, self.ranks());
+        if let Some(joint) = &self.joint {
+            beside.joint = Some(Joint::new(joint.key ^ BESIDE, joint.ranks().to_vec(), None));
+        }
+        beside.set_title(self.title());
+        let beside = Arc::new(beside);
+        beside.publish();
+        // What the others have said of it before it was here.
+        beside.tell(|| CommNews::Asks);
+        for rank in 0..self.ranks() {
+            if let Some(why) = self.board.departure(rank) {
+                beside.leave(rank, why);
+            }
+        }
+        beside
+    }
+
+    /// Says something to the parts of the other processes, if there are any.
+    pub(crate) fn tell_parts(&self, rank: usize, news: impl FnOnce() -> PartNews) {
+        self.tell(|| CommNews::Part { rank, news: news() });
+    }
+
+    /// Says something of a rank of this process about channels, for a rank of another one.
+    pub(crate) fn tell_channel_of(&self, rank: usize, to: usize, news: ChannelNews) {
+        self.tell_part_of(rank, to, PartNews::Channel { to, news });
+    }
+
+    /// Says something of a rank of this process to the parts of the process of another rank.
+    pub(crate) fn tell_part_of(&self, rank: usize, to: usize, news: PartNews) {
+        if let Some(abroad) = self.joint.as_ref().and_then(|joint| joint.abroad(to)) {
+            self.tell_one(&abroad.peer, CommNews::Part { rank, news }, None);
+        }
+    }
+}

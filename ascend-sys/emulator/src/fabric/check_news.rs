@@ -1,0 +1,57 @@
+//! What checked mode says of a rank to the processes of the other ranks.
+
+use serde::{Deserialize, Serialize};
+
+/// What the checker of a process says for one of its ranks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum CheckNews {
+    /// The rank comes to a meeting of the communicator, and knows this. Told before the operation
+    /// begins, so whoever sees its end can wait for it.
+    Arrives { way: u64, number: u64, known: ToldClock },
+    /// The host of its process knows this.
+    HostKnows { known: ToldClock },
+    /// The rank touches memory of the rank that hears it. Told before it moves anything.
+    Touches { to: usize, operation: ToldOperation },
+}
+
+/// A component of the clocks of some checker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct ToldComponent {
+    /// The [name](crate::check) of the checker whose stream or host it is.
+    pub(crate) checker: u64,
+    pub(crate) component: u32,
+}
+
+/// For each component, up to which step it is known to be complete.
+pub(crate) type ToldClock = Vec<(ToldComponent, u64)>;
+
+/// An operation of one process, as another one is told of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ToldOperation {
+    /// The end of its step.
+    pub(crate) component: ToldComponent,
+    pub(crate) time: u64,
+    /// What is complete when it begins.
+    pub(crate) known: ToldClock,
+    pub(crate) what: String,
+    pub(crate) place: String,
+    pub(crate) member: Option<String>,
+    pub(crate) issued: String,
+    /// What it touches of the memory of the rank that is told.
+    pub(crate) touches: Vec<ToldTouch>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct ToldTouch {
+    /// Where the data is in the process that is told.
+    pub(crate) data: usize,
+    pub(crate) bytes: usize,
+    pub(crate) mode: ToldMode,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum ToldMode {
+    Read,
+    Write,
+    Reduce(u32),
+}

@@ -1,0 +1,109 @@
+//! Calls of a rank in which it had nothing to move: notes for texts, which decide nothing.
+//!
+//! As in CANN such a call returns at once, takes no number and meets nobody. So where one rank
+//! alone makes it, the others' operation pairs with the rank's next one; the note says where the two
+//! sides parted. All processes see the notes.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::collective::meeting::Claim;
+use crate::collective::request::CollectiveRequest;
+use crate::processes::region::SharedWords;
+
+/// Entries of a rank. One may be in the making, so the texts name one call less.
+const ENTRIES: u64 = 4;
+
+/// The notes of one rank, on lines of its own. The rank writes them, one call at a time; if a
+/// program makes two at once, a note is lost.
+#[repr(C, align(128))]
+pub(super) struct LoneZeros {
+    /// The calls so far. Call n is in entry n modulo [`ENTRIES`].
+    calls: AtomicU64,
+    entries: [Entry; ENTRIES as usize],
+}
+
+#[repr(C)]
+struct Entry {
+    /// That of its [`Claim`].
+    kind: AtomicU64,
+    /// The number of the rank's newest collective then.
+    after: AtomicU64,
+}
+
+// SAFETY: words.
+unsafe impl SharedWords for LoneZeros {}
+
+impl LoneZeros {
+    pub(super) fn new() -> Self {
+        let entry = |_| Entry { kind: AtomicU64::new(0), after: AtomicU64::new(0) };
+        Self { calls: AtomicU64::new(0), entries: std::array::from_fn(entry) }
+    }
+
+    fn entry(&self, call: u64) -> &Entry {
+        &self.entries[(call % ENTRIES) as usize]
+    }
+
+    /// The rank has made such a call behind collective `after`.
+    pub(super) fn note(&self, request: CollectiveRequest, after: u64) {
+        let call = self.calls.load(Ordering::Relaxed);
+        let entry = self.entry(call);
+        entry.kind.store(request.claim().kind, Ordering::Relaxed);
+        entry.after.store(after, Ordering::Relaxed);
+        // Pairs with the load in `say`: the entry is there before it counts.
+        self.calls.store(call + 1, Ordering::Release);
+    }
+
+    /// The calls in words: how many, then the latest ones that come behind collective `from` or a
+    /// later one. `None` if there are none.
+    #[cold]
+    pub(super) fn say(&self, from: u64) -> Option<String> {
+        let calls = self.calls.load(Ordering::Acquire);
+        let read = |call| {
+            let Entry { kind, after } = self.entry(call);
+            let claim = Claim { kind: kind.load(Ordering::Relaxed), count: 0 };
+            Some((call, CollectiveRequest::of(claim)?, after.load(Ordering::Relaxed)))
+        };
+        let latest: Vec<_> = (calls.saturating_sub(ENTRIES - 1)..calls).filter_map(read).collect();
+        // Where the rank has gone on, an entry that it has written over may be of two calls.
+        let now = self.calls.load(Ordering::Acquire);
+        let kept = latest.iter().filter(|(call, _, after)| call + ENTRIES > now && *after >= from);
+        let said: Vec<_> =
+            kept.map(|(_, request, after)| format!("{request} after #{after}")).collect();
+        if said.is_empty() {
+            return None;
+        }
+        let mut text = String::from("with nothing to move, which takes no number: ");
+        if calls > said.len() as u64 {
+            let _ = write!(text, "{calls} calls, the last ");
+        }
+        text += &said.join(", ");
+        Some(text)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::collective::request::Operation;
+    use ascend_reduce::DataType;
+
+    #[test]
+    fn the_latest_calls_are_kept_and_all_are_counted() {
+        let zeros = LoneZeros::new();
+        assert_eq!(zeros.say(0), None);
+        let broadcast = |root| CollectiveRequest {
+            operation: Operation::Broadcast(root),
+            dtype: DataType::Fp32,
+            count: 0,
+        };
+        zeros.note(broadcast(1), 0);
+        let one = zeros.say(0).unwrap();
+        assert!(one.ends_with("number: HcclBroadcast(count 0, FP32, root 1) after #0"), "{one}");
+        assert_eq!(zeros.say(1), None);
+        (2..=6).for_each(|root| zeros.note(broadcast(root), u64::from(root) * 10));
+        let many = zeros.say(0).unwrap();
+        assert!(many.contains("6 calls, the last HcclBroadcast(count 0, FP32, root 4)"), "{many}");
+        assert!(many.ends_with("root 6) after #60"), "{many}");
+    }
+}

@@ -1,0 +1,449 @@
+//! Deadlocks that several processes are in.
+//!
+//! A process is *still* when nothing in it can run, but for what other processes do. It says so to all that it knows, with those for which it
+//! waits. Who finds that all for which it waits are still, and all for which these wait, asks each of them. The answer comes behind a new look
+//! at the process that answers, and says how many frames had been said to and heard from each other process before that look. When all answer
+//! that they are as they were, and each frame that was said was heard, nobody can ever go on:
+//!
+//! - Between what they had said first and their answers all were still at the same time, so no thread and no stream did anything.
+//! - A stream that a word in shared memory lets go on is not parked when it is looked at.
+//! - A frame that is on its way was said and not heard. One that was heard before the counts has done what it does, and since the counts each stream was
+//!   polled, and each thread that waits has looked whether its wait is over: an answer has the counts of the look before.
+//!
+//! Who is not among them shares no communicator with them in which anybody waits, so it ends no wait. A process waits for all processes of a
+//! communicator, since each can end that. What is not seen: a deadlock of processes of which no one knows all others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::news::News;
+use crate::processes::listener::{self, as_bytes};
+use crate::processes::peer::Peer;
+use ascend_sync::lock_std as lock;
+
+/// How many stuck tasks a text lists.
+const LISTED: usize = 16;
+/// And how many letters of each a process tells others.
+const LONGEST: usize = 1000;
+/// The most letters of a text that another process has made.
+const TEXT: usize = 1 << 16;
+/// Who has not answered after this is asked again: a process that could go on for a moment says nothing.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// What processes say of whether they are still.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum StillNews {
+    Still(StillProcess),
+    /// Not any more.
+    Moves,
+    /// Whether the process is still as it has said, with the number of the question.
+    Asks {
+        round: u64,
+    },
+    /// It is.
+    Yes {
+        round: u64,
+        answer: StillAnswer,
+    },
+    /// Nobody can go on of these processes, in these states.
+    Deadlock {
+        states: BTreeMap<u64, u64>,
+        text: String,
+    },
+}
+
+/// A process that is still.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct StillProcess {
+    /// Another one whenever it was not still in between.
+    state: u64,
+    /// The names of the processes for which it waits.
+    waits_for: BTreeSet<u64>,
+    /// What waits in it, in words, and how much more there is.
+    lines: Vec<String>,
+    more: usize,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StillAnswer {
+    state: u64,
+    frames: FrameCounts,
+}
+
+/// How many frames were said to each process and heard from it, by its name.
+type FrameCounts = BTreeMap<u64, (u64, u64)>;
+
+/// What this process knows.
+struct Stillness {
+    /// The others that are still.
+    others: BTreeMap<u64, StillProcess>,
+    /// Who has asked, and in which round.
+    asked: BTreeMap<u64, u64>,
+    /// The round in which this one asks, when that began, and the states that it asks about.
+    round: u64,
+    asks: Option<(Instant, BTreeMap<u64, u64>)>,
+    answers: BTreeMap<u64, StillAnswer>,
+    /// How its last state ends.
+    end: Option<StateEnd>,
+}
+
+/// What ends a state of this process in which it waits for others: has all that is stuck give up, for the reason that is given.
+struct StateEnd {
+    state: u64,
+    waits_for: BTreeSet<u64>,
+    /// Whether it has asked or answered: else nobody can know that it is a deadlock.
+    is_asked: bool,
+    end: Box<dyn FnOnce(String) + Send>,
+}
+
+static STILLNESS: Mutex<Stillness> = Mutex::new(Stillness {
+    others: BTreeMap::new(),
+    asked: BTreeMap::new(),
+    round: 0,
+    asks: None,
+    answers: BTreeMap::new(),
+    end: None,
+});
+
+/// Counts and questions, from before a look at this process.
+pub(crate) struct BeforeLook {
+    own: u64,
+    peers: Vec<Arc<Peer>>,
+    frames: FrameCounts,
+    asked: BTreeMap<u64, u64>,
+}
+
+impl BeforeLook {
+    pub(crate) fn now() -> BeforeLook {
+        let (own, peers) = listener::neighbours();
+        let frames = peers.iter().map(|peer| (peer.home.name, peer.frames())).collect();
+        let asked = std::mem::take(&mut lock(&STILLNESS).asked);
+        BeforeLook { own, peers, frames, asked }
+    }
+}
+
+/// What others were told of a state of this process.
+pub(crate) struct Told {
+    pub(crate) state: u64,
+    /// By their names.
+    to: BTreeSet<u64>,
+    /// From before the last look. Since then each thread that waits has looked whether its wait is over.
+    before: Option<BeforeLook>,
+}
+
+impl Told {
+    pub(crate) fn new() -> Told {
+        static STATES: AtomicU64 = AtomicU64::new(1);
+        let state = STATES.fetch_add(1, Ordering::Relaxed);
+        Told { state, to: BTreeSet::new(), before: None }
+    }
+
+    /// A look has found that this process is still, in the state in which it was at the look before: all are told, and who had asked before that is
+    /// answered. When it is a deadlock, `end` is called with its text, now or later.
+    pub(crate) fn note_still(
+        &mut self,
+        before: BeforeLook,
+        waits_for: BTreeSet<u64>,
+        lines: Vec<String>,
+        end: impl FnOnce(String) + Send + 'static,
+    ) {
+        let state = self.state;
+        let process = StillProcess { state, waits_for, lines, more: 0 }.shortened();
+        for peer in before.peers.iter().filter(|peer| self.to.insert(peer.home.name)) {
+            say(peer, StillNews::Still(process.clone()));
+        }
+        let Some(before) = self.before.replace(before) else { return };
+        let mut known = lock(&STILLNESS);
+        let is_asked = known.end.as_ref().is_some_and(|end| end.state == state && end.is_asked);
+        let is_asked = is_asked || !before.asked.is_empty();
+        let (waits_for, end) = (process.waits_for.clone(), Box::new(end));
+        known.end = Some(StateEnd { state, waits_for, is_asked, end });
+        if let Some((end, states, text)) = known.look(&before, &process) {
+            drop(known);
+            end.conclude(&before.peers, states, text);
+        }
+    }
+}
+
+impl Stillness {
+    /// Answers, asks, and finds out whether it is a deadlock: then with how this process ends it, the states of all, and its text.
+    fn look(
+        &mut self,
+        before: &BeforeLook,
+        process: &StillProcess,
+    ) -> Option<(StateEnd, BTreeMap<u64, u64>, String)> {
+        let BeforeLook { own, peers, frames, asked } = before;
+        let answer = || StillAnswer { state: process.state, frames: frames.clone() };
+        for peer in peers {
+            if let Some(round) = asked.get(&peer.home.name) {
+                say(peer, StillNews::Yes { round: *round, answer: answer() });
+            }
+        }
+        let mut states = self.states_of_all(*own, process)?;
+        match &mut self.asks {
+            Some((since, about)) if *about == states => {
+                if since.elapsed() >= AGAIN {
+                    *since = Instant::now();
+                    self.ask(peers, &states);
+                }
+            }
+            _ => {
+                self.round += 1;
+                self.answers.clear();
+                self.asks = Some((Instant::now(), states.clone()));
+                self.ask(peers, &states);
+            }
+        }
+        if !self.are_all_answered(&states) {
+            return None;
+        }
+        if !self.is_all_heard(*own, &answer()) {
+            self.asks = None;
+            return None;
+        }
+        let text = self.text(process, peers, &states);
+        states.insert(*own, process.state);
+        Some((self.end.take()?, states, text))
+    }
+
+    /// The states of all other processes for which this one waits, and for which these wait. `None` if one of them is not still.
+    fn states_of_all(&self, own: u64, process: &StillProcess) -> Option<BTreeMap<u64, u64>> {
+        let mut states = BTreeMap::new();
+        let mut open: Vec<u64> = process.waits_for.iter().copied().collect();
+        while let Some(name) = open.pop() {
+            if name != own && !states.contains_key(&name) {
+                let other = self.others.get(&name)?;
+                states.insert(name, other.state);
+                open.extend(&other.waits_for);
+            }
+        }
+        Some(states)
+    }
+
+    /// Asks those that have not answered.
+    fn ask(&mut self, peers: &[Arc<Peer>], states: &BTreeMap<u64, u64>) {
+        let name = |peer: &Arc<Peer>| peer.home.name;
+        let is_open = |name| states.contains_key(&name) && !self.answers.contains_key(&name);
+        for peer in peers.iter().filter(|peer| is_open(name(peer))) {
+            say(peer, StillNews::Asks { round: self.round });
+        }
+        if let Some(end) = &mut self.end {
+            end.is_asked = true;
+        }
+    }
+
+    fn are_all_answered(&self, states: &BTreeMap<u64, u64>) -> bool {
+        let answers = |(name, state): (&u64, &u64)| {
+            self.answers.get(name).is_some_and(|answer| answer.state == *state)
+        };
+        states.iter().all(answers)
+    }
+
+    /// Whether no frame is on its way between any two of those that have answered, and this one.
+    fn is_all_heard(&self, own: u64, answer: &StillAnswer) -> bool {
+        let all: Vec<(u64, &StillAnswer)> = self
+            .answers
+            .iter()
+            .map(|(name, answer)| (*name, answer))
+            .chain([(own, answer)])
+            .collect();
+        let counts = |of: &StillAnswer, other| of.frames.get(&other).copied().unwrap_or_default();
+        all.iter().all(|(name, of)| {
+            all.iter().all(|(other, there)| counts(of, *other).0 == counts(there, *name).1)
+        })
+    }
+
+    fn text(
+        &self,
+        process: &StillProcess,
+        peers: &[Arc<Peer>],
+        states: &BTreeMap<u64, u64>,
+    ) -> String {
+        let members = peers.iter().filter(|peer| states.contains_key(&peer.home.name));
+        let mut numbers: Vec<u32> = members.map(|peer| peer.home.process).collect();
+        numbers.push(std::process::id());
+        numbers.sort_unstable();
+        let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+        let others = self.others.iter().filter(|(name, _)| states.contains_key(name));
+        let all: Vec<&StillProcess> = others.map(|(_, other)| other).chain([process]).collect();
+        let lines = all.iter().flat_map(|process| &process.lines);
+        let more = all.iter().fold(0, |sum: usize, process| sum.saturating_add(process.more));
+        format!(
+            "every thread and every stream of processes {} waits for another{}",
+            numbers.join(", "),
+            list(lines.cloned().collect(), more)
+        )
+    }
+
+    fn forget(&mut self, name: u64) {
+        self.others.remove(&name);
+        self.asked.remove(&name);
+        self.answers.remove(&name);
+    }
+}
+
+impl StateEnd {
+    /// Tells the others before anything of this process ends: so they hear of the deadlock before what follows from it.
+    fn conclude(self, peers: &[Arc<Peer>], states: BTreeMap<u64, u64>, text: String) {
+        for peer in peers.iter().filter(|peer| states.contains_key(&peer.home.name)) {
+            say(peer, StillNews::Deadlock { states: states.clone(), text: text.clone() });
+        }
+        (self.end)(text);
+    }
+}
+
+/// This process is not still any more.
+pub(crate) fn note_moves() {
+    let mut known = lock(&STILLNESS);
+    (known.asks, known.end) = (None, None);
+    drop(known);
+    listener::neighbours().1.iter().for_each(|peer| say(peer, StillNews::Moves));
+}
+
+/// What is stuck, a line each, by what waits, rank by rank: so the same deadlock gives the same text. There is so much more than the lines.
+pub(crate) fn list(mut lines: Vec<String>, more: usize) -> String {
+    fn key(line: &str) -> (Option<&str>, &str) {
+        (line.split_once(": ").map(|(_, what)| what), line)
+    }
+    lines.sort_by(|a, b| key(a).cmp(&key(b)));
+    let more = lines.len().saturating_sub(LISTED).saturating_add(more);
+    lines.truncate(LISTED);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines.iter().map(|line| format!("\n  {line}")).collect()
+}
+
+impl StillProcess {
+    /// With as many lines as a text lists.
+    fn shortened(mut self) -> Self {
+        self.more = self.more.saturating_add(self.lines.len().saturating_sub(LISTED));
+        self.lines.truncate(LISTED);
+        for line in &mut self.lines {
+            *line = line.chars().take(LONGEST).collect();
+        }
+        self
+    }
+}
+
+fn say(peer: &Peer, news: StillNews) {
+    peer.say_uncounted(&as_bytes(&News::Still(news)), Vec::new());
+}
+
+/// A process has said something of whether it is still.
+pub(super) fn hear(from: &Peer, news: StillNews) {
+    let (name, mut known) = (from.home.name, lock(&STILLNESS));
+    if from.gone().is_some() {
+        return;
+    }
+    match news {
+        StillNews::Still(process) => {
+            known.others.insert(name, process.shortened());
+        }
+        StillNews::Moves => known.forget(name),
+        StillNews::Asks { round } => {
+            known.asked.insert(name, round);
+        }
+        StillNews::Yes { round, answer } if round == known.round => {
+            known.answers.insert(name, answer);
+        }
+        StillNews::Yes { .. } => {}
+        StillNews::Deadlock { states, text } => {
+            let (own, peers) = listener::neighbours();
+            let is_so = |end: &mut StateEnd| {
+                states.get(&own) == Some(&end.state)
+                    && end.is_asked
+                    && end.waits_for.contains(&name)
+            };
+            let end = known.end.take_if(is_so);
+            drop(known);
+            if let Some(end) = end {
+                let text = text.chars().take(TEXT).collect();
+                end.conclude(&peers, states, text);
+            }
+        }
+    }
+}
+
+/// A process is gone.
+pub(super) fn lose(lost: &Peer) {
+    lock(&STILLNESS).forget(lost.home.name);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn stillness() -> Stillness {
+        Stillness {
+            others: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            round: 1,
+            asks: None,
+            answers: BTreeMap::new(),
+            end: None,
+        }
+    }
+
+    fn still(state: u64, waits_for: impl IntoIterator<Item = u64>) -> StillProcess {
+        let waits_for = waits_for.into_iter().collect();
+        StillProcess { state, waits_for, lines: Vec::new(), more: 0 }
+    }
+
+    #[test]
+    fn all_count_for_whom_anybody_waits() {
+        let mut known = stillness();
+        known.others = [(2, still(7, [3])), (4, still(9, [1]))].into();
+        let own = still(5, [2]);
+        assert_eq!(known.states_of_all(1, &own), None, "3 is not still");
+        known.others.insert(3, still(8, [1, 2]));
+        assert_eq!(known.states_of_all(1, &own), Some([(2, 7), (3, 8)].into()));
+    }
+
+    #[test]
+    fn an_answer_about_another_state_is_none() {
+        let mut known = stillness();
+        let states = [(2, 7), (3, 8)].into();
+        let answer = |state| StillAnswer { state, frames: FrameCounts::new() };
+        known.answers = [(2, answer(7)), (3, answer(7))].into();
+        assert!(!known.are_all_answered(&states));
+        known.answers.insert(3, answer(8));
+        assert!(known.are_all_answered(&states));
+        known.forget(2);
+        assert!(!known.are_all_answered(&states));
+    }
+
+    #[test]
+    fn what_is_not_listed_is_counted() {
+        let lines = |count: usize| (0..count).map(|at| format!("stream {at}: waits")).collect();
+        let process = |count| StillProcess { lines: lines(count), ..still(7, [1, 2]) }.shortened();
+        let mut known = stillness();
+        known.others = [(2, process(20).shortened()), (3, process(5)), (4, process(9))].into();
+        let text = known.text(&process(3), &[], &[(2, 7), (3, 7)].into());
+        assert_eq!(text.lines().count(), 1 + LISTED + 1, "{text}");
+        assert!(text.ends_with("\n  and 12 more"), "20 + 5 + 3 less {LISTED}: {text}");
+        assert!(list(lines(LISTED), 0).ends_with("waits"));
+    }
+
+    #[test]
+    fn a_frame_that_is_on_its_way_may_let_somebody_go_on() {
+        let mut known = stillness();
+        let answer =
+            |frames: &[_]| StillAnswer { state: 7, frames: frames.iter().copied().collect() };
+        // 1 has said 5 frames to 2, and 3 two to 2. Others do not count.
+        let own = answer(&[(2, (5, 1)), (9, (4, 4))]);
+        known.answers =
+            [(2, answer(&[(1, (1, 5)), (3, (0, 1))])), (3, answer(&[(2, (2, 0))]))].into();
+        assert!(!known.is_all_heard(1, &own));
+        known.answers.insert(2, answer(&[(1, (1, 5)), (3, (0, 2))]));
+        assert!(known.is_all_heard(1, &own));
+        known.answers.insert(2, answer(&[(1, (2, 5)), (3, (0, 2))]));
+        assert!(!known.is_all_heard(1, &own));
+        known.answers.insert(2, answer(&[(1, (1, 4)), (3, (0, 2))]));
+        assert!(!known.is_all_heard(1, &own));
+    }
+}

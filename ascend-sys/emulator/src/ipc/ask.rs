@@ -1,0 +1,131 @@
+//! Questions to an exporter, which a thread asks and waits for.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::key::ExportKind;
+use super::news::{Granted, IpcNews, say};
+use crate::processes::peer::{Home, Peer};
+use ascend_sync::lock_std as lock;
+
+/// So long an exporter has for its answer: its listening thread needs no other thread for that.
+pub(crate) const ANSWER: Duration = Duration::from_secs(10);
+/// How often a thread that waits looks whether the exporter is still there.
+const LOOK: Duration = Duration::from_millis(200);
+
+struct Question {
+    to: Home,
+    answer: Option<(Result<Granted, String>, Vec<OwnedFd>)>,
+}
+
+/// Those that wait for an answer.
+static QUESTIONS: Mutex<BTreeMap<u64, Question>> = Mutex::new(BTreeMap::new());
+static ANSWERED: Condvar = Condvar::new();
+
+/// What this process has of an exporter, which is told when it ends: when this is dropped.
+pub(super) struct Imported {
+    pub(super) peer: Arc<Peer>,
+    /// The number of the export.
+    pub(super) number: u64,
+    /// That of the import: the question that was granted.
+    import: u64,
+    is_over: bool,
+}
+
+impl Imported {
+    /// Asks for something to import, and waits for the answer. The error says why there is none.
+    pub(super) fn want(
+        peer: &Arc<Peer>,
+        kind: ExportKind,
+        number: u64,
+    ) -> Result<(Self, Granted, Option<OwnedFd>), String> {
+        let mut own = Self { peer: Arc::clone(peer), number, import: 0, is_over: false };
+        let answer = ask(peer, |ask| {
+            own.import = ask;
+            IpcNews::Wants { ask, kind, number }
+        });
+        // Without an answer it may be granted yet, after its time: then dropping it ends it.
+        let (granted, file) = answer?;
+        Ok((own, granted, file))
+    }
+
+    fn end(&self, ask: u64) -> IpcNews {
+        IpcNews::Ends { ask, import: self.import, number: self.number }
+    }
+
+    /// Ends it, and waits until the exporter knows. The error says why that is not so.
+    pub(super) fn close(mut self) -> Result<(), String> {
+        self.is_over = true;
+        ask(&self.peer, |ask| self.end(ask)).map(drop)
+    }
+}
+
+impl Drop for Imported {
+    fn drop(&mut self) {
+        if !self.is_over {
+            say(&self.peer, self.end(0), None);
+        }
+    }
+}
+
+/// Asks another process, and waits for its answer, with the descriptor that came with it. The error says why there is none, or why it is no.
+fn ask(
+    peer: &Peer,
+    question: impl FnOnce(u64) -> IpcNews,
+) -> Result<(Granted, Option<OwnedFd>), String> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let ask = NEXT.fetch_add(1, Ordering::Relaxed);
+    lock(&QUESTIONS).insert(ask, Question { to: peer.home, answer: None });
+    say(peer, question(ask), None);
+    let process = peer.home.process;
+    let until = Instant::now() + ANSWER;
+    let mut questions = lock(&QUESTIONS);
+    loop {
+        let answer = questions.get_mut(&ask).and_then(|question| question.answer.take());
+        let why = match answer {
+            Some((answer, files)) => {
+                questions.remove(&ask);
+                let granted = answer.map_err(|why| format!("process {process}: {why}"))?;
+                return Ok((granted, files.into_iter().next()));
+            }
+            None if peer.gone().is_some() => peer.gone().unwrap_or_default().to_owned(),
+            None if Instant::now() >= until => {
+                let seconds = ANSWER.as_secs();
+                format!("process {process} has not answered within {seconds} s")
+            }
+            None => {
+                let waited = ANSWERED.wait_timeout(questions, LOOK);
+                questions = waited.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+        };
+        questions.remove(&ask);
+        return Err(why);
+    }
+}
+
+/// A process answers. One that was not asked, or not this, is not heard.
+pub(super) fn answered(
+    from: &Arc<Peer>,
+    ask: u64,
+    answer: Result<Granted, String>,
+    files: Vec<OwnedFd>,
+) {
+    let mut questions = lock(&QUESTIONS);
+    if let Some(question) = questions.get_mut(&ask)
+        && question.to == from.home
+        && question.answer.is_none()
+    {
+        question.answer = Some((answer, files));
+    }
+    drop(questions);
+    wake();
+}
+
+/// Those that wait look again.
+pub(super) fn wake() {
+    ANSWERED.notify_all();
+}

@@ -1,0 +1,414 @@
+//! What this process has exported, who may import it, and who has.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::key::{ExportKey, ExportKind};
+use super::news::{Granted, IpcNews, say};
+use super::shared_event::{PROCESSES, SharedEvent};
+use super::shared_notify::SharedNotify;
+use crate::check;
+use crate::counted::CountedTable;
+use crate::machine;
+use crate::memory::pool::{HeldRange, MemoryPool};
+use crate::message::{Failure, fail};
+use crate::processes::listener::has_ended;
+use crate::processes::peer::{Home, Peer, random};
+use ascend_sys::{ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID};
+
+/// Something that is exported.
+pub(crate) enum ExportedThing {
+    Memory {
+        device: u32,
+        /// The number of its allocation.
+        allocation: u64,
+        granted: Granted,
+    },
+    Event(Arc<SharedEvent>),
+    Notify(Arc<SharedNotify>),
+    Registered {
+        pool: &'static MemoryPool,
+        /// The number of its allocation there.
+        allocation: u64,
+        granted: Granted,
+    },
+    /// The same, of which no other process can have a part, and why.
+    OfThisProcess(String),
+}
+
+struct Export {
+    thing: ExportedThing,
+    /// The processes that may import it; `None`: all.
+    permitted: Option<BTreeSet<i32>>,
+    importers: Vec<Importer>,
+    /// Its creator has destroyed it, or its device has ended. It stays as long as it has importers.
+    has_ended: bool,
+    /// A reset device does not reuse the memory before this is dropped.
+    hold: Arc<()>,
+}
+
+struct Importer {
+    peer: Arc<Peer>,
+    import: u64,
+    /// Among the processes of an event.
+    index: usize,
+}
+
+static EXPORTS: CountedTable<u64, Export> = CountedTable::new();
+
+impl Export {
+    fn kind(&self) -> ExportKind {
+        match self.thing {
+            ExportedThing::Memory { .. } => ExportKind::Memory,
+            ExportedThing::Event(_) => ExportKind::Event,
+            ExportedThing::Notify(_) => ExportKind::Notify,
+            ExportedThing::Registered { .. } | ExportedThing::OfThisProcess(_) => {
+                ExportKind::Registered
+            }
+        }
+    }
+
+    /// Grants an import, or says why not. With the words, if there are some.
+    fn grant(
+        &mut self,
+        to: &Arc<Peer>,
+        import: u64,
+    ) -> Result<(Granted, Option<Arc<OwnedFd>>), String> {
+        if let Some(permitted) = &self.permitted
+            && !permitted.contains(&to.process)
+        {
+            let listed: Vec<String> = permitted.iter().take(16).map(i32::to_string).collect();
+            return Err(format!(
+                "process {} may not import it; permitted are [{}]",
+                to.process,
+                listed.join(", ")
+            ));
+        }
+        let index = match &self.thing {
+            ExportedThing::Event(event) => self.free_index(event),
+            _ => 0,
+        };
+        let granted = match &self.thing {
+            ExportedThing::Memory { device, allocation, granted } => {
+                // A reset may have come between the lookup of the exporter and its export.
+                let (bytes, memory) = (granted.memory(), &machine::device_slot(*device).memory);
+                let is_still = |it: Range<usize>| memory.is_still(*allocation, it.start, it.len());
+                bytes.map_or(Ok(()), is_still)?;
+                self.written_by_others();
+                (granted.clone(), None)
+            }
+            ExportedThing::Registered { pool, allocation, granted } => {
+                let is_still = |it: Range<usize>| pool.is_still(*allocation, it.start, it.len());
+                granted.memory().map_or(Ok(()), is_still)?;
+                self.written_by_others();
+                (granted.clone(), None)
+            }
+            // Nobody has a part of it.
+            ExportedThing::OfThisProcess(why) => {
+                return Ok((Granted::OfItsProcess(why.clone()), None));
+            }
+            ExportedThing::Event(_) if index >= PROCESSES => {
+                return Err(format!(
+                    "{} processes have the event, which is the most",
+                    PROCESSES - 1
+                ));
+            }
+            ExportedThing::Event(event) => {
+                let file = event.file().map_err(|e| e.to_string())?;
+                (Granted::Event { index }, Some(file))
+            }
+            ExportedThing::Notify(notify) => {
+                let file = notify.file().map_err(|e| e.to_string())?;
+                (Granted::Notify, Some(file))
+            }
+        };
+        self.importers.push(Importer { peer: Arc::clone(to), import, index });
+        self.tell_importers();
+        Ok(granted)
+    }
+
+    /// Where exported memory lies.
+    fn memory(&self) -> Option<Range<usize>> {
+        match &self.thing {
+            ExportedThing::Memory { granted, .. } | ExportedThing::Registered { granted, .. } => {
+                granted.memory()
+            }
+            _ => None,
+        }
+    }
+
+    /// From now on another process can write the memory.
+    fn written_by_others(&self) {
+        if let Some(memory) = self.memory() {
+            check::written_by_others(memory.start);
+        }
+    }
+
+    /// A place among the processes of an event which no other has, or had when it ended.
+    fn free_index(&self, event: &SharedEvent) -> usize {
+        let is_free = |index: &usize| {
+            !event.has_lost(*index) && self.importers.iter().all(|known| known.index != *index)
+        };
+        (1..PROCESSES).find(is_free).unwrap_or(PROCESSES)
+    }
+
+    fn tell_importers(&self) {
+        if let ExportedThing::Event(event) = &self.thing {
+            event.set_importers(self.importers.iter().map(|one| Arc::clone(&one.peer)).collect());
+        }
+    }
+
+    /// The processes that have imported it and live.
+    fn living_importers(&self) -> Vec<u32> {
+        let living = self.importers.iter().filter(|one| !has_ended(&one.peer));
+        let all: BTreeSet<u32> = living.map(|one| one.peer.home.process).collect();
+        all.into_iter().collect()
+    }
+}
+
+/// Exports something, from a process that is reached like this. `permitted`: whether only those may import it that are [permitted](permit).
+pub(crate) fn export(home: Home, thing: ExportedThing, permitted: bool) -> ExportKey {
+    let permitted = permitted.then(BTreeSet::new);
+    let (importers, hold) = (Vec::new(), Arc::new(()));
+    let export = Export { thing, permitted, importers, has_ended: false, hold };
+    let mut exports = EXPORTS.lock();
+    loop {
+        let key = ExportKey::new(export.kind(), home, random());
+        if let std::collections::btree_map::Entry::Vacant(place) = exports.entry(key.number) {
+            place.insert(export);
+            return key;
+        }
+    }
+}
+
+/// Permits processes to import something. An error when nothing is exported under this number.
+pub(crate) fn permit(number: u64, processes: &[i32]) -> Result<(), Failure> {
+    match EXPORTS.lock().get_mut(&number).filter(|export| !export.has_ended) {
+        Some(export) => {
+            // Where all may, a list changes nothing.
+            if let Some(permitted) = &mut export.permitted {
+                permitted.extend(processes);
+            }
+            Ok(())
+        }
+        None => fail!(ACL_ERROR_RT_PARAM_INVALID, "nothing is exported by this key any more"),
+    }
+}
+
+/// Ends an export of memory. An error when some process still has it.
+pub(crate) fn close_memory(number: u64) -> Result<(), Failure> {
+    let mut exports = EXPORTS.lock();
+    let Some(export) = exports.get(&number).filter(|export| !export.has_ended) else {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "the export of this key has ended already: it was closed, or its device was reset"
+        );
+    };
+    let importers = export.living_importers();
+    if !importers.is_empty() {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "the memory is imported by {}: importers close first",
+            listed(&importers)
+        );
+    }
+    exports.remove(&number);
+    Ok(())
+}
+
+fn listed(processes: &[u32]) -> String {
+    let listed: Vec<String> = processes.iter().map(u32::to_string).collect();
+    format!("process {}", listed.join(", "))
+}
+
+/// An allocation shall be freed: its exports end. An error, which says who has it, when some process has imported it.
+pub(crate) fn end_of_allocation(
+    device: u32,
+    allocation: impl FnOnce() -> Option<u64>,
+) -> Result<(), String> {
+    if EXPORTS.is_empty() {
+        return Ok(());
+    }
+    let Some(number) = allocation() else { return Ok(()) };
+    let mut exports = EXPORTS.lock();
+    let is_it = |export: &Export| {
+        matches!(export.thing, ExportedThing::Memory { device: its, allocation, .. }
+            if (its, allocation) == (device, number))
+    };
+    for export in exports.values().filter(|export| is_it(export)) {
+        let importers = export.living_importers();
+        if !importers.is_empty() {
+            return Err(format!(
+                "it is imported by {}: they call aclrtIpcMemClose first",
+                listed(&importers)
+            ));
+        }
+    }
+    exports.retain(|_, export| !is_it(export));
+    Ok(())
+}
+
+/// Ends the exports of devices. Their importers are told, and say when nothing of theirs reaches the memory.
+pub(crate) fn end_on(devices: &Range<u32>) {
+    if EXPORTS.is_empty() {
+        return;
+    }
+    let mut exports = EXPORTS.lock();
+    for (number, export) in exports.iter_mut().filter(|(_, export)| !export.has_ended) {
+        if matches!(&export.thing, ExportedThing::Memory { device, .. } if devices.contains(device))
+        {
+            export.has_ended = true;
+            for Importer { peer, .. } in &export.importers {
+                say(peer, IpcNews::Withdrawn { number: *number }, None);
+            }
+        }
+    }
+    exports.retain(|_, export| !(export.has_ended && export.importers.is_empty()));
+}
+
+/// Returns the memory of a device that importers may still reach, and all that is registered on
+/// endpoints.
+pub(crate) fn held_on(device: u32) -> Vec<HeldRange> {
+    held(|thing| match thing {
+        ExportedThing::Memory { device: its, .. } => *its == device,
+        // Whose it is, its addresses say.
+        thing => matches!(thing, ExportedThing::Registered { .. }),
+    })
+}
+
+/// Returns the registered memory that importers may still reach. A free does not wait for them: the
+/// bytes are not reused before they have let go.
+pub(crate) fn held_registered() -> Vec<HeldRange> {
+    held(|thing| matches!(thing, ExportedThing::Registered { .. }))
+}
+
+fn held(which: impl Fn(&ExportedThing) -> bool) -> Vec<HeldRange> {
+    if EXPORTS.is_empty() {
+        return Vec::new();
+    }
+    let exports = EXPORTS.lock();
+    let held = exports.values().filter(|it| !it.importers.is_empty() && which(&it.thing));
+    let range = |export: &Export| {
+        Some(HeldRange { bytes: export.memory()?, hold: Arc::downgrade(&export.hold) })
+    };
+    held.filter_map(range).collect()
+}
+
+/// Registered memory is registered no more. Its importers are told, and say when nothing of theirs
+/// reaches it.
+pub(crate) fn withdraw(number: u64) {
+    let mut exports = EXPORTS.lock();
+    let Some(export) = exports.get_mut(&number) else { return };
+    export.has_ended = true;
+    for Importer { peer, .. } in &export.importers {
+        say(peer, IpcNews::Withdrawn { number }, None);
+    }
+    if export.importers.is_empty() {
+        exports.remove(&number);
+    }
+}
+
+/// The creator of an event or a notify has destroyed it. It stays as long as somebody has imported it.
+pub(crate) fn end(number: u64) {
+    let mut exports = EXPORTS.lock();
+    if let Some(export) = exports.get_mut(&number) {
+        export.has_ended = true;
+        if export.importers.is_empty() {
+            exports.remove(&number);
+        }
+    }
+}
+
+impl SharedEvent {
+    /// The key by which other processes import it.
+    pub(crate) fn export(self: &Arc<Self>, home: Home) -> Result<ExportKey, Failure> {
+        if self.is_imported() {
+            return fail!(
+                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "the event is one of another process, which alone exports it"
+            );
+        }
+        let new = || export(home, ExportedThing::Event(Arc::clone(self)), false);
+        Ok(*self.key.get_or_init(new))
+    }
+
+    /// The handle of this process is destroyed.
+    pub(crate) fn close(&self) {
+        if !self.is_imported() {
+            self.set_closed();
+        }
+        if let Some(key) = self.key.get() {
+            end(key.number);
+        }
+    }
+}
+
+/// A process wants to import something.
+pub(super) fn want(from: &Arc<Peer>, ask: u64, kind: ExportKind, number: u64) {
+    let mut exports = EXPORTS.lock();
+    let granted = match exports.get_mut(&number) {
+        Some(export) if !export.has_ended && export.kind() == kind => export.grant(from, ask),
+        _ => Err(format!("{} is not exported by this key any more", kind.name())),
+    };
+    drop(exports);
+    let (answer, file) = match granted {
+        Ok((granted, file)) => (Ok(granted), file),
+        Err(why) => (Err(why), None),
+    };
+    say(from, IpcNews::Answer { ask, answer }, file);
+}
+
+/// A process ends an import.
+pub(super) fn end_import(from: &Arc<Peer>, ask: u64, import: u64, number: u64) {
+    leave(|known, importer| {
+        known == number && importer.import == import && importer.peer.home == from.home
+    });
+    say(from, IpcNews::Answer { ask, answer: Ok(Granted::Ended) }, None);
+}
+
+/// A process is gone, with its imports.
+pub(super) fn lose(lost: &Arc<Peer>) {
+    if !EXPORTS.is_empty() {
+        let theirs = |importer: &Importer| importer.peer.home == lost.home;
+        let mut events = Vec::new();
+        for export in EXPORTS.lock().values() {
+            if let ExportedThing::Event(event) = &export.thing {
+                let lost = export.importers.iter().filter(|one| theirs(one));
+                events.extend(lost.map(|importer| (Arc::clone(event), importer.index)));
+            }
+        }
+        for (event, index) in events {
+            event.lose(index, lost.home.process);
+        }
+        leave(|_, importer| theirs(importer));
+    }
+}
+
+fn leave(goes: impl Fn(u64, &Importer) -> bool) {
+    let mut exports = EXPORTS.lock();
+    exports.retain(|number, export| {
+        let before = export.importers.len();
+        export.importers.retain(|importer| !goes(*number, importer));
+        if export.importers.len() != before {
+            export.tell_importers();
+        }
+        !(export.has_ended && export.importers.is_empty())
+    });
+}
+
+/// This process's bell was rung: importers of its events may want to wake one another.
+pub(super) fn relay() {
+    if !EXPORTS.is_empty() {
+        let events: Vec<Arc<SharedEvent>> = EXPORTS
+            .lock()
+            .values()
+            .filter_map(|export| match &export.thing {
+                ExportedThing::Event(event) => Some(Arc::clone(event)),
+                _ => None,
+            })
+            .collect();
+        events.iter().for_each(|event| event.relay());
+    }
+}

@@ -1,0 +1,136 @@
+//! Memory that is registered on an endpoint of another process, as this process has it.
+//!
+//! It stays mapped until the importer takes it back or the exporter withdraws it, and until nothing
+//! that is queued here reaches it. Then the exporter is told, which reuses the memory no sooner.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use super::ask::Imported;
+use super::key::ExportKind;
+use super::news::{Granted, RegisteredRange};
+use crate::later;
+use crate::machine::Device;
+use crate::machine::foreign::{ForeignMemory, ForeignPlace, card_of};
+use crate::memory::pool::PAGE;
+use crate::processes::peer::{Home, Peer};
+use crate::progress::are_complete;
+use crate::stream::unfinished_on;
+use ascend_sync::lock_std as lock;
+
+/// See the [module](self).
+pub(crate) struct RegisteredImport {
+    imported: Imported,
+    memory: ForeignMemory,
+    pub(crate) range: RegisteredRange,
+    /// The exporter has withdrawn it.
+    is_withdrawn: Arc<AtomicBool>,
+}
+
+/// Why there is no import.
+pub(crate) enum NotImported {
+    /// Only the exporter can have such memory, for this reason.
+    OfItsProcess(String),
+    /// The exporter has refused it, or not answered.
+    Refused(String),
+    /// It has granted it, but it cannot be had here.
+    Failed(String),
+}
+
+/// Imports that live or are on their way, by their exports.
+static LIVE: Mutex<Vec<(Home, u64, Weak<AtomicBool>)>> = Mutex::new(Vec::new());
+
+/// What hears that an export was withdrawn.
+static HEARS: OnceLock<fn(Home, u64)> = OnceLock::new();
+
+const ENTRY: &str = "HcommMemImport";
+
+impl RegisteredImport {
+    /// Imports what another process has exported, for an endpoint of a device. `hears` is told when
+    /// it is withdrawn, the same function in all calls.
+    pub(crate) fn new(
+        peer: &Arc<Peer>,
+        number: u64,
+        user: &Device,
+        hears: fn(Home, u64),
+    ) -> Result<Self, NotImported> {
+        use NotImported::{Failed, OfItsProcess, Refused};
+        let _ = HEARS.set(hears);
+        let is_withdrawn = Arc::new(AtomicBool::new(false));
+        let mut live = lock(&LIVE);
+        live.retain(|(_, _, flag)| flag.strong_count() > 0);
+        live.push((peer.home, number, Arc::downgrade(&is_withdrawn)));
+        drop(live);
+        let answer = Imported::want(peer, ExportKind::Registered, number);
+        let (imported, granted, _) = answer.map_err(Refused)?;
+        let process = peer.home.process;
+        let range = match granted {
+            Granted::Registered(range) => range,
+            Granted::OfItsProcess(why) => return Err(OfItsProcess(why)),
+            _ => return Err(Failed(format!("process {process} has answered something else"))),
+        };
+        let RegisteredRange { on_host, card, start, bytes, .. } = range;
+        let of_page = start % PAGE;
+        let (first, all) = (start - of_page, bytes.checked_add(of_page));
+        let Some(all) = all.filter(|_| bytes > 0) else {
+            return Err(Failed(format!("process {process} has answered no memory")));
+        };
+        let (place, file) = if on_host {
+            (ForeignPlace::Host, peer.host_file(first, all))
+        } else {
+            (ForeignPlace::Device(card_of(user, card).map_err(Failed)?), peer.file(first, all))
+        };
+        let file = file.map_err(|e| Failed(format!("process {process}: {e}")))?;
+        let memory = ForeignMemory::new(place, (file, first), all, process, ENTRY);
+        let memory = memory.map_err(|failure| Failed(failure.text.to_string()))?;
+        Ok(Self { imported, memory, range, is_withdrawn })
+    }
+
+    /// The address in this process.
+    pub(crate) fn address(&self) -> usize {
+        self.memory.addresses().start + self.range.start % PAGE
+    }
+
+    /// Whether the exporter has withdrawn it.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        self.is_withdrawn.load(Ordering::Acquire)
+    }
+
+    /// No new call finds it any more. `are_over`: whether the calls are over that have found it
+    /// before.
+    pub(crate) fn end(self, by: &'static str, are_over: impl Fn() -> bool + Send + 'static) {
+        let Self { imported, memory, .. } = self;
+        let (mut memory, mut imported) = (Some(memory), Some(imported));
+        let mut until = None;
+        later::until_done(move || {
+            if until.is_none() && !are_over() {
+                return false;
+            }
+            // Its name goes first: what is queued later does not find it.
+            if let Some(memory) = memory.take() {
+                memory.end(by);
+            }
+            let is_done = are_complete(until.get_or_insert_with(|| unfinished_on(0..u32::MAX)));
+            if is_done {
+                drop(imported.take());
+            }
+            is_done
+        });
+    }
+}
+
+/// The exporter says that memory is registered no more.
+pub(super) fn withdrawn(from: &Arc<Peer>, number: u64) {
+    let mut is_any = false;
+    for (home, known, flag) in lock(&LIVE).iter() {
+        if (*home, *known) == (from.home, number)
+            && let Some(flag) = flag.upgrade()
+        {
+            flag.store(true, Ordering::Release);
+            is_any = true;
+        }
+    }
+    if is_any && let Some(hears) = HEARS.get() {
+        hears(from.home, number);
+    }
+}

@@ -1,0 +1,103 @@
+//! Notifies that other processes record.
+//!
+//! The creator waits, importers record. An importer sets a word, then rings the doorbell of the creator, whose thread wakes the streams that wait. The
+//! bit of the notify is set when that word is, or the one of its own process; who takes it takes both, so that two records without a wait between
+//! them are one.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::ask::Imported;
+use super::waiters::Waiters;
+use super::words::ObjectWords;
+use crate::message::{Failure, fail};
+use crate::processes::region::SharedWords;
+use crate::stream::Stream;
+use ascend_sys::{ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_IPC_ERROR};
+
+struct NotifyWords {
+    /// An importer has recorded it.
+    set: AtomicU32,
+    /// The creator has destroyed it.
+    closed: AtomicU32,
+}
+
+// SAFETY: atomic words; zeros are a notify that is not set.
+unsafe impl SharedWords for NotifyWords {}
+
+impl NotifyWords {
+    fn zero() -> Self {
+        Self { set: AtomicU32::new(0), closed: AtomicU32::new(0) }
+    }
+}
+
+/// One process's side of the notify.
+pub(crate) struct SharedNotify {
+    words: ObjectWords<NotifyWords>,
+    /// What this process has of the creator; `None`: it has created it itself.
+    imported: Option<Imported>,
+    waiters: Arc<Waiters>,
+}
+
+impl SharedNotify {
+    pub(crate) fn new() -> io::Result<Arc<Self>> {
+        let words = ObjectWords::new(NotifyWords::zero)?;
+        Ok(Arc::new(Self { words, imported: None, waiters: Waiters::new() }))
+    }
+
+    /// That of another process.
+    pub(super) fn import(file: OwnedFd, imported: Imported) -> io::Result<Arc<Self>> {
+        let words = ObjectWords::of(file, NotifyWords::zero)?;
+        Ok(Arc::new(Self { words, imported: Some(imported), waiters: Waiters::new() }))
+    }
+
+    pub(super) fn file(&self) -> io::Result<Arc<OwnedFd>> {
+        self.words.file()
+    }
+
+    /// The process that has created it; `None`: this one.
+    pub(crate) fn creator(&self) -> Option<u32> {
+        self.imported.as_ref().map(|imported| imported.peer.home.process)
+    }
+
+    /// Records it, in a process that has imported it.
+    pub(crate) fn record(&self) -> Result<(), Failure> {
+        let Some(Imported { peer: creator, .. }) = &self.imported else { return Ok(()) };
+        if let Some(why) = creator.gone() {
+            return fail!(ACL_ERROR_RT_IPC_ERROR, "{why}, which has created the notify");
+        }
+        let words = self.words.get();
+        if words.closed.load(Ordering::Acquire) != 0 {
+            return fail!(
+                ACL_ERROR_RT_INVALID_HANDLE,
+                "process {} has destroyed the notify before the stream came to it",
+                creator.home.process
+            );
+        }
+        words.set.store(1, Ordering::SeqCst);
+        creator.bell.ring();
+        Ok(())
+    }
+
+    /// Whether an importer has recorded it.
+    pub(crate) fn is_set(&self) -> bool {
+        self.words.get().set.load(Ordering::SeqCst) != 0
+    }
+
+    /// Takes what importers have recorded. True if they have.
+    pub(crate) fn take(&self) -> bool {
+        self.words.get().set.swap(0, Ordering::SeqCst) != 0
+    }
+
+    /// A stream wants to be woken when an importer records it.
+    pub(crate) fn add_waiter(&self, stream: &'static Stream) {
+        self.waiters.add_stream(stream);
+    }
+
+    /// Of the creator: nobody records it any more.
+    pub(crate) fn close(&self) {
+        self.words.get().closed.store(1, Ordering::Release);
+    }
+}

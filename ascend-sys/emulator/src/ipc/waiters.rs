@@ -1,0 +1,61 @@
+//! Threads and streams of this process that wait for words which other processes change.
+//!
+//! A waiter registers here, then looks at the words once more. Who changes them rings the [doorbell](crate::processes::peer::Doorbell) of this process
+//! afterwards, whose thread wakes all that are registered. So at least one of the two sees the other.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use crate::stream::Stream;
+use ascend_sync::{Thread, lock_std as lock};
+
+/// Those that wait for one object.
+#[derive(Default)]
+pub(crate) struct Waiters {
+    waiting: Mutex<WaitingHere>,
+}
+
+#[derive(Default)]
+struct WaitingHere {
+    threads: Vec<Thread>,
+    streams: Vec<&'static Stream>,
+}
+
+/// The lists of all objects.
+static LISTS: Mutex<Vec<Weak<Waiters>>> = Mutex::new(Vec::new());
+
+impl Waiters {
+    pub(crate) fn new() -> Arc<Self> {
+        let new = Arc::new(Self::default());
+        let mut lists = lock(&LISTS);
+        lists.retain(|list| list.strong_count() > 0);
+        lists.push(Arc::downgrade(&new));
+        new
+    }
+
+    pub(crate) fn add_stream(&self, stream: &'static Stream) {
+        let streams = &mut lock(&self.waiting).streams;
+        if !streams.iter().any(|known| std::ptr::eq(*known, stream)) {
+            streams.push(stream);
+        }
+    }
+
+    pub(crate) fn add_thread(&self, thread: &Thread) {
+        lock(&self.waiting).threads.push(thread.clone());
+    }
+
+    pub(crate) fn forget_thread(&self, thread: &Thread) {
+        lock(&self.waiting).threads.retain(|known| known.id() != thread.id());
+    }
+
+    pub(crate) fn wake(&self) {
+        let WaitingHere { threads, streams } = std::mem::take(&mut *lock(&self.waiting));
+        threads.iter().for_each(Thread::unpark);
+        streams.into_iter().for_each(Stream::wake);
+    }
+}
+
+/// Wakes all.
+pub(super) fn wake_all() {
+    let lists: Vec<Arc<Waiters>> = lock(&LISTS).iter().filter_map(Weak::upgrade).collect();
+    lists.iter().for_each(|list| list.wake());
+}

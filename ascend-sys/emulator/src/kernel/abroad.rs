@@ -1,0 +1,107 @@
+//! The windows of a rank in another process, as the kernels and servers of this one reach them.
+//!
+//! A rank leaves in [words](RankWindows) where its windows are, before it meets the others for its context. The windows are device memory, which this
+//! process has mapped: what a kernel writes there is in the memory of the other device at once.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::fabric::Comm;
+
+/// What the words of a rank say: where its windows are, the one for input first.
+pub(super) struct RankWindows {
+    /// Where their data is in the process of the rank.
+    pub(super) data: [usize; 2],
+    pub(super) bytes: usize,
+}
+
+/// The word that says whether the others hold.
+const STATE: usize = 3;
+
+/// The states of a rank's windows.
+const OPEN: u64 = 1;
+const CLOSED: u64 = 2;
+
+/// A window of a rank in another process.
+#[derive(Clone)]
+pub(super) struct AbroadWindow {
+    comm: Arc<Comm>,
+    pub(super) rank: usize,
+    pub(super) bytes: usize,
+    /// Where this process has it mapped, for as long as the communicator is there. Kernels know it by this address: that of the other process may be one of
+    /// something else here.
+    pub(super) data: usize,
+}
+
+impl RankWindows {
+    /// Lets other processes see them. Once for each rank.
+    pub(super) fn open(&self, comm: &Comm, rank: usize) {
+        let words = comm.words_of(rank);
+        let numbers = self.data.into_iter().chain([self.bytes]);
+        for (word, number) in words.iter().zip(numbers) {
+            word.store(number as u64, Ordering::Relaxed);
+        }
+        // Behind the others; pairs with the load in `find`.
+        words[STATE].store(OPEN, Ordering::Release);
+    }
+
+    /// The memory is about to be freed.
+    pub(super) fn close(comm: &Comm, rank: usize) {
+        comm.words_of(rank)[STATE].store(CLOSED, Ordering::Release);
+    }
+}
+
+fn is_open(comm: &Comm, rank: usize) -> bool {
+    // Pairs with the store in `open`.
+    comm.words_of(rank)[STATE].load(Ordering::Acquire) == OPEN
+        && comm.joint.as_ref().is_none_or(|joint| !joint.is_lost(rank))
+}
+
+impl AbroadWindow {
+    /// The window of a rank in another process, if it is open. What the words say is read once and holds only if the memory is the device's.
+    pub(super) fn find(comm: &Arc<Comm>, rank: usize, output: bool) -> Option<Self> {
+        let joint =
+            comm.joint.as_ref().filter(|joint| rank < comm.ranks() && !joint.is_own(rank))?;
+        if !is_open(comm, rank) {
+            return None;
+        }
+        let word = |at: usize| {
+            usize::try_from(comm.words_of(rank)[at].load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+        };
+        let (theirs, bytes) = (word(usize::from(output)), word(2));
+        let data = joint.find(rank, theirs, bytes)?.addr();
+        Some(Self { comm: Arc::clone(comm), rank, bytes, data })
+    }
+
+    /// The one in which bytes are that a kernel of this process has the address of, and how far in it.
+    pub(super) fn holding(comm: &Arc<Comm>, address: u64, bytes: u64) -> Option<(Self, usize)> {
+        let address = usize::try_from(address).ok()?;
+        let ranks = 0..if comm.is_joint() { comm.ranks() } else { 0 };
+        let all = ranks.flat_map(|rank| [false, true].map(|output| Self::find(comm, rank, output)));
+        all.flatten().find_map(|window| {
+            let offset = address.checked_sub(window.data)?;
+            let is_within = offset < window.bytes && bytes <= (window.bytes - offset) as u64;
+            is_within.then_some((window, offset))
+        })
+    }
+
+    /// Where bytes of it are.
+    pub(super) fn at(&self, offset: usize, bytes: u64) -> Result<*mut u8, String> {
+        self.check()?;
+        let is_within = offset <= self.bytes && bytes <= (self.bytes - offset) as u64;
+        match is_within {
+            true => Ok(std::ptr::with_exposed_provenance_mut(self.data + offset)),
+            false => Err(format!("{bytes} bytes at {offset} of a window of {}", self.bytes)),
+        }
+    }
+
+    /// Whether the rank still has it.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if is_open(&self.comm, self.rank) {
+            return Ok(());
+        }
+        let why = self.comm.board.departure(self.rank);
+        let why = why.unwrap_or_else(|| "it has ended its communicator".into());
+        Err(format!("rank {} is gone ({why}), and its windows with it", self.rank))
+    }
+}

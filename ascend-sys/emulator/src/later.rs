@@ -1,0 +1,62 @@
+//! What is done as soon as something else is over, and is looked at until then.
+//!
+//! The housekeeper looks at every tick while anything is unfinished; others look when they have ended what somebody may wait for.
+
+use ascend_sync::lock_std as lock;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Says whether it is done.
+type Look = Box<dyn FnMut() -> bool + Send>;
+
+static ALL: Mutex<Vec<Look>> = Mutex::new(Vec::new());
+/// Whether there is one.
+static ANY: AtomicBool = AtomicBool::new(false);
+/// Held by who looks: another one looks afterwards, since what it has ended may have been looked at before.
+static AT_IT: Mutex<()> = Mutex::new(());
+
+/// Calls `look`, now and later, until it says that it is done. It waits for nobody.
+pub(crate) fn until_done(mut look: impl FnMut() -> bool + Send + 'static) {
+    if !look() {
+        let mut all = lock(&ALL);
+        all.push(Box::new(look));
+        ANY.store(true, Ordering::Release);
+    }
+}
+
+/// Something has ended: looks at what may be done now.
+#[inline]
+pub(crate) fn look() {
+    if ANY.load(Ordering::Acquire) {
+        look_at_all();
+    }
+}
+
+#[cold]
+fn look_at_all() {
+    let _at_it = lock(&AT_IT);
+    // More may come while one looks: what it ends may have to be looked at in its turn.
+    let mut due = std::mem::take(&mut *lock(&ALL));
+    due.retain_mut(|look| !look());
+    let mut all = lock(&ALL);
+    all.append(&mut due);
+    ANY.store(!all.is_empty(), Ordering::Release);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn one_is_looked_at_until_it_is_done_and_never_again() {
+        let looks = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&looks);
+        until_done(move || counted.fetch_add(1, Ordering::Relaxed) == 2);
+        while Arc::strong_count(&looks) > 1 {
+            look();
+        }
+        assert_eq!(looks.load(Ordering::Relaxed), 3);
+    }
+}

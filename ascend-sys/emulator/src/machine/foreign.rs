@@ -1,0 +1,175 @@
+//! Memory of other processes, as memory of a device of this one: the same card, under addresses of
+//! its own. Or as pinned host memory.
+//!
+//! The addresses are taken from the ranges of the memory that it is, so that everything that looks
+//! at a pointer finds its device, and its data, as for any other.
+
+use std::os::fd::BorrowedFd;
+
+use super::{Device, GRANULES, blocks, device_slot};
+use crate::check;
+use crate::later;
+use crate::memory::pool::outside::is_any_mapped;
+use crate::memory::pool::{MemoryPool, PAGE};
+use crate::memory::window::{self, GRANULE};
+use crate::memory::{MemoryPlace, foreign_host_addresses, host_pool, place_of};
+use crate::message::{Failure, fail};
+use crate::progress::are_complete;
+use crate::stream::unfinished_on;
+use ascend_sys::ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The device that is the same card as another process's device of this number, for one that the calling thread uses.
+pub(crate) fn card_of(user: &Device, card: u32) -> Result<&'static Device, String> {
+    match user.settings() {
+        Some(block) if card < block.count => Ok(device_slot(block.first + card)),
+        Some(block) => Err(format!("it lies on card {card}, and this program has {}", block.count)),
+        None => Err("the device of the calling thread is gone".into()),
+    }
+}
+
+/// How many there are, so that where there is none nobody looks for one.
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// What memory of another process is here.
+#[derive(Clone, Copy)]
+pub(crate) enum ForeignPlace {
+    /// Memory of this device of this process.
+    Device(&'static Device),
+    /// Pinned host memory.
+    Host,
+}
+
+/// A part of a memory file of another process, as memory of this one.
+pub(crate) struct ForeignMemory {
+    place: ForeignPlace,
+    addresses: Range<usize>,
+    /// For messages about its addresses afterwards.
+    ended_by: &'static str,
+}
+
+impl ForeignPlace {
+    /// The pool that knows it.
+    fn pool(self) -> &'static MemoryPool {
+        match self {
+            Self::Device(device) => &device.memory,
+            Self::Host => host_pool(),
+        }
+    }
+
+    /// Uses the pool of its addresses.
+    fn with_addresses<R>(self, use_it: impl FnOnce(&MemoryPool) -> R) -> Result<R, Failure> {
+        Ok(match self {
+            Self::Device(_) => use_it(&blocks()?.addresses),
+            Self::Host => use_it(foreign_host_addresses()),
+        })
+    }
+
+    /// What its addresses are multiples of.
+    fn unit(self) -> usize {
+        match self {
+            Self::Device(_) => GRANULE,
+            Self::Host => PAGE,
+        }
+    }
+
+    /// Where the data of an address is.
+    fn data_of(self, address: usize) -> usize {
+        match self {
+            Self::Device(_) => window::reserved().map_or(0, |windows| windows.data_of(address)),
+            Self::Host => address,
+        }
+    }
+}
+
+impl ForeignMemory {
+    /// `bytes` of the file, from a page on, as an allocation that `entry` has made. It ends with the value.
+    pub(crate) fn new(
+        place: ForeignPlace,
+        (file, start): (BorrowedFd<'_>, usize),
+        bytes: usize,
+        process: u32,
+        entry: &'static str,
+    ) -> Result<Self, Failure> {
+        // Addresses may be free by now.
+        later::look();
+        let span = bytes.checked_next_multiple_of(place.unit()).unwrap_or(usize::MAX);
+        let taken = place.with_addresses(|pool| pool.allocate(span, 0, entry))?;
+        let taken = taken.ok().map(|at| at..at + span);
+        let Some(addresses) = taken else {
+            return fail!(
+                ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                "no address space is left for {bytes} bytes of another process"
+            );
+        };
+        if let Err(e) = window::show(place.data_of(addresses.start), bytes, file, start) {
+            let _ = place.with_addresses(|pool| pool.free(addresses.start, entry, Vec::new));
+            return fail!(
+                ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                "{bytes} bytes of another process cannot be mapped: {e}"
+            );
+        }
+        if let ForeignPlace::Device(device) = place {
+            let base = window::reserved().map_or(0, |windows| windows.nominal);
+            let first = (addresses.start - base) / GRANULE;
+            for granule in &GRANULES[first..first + addresses.len() / GRANULE] {
+                granule.store(device.id + 1, Ordering::Release);
+            }
+        }
+        place.pool().adopt(addresses.start, bytes, process, entry);
+        LIVE.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { place, addresses, ended_by: "the end of what reached it" })
+    }
+
+    pub(crate) fn addresses(&self) -> &Range<usize> {
+        &self.addresses
+    }
+
+    /// Ends it.
+    pub(crate) fn end(mut self, by: &'static str) {
+        self.ended_by = by;
+    }
+}
+
+impl Drop for ForeignMemory {
+    /// Nothing new reaches it any more. What is queued now may still, so its addresses are given back afterwards.
+    fn drop(&mut self) {
+        let (place, addresses) = (self.place, self.addresses.clone());
+        place.pool().release(addresses.start, self.ended_by);
+        check::reaches_no_more(addresses.start);
+        LIVE.fetch_sub(1, Ordering::Relaxed);
+        let mut until = unfinished_on(0..u32::MAX);
+        later::until_done(move || {
+            let is_done = are_complete(&mut until);
+            // Addresses that still show another process are not used again. To which device they belonged stays known, so that an error can say what was there.
+            if is_done && window::hide(place.data_of(addresses.start), addresses.len()).is_ok() {
+                let _ =
+                    place.with_addresses(|pool| pool.free(addresses.start, "its end", Vec::new));
+            }
+            is_done
+        });
+    }
+}
+
+/// Whether an address lies outside of the addresses that other processes know of its device: in
+/// memory of another process, or in mapped memory.
+#[inline]
+pub(crate) fn is_outside(address: usize) -> bool {
+    let is_mapped = || match place_of(address) {
+        Ok(MemoryPlace::Device(id)) => device_slot(id).memory.is_outside(address),
+        Ok(MemoryPlace::Pinned | MemoryPlace::Pageable) | Err(_) => false,
+    };
+    is_foreign(address) || is_any_mapped() && is_mapped()
+}
+
+/// Whether an address lies in memory of another process.
+#[inline]
+pub(crate) fn is_foreign(address: usize) -> bool {
+    LIVE.load(Ordering::Relaxed) != 0
+        && match place_of(address) {
+            Ok(MemoryPlace::Device(id)) => device_slot(id).memory.is_adopted(address),
+            Ok(MemoryPlace::Pinned) => host_pool().is_adopted(address),
+            Ok(MemoryPlace::Pageable) | Err(_) => false,
+        }
+}

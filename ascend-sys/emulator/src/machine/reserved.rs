@@ -1,0 +1,60 @@
+//! Ranges of addresses of device memory that a program reserves, and in which it maps memory
+//! itself.
+
+use super::{Device, GRANULES, blocks};
+use crate::later;
+use crate::memory::window::{self, GRANULE};
+use crate::message::{Failure, fail};
+use crate::progress::are_complete;
+use crate::stream::unfinished_on;
+use ascend_sys::ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// Takes addresses for `bytes` bytes, in which memory of the device can be mapped.
+pub(crate) fn reserve(
+    device: &Device,
+    bytes: usize,
+    by: &'static str,
+) -> Result<Range<usize>, Failure> {
+    // Addresses may be free by now.
+    later::look();
+    let span = bytes.checked_next_multiple_of(GRANULE);
+    let taken = match span {
+        Some(span) => blocks()?.addresses.allocate(span, 0, by).ok().map(|at| at..at + span),
+        None => None,
+    };
+    let Some(addresses) = taken else {
+        return fail!(
+            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+            "no address space is left for {bytes} bytes; release what is reserved and not used"
+        );
+    };
+    assign(&addresses, device);
+    Ok(addresses)
+}
+
+/// Makes reserved addresses, in which nothing is mapped, those of a device.
+pub(crate) fn assign(addresses: &Range<usize>, device: &Device) {
+    let base = window::reserved().map_or(0, |windows| windows.nominal);
+    let first = (addresses.start - base) / GRANULE;
+    for granule in &GRANULES[first..first + addresses.len() / GRANULE] {
+        granule.store(device.id + 1, Ordering::Release);
+    }
+}
+
+/// Gives addresses back when nothing that is queued now can touch them any more. To which device
+/// they belonged stays known, so that an error can say what was there.
+pub(crate) fn release(addresses: Range<usize>) {
+    let mut until = unfinished_on(0..u32::MAX);
+    later::until_done(move || {
+        let is_done = are_complete(&mut until);
+        if is_done && let Some(windows) = window::reserved() {
+            window::discard(windows.data_of(addresses.start), addresses.len());
+            if let Ok(blocks) = blocks() {
+                let _ = blocks.addresses.free(addresses.start, "its release", Vec::new);
+            }
+        }
+        is_done
+    });
+}

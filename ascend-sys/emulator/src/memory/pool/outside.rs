@@ -1,0 +1,114 @@
+//! Allocations outside of the pool's own addresses: memory of other processes, and memory that is
+//! allocated apart from its addresses. The latter counts against the limit of the pool from its
+//! allocation on, and is an allocation where it is mapped.
+
+use super::{Allocation, MemoryPool, OutOfMemory, PoolState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many mapped allocations there are, so that where there is none nobody looks for one.
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether any pool has a mapped allocation.
+#[inline]
+pub(crate) fn is_any_mapped() -> bool {
+    MAPPED.load(Ordering::Relaxed) != 0
+}
+
+impl MemoryPool {
+    /// Takes up memory of another process, which lies outside of the pool's own addresses. It
+    /// counts against no limit.
+    pub(crate) fn adopt(&self, start: usize, size: usize, process: u32, entry: &'static str) {
+        let mut state = self.state();
+        state.next_number += 1;
+        let number = state.next_number;
+        let new =
+            Allocation { number, size, reserved: 0, charged: 0, entry, process, is_mapped: false };
+        state.live.insert(start, new);
+    }
+
+    /// Whether an address lies in an allocation that is another process's.
+    pub(crate) fn is_adopted(&self, address: usize) -> bool {
+        self.state().holding(address, 1).is_some_and(|(_, allocation)| allocation.process != 0)
+    }
+
+    /// Ends what [`adopt`](Self::adopt) has begun.
+    pub(crate) fn release(&self, start: usize, by: &'static str) {
+        let mut state = self.state();
+        if state.live.get(&start).is_some_and(|known| known.process != 0)
+            && let Some(allocation) = state.live.remove(&start)
+        {
+            self.epoch.fetch_add(1, Ordering::Release);
+            state.remember(start, allocation, by);
+        }
+    }
+
+    /// Counts bytes against the limit that have no addresses yet.
+    pub(crate) fn charge(&self, bytes: usize) -> Result<(), OutOfMemory> {
+        let mut state = self.state();
+        state.settle();
+        let (charged, limit) = (state.charged, state.limit);
+        match charged.checked_add(bytes as u64) {
+            Some(sum) if sum <= limit => state.charged = sum,
+            _ => return Err(OutOfMemory { free: limit - charged.min(limit), total: limit }),
+        }
+        Ok(())
+    }
+
+    /// Ends what [`charge`](Self::charge) has begun.
+    pub(crate) fn uncharge(&self, bytes: usize) {
+        let mut state = self.state();
+        state.charged = state.charged.saturating_sub(bytes as u64);
+    }
+
+    /// Makes reserved addresses an allocation, which charges nothing. Neighbours that are mapped
+    /// too are used as one.
+    pub(crate) fn map(&self, start: usize, size: usize, entry: &'static str) {
+        let mut state = self.state();
+        state.next_number += 1;
+        let number = state.next_number;
+        let new = Allocation {
+            number,
+            size,
+            reserved: 0,
+            charged: 0,
+            entry,
+            process: 0,
+            is_mapped: true,
+        };
+        state.live.insert(start, new);
+        MAPPED.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends what [`map`](Self::map) has begun.
+    pub(crate) fn unmap(&self, start: usize, by: &'static str) {
+        let mut state = self.state();
+        if state.live.get(&start).is_some_and(|known| known.is_mapped)
+            && let Some(allocation) = state.live.remove(&start)
+        {
+            self.epoch.fetch_add(1, Ordering::Release);
+            MAPPED.fetch_sub(1, Ordering::Relaxed);
+            state.remember(start, allocation, by);
+        }
+    }
+
+    /// Whether an address lies in an allocation outside of the pool's own addresses: of another
+    /// process, or mapped.
+    pub(crate) fn is_outside(&self, address: usize) -> bool {
+        let state = self.state();
+        let found = state.holding(address, 1);
+        found.is_some_and(|(_, allocation)| allocation.process != 0 || allocation.is_mapped)
+    }
+}
+
+impl PoolState {
+    /// Where the bytes end that begin with an allocation: mapped neighbours belong to them.
+    pub(super) fn end_of(&self, start: usize, allocation: &Allocation) -> usize {
+        let mut end = start + allocation.size;
+        if allocation.is_mapped {
+            while let Some(next) = self.live.get(&end).filter(|next| next.is_mapped) {
+                end += next.size;
+            }
+        }
+        end
+    }
+}

@@ -1,0 +1,379 @@
+//! Memory that a program allocates apart from its addresses, and maps there itself.
+//!
+//! *Physical memory* is named by a handle and counts against the memory of its device. A *range* is
+//! reserved addresses. A *piece* is physical memory mapped in a range; the data of a piece lies
+//! where that of its addresses lies, so pieces side by side are used as one.
+//!
+//! 1. Physical memory is mapped at one place at most.
+//! 2. When it is unmapped, its bytes stay where they are. They move when it is mapped elsewhere,
+//!    and before others are mapped at that place or the addresses are released.
+//! 3. It ends when it is neither mapped nor named by a reference.
+
+use crate::check;
+use crate::collective::plan::store_for;
+use crate::machine::{self, Device, reserved};
+use crate::memory::window;
+use crate::message::{Failure, fail};
+use crate::slots::{HandleKind, unknown};
+use ascend_reduce::copy;
+use ascend_sync::lock_std as lock;
+use ascend_sys::{
+    ACL_ERROR_RT_ADDR_UNALIGNED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_MEMORY_ALLOCATION,
+    ACL_ERROR_RT_PARAM_INVALID, aclrtPhysicalMemProp,
+};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Mutex;
+
+/// What sizes and places of physical memory are multiples of.
+pub(crate) const GRANULARITY: usize = 2 << 20;
+
+struct Physical {
+    device: u32,
+    bytes: usize,
+    properties: aclrtPhysicalMemProp,
+    /// How often it was given to the program, and not freed.
+    references: u32,
+    mapped_at: Option<usize>,
+    contents: Contents,
+}
+
+/// Where the bytes of physical memory are that is not mapped.
+enum Contents {
+    /// It has been mapped nowhere.
+    None,
+    /// Where it was mapped.
+    At(usize),
+    Kept(Vec<u8>),
+}
+
+struct ReservedRange {
+    addresses: Range<usize>,
+    /// As many as the program has asked for.
+    bytes: usize,
+    device: u32,
+}
+
+struct VirtualMemory {
+    last: u64,
+    physical: BTreeMap<u64, Physical>,
+    /// By their first address.
+    ranges: BTreeMap<usize, ReservedRange>,
+    /// The physical memory that is mapped at an address, and its bytes.
+    pieces: BTreeMap<usize, (u64, usize)>,
+}
+
+static ALL: Mutex<VirtualMemory> = Mutex::new(VirtualMemory {
+    last: 0,
+    physical: BTreeMap::new(),
+    ranges: BTreeMap::new(),
+    pieces: BTreeMap::new(),
+});
+
+/// Reserves addresses for memory of the device, or of another one if that is mapped there first.
+pub(crate) fn reserve(device: &Device, bytes: usize, by: &'static str) -> Result<usize, Failure> {
+    let addresses = reserved::reserve(device, bytes, by)?;
+    let start = addresses.start;
+    let range = ReservedRange { addresses, bytes, device: device.id };
+    lock(&ALL).ranges.insert(start, range);
+    Ok(start)
+}
+
+/// Ends a range, in which nothing may be mapped.
+pub(crate) fn release(start: usize) -> Result<(), Failure> {
+    let mut all = lock(&ALL);
+    let Some(range) = all.ranges.get(&start) else {
+        return fail!(ACL_ERROR_RT_PARAM_INVALID, "virPtr: no reserved range begins at {start:#x}");
+    };
+    let addresses = range.addresses.clone();
+    if let Some((piece, _)) = all.pieces.range(addresses.clone()).next() {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "virPtr: memory is mapped at {piece:#x}; aclrtUnmapMem first"
+        );
+    }
+    all.clear_place(&addresses)?;
+    all.ranges.remove(&start);
+    drop(all);
+    reserved::release(addresses);
+    Ok(())
+}
+
+/// Takes physical memory of a device; returns its handle.
+pub(crate) fn allocate(
+    device: &Device,
+    bytes: usize,
+    properties: aclrtPhysicalMemProp,
+) -> Result<u64, Failure> {
+    if let Err(oom) = device.memory.charge(bytes) {
+        return fail!(
+            ACL_ERROR_RT_MEMORY_ALLOCATION,
+            "out of memory: {bytes} bytes of device {}, of which {} of {} are free",
+            machine::named(device.id),
+            oom.free,
+            oom.total
+        );
+    }
+    let mut all = lock(&ALL);
+    all.last += 1;
+    let handle = HandleKind::PhysicalMemory.bits() | all.last;
+    let contents = Contents::None;
+    let device = device.id;
+    let new = Physical { device, bytes, properties, references: 1, mapped_at: None, contents };
+    all.physical.insert(handle, new);
+    Ok(handle)
+}
+
+/// Ends a reference. Memory that is mapped ends when it is unmapped.
+pub(crate) fn free(handle: u64) -> Result<(), Failure> {
+    let mut all = lock(&ALL);
+    let physical = all.find(handle)?;
+    physical.references -= 1;
+    all.end_if_unused(handle);
+    Ok(())
+}
+
+/// Maps all of the physical memory at a reserved address.
+pub(crate) fn map(
+    start: usize,
+    bytes: usize,
+    handle: u64,
+    by: &'static str,
+) -> Result<(), Failure> {
+    let mut all = lock(&ALL);
+    let physical = all.find(handle)?;
+    let (size, id, mapped_at) = (physical.bytes, physical.device, physical.mapped_at);
+    if bytes != size {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "size is {bytes}, but the physical memory has {size} bytes; it is mapped as a whole"
+        );
+    }
+    if let Some(at) = mapped_at {
+        return fail!(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "the physical memory is mapped at {at:#x}; the emulator maps it at one place only"
+        );
+    }
+    if !start.is_multiple_of(GRANULARITY) {
+        return fail!(
+            ACL_ERROR_RT_ADDR_UNALIGNED,
+            "virPtr is {start:#x}; memory is mapped at multiples of {GRANULARITY} bytes"
+        );
+    }
+    let place = start..start.saturating_add(bytes);
+    all.check_place(&place, id)?;
+    let device = machine::device_slot(id);
+    let has_contents = all.bring(handle, &place)?;
+    all.pieces.insert(start, (handle, bytes));
+    if let Some(physical) = all.physical.get_mut(&handle) {
+        physical.mapped_at = Some(start);
+    }
+    device.memory.map(start, bytes, by);
+    // Nobody asks whether bytes that it had before were written.
+    check::allocated(id, &device.memory, start, has_contents);
+    Ok(())
+}
+
+/// Unmaps the piece that begins at an address.
+pub(crate) fn unmap(start: usize, by: &'static str) -> Result<(), Failure> {
+    if lock(&ALL).unmap(start, by) {
+        return Ok(());
+    }
+    fail!(ACL_ERROR_RT_PARAM_INVALID, "virPtr: no memory is mapped that begins at {start:#x}")
+}
+
+/// A new reference of the physical memory that is mapped at an address.
+pub(crate) fn retain(address: usize) -> Result<u64, Failure> {
+    let mut all = lock(&ALL);
+    let piece = all.pieces.range(..=address).next_back();
+    let found = piece.filter(|(start, (_, bytes))| address - **start < *bytes);
+    let Some(handle) = found.map(|(_, (handle, _))| *handle) else {
+        return fail!(ACL_ERROR_RT_PARAM_INVALID, "virPtr: no memory is mapped at {address:#x}");
+    };
+    let physical = all.find(handle)?;
+    match physical.references.checked_add(1) {
+        Some(more) => physical.references = more,
+        None => return fail!(ACL_ERROR_RT_PARAM_INVALID, "the memory has too many references"),
+    }
+    Ok(handle)
+}
+
+/// The properties that physical memory was allocated with.
+pub(crate) fn properties(handle: u64) -> Result<aclrtPhysicalMemProp, Failure> {
+    lock(&ALL).find(handle).map(|physical| physical.properties)
+}
+
+/// Devices end, with the ranges and the physical memory on them.
+pub(crate) fn end_on(devices: &Range<u32>, by: &'static str) {
+    let mut all = lock(&ALL);
+    let is_on = |id: u32| devices.contains(&id);
+    let handles: Vec<u64> =
+        all.physical.iter().filter(|(_, it)| is_on(it.device)).map(|it| *it.0).collect();
+    for handle in handles {
+        if let Some(physical) = all.physical.get_mut(&handle) {
+            physical.references = 0;
+        }
+        match all.physical.get(&handle).and_then(|physical| physical.mapped_at) {
+            Some(start) => _ = all.unmap(start, by),
+            None => all.end_if_unused(handle),
+        }
+    }
+    // Nothing is mapped in them now: what is mapped in a range is memory of its device.
+    let on = all.ranges.iter().filter(|(_, range)| is_on(range.device));
+    let ended: Vec<_> = on.map(|(_, range)| range.addresses.clone()).collect();
+    for addresses in &ended {
+        // What another device's memory has left there is lost if there is no memory to keep it.
+        let _ = all.clear_place(addresses);
+        all.ranges.remove(&addresses.start);
+    }
+    drop(all);
+    ended.into_iter().for_each(reserved::release);
+}
+
+impl VirtualMemory {
+    /// The physical memory with a handle that the program may still use.
+    fn find(&mut self, handle: u64) -> Result<&mut Physical, Failure> {
+        match self.physical.get_mut(&handle) {
+            Some(physical) if physical.references > 0 => Ok(physical),
+            _ => Err(unknown(HandleKind::PhysicalMemory, handle)),
+        }
+    }
+
+    /// Whether nothing is mapped at a place that lies in a range of the device.
+    fn check_place(&mut self, place: &Range<usize>, device: u32) -> Result<(), Failure> {
+        let Range { start, end } = *place;
+        let range = self.ranges.range_mut(..=start).next_back().map(|(_, range)| range);
+        let Some(range) = range.filter(|it| end - it.addresses.start <= it.bytes) else {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "virPtr: {start:#x} with {} bytes lies in no reserved range",
+                end - start
+            );
+        };
+        if let Some((piece, _)) =
+            self.pieces.range(..end).next_back().filter(|(at, (_, bytes))| *at + bytes > start)
+        {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "virPtr: memory is mapped at {piece:#x} already, which overlaps {start:#x} with {} bytes",
+                end - start
+            );
+        }
+        if range.device != device {
+            if self.pieces.range(range.addresses.clone()).next().is_some() {
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "the physical memory is of device {}, and memory of device {} is mapped in the range; a range has \
+                     memory of one device",
+                    machine::named(device),
+                    machine::named(range.device)
+                );
+            }
+            range.device = device;
+            reserved::assign(&range.addresses, machine::device_slot(device));
+        }
+        Ok(())
+    }
+
+    /// Brings what physical memory holds to a place; returns whether it holds something.
+    fn bring(&mut self, handle: u64, place: &Range<usize>) -> Result<bool, Failure> {
+        let physical = self.find(handle)?;
+        match physical.contents {
+            Contents::None => {
+                self.clear_place(place)?;
+                return Ok(false);
+            }
+            Contents::At(start) if start == place.start => return Ok(true),
+            Contents::At(_) => physical.keep()?,
+            Contents::Kept(_) => {}
+        }
+        self.clear_place(place)?;
+        let physical = self.find(handle)?;
+        if let Contents::Kept(bytes) = std::mem::replace(&mut physical.contents, Contents::None) {
+            // SAFETY: the place lies in a range, whose data is mapped for ever; it has as many
+            // bytes as the memory, and the vector is no part of it.
+            unsafe {
+                copy::copy(
+                    data_of(place.start),
+                    bytes.as_ptr(),
+                    bytes.len(),
+                    store_for(bytes.len()),
+                )
+            };
+        }
+        Ok(true)
+    }
+
+    /// Keeps elsewhere what physical memory holds that is not mapped, where its bytes lie in a
+    /// place.
+    fn clear_place(&mut self, place: &Range<usize>) -> Result<(), Failure> {
+        for physical in self.physical.values_mut() {
+            match physical.contents {
+                Contents::At(start)
+                    if start < place.end && place.start < start + physical.bytes =>
+                {
+                    physical.keep()?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// False where no piece begins.
+    fn unmap(&mut self, start: usize, by: &'static str) -> bool {
+        let Some((handle, _)) = self.pieces.remove(&start) else { return false };
+        if let Some(physical) = self.physical.get_mut(&handle) {
+            physical.mapped_at = None;
+            physical.contents = Contents::At(start);
+            let device = machine::device_slot(physical.device);
+            check::freed(Some(device.id), start, by);
+            device.memory.unmap(start, by);
+        }
+        self.end_if_unused(handle);
+        true
+    }
+
+    /// Rule 3 of the module.
+    fn end_if_unused(&mut self, handle: u64) {
+        let is_unused = |it: &mut Physical| it.references == 0 && it.mapped_at.is_none();
+        if self.physical.get_mut(&handle).is_some_and(is_unused)
+            && let Some(ended) = self.physical.remove(&handle)
+        {
+            machine::device_slot(ended.device).memory.uncharge(ended.bytes);
+            if let Contents::At(start) = ended.contents {
+                window::discard(data_of(start).addr(), ended.bytes);
+            }
+        }
+    }
+}
+
+impl Physical {
+    /// Takes its bytes from where it was mapped.
+    fn keep(&mut self) -> Result<(), Failure> {
+        let Contents::At(start) = self.contents else { return Ok(()) };
+        let mut kept = Vec::new();
+        if kept.try_reserve_exact(self.bytes).is_err() {
+            return fail!(
+                ACL_ERROR_RT_MEMORY_ALLOCATION,
+                "no memory for the {} bytes of physical memory that was mapped at {start:#x}",
+                self.bytes
+            );
+        }
+        // SAFETY: the bytes were a piece, whose data is mapped for ever. So many are reserved, and
+        // all of them are written before the length says so.
+        unsafe {
+            copy::copy(kept.as_mut_ptr(), data_of(start), self.bytes, store_for(self.bytes));
+            kept.set_len(self.bytes);
+        }
+        self.contents = Contents::Kept(kept);
+        Ok(())
+    }
+}
+
+/// Where the data of a reserved address is.
+fn data_of(address: usize) -> *mut u8 {
+    let data = window::reserved().map_or(0, |windows| windows.data_of(address));
+    std::ptr::with_exposed_provenance_mut(data)
+}

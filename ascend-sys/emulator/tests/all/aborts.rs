@@ -1,0 +1,73 @@
+//! Aborting all tasks of a device.
+
+use ascend_emulator_testing::common::*;
+use ascend_emulator_testing::{call, fails, ok};
+use ascend_sys::*;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread;
+
+/// A stream of the current device that waits for an event that nobody records, with work behind.
+fn held() -> aclrtStream {
+    let (stream, mut event) = (stream(), null_mut());
+    ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
+    ok!(aclrtStreamWaitEvent(stream, event));
+    ok!(aclrtMemsetAsync(malloc(8), 8, 1, 8, stream));
+    assert!(!idle(stream));
+    stream
+}
+
+#[test]
+fn the_tasks_of_all_streams_of_a_device_end_and_those_of_others_go_on() {
+    let block = Block::new(2);
+    let (first, second) = (block.first, block.first + 1);
+    ok!(aclrtSetDevice(second));
+    let other = held();
+    ok!(aclrtSetDevice(first));
+    let (s, t) = (held(), held());
+    let waits_for = s as usize;
+    let waiter = thread::spawn(move || {
+        ok!(aclrtSetDevice(first));
+        let stream = waits_for as aclrtStream;
+        fails!(107022, ["tasks of the device were aborted"], aclrtSynchronizeStream(stream));
+        ok!(aclrtResetDevice(first));
+    });
+    thread::sleep(std::time::Duration::from_millis(5));
+    ok!(aclrtDeviceTaskAbort(first, 0));
+    waiter.join().unwrap();
+    fails!(107022, ["tasks of the device were aborted"], aclrtSynchronizeStream(t));
+    // The streams take tasks again.
+    let a = malloc(8);
+    for (value, stream) in [(3, s), (4, t)] {
+        ok!(aclrtMemsetAsync(a, 8, value, 8, stream));
+        ok!(aclrtSynchronizeStream(stream));
+        assert_eq!(read(a, 8), [value as u8; 8]);
+    }
+    // A thread need not have set the device.
+    ok!(aclrtSetDevice(second));
+    assert!(!idle(other));
+    thread::spawn(move || ok!(aclrtDeviceTaskAbort(second, 1000))).join().unwrap();
+    fails!(107022, [], aclrtSynchronizeStream(other));
+}
+
+#[test]
+fn an_abort_of_no_device_for_too_long_or_in_a_host_function_is_refused() {
+    static FIRST: AtomicI32 = AtomicI32::new(-1);
+    static CODE: AtomicI32 = AtomicI32::new(-1);
+    unsafe extern "C" fn abort(_: *mut c_void) {
+        let device = FIRST.load(Ordering::Acquire);
+        CODE.store(call!(aclrtDeviceTaskAbort(device, 0)), Ordering::Release);
+    }
+    let block = Block::one();
+    FIRST.store(block.first, Ordering::Release);
+    let s = stream();
+    fails!(107001, [], aclrtDeviceTaskAbort(block.first + 1, 0));
+    fails!(107001, [], aclrtDeviceTaskAbort(-1, 0));
+    let longest = 36 * 60 * 1000;
+    fails!(107000, ["2160000 milliseconds"], aclrtDeviceTaskAbort(block.first, longest + 1));
+    ok!(aclrtDeviceTaskAbort(block.first, longest));
+    ok!(aclrtLaunchHostFunc(s, Some(abort), null_mut()));
+    ok!(aclrtSynchronizeStream(s));
+    assert_eq!(CODE.load(Ordering::Acquire), 207_000);
+}

@@ -1,0 +1,212 @@
+//! Callbacks that hear of tasks that fail, and what they can ask.
+
+use ascend_emulator_testing::common::*;
+use ascend_emulator_testing::{call, fails, ok};
+use ascend_sys::*;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// An exception as the accessors tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Told {
+    task: u32,
+    stream: u32,
+    thread: u32,
+    device: u32,
+    code: u32,
+}
+
+impl Told {
+    fn of(info: *const aclrtExceptionInfo) -> Told {
+        Told {
+            task: call!(aclrtGetTaskIdFromExceptionInfo(info)),
+            stream: call!(aclrtGetStreamIdFromExceptionInfo(info)),
+            thread: call!(aclrtGetThreadIdFromExceptionInfo(info)),
+            device: call!(aclrtGetDeviceIdFromExceptionInfo(info)),
+            code: call!(aclrtGetErrorCodeFromExceptionInfo(info)),
+        }
+    }
+}
+
+/// The callbacks belong to the process, so the tests here take turns. Those elsewhere have tasks
+/// that fail too; each test looks at its own device.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The number of the calling thread in the operating system.
+fn this_thread() -> u32 {
+    let own = std::fs::read_link("/proc/thread-self").unwrap();
+    own.file_name().unwrap().to_str().unwrap().parse().unwrap()
+}
+
+fn id(stream: aclrtStream) -> u32 {
+    let mut id = 0;
+    ok!(aclrtStreamGetId(stream, &mut id));
+    id as u32
+}
+
+/// The number of the task that the stream is at, as messages say it.
+fn task_at_head(stream: aclrtStream) -> u32 {
+    let _ = message();
+    assert_eq!(call!(aclrtSynchronizeStreamWithTimeout(stream, 1)), 507_046);
+    let text = message();
+    let number = text.split("is at task ").nth(1).and_then(|rest| rest.split(':').next());
+    number.unwrap_or_else(|| panic!("no task in: {text}")).parse().unwrap()
+}
+
+/// Lets a task of the stream fail: a wait for a notify that is destroyed.
+fn fail_on(stream: aclrtStream) {
+    let mut notify = null_mut();
+    ok!(aclrtCreateNotify(&mut notify, 0));
+    ok!(aclrtWaitAndResetNotify(notify, stream, 0));
+    ok!(aclrtDestroyNotify(notify));
+    fails!(107017, ["was destroyed before"], aclrtSynchronizeStream(stream));
+}
+
+fn await_that(condition: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < Duration::from_secs(20), "no callback came");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn each_callback_hears_once_of_a_task_that_fails_and_which_one_it_was() {
+    static SEEN: [Mutex<Vec<Told>>; 2] = [const { Mutex::new(Vec::new()) }; 2];
+    unsafe extern "C" fn first(info: *mut aclrtExceptionInfo) {
+        SEEN[0].lock().unwrap().push(Told::of(info));
+    }
+    unsafe extern "C" fn second(info: *mut aclrtExceptionInfo) {
+        SEEN[1].lock().unwrap().push(Told::of(info));
+    }
+    let _turn = turn();
+    let block = Block::one();
+    let seen = |which: usize| {
+        let mut all = SEEN[which].lock().unwrap().clone();
+        all.retain(|told| told.device == block.first as u32);
+        all
+    };
+    ok!(aclrtSetExceptionInfoCallback(Some(first)));
+    ok!(aclrtExceptionInfoCallbackRegister(Some(second)));
+    ok!(aclrtExceptionInfoCallbackRegister(Some(second)));
+    let (s, t) = (stream(), stream());
+    // A task that is complete, then the one that fails; another thread waits for it.
+    ok!(aclrtMemsetAsync(malloc(8), 8, 0, 8, s));
+    let mut notify = null_mut();
+    ok!(aclrtCreateNotify(&mut notify, 0));
+    ok!(aclrtWaitAndResetNotify(notify, s, 0));
+    let task = task_at_head(s);
+    let (waits_for, first_device, stream_id) = (s as usize, block.first, id(s));
+    let waiter = thread::spawn(move || {
+        ok!(aclrtSetDevice(first_device));
+        fails!(107017, [], aclrtSynchronizeStream(waits_for as aclrtStream));
+        ok!(aclrtResetDevice(first_device));
+    });
+    ok!(aclrtDestroyNotify(notify));
+    waiter.join().unwrap();
+    await_that(|| !seen(0).is_empty() && !seen(1).is_empty());
+    let device = block.first as u32;
+    let expected = Told { task, stream: stream_id, thread: this_thread(), device, code: 107_017 };
+    assert_eq!((seen(0), seen(1)), (vec![expected], vec![expected]));
+
+    // The next task of the stream has the next number. Tasks that are aborted have not failed.
+    ok!(aclrtExceptionInfoCallbackUnregister(Some(second)));
+    let mut event = null_mut();
+    ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
+    ok!(aclrtStreamWaitEvent(t, event));
+    ok!(aclrtStreamAbort(t));
+    fails!(107023, [], aclrtSynchronizeStream(t));
+    fail_on(s);
+    await_that(|| seen(0).len() > 1);
+    assert_eq!(seen(0)[1..], [Told { task: task + 1, ..expected }]);
+    assert_eq!(seen(1).len(), 1, "it is not registered any more");
+    ok!(aclrtSetExceptionInfoCallback(None));
+    fail_on(s);
+    // The callbacks of a failure are called in turn, so a later one would have shown the earlier.
+    ok!(aclrtSetExceptionInfoCallback(Some(first)));
+    fail_on(s);
+    await_that(|| seen(0).len() > 2);
+    assert_eq!(seen(0)[2..], [Told { task: task + 3, ..expected }]);
+    ok!(aclrtSetExceptionInfoCallback(None));
+}
+
+#[test]
+fn a_callback_may_wait_for_streams_and_block() {
+    static DEVICE: AtomicI32 = AtomicI32::new(-1);
+    static STREAM: AtomicU64 = AtomicU64::new(0);
+    static MAY_END: AtomicBool = AtomicBool::new(false);
+    static ENDED: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn wait(info: *mut aclrtExceptionInfo) {
+        let device = DEVICE.load(Ordering::Acquire);
+        if call!(aclrtGetDeviceIdFromExceptionInfo(info)) != device as u32 {
+            return;
+        }
+        ok!(aclrtSetDevice(device));
+        ok!(aclrtSynchronizeStream(STREAM.load(Ordering::Acquire) as aclrtStream));
+        ok!(aclrtResetDevice(device));
+        while !MAY_END.load(Ordering::Acquire) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        ENDED.store(true, Ordering::Release);
+    }
+    let _turn = turn();
+    let block = Block::one();
+    let (s, t, gate) = (stream(), stream(), Gate::new());
+    DEVICE.store(block.first, Ordering::Release);
+    STREAM.store(t as u64, Ordering::Release);
+    gate.close(t);
+    ok!(aclrtExceptionInfoCallbackRegister(Some(wait)));
+    fail_on(s);
+    // The callback waits for the other stream. This one goes on, and the other one too.
+    let a = malloc(8);
+    ok!(aclrtMemsetAsync(a, 8, 3, 8, s));
+    ok!(aclrtSynchronizeStream(s));
+    gate.open();
+    ok!(aclrtSynchronizeStream(t));
+    // Nothing waits for a callback that blocks.
+    ok!(aclrtExceptionInfoCallbackUnregister(Some(wait)));
+    ok!(aclrtMemsetAsync(a, 8, 4, 8, t));
+    ok!(aclrtSynchronizeDevice());
+    assert_eq!(read(a, 8), [4; 8]);
+    assert!(!ENDED.load(Ordering::Acquire));
+    MAY_END.store(true, Ordering::Release);
+    await_that(|| ENDED.load(Ordering::Acquire));
+}
+
+#[test]
+fn no_exception_is_told_outside_of_a_callback() {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    unsafe extern "C" fn keep(info: *mut aclrtExceptionInfo) {
+        LAST.store(info as u64, Ordering::Release);
+    }
+    let _turn = turn();
+    fails!(100000, ["callback is NULL"], aclrtExceptionInfoCallbackRegister(None));
+    fails!(100000, ["callback is NULL"], aclrtExceptionInfoCallbackUnregister(None));
+    fails!(100000, ["is not registered"], aclrtExceptionInfoCallbackUnregister(Some(keep)));
+    let _block = Block::one();
+    ok!(aclrtExceptionInfoCallbackRegister(Some(keep)));
+    fail_on(stream());
+    await_that(|| LAST.load(Ordering::Acquire) != 0);
+    ok!(aclrtExceptionInfoCallbackUnregister(Some(keep)));
+    let stale = LAST.load(Ordering::Acquire) as *const aclrtExceptionInfo;
+    let is_stale = || call!(aclrtGetErrorCodeFromExceptionInfo(stale)) == u32::MAX;
+    await_that(is_stale);
+    let garbage = std::ptr::without_provenance(12_345);
+    for (info, said) in
+        [(std::ptr::null(), "info is NULL"), (stale, "inside the callback"), (garbage, "0x3039")]
+    {
+        let _ = message();
+        let all = u32::MAX;
+        let none = Told { task: all, stream: all, thread: all, device: all, code: all };
+        assert_eq!(Told::of(info), none);
+        let text = message();
+        assert!(text.contains(said), "{text}");
+        assert!(text.contains("aclrtGetThreadIdFromExceptionInfo: "), "{text}");
+    }
+}

@@ -1,0 +1,250 @@
+//! Reserved addresses and physical memory: mapping, what stays of the bytes, accounting, wrong
+//! arguments.
+
+use ascend_emulator_testing::common::*;
+use ascend_emulator_testing::{fails, ok};
+use ascend_sys::*;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+pub const UNIT: usize = 2 << 20;
+
+pub fn properties(device: i32) -> aclrtPhysicalMemProp {
+    aclrtPhysicalMemProp {
+        handleType: aclrtMemHandleType::ACL_MEM_HANDLE_TYPE_NONE,
+        allocationType: aclrtMemAllocationType::ACL_MEM_ALLOCATION_TYPE_PINNED,
+        memAttr: aclrtMemAttr::ACL_HBM_MEM_HUGE,
+        location: aclrtMemLocation {
+            id: device as u32,
+            type_: aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE,
+        },
+        reserve: 0,
+    }
+}
+
+pub fn reserve(bytes: usize) -> *mut c_void {
+    let mut start = null_mut();
+    ok!(aclrtReserveMemAddress(&mut start, bytes, 0, null_mut(), 1));
+    start
+}
+
+pub fn physical(device: i32, bytes: usize) -> aclrtDrvMemHandle {
+    let mut handle = null_mut();
+    ok!(aclrtMallocPhysical(&mut handle, bytes, &properties(device), 0));
+    handle
+}
+
+fn free_bytes() -> usize {
+    let (mut free, mut total) = (0, 0);
+    ok!(aclrtGetMemInfo(aclrtMemAttr::ACL_HBM_MEM, &mut free, &mut total));
+    free
+}
+
+#[test]
+fn pieces_side_by_side_are_used_as_one() {
+    let block = Block::one();
+    let (start, s) = (reserve(8 * UNIT), stream());
+    let handles = [1, 2, 1].map(|units| physical(block.first, units * UNIT));
+    ok!(aclrtMapMem(start, UNIT, 0, handles[0], 0));
+    ok!(aclrtMapMem(start.wrapping_byte_add(UNIT), 2 * UNIT, 0, handles[1], 0));
+    ok!(aclrtMapMem(start.wrapping_byte_add(3 * UNIT), UNIT, 0, handles[2], 0));
+    ok!(aclrtMemsetAsync(start, 4 * UNIT, 7, 4 * UNIT, s));
+    let other = malloc(4 * UNIT);
+    ok!(aclrtMemcpyAsync(other, 4 * UNIT, start, 4 * UNIT, D2D, s));
+    ok!(aclrtSynchronizeStream(s));
+    assert!(read(other, 4 * UNIT).iter().all(|byte| *byte == 7));
+    let mut attributes = aclrtPtrAttributes::default();
+    ok!(aclrtPointerGetAttributes(start.wrapping_byte_add(3 * UNIT), &mut attributes));
+    assert_eq!(attributes.location.id, block.first as u32);
+    fails!(
+        107000,
+        ["reaches 1 bytes beyond the end"],
+        aclrtMemsetAsync(start, 4 * UNIT + 1, 0, 4 * UNIT + 1, s)
+    );
+    // A gap ends what is used as one.
+    ok!(aclrtUnmapMem(start.wrapping_byte_add(UNIT)));
+    fails!(107000, ["beyond the end"], aclrtMemset(start, 2 * UNIT, 0, 2 * UNIT));
+    fails!(107000, ["freed by aclrtUnmapMem"], aclrtMemset(start.wrapping_byte_add(UNIT), 8, 0, 8));
+    assert_eq!(read(start.wrapping_byte_add(3 * UNIT), 4), [7; 4]);
+}
+
+#[test]
+fn bytes_stay_with_the_physical_memory() {
+    let block = Block::one();
+    let (a, b) = (reserve(2 * UNIT), reserve(2 * UNIT));
+    let behind = a.wrapping_byte_add(UNIT);
+    let (first, second) = (physical(block.first, UNIT), physical(block.first, UNIT));
+    let map = |at, handle| ok!(aclrtMapMem(at, UNIT, 0, handle, 0));
+    let is_filled = |at, byte: u8| {
+        for offset in [0, UNIT / 2, UNIT - 4] {
+            let at: *mut c_void = at;
+            assert_eq!(read(at.wrapping_byte_add(offset), 4), [byte; 4], "at {offset}");
+        }
+    };
+    map(a, first);
+    ok!(aclrtMemset(a, UNIT, 1, UNIT));
+    ok!(aclrtUnmapMem(a));
+    // At the same place.
+    map(a, first);
+    is_filled(a, 1);
+    ok!(aclrtUnmapMem(a));
+    // Another one takes the place, and each keeps its own.
+    map(a, second);
+    ok!(aclrtMemset(a, UNIT, 2, UNIT));
+    map(behind, first);
+    is_filled(behind, 1);
+    is_filled(a, 2);
+    // To another range; the first one is released.
+    ok!(aclrtUnmapMem(a));
+    ok!(aclrtUnmapMem(behind));
+    map(b, first);
+    is_filled(b, 1);
+    ok!(aclrtReleaseMemAddress(a));
+    map(b.wrapping_byte_add(UNIT), second);
+    is_filled(b.wrapping_byte_add(UNIT), 2);
+    fails!(107000, [], aclrtMemset(a, 8, 0, 8));
+}
+
+#[test]
+fn physical_memory_counts_until_nothing_names_it() {
+    let block = Block::one_with(AscendExtBlockConfig { memoryBytes: 4 << 20, ..Block::config() });
+    let start = reserve(4 * UNIT);
+    assert_eq!(free_bytes(), 2 * UNIT);
+    let one = physical(block.first, UNIT);
+    assert_eq!(free_bytes(), UNIT);
+    let mut no = null_mut();
+    fails!(
+        207001,
+        ["out of memory: 4194304 bytes", "2097152 of 4194304"],
+        aclrtMallocPhysical(&mut no, 2 * UNIT, &properties(block.first), 0)
+    );
+    fails!(207001, [], aclrtMalloc(&mut no, UNIT + 64, POLICY));
+    ok!(aclrtMapMem(start, UNIT, 0, one, 0));
+    // A second reference, and a free while it is mapped.
+    let mut again = null_mut();
+    ok!(aclrtMemRetainAllocationHandle(start.wrapping_byte_add(100), &mut again));
+    assert_eq!(again, one);
+    ok!(aclrtFreePhysical(one));
+    let mut found = properties(0);
+    ok!(aclrtMemGetAllocationPropertiesFromHandle(one, &mut found));
+    assert_eq!(
+        (found.location.id, found.memAttr),
+        (block.first as u32, aclrtMemAttr::ACL_HBM_MEM_HUGE)
+    );
+    ok!(aclrtFreePhysical(one));
+    fails!(107017, ["physical memory"], aclrtFreePhysical(one));
+    ok!(aclrtMemset(start, UNIT, 3, UNIT));
+    assert_eq!(free_bytes(), UNIT);
+    ok!(aclrtUnmapMem(start));
+    assert_eq!(free_bytes(), 2 * UNIT);
+    // What is left over ends with the device.
+    let left = physical(block.first, UNIT);
+    ok!(aclrtMapMem(start, UNIT, 0, left, 0));
+    ok!(aclrtResetDevice(block.first));
+    ok!(aclrtSetDevice(block.first));
+    assert_eq!(free_bytes(), 2 * UNIT);
+    fails!(107000, [], aclrtMemset(start, 8, 0, 8));
+    fails!(107000, ["no reserved range"], aclrtReleaseMemAddress(start));
+    fails!(107017, [], aclrtFreePhysical(left));
+}
+
+#[test]
+fn a_graph_finds_out_that_its_memory_was_unmapped() {
+    let block = Block::one();
+    let (start, s, one) = (reserve(UNIT), stream(), physical(block.first, UNIT));
+    ok!(aclrtMapMem(start, UNIT, 0, one, 0));
+    let mut graph = null_mut();
+    ok!(aclmdlRICaptureBegin(s, aclmdlRICaptureMode::ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    ok!(aclrtMemsetAsync(start, 64, 5, 64, s));
+    ok!(aclmdlRICaptureEnd(s, &mut graph));
+    ok!(aclmdlRIExecuteAsync(graph, s));
+    ok!(aclrtSynchronizeStream(s));
+    assert_eq!(read(start, 64), [5; 64]);
+    ok!(aclrtUnmapMem(start));
+    fails!(107000, ["aclrtUnmapMem"], aclmdlRIExecuteAsync(graph, s));
+    ok!(aclmdlRIDestroy(graph));
+}
+
+#[test]
+fn wrong_arguments_of_virtual_memory_are_named() {
+    let block = Block::new(2);
+    ok!(aclrtSetDevice(block.first));
+    let (mut at, mut handle, mut size) = (null_mut(), null_mut(), 0);
+    let good = properties(block.first);
+    fails!(100000, ["virPtr is NULL"], aclrtReserveMemAddress(null_mut(), UNIT, 0, null_mut(), 0));
+    fails!(100000, ["size is 0"], aclrtReserveMemAddress(&mut at, 0, 0, null_mut(), 0));
+    fails!(107000, ["alignment"], aclrtReserveMemAddress(&mut at, UNIT, 64, null_mut(), 0));
+    for bytes in [usize::MAX, 1 << 62] {
+        fails!(
+            207005,
+            ["no address space"],
+            aclrtReserveMemAddress(&mut at, bytes, 0, null_mut(), 0)
+        );
+    }
+    let wish = (1usize << 40) as *mut c_void;
+    fails!(207000, ["expectPtr"], aclrtReserveMemAddressNoUCMemory(&mut at, UNIT, 0, wish, 0));
+
+    fails!(100000, ["handle is NULL"], aclrtMallocPhysical(null_mut(), UNIT, &good, 0));
+    fails!(100000, ["prop is NULL"], aclrtMallocPhysical(&mut handle, UNIT, std::ptr::null(), 0));
+    fails!(100000, ["size is 0"], aclrtMallocPhysical(&mut handle, 0, &good, 0));
+    fails!(107000, ["flags is 0x1"], aclrtMallocPhysical(&mut handle, UNIT, &good, 1));
+    fails!(107000, ["multiple of 2097152"], aclrtMallocPhysical(&mut handle, UNIT + 1, &good, 0));
+    fails!(207001, [], aclrtMallocPhysical(&mut handle, usize::MAX & !(UNIT - 1), &good, 0));
+    fails!(107001, [], aclrtMallocPhysical(&mut handle, UNIT, &properties(-1), 0));
+    let host = aclrtMemLocation { type_: aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_HOST, id: 0 };
+    let on_host = aclrtPhysicalMemProp { location: host, ..good };
+    fails!(207000, ["location of type 0"], aclrtMallocPhysical(&mut handle, UNIT, &on_host, 0));
+    let small = aclrtPhysicalMemProp { memAttr: aclrtMemAttr::ACL_HBM_MEM_NORMAL, ..good };
+    fails!(207000, ["memAttr 5"], aclrtMallocPhysical(&mut handle, UNIT, &small, 0));
+    let odd = aclrtPhysicalMemProp { handleType: aclrtMemHandleType(1), ..good };
+    fails!(107000, ["handleType 1"], aclrtMallocPhysical(&mut handle, UNIT, &odd, 0));
+
+    let mut prop = good;
+    let least = aclrtMemGranularityOptions::ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM;
+    ok!(aclrtMemGetAllocationGranularity(&mut prop, least, &mut size));
+    assert_eq!(size, UNIT);
+    fails!(100000, ["prop"], aclrtMemGetAllocationGranularity(null_mut(), least, &mut size));
+    fails!(100000, ["granularity"], aclrtMemGetAllocationGranularity(&mut prop, least, null_mut()));
+    let undefined = aclrtMemGranularityOptions::ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF;
+    fails!(
+        107000,
+        ["option is 65535"],
+        aclrtMemGetAllocationGranularity(&mut prop, undefined, &mut size)
+    );
+
+    let start = reserve(4 * UNIT);
+    let [one, two] = [1, 2].map(|units| physical(block.first, units * UNIT));
+    let second = start.wrapping_byte_add(UNIT);
+    fails!(100000, ["virPtr is NULL"], aclrtMapMem(null_mut(), UNIT, 0, one, 0));
+    fails!(100000, ["handle is NULL"], aclrtMapMem(start, UNIT, 0, null_mut(), 0));
+    fails!(100000, ["size is 0"], aclrtMapMem(start, 0, 0, one, 0));
+    fails!(107000, ["offset is 0x200000"], aclrtMapMem(start, UNIT, UNIT, two, 0));
+    fails!(107000, ["flags is 0x2"], aclrtMapMem(start, UNIT, 0, one, 2));
+    fails!(107000, ["has 2097152 bytes"], aclrtMapMem(start, 2 * UNIT, 0, one, 0));
+    fails!(107008, ["multiples of"], aclrtMapMem(start.wrapping_byte_add(4096), UNIT, 0, one, 0));
+    fails!(107017, ["physical memory"], aclrtMapMem(start, UNIT, 0, start, 0));
+    fails!(107000, ["in no reserved range"], aclrtMapMem(malloc(4 * UNIT), 2 * UNIT, 0, two, 0));
+    let last = start.wrapping_byte_add(3 * UNIT);
+    fails!(107000, ["in no reserved range"], aclrtMapMem(last, 2 * UNIT, 0, two, 0));
+    ok!(aclrtMapMem(second, UNIT, 0, one, 0));
+    fails!(207000, ["at one place only"], aclrtMapMem(start, UNIT, 0, one, 0));
+    fails!(107000, ["overlaps"], aclrtMapMem(start, 2 * UNIT, 0, two, 0));
+    let foreign = physical(block.first + 1, UNIT);
+    fails!(107000, ["memory of one device"], aclrtMapMem(start, UNIT, 0, foreign, 0));
+    fails!(107000, ["first"], aclrtReleaseMemAddress(start));
+    fails!(107000, ["no reserved range"], aclrtReleaseMemAddress(second));
+    fails!(107000, ["begins at"], aclrtUnmapMem(start));
+    fails!(107000, ["no memory is mapped"], aclrtMemRetainAllocationHandle(start, &mut handle));
+    fails!(107000, ["aclrtUnmapMem ends it"], aclrtFree(second));
+    let mut key = [0; 65];
+    fails!(207000, ["aclrtMapMem"], aclrtIpcMemGetExportKey(second, UNIT, key.as_mut_ptr(), 65, 1));
+    // Of another device, once nothing of the first one is mapped.
+    ok!(aclrtUnmapMem(second));
+    ok!(aclrtMapMem(start, UNIT, 0, foreign, 0));
+    let mut attributes = aclrtPtrAttributes::default();
+    ok!(aclrtPointerGetAttributes(start, &mut attributes));
+    assert_eq!(attributes.location.id, block.first as u32 + 1);
+    fails!(100000, ["virPtr is NULL"], aclrtUnmapMem(null_mut()));
+    fails!(100000, ["virPtr is NULL"], aclrtReleaseMemAddress(null_mut()));
+    fails!(100000, ["handle is NULL"], aclrtFreePhysical(null_mut()));
+}

@@ -1,0 +1,212 @@
+//! The entries of a recording. Times are nanoseconds since its start.
+
+use serde::{Deserialize, Serialize};
+
+/// A finished launch of a kernel on one device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// The number of the device in its block, from 0.
+    pub device: u32,
+    /// The name of the kernel.
+    pub kernel: String,
+    /// The number of blocks.
+    pub blocks: u32,
+    /// The rank of the device in each communicator of the kernel.
+    pub ranks: Vec<usize>,
+    /// The start.
+    pub from: u64,
+    /// The end.
+    pub to: u64,
+    /// The reason, if it failed.
+    pub failure: Option<String>,
+    /// The blocks, as the cores ran them.
+    pub cores: Vec<Block>,
+}
+
+/// The kind of a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CoreKind {
+    /// AIC.
+    Cube,
+    /// AIV.
+    Vector,
+}
+
+/// The part of one core in a block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// The kind of the core.
+    pub kind: CoreKind,
+    /// The number of the core, counted over all blocks of the launch.
+    pub index: u32,
+    /// The number of the core on the device.
+    pub core_index: u32,
+    /// The number of the block.
+    pub block: u32,
+    /// The start.
+    pub from: u64,
+    /// The end.
+    pub to: u64,
+    /// The states of the core, in order and without gaps.
+    pub parts: Vec<Part>,
+    /// Matrix products. Each lies within a part.
+    pub products: Vec<Part>,
+    /// Messages to the server, with their times.
+    pub marks: Vec<(u64, String)>,
+}
+
+/// A state of a core, or a matrix product.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The state.
+    pub what: Doing,
+    /// The start.
+    pub from: u64,
+    /// The end.
+    pub to: u64,
+}
+
+/// The state of a core.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Doing {
+    /// The core ran from one line of the kernel to another.
+    Runs {
+        /// The first line.
+        first: String,
+        /// The last line.
+        last: String,
+        /// The time of the interpreter in nanoseconds. For the rest the thread did other work.
+        interpreted: u64,
+    },
+    /// The core waited.
+    Waits {
+        /// The event it waited for.
+        what: String,
+        /// The line.
+        place: String,
+    },
+    /// The core multiplied two matrices.
+    Multiplies {
+        /// Rows, columns and depth.
+        sizes: [u64; 3],
+    },
+}
+
+/// The communicator of the servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ServersKey {
+    /// All ranks are in one process: its id, and its number for the communicator.
+    Process(u32, u64),
+    /// The ranks are in several processes: the key that these processes share.
+    Job(u64),
+}
+
+/// A finished turn of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnSpan {
+    /// The number of the device in its block, from 0.
+    pub device: u32,
+    /// The communicator of the servers.
+    pub servers: ServersKey,
+    /// The name of the communicator.
+    pub group: String,
+    /// The rank of the server.
+    pub rank: usize,
+    /// The number of the turn in the communicator.
+    pub number: u64,
+    /// True if the ranks meet in this turn.
+    pub meets: bool,
+    /// The label, such as "tiles 2 of 4".
+    pub name: String,
+    /// The operation.
+    pub operation: String,
+    /// The line of the kernel that prepared it.
+    pub place: String,
+    /// The arrival of the rank.
+    pub from: u64,
+    /// The end on this rank.
+    pub to: u64,
+    /// The data that this rank received.
+    pub moved: Vec<Moved>,
+}
+
+/// Data that the result of one rank needs from another rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// The source rank.
+    pub from: usize,
+    /// The destination rank.
+    pub to: usize,
+    /// The number of bytes.
+    pub bytes: u64,
+}
+
+/// The identity of a notify, equal in all processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NotifyKey {
+    /// The process of the waiter.
+    pub process: u32,
+    /// The handle of the thread or channel that owns the notify, in that process.
+    pub owner: u64,
+    /// True if the owner is a channel.
+    pub on_channel: bool,
+    /// The index among the notifies of the owner.
+    pub index: u32,
+}
+
+/// A finished primitive of an operator thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrimitiveSpan {
+    /// The number of the device in its block, from 0.
+    pub device: u32,
+    /// The rank in the communicator, if the thread has one.
+    pub rank: Option<usize>,
+    /// The name of the communicator.
+    pub group: String,
+    /// The handle of the thread, unique in its process.
+    pub thread: u64,
+    /// The name of the thread.
+    pub name: String,
+    /// The function that issued the primitive.
+    pub call: String,
+    /// The work.
+    pub work: PrimitiveWork,
+    /// The time when the primitive was next in its thread.
+    pub from: u64,
+    /// The end.
+    pub to: u64,
+    /// The reason, if it failed.
+    pub failure: Option<String>,
+}
+
+/// The work of a primitive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PrimitiveWork {
+    /// A copy or reduction.
+    Moves {
+        /// The source device.
+        from: u32,
+        /// The destination device.
+        to: u32,
+        /// The number of bytes.
+        bytes: u64,
+        /// True if the destination is reduced with the data.
+        reduces: bool,
+    },
+    /// A record of a notify.
+    Records {
+        /// The notify.
+        notify: NotifyKey,
+        /// The notify and its owner, in words.
+        whose: String,
+    },
+    /// A wait for a notify.
+    Waits {
+        /// The notify.
+        notify: NotifyKey,
+        /// The notify and its owner, in words.
+        whose: String,
+        /// The rank that records the notify.
+        recorder: Option<usize>,
+    },
+}

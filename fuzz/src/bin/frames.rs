@@ -1,0 +1,5 @@
+//! Bytes and descriptors on the socket of another process.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ascend_emulator::fuzz::frames(bytes));

@@ -1,0 +1,5 @@
+//! What another process says of communicators and exports.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ascend_emulator::fuzz::peer(bytes));

@@ -1,0 +1,361 @@
+//! A rank's side of the store.
+
+use std::io::Write as _;
+use std::io::{self, ErrorKind};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::address::{Address, Connection};
+use crate::env::{JobEnv, Meeting, StorePlace};
+use crate::error::{JobError, MAX_KEY, MAX_STORED, MAX_VALUE};
+use crate::message::{Answer, MAX_TEXT, PREAMBLE, Request, expect_preamble, receive, send, tamed};
+use crate::server::StoreServer;
+
+/// The time that the store has for an answer that waits for nothing.
+const ANSWER: Duration = Duration::from_secs(20);
+
+/// The time between two tries to reach it.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A rank's connection to the store of its job.
+///
+/// A small server of keys and values. It knows which ranks have come, which are done and which are
+/// gone. Values of at most 64 KiB; for data, use a communicator. Calls block.
+///
+/// Dropping it tells the store that this rank is done, unless it has reported a failure. Under `hcclrun` the store is in `hcclrun`;
+/// else it is in the process of rank 0 and goes when that process ends.
+pub struct Store {
+    connection: Connection,
+    place: String,
+    rank: u32,
+    /// If this process serves it.
+    _server: Option<StoreServer>,
+    is_lost: bool,
+    /// It has reported a failure, so it is not done but gone.
+    has_failed: bool,
+}
+
+/// The ranks that go on together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generation {
+    /// Its number, from 1.
+    pub number: u32,
+    /// The ranks, by the numbers that the launcher gave them. The position is the rank in this
+    /// generation.
+    pub members: Vec<u32>,
+}
+
+impl Store {
+    /// Connects to the store of this process's job; rank 0 serves it unless the launcher does.
+    ///
+    /// Blocks until the store can be reached, but does not wait for the other ranks.
+    ///
+    /// # Errors
+    ///
+    /// [`JobError::Unreachable`] when it cannot be reached within `limit`, [`JobError::Refused`]
+    /// when it takes another secret, has another number of ranks, or has this rank already;
+    /// [`JobError::NotServed`] on rank 0; [`JobError::Unset`] when the ranks meet by a rank table.
+    pub fn join(env: &JobEnv, limit: Duration) -> Result<Store, JobError> {
+        let Meeting::Store(place) = &env.meeting else {
+            let why = "the ranks meet by a rank table, so the job has no store".into();
+            return Err(JobError::Unset { name: crate::variables::MASTER_ADDR, why });
+        };
+        let world_size = env.world_size;
+        let serves = env.rank == 0 && !place.is_served;
+        let server = match serves {
+            true => Some(StoreServer::at(&place.addresses, world_size, &place.secret)?),
+            false => None,
+        };
+        let hello = || Request::Hello {
+            secret: place.secret.clone(),
+            rank: env.rank,
+            world_size,
+            process: std::process::id(),
+        };
+        let began = Instant::now();
+        let mut last = String::from("nothing was tried");
+        loop {
+            for address in &place.addresses {
+                let left = limit.saturating_sub(began.elapsed()).max(Duration::from_millis(100));
+                match reach(address, &hello(), left.min(Duration::from_secs(2))) {
+                    Ok(connection) => {
+                        return Ok(Store::over(connection, address.to_string(), env.rank, server));
+                    }
+                    Err(Reach::Refused(why)) if place.addresses.len() == 1 => {
+                        let place = address.to_string();
+                        return Err(JobError::Refused { rank: env.rank, place, why });
+                    }
+                    // Another job's, perhaps; that of this one is behind another port.
+                    Err(Reach::Refused(why)) => last = format!("{address} has refused it: {why}"),
+                    Err(Reach::Failed(error)) => last = format!("{address}: {error}"),
+                }
+            }
+            if began.elapsed() >= limit {
+                return Err(unreachable(env.rank, place, began.elapsed(), last));
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// A rank's side of a connection on which it has said hello.
+    pub(crate) fn over(
+        connection: Connection,
+        place: String,
+        rank: u32,
+        server: Option<StoreServer>,
+    ) -> Store {
+        Store { connection, place, rank, _server: server, is_lost: false, has_failed: false }
+    }
+
+    /// Stores a value under a key, in the place of one that was there. Does not wait for others.
+    ///
+    /// # Errors
+    ///
+    /// [`JobError::TooLarge`] for a key of more than 256 bytes, a value of more than 64 KiB, and
+    /// when the store has 64 MiB; [`JobError::Lost`] when the store is gone.
+    pub fn set(&mut self, key: &str, value: &[u8]) -> Result<(), JobError> {
+        self.set_for(key, value, 0)
+    }
+
+    /// The same, for so many reads, after which the value goes. 0: it stays.
+    ///
+    /// # Errors
+    ///
+    /// As for [`set`](Self::set).
+    pub fn set_for(&mut self, key: &str, value: &[u8], reads: u32) -> Result<(), JobError> {
+        check("a key", key.len(), MAX_KEY)?;
+        check("a value", value.len(), MAX_VALUE)?;
+        let request = Request::Set { key: key.to_owned(), value: value.to_vec(), reads };
+        match self.ask(&request, Duration::ZERO)? {
+            Answer::Done => Ok(()),
+            other => Err(self.odd(other)),
+        }
+    }
+
+    /// The value of a key; waits until it is there, for at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// [`JobError::Late`] with the ranks that have not come to the store, [`JobError::TooLarge`],
+    /// [`JobError::Lost`].
+    pub fn get(&mut self, key: &str, limit: Duration) -> Result<Vec<u8>, JobError> {
+        self.get_of(key, None, limit)
+    }
+
+    /// The same, of a key that this rank stores, by its number in the launcher's count: does not
+    /// wait for one that is gone.
+    ///
+    /// # Errors
+    ///
+    /// As for [`get`](Self::get), and [`JobError::Gone`].
+    pub fn get_from(&mut self, rank: u32, key: &str, limit: Duration) -> Result<Vec<u8>, JobError> {
+        self.get_of(key, Some(rank), limit)
+    }
+
+    fn get_of(
+        &mut self,
+        key: &str,
+        from: Option<u32>,
+        limit: Duration,
+    ) -> Result<Vec<u8>, JobError> {
+        check("a key", key.len(), MAX_KEY)?;
+        let request = Request::Get { key: key.to_owned(), from, wait_ms: milliseconds(limit) };
+        let what = || match from {
+            Some(rank) => format!("storing \"{key}\" by rank {rank}"),
+            None => format!("storing \"{key}\""),
+        };
+        match self.ask(&request, limit)? {
+            Answer::Value(value) => Ok(value),
+            Answer::Late { missing } => Err(JobError::Late { what: what(), after: limit, missing }),
+            Answer::Gone { rank, why } => {
+                Err(JobError::Gone { what: what(), rank, why: tamed(&why) })
+            }
+            other => Err(self.odd(other)),
+        }
+    }
+
+    /// Adds to a counter, which begins at 0, and returns the sum. Does not wait for others.
+    ///
+    /// # Errors
+    ///
+    /// As for [`set`](Self::set).
+    pub fn add(&mut self, key: &str, by: i64) -> Result<i64, JobError> {
+        check("a key", key.len(), MAX_KEY)?;
+        match self.ask(&Request::Add { key: key.to_owned(), by }, Duration::ZERO)? {
+            Answer::Sum(sum) => Ok(sum),
+            other => Err(self.odd(other)),
+        }
+    }
+
+    /// Waits for the next generation, for at most `limit`.
+    ///
+    /// The first one is there when all ranks of the job have called this. A later one is there when
+    /// all ranks of the one before have called it that are neither gone nor done; processes that
+    /// wait and were not in it are members too.
+    ///
+    /// # Errors
+    ///
+    /// [`JobError::Late`], [`JobError::Gone`] when a rank is gone before the first generation,
+    /// [`JobError::Lost`].
+    pub fn next_generation(&mut self, limit: Duration) -> Result<Generation, JobError> {
+        let what = || String::from("the meeting of all ranks");
+        match self.ask(&Request::Join { wait_ms: milliseconds(limit) }, limit)? {
+            Answer::Formed { number, members } if members.contains(&self.rank) => {
+                Ok(Generation { number, members })
+            }
+            Answer::Late { missing } => Err(JobError::Late { what: what(), after: limit, missing }),
+            Answer::Gone { rank, why } => {
+                Err(JobError::Gone { what: what(), rank, why: tamed(&why) })
+            }
+            other => Err(self.odd(other)),
+        }
+    }
+
+    /// The number of processes that wait for the next generation and are not in this one. Does not
+    /// wait.
+    ///
+    /// # Errors
+    ///
+    /// [`JobError::Lost`].
+    pub fn newcomers(&mut self) -> Result<u32, JobError> {
+        match self.ask(&Request::Waiting, Duration::ZERO)? {
+            Answer::Waiting(processes) => Ok(processes),
+            other => Err(self.odd(other)),
+        }
+    }
+
+    /// Tells the store that this rank fails; `follows`: because another rank is gone. Whoever
+    /// serves the store can say then which rank failed first, and why.
+    ///
+    /// # Errors
+    ///
+    /// [`JobError::Lost`].
+    pub fn report_failure(&mut self, text: &str, follows: bool) -> Result<(), JobError> {
+        self.has_failed = true;
+        let text = text.chars().take(MAX_TEXT / 4).collect();
+        match self.ask(&Request::Fails { text, follows }, Duration::ZERO)? {
+            Answer::Done => Ok(()),
+            other => Err(self.odd(other)),
+        }
+    }
+
+    /// The number that the launcher gave to this rank.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Whether the store does not answer any more.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn has_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// Where the store is, for texts.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Sends a request, whose answer may take `limit`, and receives the answer.
+    fn ask(&mut self, request: &Request, limit: Duration) -> Result<Answer, JobError> {
+        if self.is_lost {
+            return Err(JobError::Lost { why: "it was lost before".into() });
+        }
+        let answer = (|| {
+            self.connection.set_read_limit(Some(limit.saturating_add(ANSWER)))?;
+            send(&mut self.connection, request)?;
+            receive::<Answer>(&mut self.connection)
+        })();
+        let why = match answer {
+            Ok(Some(Answer::Refused { why })) => tamed(&why),
+            Ok(Some(Answer::Full { bytes })) => {
+                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                return Err(JobError::TooLarge { what: "any more", bytes, most: MAX_STORED });
+            }
+            Ok(Some(answer)) => return Ok(answer),
+            Ok(None) => "the process that serves it has ended".into(),
+            Err(error) if is_late(&error) => "it takes too long".into(),
+            Err(error) => error.to_string(),
+        };
+        // A late answer would be taken for that of the next request.
+        self.is_lost = true;
+        Err(JobError::Lost { why: format!("{why} ({})", self.place) })
+    }
+
+    fn odd(&mut self, answer: Answer) -> JobError {
+        self.is_lost = true;
+        JobError::Lost { why: format!("{} ({})", unexpected(&answer), self.place) }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if !self.is_lost && !self.has_failed {
+            // If the store is gone, nobody wants to know.
+            let _ = send(&mut self.connection, &Request::Bye);
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Reach {
+    Failed(io::Error),
+    Refused(String),
+}
+
+impl From<io::Error> for Reach {
+    fn from(error: io::Error) -> Self {
+        Reach::Failed(error)
+    }
+}
+
+fn reach(address: &Address, hello: &Request, limit: Duration) -> Result<Connection, Reach> {
+    greet(address.connect(limit)?, hello, limit)
+}
+
+/// Says hello to what is at the other end, and hears whether it is the store.
+pub(crate) fn greet(
+    mut connection: Connection,
+    hello: &Request,
+    limit: Duration,
+) -> Result<Connection, Reach> {
+    // What listens there may be something else, which never says anything.
+    connection.set_read_limit(Some(limit))?;
+    connection.set_write_limit(ANSWER)?;
+    connection.write_all(PREAMBLE)?;
+    expect_preamble(&mut connection)?;
+    send(&mut connection, hello)?;
+    match receive::<Answer>(&mut connection)? {
+        Some(Answer::Done) => Ok(connection),
+        Some(Answer::Refused { why }) => Err(Reach::Refused(tamed(&why))),
+        Some(other) => Err(Reach::Refused(unexpected(&other))),
+        None => Err(io::Error::new(ErrorKind::UnexpectedEof, "it has hung up").into()),
+    }
+}
+
+/// An answer that belongs to no such request, as text. Long ones are cut.
+fn unexpected(answer: &Answer) -> String {
+    tamed(&format!("it has answered {answer:?}"))
+}
+
+fn unreachable(rank: u32, place: &StorePlace, after: Duration, why: String) -> JobError {
+    let host = match place.is_served {
+        true => "The launcher serves it; is it still there?",
+        false => {
+            "Rank 0 serves it from its own call on: see whether rank 0 has started, and whether \
+             all ranks have the same MASTER_ADDR, MASTER_PORT, HCCL_JOB_ID and HCCL_JOB_SECRET"
+        }
+    };
+    JobError::Unreachable { rank, place: place.to_string(), after, why, host }
+}
+
+fn check(what: &'static str, bytes: usize, most: usize) -> Result<(), JobError> {
+    if bytes <= most { Ok(()) } else { Err(JobError::TooLarge { what, bytes, most }) }
+}
+
+fn milliseconds(limit: Duration) -> u64 {
+    u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}

@@ -1,0 +1,449 @@
+//! What a launcher has put into the environment.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::address::Address;
+use crate::error::JobError;
+
+/// The names of all variables that [`JobEnv::from_env`] reads.
+pub mod variables {
+    /// The number of this rank (`torchrun`, `hcclrun`).
+    pub const RANK: &str = "RANK";
+    /// The number of ranks.
+    pub const WORLD_SIZE: &str = "WORLD_SIZE";
+    /// The number of this rank on its machine.
+    pub const LOCAL_RANK: &str = "LOCAL_RANK";
+    /// The number of ranks on this machine.
+    pub const LOCAL_WORLD_SIZE: &str = "LOCAL_WORLD_SIZE";
+    /// The host of rank 0, or of the store.
+    pub const MASTER_ADDR: &str = "MASTER_ADDR";
+    /// The port there.
+    pub const MASTER_PORT: &str = "MASTER_PORT";
+    /// Words that all ranks of a job know and nobody else.
+    pub const SECRET: &str = "HCCL_JOB_SECRET";
+    /// Set when the launcher serves the store itself.
+    pub const SERVED: &str = "HCCL_JOB_SERVED";
+    /// A name of the job, where the launcher gives none.
+    pub const JOB_ID: &str = "HCCL_JOB_ID";
+    /// Set by torchrun, whose agent has a store of its own at `MASTER_PORT`.
+    pub const TORCHELASTIC_RUN_ID: &str = "TORCHELASTIC_RUN_ID";
+    /// Set by torchrun; "False" when the agent leaves `MASTER_PORT` to rank 0.
+    pub const TORCHELASTIC_USE_AGENT_STORE: &str = "TORCHELASTIC_USE_AGENT_STORE";
+    /// The path of a rank table.
+    pub const RANK_TABLE_FILE: &str = "RANK_TABLE_FILE";
+    /// The number of this rank in the rank table.
+    pub const RANK_ID: &str = "RANK_ID";
+    /// The number of ranks in the rank table.
+    pub const RANK_SIZE: &str = "RANK_SIZE";
+}
+
+use variables::*;
+
+/// The port of the store when `MASTER_ADDR` is set and `MASTER_PORT` is not, as in torch.
+const DEFAULT_PORT: u16 = 29500;
+
+/// Where torchrun's agent has `MASTER_PORT`, rank 0 takes the first free one of so many behind it.
+const PORTS_BEHIND: u16 = 16;
+
+/// The launcher that started this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Launcher {
+    /// `hcclrun`, or another program that serves the store.
+    Hcclrun,
+    /// `torchrun`.
+    Torchrun,
+    /// Somebody who has set `RANK` and `WORLD_SIZE`.
+    Variables,
+    /// Open MPI's `mpirun`.
+    OpenMpi,
+    /// `mpiexec` of MPICH, Intel MPI or another with the Hydra process manager.
+    Mpich,
+    /// `srun`.
+    Slurm,
+    /// Somebody who has set `RANK_TABLE_FILE` and `RANK_ID`.
+    RankTable,
+}
+
+impl fmt::Display for Launcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Launcher::Hcclrun => "hcclrun",
+            Launcher::Torchrun => "torchrun",
+            Launcher::Variables => "RANK and WORLD_SIZE",
+            Launcher::OpenMpi => "Open MPI",
+            Launcher::Mpich => "MPICH",
+            Launcher::Slurm => "Slurm",
+            Launcher::RankTable => "RANK_TABLE_FILE",
+        })
+    }
+}
+
+/// Where the ranks of a job meet.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Meeting {
+    /// At a store.
+    Store(StorePlace),
+    /// By the rank table in this file, which every rank reads.
+    RankTable(PathBuf),
+}
+
+/// Where the store of a job is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StorePlace {
+    /// The store is at one of these. More than one where a port may be taken by somebody else.
+    pub(crate) addresses: Vec<Address>,
+    /// Whether the launcher serves it; else rank 0 does.
+    pub(crate) is_served: bool,
+    /// The words that a rank has to say there.
+    pub(crate) secret: String,
+}
+
+impl fmt::Debug for Meeting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // Without the secret.
+            Meeting::Store(place) => write!(f, "Store({place})"),
+            Meeting::RankTable(path) => write!(f, "RankTable({})", path.display()),
+        }
+    }
+}
+
+impl fmt::Debug for StorePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StorePlace({self})")
+    }
+}
+
+impl fmt::Display for StorePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.addresses[..] {
+            [Address::Tcp(host, first), .., Address::Tcp(_, last)] => {
+                write!(f, "{host}, ports {first} to {last}")
+            }
+            [first, ..] => first.fmt(f),
+            [] => f.write_str("no address"),
+        }
+    }
+}
+
+/// The place of this process in its job, as its launcher has said it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobEnv {
+    /// The number of this rank, below `world_size`.
+    pub rank: u32,
+    /// The number of ranks.
+    pub world_size: u32,
+    /// The number of this rank among those of its machine.
+    pub local_rank: u32,
+    /// The number of ranks on this machine. Without a word about it, all of them.
+    pub local_world_size: u32,
+    /// The launcher.
+    pub launcher: Launcher,
+    /// Where the ranks meet.
+    pub meeting: Meeting,
+}
+
+/// A place in a job, without the meeting.
+struct Numbers {
+    rank: u32,
+    world_size: u32,
+    local_rank: u32,
+    local_world_size: u32,
+}
+
+impl JobEnv {
+    /// The place that the environment of this process says. `None` when no launcher has started it.
+    ///
+    /// Read are, in this order, and the first that is there decides:
+    ///
+    /// | variables | set by | the ranks meet |
+    /// | --- | --- | --- |
+    /// | `RANK_TABLE_FILE`, `RANK_ID`, `RANK_SIZE` | you, as CANN's own examples do; without `RANK_ID` the rank is that of one of the launchers below | by the rank table |
+    /// | `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `LOCAL_WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT` | `hcclrun`, `torchrun`, you | at a store at that address and port; next to `torchrun`'s own store, at one of the 16 ports behind |
+    /// | `OMPI_COMM_WORLD_RANK`, `_SIZE`, `_LOCAL_RANK`, `_LOCAL_SIZE` | `mpirun` of Open MPI | at a store named after the job, on one machine; at `MASTER_ADDR` if that is set |
+    /// | `PMI_RANK`, `PMI_SIZE`, `MPI_LOCALRANKID`, `MPI_LOCALNRANKS` | `mpiexec` of MPICH and Intel MPI | the same |
+    /// | `SLURM_PROCID`, `SLURM_NTASKS`, `SLURM_LOCALID`, `SLURM_STEP_ID` | `srun` | the same |
+    ///
+    /// # Errors
+    ///
+    /// [`JobError::Variable`] for a value that cannot be, [`JobError::Unset`] when a variable is
+    /// missing that belongs to one that is set.
+    pub fn from_env() -> Result<Option<JobEnv>, JobError> {
+        JobEnv::from_variables(|name| {
+            std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+        })
+    }
+
+    /// The same, with another environment.
+    ///
+    /// # Errors
+    ///
+    /// As for [`from_env`](Self::from_env).
+    pub fn from_variables(
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<JobEnv>, JobError> {
+        let variables = Variables { variable: &variable };
+        let launched = variables.launched()?;
+        match variables.text(RANK_TABLE_FILE) {
+            Some(path) => variables.of_rank_table(path.into(), launched).map(Some),
+            None => Ok(launched),
+        }
+    }
+}
+
+struct Variables<'a> {
+    variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Variables<'_> {
+    /// A variable that is set and not empty.
+    fn text(&self, name: &str) -> Option<String> {
+        (self.variable)(name).filter(|value| !value.is_empty())
+    }
+
+    fn number(&self, name: &'static str) -> Result<Option<u32>, JobError> {
+        let Some(value) = self.text(name) else { return Ok(None) };
+        match value.trim().parse::<u32>() {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Err(wrong(name, value, "a number from 0 on belongs there")),
+        }
+    }
+
+    /// A number that belongs to another variable, which is set.
+    fn needed(&self, name: &'static str, set: &str) -> Result<u32, JobError> {
+        let why = || format!("{set} is set, so it must be set, too: unset {set}, or set both");
+        self.number(name)?.ok_or_else(|| JobError::Unset { name, why: why() })
+    }
+
+    fn port(&self) -> Result<u16, JobError> {
+        let Some(value) = self.text(MASTER_PORT) else { return Ok(DEFAULT_PORT) };
+        match value.trim().parse::<u16>() {
+            Ok(port) if port > 0 => Ok(port),
+            _ => Err(wrong(MASTER_PORT, value, "a port from 1 to 65535 belongs there")),
+        }
+    }
+
+    fn secret(&self, job: &str) -> String {
+        self.text(SECRET).unwrap_or_else(|| job.to_owned())
+    }
+
+    /// The numbers of a launcher, by the names of its variables. `None` when it was not there.
+    fn numbers(
+        &self,
+        [rank, world_size, local_rank, local_world_size]: [&'static str; 4],
+    ) -> Result<Option<Numbers>, JobError> {
+        let Some(own) = self.number(rank)? else {
+            return match self.text(world_size).filter(|_| world_size == WORLD_SIZE) {
+                Some(_) => self.needed(rank, world_size).map(|_| None),
+                None => Ok(None),
+            };
+        };
+        let ranks = self.needed(world_size, rank)?;
+        let below = |name, number: u32, limit: u32, of: &str| match number < limit {
+            true => Ok(number),
+            false => {
+                let rule = format!("{of} is {limit}, so it must be below {limit}");
+                Err(wrong(name, number.to_string(), rule))
+            }
+        };
+        let own = below(rank, own, ranks, world_size)?;
+        let locals = self.number(local_world_size)?;
+        // Without a word about it all are on one machine.
+        let local = self.number(local_rank)?.unwrap_or(own);
+        let local = below(local_rank, local, locals.unwrap_or(ranks), local_world_size)?;
+        let locals = locals.unwrap_or(ranks);
+        if locals > ranks {
+            let rule = format!("{world_size} is {ranks}, so it can be at most {ranks}");
+            return Err(wrong(local_world_size, locals.to_string(), rule));
+        }
+        Ok(Some(Numbers {
+            rank: own,
+            world_size: ranks,
+            local_rank: local,
+            local_world_size: locals,
+        }))
+    }
+
+    fn launched(&self) -> Result<Option<JobEnv>, JobError> {
+        if let Some(numbers) = self.numbers([RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE])? {
+            return self.of_torch(numbers).map(Some);
+        }
+        let open_mpi = [
+            "OMPI_COMM_WORLD_RANK",
+            "OMPI_COMM_WORLD_SIZE",
+            "OMPI_COMM_WORLD_LOCAL_RANK",
+            "OMPI_COMM_WORLD_LOCAL_SIZE",
+        ];
+        if let Some(numbers) = self.numbers(open_mpi)? {
+            let job = self.text("PMIX_NAMESPACE").or_else(|| self.text("OMPI_MCA_ess_base_jobid"));
+            return self.of_job(numbers, Launcher::OpenMpi, job).map(Some);
+        }
+        let hydra = ["PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"];
+        if let Some(numbers) = self.numbers(hydra)? {
+            return self.of_job(numbers, Launcher::Mpich, None).map(Some);
+        }
+        // Inside an allocation, but outside of a step, these variables are those of the script.
+        let Some(step) = self.text("SLURM_STEP_ID") else { return Ok(None) };
+        let locals = "SLURM_TASKS_ON_THIS_NODE";
+        match self.numbers(["SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", locals])? {
+            None => Ok(None),
+            Some(numbers) => {
+                let job = self.text("SLURM_JOB_ID").map(|job| format!("{job}.{step}"));
+                let numbers = self.on_slurm_nodes(numbers)?;
+                self.of_job(numbers, Launcher::Slurm, job).map(Some)
+            }
+        }
+    }
+
+    /// Slurm says how many tasks each node has in a list such as `2(x3),1`.
+    fn on_slurm_nodes(&self, numbers: Numbers) -> Result<Numbers, JobError> {
+        const TASKS: &str = "SLURM_STEP_TASKS_PER_NODE";
+        let nodes = self.number("SLURM_STEP_NUM_NODES")?.unwrap_or(1);
+        if nodes <= 1 {
+            return Ok(numbers);
+        }
+        let Some(list) = self.text(TASKS) else {
+            let why = format!("the step has {nodes} nodes, and it says how many tasks each has");
+            return Err(JobError::Unset { name: TASKS, why });
+        };
+        let node = self.number("SLURM_NODEID")?.unwrap_or(0);
+        match tasks_of_node(&list, node) {
+            Some(tasks) => Ok(Numbers { local_world_size: tasks, ..numbers }),
+            None => {
+                let rule = format!("it should say how many tasks node {node} has");
+                Err(wrong(TASKS, list, rule))
+            }
+        }
+    }
+
+    fn of_torch(&self, numbers: Numbers) -> Result<JobEnv, JobError> {
+        let host = self.text(MASTER_ADDR);
+        let run = self.text(TORCHELASTIC_RUN_ID);
+        let is_served = self.text(SERVED).is_some();
+        let is_torchrun = run.is_some() && !is_served;
+        let launcher = match (is_served, is_torchrun) {
+            (true, _) => Launcher::Hcclrun,
+            (_, true) => Launcher::Torchrun,
+            _ => Launcher::Variables,
+        };
+        let Some(host) = host else {
+            if numbers.local_world_size < numbers.world_size || is_served || is_torchrun {
+                return Err(JobError::Unset { name: MASTER_ADDR, why: across_machines(&numbers) });
+            }
+            let job = run.or_else(|| self.text(JOB_ID)).or_else(|| self.text(MASTER_PORT));
+            return self.of_job(numbers, launcher, job);
+        };
+        let port = self.port()?;
+        let has_agent = is_torchrun
+            && self.text(TORCHELASTIC_USE_AGENT_STORE).is_none_or(|text| text != "False");
+        let ports = match has_agent {
+            false => vec![port],
+            // The first of them is the agent's.
+            true => (1..=PORTS_BEHIND).filter_map(|behind| port.checked_add(behind)).collect(),
+        };
+        let addresses: Vec<Address> =
+            ports.into_iter().map(|port| Address::Tcp(host.clone(), port)).collect();
+        let secret = self.secret(run.as_deref().unwrap_or_default());
+        Ok(numbers.at(launcher, Meeting::Store(StorePlace { addresses, is_served, secret })))
+    }
+
+    /// A launcher that gives no address.
+    fn of_job(
+        &self,
+        numbers: Numbers,
+        launcher: Launcher,
+        job: Option<String>,
+    ) -> Result<JobEnv, JobError> {
+        let job = self.text(JOB_ID).or(job);
+        if let Some(host) = self.text(MASTER_ADDR) {
+            let secret = self.secret(job.as_deref().unwrap_or_default());
+            let addresses = vec![Address::Tcp(host, self.port()?)];
+            let place = StorePlace { addresses, is_served: false, secret };
+            return Ok(numbers.at(launcher, Meeting::Store(place)));
+        }
+        if numbers.local_world_size < numbers.world_size {
+            return Err(JobError::Unset { name: MASTER_ADDR, why: across_machines(&numbers) });
+        }
+        // The ranks of a job have the same parent, unless something was started between.
+        let job = job.unwrap_or_else(|| format!("parent {}", std::os::unix::process::parent_id()));
+        // SAFETY: the call has no arguments and cannot fail.
+        let user = unsafe { libc::geteuid() };
+        let name = format!("hccl-job/{user}/{launcher}/{job}");
+        // The kernel takes names of up to 107 bytes.
+        let name = match name.len() {
+            ..=100 => name,
+            _ => format!("hccl-job/{user}/{launcher}/{:016x}", digest(&job)),
+        };
+        let place = StorePlace {
+            addresses: vec![Address::Local(name)],
+            is_served: false,
+            secret: self.secret(&job),
+        };
+        Ok(numbers.at(launcher, Meeting::Store(place)))
+    }
+
+    fn of_rank_table(&self, path: PathBuf, launched: Option<JobEnv>) -> Result<JobEnv, JobError> {
+        let meeting = Meeting::RankTable(path);
+        let ours = self.numbers([RANK_ID, RANK_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE])?;
+        match (ours, launched) {
+            (Some(numbers), _) => Ok(numbers.at(Launcher::RankTable, meeting)),
+            (None, Some(launched)) => Ok(JobEnv { meeting, ..launched }),
+            (None, None) => {
+                let why = "RANK_TABLE_FILE is set, so it must say which rank this process is";
+                Err(JobError::Unset { name: RANK_ID, why: why.into() })
+            }
+        }
+    }
+}
+
+impl Numbers {
+    fn at(self, launcher: Launcher, meeting: Meeting) -> JobEnv {
+        JobEnv {
+            rank: self.rank,
+            world_size: self.world_size,
+            local_rank: self.local_rank,
+            local_world_size: self.local_world_size,
+            launcher,
+            meeting,
+        }
+    }
+}
+
+fn wrong(name: &'static str, value: String, rule: impl Into<String>) -> JobError {
+    JobError::Variable { name, value, rule: rule.into() }
+}
+
+fn across_machines(numbers: &Numbers) -> String {
+    let Numbers { world_size, local_world_size, .. } = numbers;
+    format!(
+        "only {local_world_size} of the {world_size} ranks are on this machine: set it to an \
+         address of the machine of rank 0 that the others can reach (and {MASTER_PORT}, unless \
+         {DEFAULT_PORT} is free there)"
+    )
+}
+
+/// The number of tasks of a node, out of a list such as `2(x3),1`.
+fn tasks_of_node(list: &str, node: u32) -> Option<u32> {
+    let mut left = node;
+    for part in list.split(',') {
+        let (tasks, nodes) = match part.split_once("(x") {
+            Some((tasks, nodes)) => (tasks, nodes.strip_suffix(')')?.parse::<u32>().ok()?),
+            None => (part, 1),
+        };
+        let tasks = tasks.trim().parse::<u32>().ok()?;
+        match left.checked_sub(nodes) {
+            None => return Some(tasks),
+            Some(more) => left = more,
+        }
+    }
+    None
+}
+
+/// A number for a text, the same in every process (FNV-1a).
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

@@ -1,0 +1,377 @@
+//! What a store knows, and what it answers: no sockets here.
+//!
+//! Terms. A *client* is a connection of a rank that has said hello. A *generation* is a set of
+//! ranks that go on together: first all of the job, later those that are left and those that have
+//! come anew. A rank is *gone* when its client has hung up without a [`Request::Bye`], or when the
+//! launcher says so.
+//!
+//! Rules:
+//! 1. A client waits for at most one thing, and gets at most one answer to a request.
+//! 2. The first generation forms when all ranks of the job wait for it. If one of them is gone,
+//!    it never forms, and those that wait are told; a *forgiving* store forms it without that rank.
+//! 3. A later generation forms when all members of the one before wait for it that are neither
+//!    gone nor done. Its members are these, in their order, then newcomers that wait, by rank.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::error::{MAX_KEY, MAX_STORED, MAX_VALUE};
+use crate::message::{Answer, Request, tamed};
+use crate::server::Report;
+
+/// See the [module](self).
+pub(crate) struct Hall {
+    world_size: u32,
+    secret: String,
+    is_forgiving: bool,
+    clients: BTreeMap<u64, Client>,
+    /// The last that is known of each rank that has come or is gone.
+    ranks: BTreeMap<u32, Fate>,
+    values: BTreeMap<String, Value>,
+    counters: BTreeMap<String, i64>,
+    stored: usize,
+    /// 0: none has formed.
+    generation: u32,
+    /// The ranks of the generation, each with its client.
+    members: Vec<(u32, u64)>,
+    /// A member has said that it is done.
+    is_ending: bool,
+    /// In the order in which they came. Whoever serves the store looks at them.
+    reports: Arc<Mutex<Vec<Report>>>,
+}
+
+struct Client {
+    rank: u32,
+    waits: Option<Wait>,
+}
+
+struct Wait {
+    what: Awaited,
+    until: Instant,
+}
+
+enum Awaited {
+    Value { key: String, from: Option<u32> },
+    Generation,
+}
+
+struct Value {
+    bytes: Vec<u8>,
+    /// How many more reads there will be; `None`: it stays.
+    reads: Option<u32>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Fate {
+    Here,
+    /// It has said that it is done.
+    Done,
+    Gone(String),
+}
+
+/// Answers to send, each with its client.
+pub(crate) type Answers = Vec<(u64, Answer)>;
+
+impl Hall {
+    pub(crate) fn new(world_size: u32, secret: String, is_forgiving: bool) -> Hall {
+        Hall {
+            world_size,
+            secret,
+            is_forgiving,
+            clients: BTreeMap::new(),
+            ranks: BTreeMap::new(),
+            values: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            stored: 0,
+            generation: 0,
+            members: Vec::new(),
+            is_ending: false,
+            reports: Arc::default(),
+        }
+    }
+
+    /// The failures that ranks have reported.
+    pub(crate) fn reports(&self) -> Arc<Mutex<Vec<Report>>> {
+        Arc::clone(&self.reports)
+    }
+
+    pub(crate) fn has_clients(&self) -> bool {
+        !self.clients.is_empty()
+    }
+
+    /// When the next wait is over.
+    pub(crate) fn next_limit(&self) -> Option<Instant> {
+        self.clients.values().filter_map(|client| Some(client.waits.as_ref()?.until)).min()
+    }
+
+    /// A connection says hello.
+    pub(crate) fn hello(&mut self, id: u64, request: Request) -> Result<(), String> {
+        let Request::Hello { secret, rank, world_size, process } = request else {
+            return Err("its first message is no hello".into());
+        };
+        if secret != self.secret {
+            return Err("it does not know the secret of this job (HCCL_JOB_SECRET)".into());
+        }
+        if world_size != self.world_size || rank >= world_size {
+            let own = self.world_size;
+            return Err(format!("it is rank {rank} of {world_size}, and this job has {own} ranks"));
+        }
+        if let Some((_, client)) = self.clients.iter().find(|(_, client)| client.rank == rank) {
+            let rank = client.rank;
+            return Err(format!("there is a rank {rank} already; this one is process {process}"));
+        }
+        self.ranks.insert(rank, Fate::Here);
+        self.clients.insert(id, Client { rank, waits: None });
+        Ok(())
+    }
+
+    /// A client asks for something.
+    pub(crate) fn hear(&mut self, id: u64, request: Request, now: Instant) -> Answers {
+        let Some(client) = self.clients.get_mut(&id) else { return Vec::new() };
+        if client.waits.is_some() {
+            // Nobody knows what it wants.
+            let why = "it has asked for two things at a time".into();
+            return vec![(id, Answer::Refused { why })];
+        }
+        let rank = client.rank;
+        let answer = match request {
+            Request::Hello { .. } => Answer::Refused { why: "it has said hello twice".into() },
+            Request::Set { key, value, reads } => self.set(key, value, reads),
+            Request::Add { key, by } => self.add(key, by),
+            Request::Waiting => Answer::Waiting(self.newcomers().len() as u32),
+            Request::Fails { text, follows } => {
+                self.report(Report { rank, text: tamed(&text), follows })
+            }
+            Request::Bye => {
+                self.clients.remove(&id);
+                self.ranks.insert(rank, Fate::Done);
+                self.is_ending |= self.members.contains(&(rank, id));
+                return self.settle(now);
+            }
+            Request::Get { key, from, wait_ms } => {
+                let until = after(now, wait_ms);
+                client.waits = Some(Wait { what: Awaited::Value { key, from }, until });
+                return self.settle(now);
+            }
+            Request::Join { wait_ms } => {
+                client.waits = Some(Wait { what: Awaited::Generation, until: after(now, wait_ms) });
+                return self.settle(now);
+            }
+        };
+        let mut answers = vec![(id, answer)];
+        answers.extend(self.settle(now));
+        answers
+    }
+
+    /// A connection has ended.
+    pub(crate) fn hang_up(&mut self, id: u64, now: Instant) -> Answers {
+        let Some(client) = self.clients.remove(&id) else { return Vec::new() };
+        let why = "its process has ended, or has left the store";
+        self.ranks.insert(client.rank, Fate::Gone(why.into()));
+        self.settle(now)
+    }
+
+    /// The launcher says that a rank has ended.
+    pub(crate) fn gone(&mut self, rank: u32, why: String, now: Instant) -> Answers {
+        let theirs: Vec<u64> = self
+            .clients
+            .iter()
+            .filter(|(_, client)| client.rank == rank)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in theirs {
+            self.clients.remove(&id);
+        }
+        if self.ranks.get(&rank) != Some(&Fate::Done) {
+            self.ranks.insert(rank, Fate::Gone(why));
+        }
+        self.settle(now)
+    }
+
+    fn set(&mut self, key: String, value: Vec<u8>, reads: u32) -> Answer {
+        if key.len() > MAX_KEY || value.len() > MAX_VALUE {
+            return Answer::Refused { why: "its key or its value is too long".into() };
+        }
+        let before = self.values.get(&key).map_or(0, |value| key.len() + value.bytes.len());
+        let stored = self.stored - before + key.len() + value.len();
+        if stored > MAX_STORED {
+            return Answer::Full { bytes: stored as u64 };
+        }
+        self.stored = stored;
+        self.values.insert(key, Value { bytes: value, reads: Some(reads).filter(|n| *n > 0) });
+        Answer::Done
+    }
+
+    fn add(&mut self, key: String, by: i64) -> Answer {
+        if key.len() > MAX_KEY {
+            return Answer::Refused { why: "its key is too long".into() };
+        }
+        if !self.counters.contains_key(&key) {
+            let stored = self.stored + key.len() + size_of::<i64>();
+            if stored > MAX_STORED {
+                return Answer::Full { bytes: stored as u64 };
+            }
+            self.stored = stored;
+        }
+        let sum = self.counters.entry(key).or_default();
+        *sum = sum.wrapping_add(by);
+        Answer::Sum(*sum)
+    }
+
+    /// Keeps a failure, which takes room as values do.
+    fn report(&mut self, report: Report) -> Answer {
+        let stored = self.stored + size_of::<Report>() + report.text.len();
+        if stored > MAX_STORED {
+            return Answer::Full { bytes: stored as u64 };
+        }
+        self.stored = stored;
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+        Answer::Done
+    }
+
+    /// The clients that wait for the next generation, by rank.
+    fn joining(&self) -> BTreeMap<u32, u64> {
+        let waits =
+            |client: &Client| matches!(client.waits, Some(Wait { what: Awaited::Generation, .. }));
+        let joining = self.clients.iter().filter(|(_, client)| waits(client));
+        joining.map(|(id, client)| (client.rank, *id)).collect()
+    }
+
+    /// Those of them that are not in this generation.
+    fn newcomers(&self) -> BTreeMap<u32, u64> {
+        let mut joining = self.joining();
+        joining.retain(|rank, id| !self.members.contains(&(*rank, *id)));
+        joining
+    }
+
+    /// The members of this generation that are neither gone nor done.
+    fn remaining(&self) -> Vec<(u32, u64)> {
+        self.members.iter().copied().filter(|(_, id)| self.clients.contains_key(id)).collect()
+    }
+
+    fn is_gone(&self, rank: u32) -> bool {
+        matches!(self.ranks.get(&rank), Some(Fate::Gone(_)))
+    }
+
+    /// All members have left, and one of them because it was done.
+    fn is_over(&self) -> bool {
+        self.is_ending && self.remaining().is_empty()
+    }
+
+    /// Rules 2 and 3: the members of the next generation, if it can form now.
+    fn next_members(&self) -> Option<Vec<(u32, u64)>> {
+        let joining = self.joining();
+        if joining.is_empty() || self.is_over() {
+            return None;
+        }
+        if self.generation == 0 {
+            let expected =
+                (0..self.world_size).filter(|rank| !(self.is_forgiving && self.is_gone(*rank)));
+            return expected.map(|rank| Some((rank, *joining.get(&rank)?))).collect();
+        }
+        let mut next = self.remaining();
+        if next.iter().any(|(rank, _)| !joining.contains_key(rank)) {
+            return None;
+        }
+        next.extend(self.newcomers());
+        Some(next)
+    }
+
+    /// The rank without which nobody gets what it waits for.
+    fn hindrance(&self, what: &Awaited) -> Option<(u32, String)> {
+        let fate = |rank: u32| match self.ranks.get(&rank)? {
+            Fate::Gone(why) => Some((rank, why.clone())),
+            Fate::Done => Some((rank, "it is done".into())),
+            Fate::Here => None,
+        };
+        match what {
+            Awaited::Value { from, .. } => fate((*from)?),
+            Awaited::Generation if self.generation == 0 => {
+                let hinders = |rank: &u32| !(self.is_forgiving && self.is_gone(*rank));
+                (0..self.world_size).filter(hinders).find_map(fate)
+            }
+            Awaited::Generation => {
+                let (first, _) = *self.members.first()?;
+                self.is_over().then(|| (first, "the job is done".into()))
+            }
+        }
+    }
+
+    /// Answers everything that can be answered now.
+    pub(crate) fn settle(&mut self, now: Instant) -> Answers {
+        let mut answers = Vec::new();
+        if let Some(members) = self.next_members() {
+            self.generation += 1;
+            let ranks: Vec<u32> = members.iter().map(|(rank, _)| *rank).collect();
+            self.members = members;
+            for (id, client) in &mut self.clients {
+                if matches!(client.waits, Some(Wait { what: Awaited::Generation, .. })) {
+                    client.waits = None;
+                    let number = self.generation;
+                    answers.push((*id, Answer::Formed { number, members: ranks.clone() }));
+                }
+            }
+        }
+        let ids: Vec<u64> = self.clients.keys().copied().collect();
+        for id in ids {
+            if let Some(answer) = self.look(id, now) {
+                answers.push((id, answer));
+            }
+        }
+        answers
+    }
+
+    /// The answer to what a client waits for, if there is one.
+    fn look(&mut self, id: u64, now: Instant) -> Option<Answer> {
+        let wait = self.clients.get(&id)?.waits.as_ref()?;
+        let answer = match &wait.what {
+            Awaited::Value { key, .. } if self.values.contains_key(key) => {
+                let key = key.clone();
+                Answer::Value(self.read(&key))
+            }
+            what => match self.hindrance(what) {
+                Some((rank, why)) => Answer::Gone { rank, why },
+                None if now >= wait.until => Answer::Late { missing: self.missing() },
+                None => return None,
+            },
+        };
+        self.clients.get_mut(&id)?.waits = None;
+        Some(answer)
+    }
+
+    fn read(&mut self, key: &str) -> Vec<u8> {
+        let Some(value) = self.values.get_mut(key) else { return Vec::new() };
+        let Some(reads) = &mut value.reads else { return value.bytes.clone() };
+        *reads -= 1;
+        if *reads > 0 {
+            return value.bytes.clone();
+        }
+        let bytes = self.values.remove(key).map_or_else(Vec::new, |value| value.bytes);
+        self.stored -= key.len() + bytes.len();
+        bytes
+    }
+
+    /// The bytes that are stored, counted once more.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn recount(&self) -> (usize, usize) {
+        let values = self.values.iter().map(|(key, value)| key.len() + value.bytes.len());
+        let counters = self.counters.keys().map(|key| key.len() + size_of::<i64>());
+        let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        let reports = reports.iter().map(|report| size_of::<Report>() + report.text.len());
+        (self.stored, values.chain(counters).chain(reports).sum())
+    }
+
+    /// The ranks that have never come.
+    fn missing(&self) -> Vec<u32> {
+        (0..self.world_size).filter(|rank| !self.ranks.contains_key(rank)).collect()
+    }
+}
+
+fn after(now: Instant, wait_ms: u64) -> Instant {
+    // A day is for ever, and adding it cannot overflow.
+    now + Duration::from_millis(wait_ms).min(Duration::from_secs(24 * 3600))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! How the processes of one job find one another.
+//!
+//! A *launcher* starts one process per rank: `hcclrun`, `torchrun`, `mpirun`, `srun`. [`JobEnv`]
+//! reads what it has put into the environment: the number of this rank, the number of ranks, and
+//! where the ranks meet. They meet at a [`Store`], a small server of keys and values that knows
+//! which ranks have come and which are gone. `hcclrun` serves it; under other launchers rank 0
+//! does.
+//!
+//! The crate `hccl` does all this in `Rank::from_env` and `Runtime::run_job`. Use this crate
+//! directly to start jobs in another way than `hcclrun`, or to pass values between ranks before
+//! they have a communicator.
+//!
+//! ```
+//! use std::time::Duration;
+//! use hccl_job::{JobEnv, Store, StoreServer};
+//!
+//! # fn main() -> Result<(), hccl_job::JobError> {
+//! let server = StoreServer::start(1, "a secret")?;
+//! let env = JobEnv::from_variables(|name| match name {
+//!     "RANK" => Some("0".into()),
+//!     "WORLD_SIZE" => Some("1".into()),
+//!     "MASTER_ADDR" => Some("127.0.0.1".into()),
+//!     "MASTER_PORT" => Some(server.port().to_string()),
+//!     "HCCL_JOB_SECRET" => Some("a secret".into()),
+//!     "HCCL_JOB_SERVED" => Some("1".into()),
+//!     _ => None,
+//! })?
+//! .expect("RANK is set");
+//! let mut store = Store::join(&env, Duration::from_secs(10))?;
+//! store.set("greeting", b"hello")?;
+//! assert_eq!(store.get("greeting", Duration::from_secs(10))?, b"hello");
+//! # Ok(())
+//! # }
+//! ```
+
+mod address;
+mod client;
+mod env;
+mod error;
+/// Fuzz targets: see the directory `fuzz`.
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
+mod hall;
+mod message;
+mod server;
+
+pub use client::{Generation, Store};
+pub use env::{JobEnv, Launcher, Meeting, variables};
+pub use error::{JobError, MAX_KEY, MAX_STORED, MAX_VALUE};
+pub use server::{Report, StoreServer};

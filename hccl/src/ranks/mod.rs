@@ -1,0 +1,247 @@
+//! Ranks, as threads of one process or as processes that a launcher has started.
+//!
+//! * [`Runtime::run_job`] is for programs: under a launcher it runs a closure for the rank that this process is, else for
+//!   each of so many ranks, on threads. So one program runs on a laptop and on a cluster.
+//! * [`Runtime::run_ranks`] is for tests, and for programs that stay in one process. It starts a thread for each rank, gives it
+//!   a device, and takes care of what goes wrong: when a rank returns an error or panics, the others are told at once, so that none
+//!   of them waits for it, and the caller learns what happened *first*, not what followed from it.
+//! * [`Rank::from_env`] and [`Communicator::from_env`] are for programs that a launcher always starts.
+//!
+//! For another way to start processes, pass the bytes of a [`RootInfo`](crate::RootInfo) to them and use [`Communicator::builder`].
+//!
+//! # Launchers
+//!
+//! `hcclrun`, `torchrun`, `mpirun` of Open MPI, `mpiexec` of MPICH and Intel MPI, and `srun`: [`JobEnv`](crate::job::JobEnv) lists
+//! the variables of each. The ranks meet at a store, a small server that `hcclrun` has and rank 0 serves elsewhere; it
+//! carries the root info of each communicator from one process to the others.
+
+mod job;
+mod process;
+mod run;
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::thread::ScopedJoinHandle;
+
+use crate::comm::{CommConfig, Communicator};
+use crate::device::Device;
+pub use crate::error::rank::RankError;
+use crate::error::rank::{Cause, Panic};
+use crate::error::{Error, Result};
+use crate::order::patience::watch_waits;
+use crate::runtime::Runtime;
+use crate::sync::lock;
+use process::ProcessRank;
+use run::{RankRun, RankSlot, caught};
+
+impl Runtime {
+    /// Runs `f` once for each of `ranks` ranks, each on a thread and a device of its own, and returns what they returned, in
+    /// the order of the ranks.
+    ///
+    /// Rank `i` works on device `i`; its thread is called `rank i`. The closure may borrow from the caller. Blocks until all ranks are done.
+    ///
+    /// # Errors
+    ///
+    /// When a rank returns an error or panics, [`Error::Rank`] with the rank and the cause. The other ranks are told at once: what waits
+    /// for the failed rank fails with the kind [`RankGone`](crate::ErrorKind::RankGone) and that reason, also while a communicator is built, and so does every wait of
+    /// the other ranks that has not ended by then. Only the first cause is returned. On a backend that
+    /// cannot be told (CANN), calls of its own that wait for the rank end with its connection time-out.
+    ///
+    /// [`Error::Found`] when no rank failed and checked mode has found something ([`Runtime::findings`]).
+    ///
+    /// [`Error::TooFewDevices`] when there are fewer devices than ranks, [`Error::Invalid`] for no ranks at all.
+    ///
+    /// ```
+    /// use hccl::prelude::*;
+    ///
+    /// fn main() -> hccl::Result<()> {
+    ///     let runtime = Runtime::emulator(4)?;
+    ///     let sums = runtime.run_ranks(4, |rank| {
+    ///         let stream = rank.device().stream()?;
+    ///         let mut comm = rank.communicator()?;
+    ///         let mut x = rank.device().upload(&[rank.index() as i32], &stream)?;
+    ///         comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()?;
+    ///         x.to_vec(&stream).wait()
+    ///     })?;
+    ///     assert_eq!(sums, [[6], [6], [6], [6]]);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn run_ranks<T, E, F>(&self, ranks: u32, f: F) -> Result<Vec<T>>
+    where
+        F: Fn(Rank) -> Result<T, E> + Sync,
+        T: Send,
+        E: Into<Box<dyn StdError + Send + Sync>>,
+    {
+        if ranks == 0 {
+            let problem = "there are 0 ranks, and at least one is needed".into();
+            return Err(Error::Invalid { operation: "run_ranks", problem });
+        }
+        let devices = self.device_count();
+        if devices < ranks as usize {
+            return Err(Error::TooFewDevices { ranks, devices });
+        }
+        let devices: Vec<Device> =
+            (0..ranks).map(|rank| self.device(rank as usize)).collect::<Result<_>>()?;
+        let run = Arc::new(RankRun::new(ranks));
+        let f = &f;
+        let outcomes: Vec<Option<T>> = std::thread::scope(|scope| {
+            let mut threads = Vec::with_capacity(devices.len());
+            for (index, device) in (0..).zip(devices) {
+                let rank_slot = Arc::new(RankSlot { run: run.clone(), index, made: Mutex::new(0) });
+                let watch = Arc::downgrade(&rank_slot);
+                let watched = device.clone().watched(watch);
+                let builder = std::thread::Builder::new().name(format!("rank {index}"));
+                match builder.spawn_scoped(scope, move || rank_slot.work(watched, f)) {
+                    Ok(thread) => threads.push((thread, index, device)),
+                    Err(error) => run.failed(index, Arc::new(error), &device),
+                }
+            }
+            let outcome = |(thread, index, device): (ScopedJoinHandle<'_, _>, u32, Device)| {
+                // A rank catches what its closure panics with; whatever else ends its thread is a failure too.
+                thread.join().unwrap_or_else(|payload| {
+                    run.failed(index, Arc::new(Panic::new(payload)), &device);
+                    None
+                })
+            };
+            threads.into_iter().map(outcome).collect()
+        });
+        let first = run.lock().first.take();
+        match first {
+            Some(error) => Err(Error::Rank(error)),
+            None if !self.findings().is_empty() => {
+                Err(Error::Found { findings: self.findings().into() })
+            }
+            // Without a failure every rank has returned something.
+            None => Ok(outcomes.into_iter().flatten().collect()),
+        }
+    }
+}
+
+/// One rank of a run: a thread of [`Runtime::run_ranks`], or a process that a launcher has started.
+#[derive(Clone)]
+pub struct Rank {
+    device: Device,
+    place: RankPlace,
+}
+
+#[derive(Clone)]
+enum RankPlace {
+    Thread(Arc<RankSlot>),
+    Process(Arc<ProcessRank>),
+}
+
+impl Rank {
+    /// The number of this rank, from 0.
+    pub fn index(&self) -> u32 {
+        match &self.place {
+            RankPlace::Thread(slot) => slot.index,
+            RankPlace::Process(rank) => rank.index,
+        }
+    }
+
+    /// How many ranks there are.
+    pub fn world_size(&self) -> u32 {
+        match &self.place {
+            RankPlace::Thread(slot) => slot.run.ranks,
+            RankPlace::Process(rank) => rank.world_size,
+        }
+    }
+
+    /// The device of this rank. A thread has that with the rank's number; a process that with its number among the ranks of its
+    /// machine, or the only one that it sees.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The runtime of the run.
+    pub fn runtime(&self) -> &Runtime {
+        self.device.runtime()
+    }
+
+    /// A communicator of all ranks of the run.
+    ///
+    /// Blocks until all ranks have called it. The first call of each rank makes one communicator, the second call another, and
+    /// so on. CANN: `HcclGetRootInfo` on one rank, `HcclCommInitRootInfoConfig` on all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RankGone`] when another rank has failed, else those of [`Communicator::builder`].
+    pub fn communicator(&self) -> Result<Communicator> {
+        self.communicator_with(CommConfig::default())
+    }
+
+    /// A communicator of all ranks of the run, with settings. All ranks must give the same ones.
+    ///
+    /// Blocks and fails like [`communicator`](Self::communicator).
+    pub fn communicator_with(&self, config: CommConfig) -> Result<Communicator> {
+        let slot = match &self.place {
+            RankPlace::Thread(slot) => slot,
+            RankPlace::Process(rank) => {
+                let limit = process::connect_limit(self.runtime());
+                return rank.communicator(&self.device, config, limit);
+            }
+        };
+        let RankSlot { run, index, made } = &**slot;
+        let alive = Arc::new(());
+        let making = {
+            // Threads of the rank go to their meetings in the order in which they have been given them.
+            let mut made = lock(made);
+            let (root_info, before) =
+                run.meeting(&mut made, *index, &self.device, Arc::downgrade(&alive))?;
+            let place = (*index, run.ranks);
+            Communicator::join_run(&self.device, place, &root_info, config, before)
+        };
+        let mut comm = making
+            .wait()
+            // What the backend says about it would be what followed from the failure.
+            .map_err(|error| run.failure(*index).unwrap_or(error))?;
+        comm.set_alive(alive);
+        Ok(comm)
+    }
+
+    /// Calls the closure of the program. What it has begun is issued before anybody is told that nothing more comes; after a
+    /// failure it may never be.
+    fn call<T, E>(self, f: &impl Fn(Rank) -> Result<T, E>) -> Result<T, Cause>
+    where
+        E: Into<Box<dyn StdError + Send + Sync>>,
+    {
+        let device = self.device.clone();
+        match caught(|| f(self).map_err(|error| Cause::from(error.into()))) {
+            Ok(Ok(value)) => {
+                drop(device.linking().drain(device.runtime().deadline()));
+                Ok(value)
+            }
+            Ok(Err(cause)) => Err(cause),
+            Err(panic) => Err(Arc::new(panic)),
+        }
+    }
+}
+
+impl RankSlot {
+    /// What the thread of a rank does.
+    fn work<T, E>(self: Arc<Self>, device: Device, f: &impl Fn(Rank) -> Result<T, E>) -> Option<T>
+    where
+        E: Into<Box<dyn StdError + Send + Sync>>,
+    {
+        watch_waits(self.clone());
+        let rank = Rank { device: device.clone(), place: RankPlace::Thread(self.clone()) };
+        match rank.call(f) {
+            Ok(value) => {
+                self.run.leave(self.index, &device, "its closure has returned", false);
+                Some(value)
+            }
+            Err(cause) => {
+                self.run.failed(self.index, cause, &device);
+                None
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rank({} of {})", self.index(), self.world_size())
+    }
+}

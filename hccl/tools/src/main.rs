@@ -1,0 +1,142 @@
+//! `hcclrun`: starts the ranks of a job as processes of this machine.
+//!
+//! It serves the store at which they meet, labels what they print, passes signals on, ends all
+//! when one fails, and says which rank failed first and why.
+
+mod output;
+mod ranks;
+mod run;
+mod timeline;
+mod verdict;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+
+/// Starts the ranks of a distributed program as processes of this machine.
+///
+/// Each rank finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in
+/// its environment, as under torchrun. In Rust, `Rank::from_env` and `Runtime::run_job` of hccl
+/// read them.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    version,
+    after_help = "\
+Examples:
+  hcclrun -n 4 target/release/train --epochs 3
+  hcclrun -n 4 --elastic --restarts 2 target/release/train
+  hcclrun -n 4 --timeline job.svg target/release/examples/08_kernels
+
+The status is that of the rank that failed first: its exit status, or 128 and the number of the
+signal that ended it; 0 when all ranks succeeded. 125: hcclrun itself could not do its work."
+)]
+struct Options {
+    /// The number of ranks.
+    #[arg(short = 'n', long = "ranks", value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    ranks: u32,
+
+    /// The others go on when a rank fails. They form a new generation: `Rank::regroup` of hccl.
+    #[arg(long)]
+    elastic: bool,
+
+    /// With --elastic: how often a rank that failed is started again, all ranks together.
+    #[arg(long, value_name = "TIMES", default_value_t = 0, requires = "elastic")]
+    restarts: u32,
+
+    /// Seconds before a rank is started again.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "elastic", value_parser = seconds)]
+    restart_delay: f64,
+
+    /// Seconds that the other ranks have after one has failed, before they get SIGTERM; and again,
+    /// before they get SIGKILL.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
+    grace: f64,
+
+    /// Writes a timeline of the kernels and operators of all ranks when the job ends: a picture
+    /// (.svg) or a trace for Perfetto (.json). Only emulated devices record.
+    #[arg(long, value_name = "FILE", value_parser = timeline_file)]
+    timeline: Option<PathBuf>,
+
+    /// Print lines as they are, without the number of the rank in front.
+    #[arg(long)]
+    no_label: bool,
+
+    /// Whether the numbers have colours.
+    #[arg(long, value_enum, default_value_t = Colour::Auto)]
+    color: Colour,
+
+    /// The program of each rank, and its arguments.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    program: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Colour {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    Always,
+    Never,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("seconds from 0 to 86400 belong here".into()),
+    }
+}
+
+fn timeline_file(text: &str) -> Result<PathBuf, String> {
+    match ascend_timeline::form_of(text.as_ref()) {
+        Some(_) => Ok(text.into()),
+        None => Err("a name that ends with .svg or .json belongs here".into()),
+    }
+}
+
+impl Options {
+    fn grace(&self) -> Duration {
+        Duration::from_secs_f64(self.grace)
+    }
+
+    fn restart_delay(&self) -> Duration {
+        Duration::from_secs_f64(self.restart_delay)
+    }
+}
+
+/// The status when hcclrun itself fails, as of env(1) and docker(1).
+const OWN_FAILURE: u8 = 125;
+
+fn main() -> ExitCode {
+    let mut options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => {
+            // Help and version are no errors.
+            let status = if error.use_stderr() { OWN_FAILURE } else { 0 };
+            // Nobody is left to tell when this fails.
+            let _ = error.print();
+            return ExitCode::from(status);
+        }
+    };
+    let asked = match options.timeline.take() {
+        None => timeline::from_environment(),
+        file => Ok(file),
+    };
+    let done = asked.and_then(|file| {
+        options.timeline = file;
+        run::run(&options)
+    });
+    match done {
+        Ok(status) => ExitCode::from(status),
+        Err(problem) => {
+            eprintln!("hcclrun: {problem}");
+            ExitCode::from(OWN_FAILURE)
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The lines that ranks print, with the number of the rank in front.
+
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use crate::{Colour, Options};
+
+/// The longest line that is kept together. What is longer is printed in pieces.
+const LONGEST: u64 = 64 << 10;
+
+/// Colours that are legible on dark and on light terminals.
+const COLOURS: [u8; 6] = [36, 33, 35, 32, 34, 31];
+
+/// One of the two outputs of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    Standard,
+    Error,
+}
+
+/// How lines begin.
+#[derive(Clone)]
+pub(crate) struct Labels {
+    is_plain: bool,
+    digits: usize,
+    has_colour: [bool; 2],
+}
+
+impl Labels {
+    pub(crate) fn new(options: &Options) -> Labels {
+        let allowed = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let coloured = |is_terminal: bool| match options.color {
+            Colour::Auto => is_terminal && allowed,
+            Colour::Always => true,
+            Colour::Never => false,
+        };
+        Labels {
+            is_plain: options.no_label,
+            digits: (options.ranks - 1).to_string().len(),
+            has_colour: [
+                coloured(io::stdout().is_terminal()),
+                coloured(io::stderr().is_terminal()),
+            ],
+        }
+    }
+
+    /// The beginning of a line of a rank.
+    pub(crate) fn of(&self, rank: u32, output: Output) -> String {
+        if self.is_plain {
+            return String::new();
+        }
+        let label = format!("[{rank:>width$}] ", width = self.digits);
+        match self.has_colour[usize::from(output == Output::Error)] {
+            false => label,
+            true => {
+                let colour = COLOURS[rank as usize % COLOURS.len()];
+                format!("\x1b[{colour}m{label}\x1b[0m")
+            }
+        }
+    }
+}
+
+/// The last line that a rank has printed as an error.
+pub(crate) type LastLine = Arc<Mutex<String>>;
+
+/// A thread that prints what comes from `pipe`, line by line, until its last writer is gone.
+pub(crate) fn print_lines(
+    pipe: impl Read + Send + 'static,
+    label: String,
+    output: Output,
+    last: LastLine,
+) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("hcclrun-lines".into()).spawn(move || {
+        let mut pipe = BufReader::new(pipe);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            match pipe.by_ref().take(LONGEST).read_until(b'\n', &mut line) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return,
+            }
+            if line.last() != Some(&b'\n') {
+                line.push(b'\n');
+            }
+            let text = String::from_utf8_lossy(&line);
+            if output == Output::Error && !text.trim().is_empty() {
+                text.trim_end()
+                    .clone_into(&mut last.lock().unwrap_or_else(PoisonError::into_inner));
+            }
+            // One write, so that lines of several ranks do not mix. When nobody reads any more,
+            // the rank must not block for it.
+            let mut bytes = label.clone().into_bytes();
+            bytes.extend_from_slice(&line);
+            let _ = match output {
+                Output::Standard => {
+                    let mut out = io::stdout().lock();
+                    out.write_all(&bytes).and_then(|()| out.flush())
+                }
+                Output::Error => io::stderr().lock().write_all(&bytes),
+            };
+        }
+    })
+}

@@ -1,0 +1,167 @@
+//! The processes of the ranks.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::Sender;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use hccl_job::variables;
+
+use crate::Options;
+use crate::output::{Labels, LastLine, Output, print_lines};
+use crate::run::Event;
+use crate::timeline::VARIABLE;
+
+/// The time that the last lines of a rank have after its end.
+const PRINTS: Duration = Duration::from_secs(1);
+
+/// One rank, as a process that runs or has ended.
+pub(crate) struct RankProcess {
+    pub(crate) rank: u32,
+    child: Child,
+    pub(crate) process: u32,
+    printers: Vec<JoinHandle<()>>,
+    pub(crate) last_line: LastLine,
+    pub(crate) ended: Option<Ended>,
+}
+
+/// The end of a process.
+#[derive(Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) at: Instant,
+    /// The end came after hcclrun had sent it a signal.
+    pub(crate) was_asked: bool,
+}
+
+/// Where the ranks of the job meet.
+pub(crate) struct JobPlace<'a> {
+    pub(crate) port: u16,
+    pub(crate) secret: &'a str,
+}
+
+impl RankProcess {
+    /// Starts a rank. `number` tells this start from others of the same rank. The emulator writes its
+    /// record to `timeline`.
+    pub(crate) fn start(
+        options: &Options,
+        (rank, number): (u32, u64),
+        place: &JobPlace<'_>,
+        timeline: Option<PathBuf>,
+        labels: &Labels,
+        events: &Sender<Event>,
+    ) -> io::Result<RankProcess> {
+        let [program, arguments @ ..] = &options.program[..] else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no program"));
+        };
+        let ranks = options.ranks.to_string();
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .env(variables::RANK, rank.to_string())
+            .env(variables::LOCAL_RANK, rank.to_string())
+            .env(variables::WORLD_SIZE, &ranks)
+            .env(variables::LOCAL_WORLD_SIZE, &ranks)
+            .env(variables::MASTER_ADDR, "127.0.0.1")
+            .env(variables::MASTER_PORT, place.port.to_string())
+            .env(variables::SECRET, place.secret)
+            .env(variables::SERVED, "1")
+            // The input of hcclrun goes to nobody: several ranks cannot share it.
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // A group of its own, so that signals reach what it starts, and the terminal's
+            // signals reach it once: through hcclrun.
+            .process_group(0);
+        if std::env::var_os("ASCEND_EMULATOR_DEVICES").is_none() {
+            command.env("ASCEND_EMULATOR_DEVICES", &ranks);
+        }
+        if let Some(file) = timeline {
+            command.env(VARIABLE, file);
+        }
+        let own = std::process::id();
+        // SAFETY: between fork and exec only functions are called that are safe there (prctl,
+        // getppid), and no memory is allocated.
+        unsafe {
+            command.pre_exec(move || {
+                // When hcclrun is killed, so are its ranks.
+                if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                // It may have been killed before.
+                if libc::getppid() as u32 != own {
+                    return Err(io::Error::from_raw_os_error(libc::ESRCH));
+                }
+                Ok(())
+            });
+        }
+        let mut child = command.spawn()?;
+        let process = child.id();
+        let last_line = LastLine::default();
+        let mut printers = Vec::new();
+        let unwanted = LastLine::default();
+        if let Some(pipe) = child.stdout.take() {
+            let label = labels.of(rank, Output::Standard);
+            printers.push(print_lines(pipe, label, Output::Standard, unwanted)?);
+        }
+        if let Some(pipe) = child.stderr.take() {
+            let label = labels.of(rank, Output::Error);
+            printers.push(print_lines(pipe, label, Output::Error, last_line.clone())?);
+        }
+        let events = events.clone();
+        thread::Builder::new().name("hcclrun-waits".into()).spawn(move || {
+            wait_unreaped(process);
+            // The receiver ends after all ranks have.
+            let _ = events.send(Event::Ended { rank, number });
+        })?;
+        Ok(RankProcess { rank, child, process, printers, last_line, ended: None })
+    }
+
+    /// Sends a signal to the rank and to what it has started. Nothing happens when it has ended.
+    pub(crate) fn signal(&self, signal: i32) {
+        if self.ended.is_some() {
+            return;
+        }
+        let Ok(group) = i32::try_from(self.process) else { return };
+        // SAFETY: the process is not reaped yet, so its number is that of no other process.
+        unsafe { libc::kill(-group, signal) };
+    }
+
+    /// Takes the status of a process that has ended.
+    pub(crate) fn reap(&mut self, was_asked: bool) -> io::Result<Ended> {
+        // What it has left running goes with it.
+        self.signal(libc::SIGKILL);
+        let status = self.child.wait()?;
+        let ended = Ended { status, at: Instant::now(), was_asked };
+        self.ended = Some(ended);
+        Ok(ended)
+    }
+
+    /// Waits until all that it has printed is out. A program that it has started, and that has left
+    /// its group, may go on to print: that is not waited for.
+    pub(crate) fn finish_printing(&mut self) {
+        let began = Instant::now();
+        let is_printing = |printers: &[JoinHandle<()>]| printers.iter().any(|it| !it.is_finished());
+        while is_printing(&self.printers) && began.elapsed() < PRINTS {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Waits until a process has ended, and leaves its status to be taken.
+fn wait_unreaped(process: u32) {
+    loop {
+        // SAFETY: all bits zero is a siginfo_t.
+        let mut found: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the structure is writable for the call.
+        let result = unsafe {
+            libc::waitid(libc::P_PID, process, &raw mut found, libc::WEXITED | libc::WNOWAIT)
+        };
+        if result == 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return;
+        }
+    }
+}

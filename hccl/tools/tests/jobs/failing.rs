@@ -1,0 +1,89 @@
+//! Jobs in which a rank fails: which one is named, and what the others are told.
+
+use std::process::Command;
+
+use super::{Job, hcclrun};
+
+fn with_victim(part: &str, victim: u32) -> Job {
+    Job::of(hcclrun(&["-n", "3"], part).env("HCCL_TEST_VICTIM", victim.to_string()))
+}
+
+fn others_are_told(job: &Job, victim: u32) {
+    for other in (0..3).filter(|rank| *rank != victim) {
+        // Another that has seen it before may have left, too.
+        let told = format!("[{other}] rank {other}: RankGone [");
+        let line = job.out.lines().find(|line| line.contains(&told));
+        let line = line.unwrap_or_else(|| panic!("{told}\n{}\n{}", job.out, job.err));
+        assert!(line.contains(&victim.to_string()), "{line}");
+    }
+}
+
+#[test]
+fn the_rank_that_returns_an_error_is_the_first() {
+    for victim in 0..3 {
+        let job = with_victim("fails", victim);
+        others_are_told(&job, victim);
+        assert_eq!(job.status, Some(1));
+        job.says(&[
+            &format!("hcclrun: rank {victim} failed first (process "),
+            "exit status 1\nhcclrun:     an error of its own\n",
+            "since another rank was gone",
+        ]);
+    }
+}
+
+#[test]
+fn the_rank_that_panics_is_the_first() {
+    let job = with_victim("panics", 1);
+    others_are_told(&job, 1);
+    job.says(&["hcclrun: rank 1 failed first", "hcclrun:     panicked: a panic of rank 1\n"]);
+}
+
+#[test]
+fn the_rank_that_is_killed_is_the_first() {
+    for victim in 0..3 {
+        let job = with_victim("is killed", victim);
+        others_are_told(&job, victim);
+        assert_eq!(job.status, Some(137));
+        job.says(&[&format!("rank {victim} failed first"), "killed by signal 9 (SIGKILL)"]);
+    }
+}
+
+#[test]
+fn ranks_that_end_before_they_meet_hold_nobody_up() {
+    let job = Job::of(
+        hcclrun(&["-n", "3"], "only some").env("HCCL_TEST_ABSENT", "1").env("HCCL_TEST_STAYS", "0"),
+    );
+    assert_eq!(job.status, Some(1));
+    job.says(&["RankGone [] [1]", "rank 1 is gone (its process ", "has ended: succeeded"]);
+}
+
+#[test]
+fn a_deadline_lists_the_ranks_that_have_not_come() {
+    let job = Job::of(
+        hcclrun(&["-n", "4", "--grace", "5"], "only some")
+            .env("HCCL_TEST_ABSENT", "1,3")
+            .env("HCCL_TEST_STAYS", "3000")
+            .env("HCCL_CONNECT_TIMEOUT", "1"),
+    );
+    job.says(&["Timeout [1, 3] []", "ranks 1, 3 have not come to the store of the job"]);
+}
+
+#[test]
+fn the_status_is_that_of_the_first() {
+    let status = |script: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hcclrun"));
+        Job::of(command.args(["-n", "3", "--grace", "0.2", "sh", "-c", script]))
+    };
+    let job = status("[ $RANK = 1 ] || exec sleep 60; echo the last line >&2; exit 42");
+    assert_eq!(job.status, Some(42));
+    job.says(&[
+        "rank 1 failed first",
+        "the last line",
+        "ranks 0, 2: killed by signal 15 (SIGTERM)",
+    ]);
+    // One that does not listen to SIGTERM gets SIGKILL.
+    let job = status("trap '' TERM; [ $RANK = 2 ] && exit 5; while true; do sleep 1; done");
+    assert_eq!(job.status, Some(5));
+    job.says(&["ranks 0, 1: killed by signal 9 (SIGKILL), ended by hcclrun"]);
+}

@@ -1,0 +1,264 @@
+//! Two processes live on while a third one joins them, is killed, and is followed by a new one.
+//! Nothing of the dead stays behind in the two.
+//!
+//! `cargo test` makes a few rounds; `HCCL_TEST_SOAK=3600` goes on for an hour.
+
+use std::io::{BufRead, Read, Write};
+use std::time::{Duration, Instant};
+
+use hccl::prelude::*;
+
+use crate::ranks::{
+    CONNECT_TIMEOUT, Place, command, guest_place, host_place, place, root_among, runtime, text_of,
+};
+use crate::rounds::{
+    Aim, MISSING_AFTER, Order, Phase, RANKS, Started, is_rank_of_a_round, live, rank_of_a_round,
+    start, tell,
+};
+use crate::tracer::Moment;
+
+const NAME: &str = "soak::the_dead_leave_nothing_behind_in_those_that_live";
+/// The name of a memory file, as the system shows it.
+const MEMORY_FILE: &str = "/memfd:ascend-emulator";
+/// The place of a process that lives on.
+const LIVES_ON: &str = "lives on";
+
+/// The rounds before the first look, and half of those behind it.
+const FEW: u64 = 6;
+
+/// What a process has.
+#[derive(Clone, Copy, Debug)]
+struct Belongings {
+    descriptors: usize,
+    threads: usize,
+    /// With the address of the process.
+    sockets: usize,
+    /// All mappings, and those of memory that it shares.
+    mappings: usize,
+    shared_mappings: usize,
+    /// Bytes of the memory files that it has open, its own and those of others.
+    shared: usize,
+    /// Bytes in use on its heap.
+    heap: usize,
+}
+
+/// So many mappings more are the allocator's and the stacks of threads.
+const MORE_MAPPINGS: usize = 24;
+/// So much the standard library keeps when it has made a backtrace: the tables of the program.
+const MORE_HEAP: usize = 128 << 20;
+
+impl Belongings {
+    fn of_this_process() -> Self {
+        let count = |path: &str| std::fs::read_dir(path).unwrap().count();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        Self {
+            descriptors: count("/proc/self/fd"),
+            threads: count("/proc/self/task"),
+            sockets: sockets_of(std::process::id()),
+            mappings: maps.lines().count(),
+            shared_mappings: maps.matches(MEMORY_FILE).count(),
+            shared: shared_bytes(),
+            // SAFETY: has no conditions.
+            heap: unsafe { libc::mallinfo2() }.uordblks,
+        }
+    }
+
+    fn line(self) -> String {
+        let Self { descriptors, threads, sockets, mappings, shared_mappings, shared, heap } = self;
+        [descriptors, threads, sockets, mappings, shared_mappings, shared, heap]
+            .map(|number| number.to_string())
+            .join(" ")
+    }
+
+    fn from_line(line: &str) -> Self {
+        let [descriptors, threads, sockets, mappings, shared_mappings, shared, heap] =
+            line.split(' ').map(|word| word.parse().unwrap()).collect::<Vec<usize>>()[..]
+        else {
+            panic!("{line}")
+        };
+        Self { descriptors, threads, sockets, mappings, shared_mappings, shared, heap }
+    }
+
+    /// Whether this is no more than there was before.
+    fn is_within(&self, before: &Self) -> bool {
+        self.descriptors <= before.descriptors
+            && self.threads <= before.threads
+            && self.sockets <= before.sockets
+            && self.shared_mappings <= before.shared_mappings
+            && self.shared <= before.shared
+            && self.mappings <= before.mappings + MORE_MAPPINGS
+            && self.heap <= before.heap + MORE_HEAP
+    }
+}
+
+/// The sockets of the machine that have an address of a process.
+fn sockets_of(process: u32) -> usize {
+    let all = std::fs::read_to_string("/proc/net/unix").unwrap();
+    all.matches(&format!("@ascend-emulator-{process}-")).count()
+}
+
+/// How much memory the memory files take that this process has open, each counted once.
+fn shared_bytes() -> usize {
+    use std::os::unix::fs::MetadataExt;
+    let mut files = std::collections::BTreeMap::new();
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap().flatten() {
+        let name = std::fs::read_link(entry.path()).unwrap_or_default();
+        if name.to_string_lossy().starts_with(MEMORY_FILE)
+            && let Ok(about) = std::fs::metadata(entry.path())
+        {
+            files.insert(about.ino(), about.blocks() * 512);
+        }
+    }
+    files.values().sum::<u64>() as usize
+}
+
+/// One that lives on: it does what it reads.
+fn live_on() {
+    let runtime = runtime(RANKS);
+    for line in std::io::stdin().lines() {
+        let line = line.unwrap();
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["make"] => {
+                let root = RootInfo::new(&runtime.device(0).unwrap()).unwrap();
+                println!("\n{}", text_of(&root));
+            }
+            ["join", rank, dead, root] => {
+                let rank: u32 = rank.parse().unwrap();
+                let device = runtime.device(rank as usize).unwrap();
+                let place = Place::new(rank, RANKS, device, root);
+                let error = live(&place, false, |_| ()).unwrap_err();
+                tell(&error, dead.parse().unwrap());
+            }
+            _ => println!("\nhas {}", Belongings::of_this_process().line()),
+        }
+    }
+}
+
+/// The two that live on, and the numbers that choose what the others do.
+struct Soak {
+    living: [Started; 2],
+    random: fastrand::Rng,
+    rounds: u64,
+}
+
+impl Soak {
+    fn begin() -> Self {
+        let begin = || {
+            let mut command = command(NAME, LIVES_ON);
+            command.env(CONNECT_TIMEOUT, MISSING_AFTER.to_string());
+            start(command, None)
+        };
+        Self { living: [begin(), begin()], random: fastrand::Rng::with_seed(19), rounds: 0 }
+    }
+
+    /// A third process joins the two, and is killed or leaves. In turns it has made the root info,
+    /// or is a guest like one of them.
+    fn round(&mut self, phase: Phase, moment: Moment) {
+        self.rounds += 1;
+        let is_home = self.rounds.is_multiple_of(2);
+        let rank = if is_home { 0 } else { RANKS - 1 };
+        let aim = Aim { rank, phase, order: Order::Last, moment, connect_timeout: MISSING_AFTER };
+        let start = |place: &str| start(rank_of_a_round(NAME, place, &aim), Some(aim));
+        let (third, root) = if is_home {
+            let mut third = start(&host_place(RANKS));
+            let root = third.root();
+            (third, root)
+        } else {
+            self.living[0].say("make");
+            let root = self.living[0].root();
+            (start(&guest_place(rank, 1, RANKS, &root)), root)
+        };
+        for (own, one) in (u32::from(is_home)..).zip(&mut self.living) {
+            one.say(&format!("join {own} {rank} {root}"));
+        }
+        for one in &mut self.living {
+            let told = one.told().unwrap_or_else(|| panic!("{aim:?}: {}", one.complaint()));
+            let has_ended = told.text.contains("has ended");
+            assert!(told.gone || told.missing || has_ended, "{aim:?}: {told:?}");
+        }
+        drop(third.lives);
+        third.end.join().unwrap();
+        assert_eq!(sockets_of(third.process), 0, "{aim:?}: an address stays behind");
+    }
+
+    fn round_with_a_death(&mut self) {
+        let phase = Phase::ALL[self.random.usize(0..Phase::ALL.len())];
+        let moment = Moment::Time(Duration::from_micros(self.random.u64(0..20_000)));
+        self.round(phase, moment);
+    }
+
+    /// What the two have after rounds in which nobody dies: in the second one nothing of what
+    /// was before is in use.
+    fn belongings(&mut self) -> [Belongings; 2] {
+        for _ in 0..2 {
+            self.round(Phase::End, Moment::Never);
+        }
+        // They have been told, and may not have done all yet that this is the end of.
+        std::thread::sleep(Duration::from_millis(300));
+        self.living.each_mut().map(Started::belongings)
+    }
+
+    /// Nobody has more than before. What a thread of theirs still has to do may take a while.
+    fn check(&mut self, before: &[Belongings; 2]) -> [Belongings; 2] {
+        let began = Instant::now();
+        loop {
+            let now = self.belongings();
+            if now.iter().zip(before).all(|(now, before)| now.is_within(before)) {
+                return now;
+            }
+            let has_waited = began.elapsed() > Duration::from_secs(20);
+            assert!(!has_waited, "after {} rounds: {now:#?}, before {before:#?}", self.rounds);
+        }
+    }
+}
+
+impl Started {
+    fn say(&mut self, words: &str) {
+        writeln!(self.lives, "{words}").unwrap();
+    }
+
+    fn root(&mut self) -> String {
+        root_among(&mut self.out.by_ref().lines())
+    }
+
+    fn belongings(&mut self) -> Belongings {
+        self.say("count");
+        let mut lines = self.out.by_ref().lines().map(|line| line.unwrap());
+        let line = lines.find_map(|line| line.strip_prefix("has ").map(str::to_owned)).unwrap();
+        Belongings::from_line(&line)
+    }
+}
+
+#[test]
+fn the_dead_leave_nothing_behind_in_those_that_live() {
+    if place().as_deref() == Some(LIVES_ON) {
+        live_on();
+        std::process::exit(0);
+    }
+    if is_rank_of_a_round() {
+        std::process::exit(0);
+    }
+    let length = std::env::var("HCCL_TEST_SOAK").ok().map(|seconds| seconds.parse().unwrap());
+    let began = Instant::now();
+    let mut soak = Soak::begin();
+    for _ in 0..FEW {
+        soak.round_with_a_death();
+    }
+    let before = soak.belongings();
+    while match length {
+        Some(seconds) => began.elapsed() < Duration::from_secs(seconds),
+        None => soak.rounds < 3 * FEW,
+    } {
+        soak.round_with_a_death();
+        if soak.rounds.is_multiple_of(100) {
+            let now = soak.check(&before);
+            println!("{} rounds: {now:?}", soak.rounds);
+        }
+    }
+    let after = soak.check(&before);
+    println!("{} rounds; before {before:#?}, after {after:#?}", soak.rounds);
+    for one in soak.living {
+        let said = one.end_with_complaint();
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}

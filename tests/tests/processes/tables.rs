@@ -1,0 +1,369 @@
+//! Ranks that meet by a rank table, wherever they are: as processes, as threads, or mixed.
+//!
+//! Tables that say the same meet, so each test, and each time that it runs, has a `server_id` of its own.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use hccl::prelude::*;
+use hccl::{Error, ErrorKind};
+
+use crate::collectives::tester::Tester;
+use crate::joining::sums;
+use crate::ranks::{Place, Processes, is_rank, names_the_dead, run, starter};
+
+/// Longer than anything here takes, on a machine that is busy with other things.
+const LONG: Duration = Duration::from_secs(25);
+/// The user that is nobody.
+const NOBODY: libc::uid_t = 65534;
+
+/// A table in a file without a name, so that nothing stays behind.
+struct Table {
+    contents: String,
+    file: File,
+}
+
+impl Table {
+    /// Of one server, whose ranks are on so many devices from this one on. `name` tells it from other tables of the test.
+    fn from(name: &str, first: u32, ranks: u32) -> Table {
+        let server = format!("{name}-{}", starter());
+        assert!(server.len() <= 64, "{server} is too long for a table");
+        let device = |rank: u32| serde_json::json!({"device_id": (first + rank).to_string(), "rank_id": rank.to_string()});
+        let devices: Vec<_> = (0..ranks).map(device).collect();
+        let table = serde_json::json!({
+            "version": "1.0", "status": "completed", "server_count": "1",
+            "server_list": [{"server_id": server, "device": devices}],
+        });
+        let number = std::thread::current().id();
+        let path = format!("hccl-table-{name}-{}-{number:?}", std::process::id());
+        let path = std::env::temp_dir().join(path);
+        let mut file = File::create_new(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        // However it is written.
+        file.write_all(serde_json::to_string_pretty(&table).unwrap().as_bytes()).unwrap();
+        Table { contents: table.to_string(), file }
+    }
+
+    fn new(name: &str, ranks: u32) -> Table {
+        Table::from(name, 0, ranks)
+    }
+
+    fn join(&self, device: &Device, rank: u32) -> hccl::Result<Communicator> {
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        Communicator::from_rank_table(device, path, rank, CommConfig::default()).wait()
+    }
+
+    /// The name of its abstract socket: see `rendezvous.rs` of the emulator.
+    fn socket(&self) -> String {
+        let (basis, prime) =
+            (0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, 0x0100_0000_0000_0000_0000_013b);
+        let hash = |sum: u128, byte| (sum ^ u128::from(byte)).wrapping_mul(prime);
+        let hash = self.contents.bytes().fold(basis, hash);
+        // SAFETY: has no conditions.
+        let user = unsafe { libc::geteuid() };
+        format!("ascend-emulator-table-{user}-{hash:032x}")
+    }
+
+    /// Whether a process keeps its rendezvous.
+    fn is_kept(&self) -> bool {
+        let name = format!("@{}", self.socket());
+        let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
+        sockets.lines().any(|line| line.ends_with(&name))
+    }
+
+    fn address(&self) -> SocketAddr {
+        SocketAddr::from_abstract_name(self.socket()).unwrap()
+    }
+}
+
+/// Waits until something is so.
+#[track_caller]
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < LONG, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[track_caller]
+fn succeeded(rank: usize, output: &Output) {
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "rank {rank}:\n{err}");
+}
+
+/// Device `rank` of a runtime whose ranks wait no longer than so for one another.
+fn device_with_limit(rank: u32, ranks: usize, limit: Duration) -> Device {
+    let builder = Runtime::emulator_builder().devices(ranks).connect_timeout(limit);
+    builder.build().unwrap().device(rank as usize).unwrap()
+}
+
+#[test]
+fn ranks_of_a_table_meet_as_processes_and_as_threads() {
+    const NAME: &str = "tables::ranks_of_a_table_meet_as_processes_and_as_threads";
+    for each in [&[1, 1][..], &[2, 1], &[1, 2, 1]] {
+        run(NAME, each, |place| {
+            let table = Table::new("meet", place.ranks);
+            let comm = table.join(&place.device, place.rank).unwrap();
+            assert_eq!((comm.rank(), comm.world_size()), (place.rank, place.ranks));
+            assert_eq!(comm.name(), "hccl_world_group");
+            // It is known as one of a table in every process: a device is in one at a time.
+            let second = table.join(&place.device, place.rank).map(drop).unwrap_err().to_string();
+            assert!(second.contains("in a communicator of a rank table already"), "{second}");
+            until("the rendezvous stays", || !table.is_kept());
+            sums(&place, comm);
+        });
+    }
+}
+
+#[test]
+fn operations_between_processes_of_a_table_give_what_they_give_between_threads() {
+    const NAME: &str =
+        "tables::operations_between_processes_of_a_table_give_what_they_give_between_threads";
+    run(NAME, &[2, 1], |place| {
+        let comm = Table::new("operations", place.ranks).join(&place.device, place.rank).unwrap();
+        let mut tester = Tester::new(comm).unwrap();
+        tester.all_reduce::<f32, Sum>().unwrap();
+        tester.reduce_scatter::<i32, Max>().unwrap();
+        tester.all_gather::<i16>().unwrap();
+        tester.broadcast::<u8>().unwrap();
+        tester.all_to_all::<f32>().unwrap();
+        tester.messages::<i64>().unwrap();
+        // Nobody ends while its last message is on its way.
+        tester.comm.barrier(&tester.stream).unwrap().wait().unwrap();
+    });
+}
+
+#[test]
+fn a_table_serves_one_communicator_after_the_other_and_keeps_no_descriptors() {
+    const NAME: &str =
+        "tables::a_table_serves_one_communicator_after_the_other_and_keeps_no_descriptors";
+    run(NAME, &[1, 2, 1], |place| {
+        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let table = Table::new("again", place.ranks);
+        let mut random = fastrand::Rng::with_seed(place.rank.into());
+        let mut after_some = 0;
+        for round in 0..30 {
+            // Another process comes first each time.
+            std::thread::sleep(Duration::from_micros(random.u64(0..3000)));
+            sums(&place, table.join(&place.device, place.rank).unwrap());
+            if round == 5 {
+                after_some = open();
+            }
+        }
+        // Threads of one process come and go with a few each.
+        until("descriptors stay behind", || open() <= after_some + 4);
+    });
+}
+
+#[test]
+fn two_tables_at_once_do_not_meet() {
+    const NAME: &str = "tables::two_tables_at_once_do_not_meet";
+    run(NAME, &[1, 1, 2], |place| {
+        let (pair, rank) = (place.rank / 2, place.rank % 2);
+        let table = Table::from(["one", "other"][pair as usize], 2 * pair, 2);
+        let mut comm = table.join(&place.device, rank).unwrap();
+        let stream = place.device.stream().unwrap();
+        let mut x = place.device.upload(&[place.rank as i32], &stream).unwrap();
+        comm.all_reduce_in_place(&mut x, Sum, &stream).unwrap().wait().unwrap();
+        assert_eq!(x.to_vec(&stream).wait().unwrap(), [[1], [5]][pair as usize]);
+    });
+}
+
+#[test]
+fn a_rank_of_a_table_that_never_comes_is_named_in_all_processes() {
+    const NAME: &str = "tables::a_rank_of_a_table_that_never_comes_is_named_in_all_processes";
+    run(NAME, &[1, 1], |place| {
+        let device = device_with_limit(place.rank, 3, Duration::from_secs(3));
+        let error = Table::new("missing", 3).join(&device, place.rank).map(drop).unwrap_err();
+        let text = error.to_string();
+        assert_eq!((error.kind(), error.missing_ranks()), (ErrorKind::Timeout, vec![2]), "{text}");
+        assert!(text.contains("rank 2 of 3 did not call"), "{text}");
+        assert!(text.contains("a rank table that says the same"), "{text}");
+    });
+}
+
+/// A rank is killed while it waits for a third one: the rank that decides, or the other.
+#[test]
+fn a_rank_of_a_table_that_is_killed_while_it_waits_is_named_at_once() {
+    const NAME: &str = "tables::a_rank_of_a_table_that_is_killed_while_it_waits_is_named_at_once";
+    let body = |place: Place| {
+        let table = Table::new("waits", 3);
+        match place.rank {
+            0 => {}
+            1 => until("rank 0 does not come", || table.is_kept()),
+            _ => return,
+        }
+        let error = table.join(&place.device, place.rank).map(drop).unwrap_err();
+        names_the_dead(&error, 1 - place.rank);
+        assert_eq!(error.gone_ranks(), [1 - place.rank], "{error}");
+    };
+    if is_rank(body) {
+        std::process::exit(0);
+    }
+    for dead in [0, 1] {
+        let mut processes = Processes::start(NAME, &[1, 1, 1]);
+        let children = &processes.children;
+        // A process watches the ends of those that it knows.
+        let watches = |rank: usize| {
+            let files = std::fs::read_dir(format!("/proc/{}/fd", children[rank].id()));
+            let mut links =
+                files.into_iter().flatten().flatten().map(|file| file.path().read_link());
+            links.any(|link| link.is_ok_and(|link| link.to_string_lossy().contains("pidfd")))
+        };
+        until("the ranks do not meet", || watches(0) && watches(1));
+        std::thread::sleep(Duration::from_millis(300));
+        processes.children[dead].kill().unwrap();
+        let began = Instant::now();
+        let outputs = processes.outputs();
+        succeeded(1 - dead, &outputs[1 - dead]);
+        assert!(began.elapsed() < LONG, "it has waited for its limit");
+    }
+}
+
+/// One that makes communicators again and again is killed at a moment of any of them.
+#[test]
+fn whichever_rank_of_a_table_is_killed_whenever_the_others_end_and_name_it() {
+    const NAME: &str =
+        "tables::whichever_rank_of_a_table_is_killed_whenever_the_others_end_and_name_it";
+    let dead_of = |round: u64| (round % 3) as u32;
+    let body = |place: Place| {
+        let (table, began) = (Table::new("killed", place.ranks), Instant::now());
+        let device = device_with_limit(place.rank, 3, Duration::from_secs(5));
+        let stream = device.stream().unwrap();
+        let generation = || -> hccl::Result<()> {
+            let mut comm = table.join(&device, place.rank)?;
+            comm.barrier(&stream)?.wait()?;
+            println!("again");
+            Ok(())
+        };
+        let is_over = |error: &Error| {
+            println!("gone {:?} missing {:?}", error.gone_ranks(), error.missing_ranks());
+            println!("after {} ms: {error}", began.elapsed().as_millis());
+        };
+        std::iter::repeat_with(generation).find_map(Result::err).iter().for_each(is_over);
+    };
+    if is_rank(body) {
+        std::process::exit(0);
+    }
+    use std::io::{BufRead, BufReader};
+    let rounds = std::env::var("HCCL_TEST_ROUNDS").map_or(6, |rounds| rounds.parse().unwrap());
+    let mut random = fastrand::Rng::with_seed(19);
+    for round in 0..rounds {
+        let dead = dead_of(round);
+        let mut processes = Processes::start(NAME, &[1, 1, 1]);
+        let outs = processes.children.iter_mut().map(|child| {
+            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            lines.find(|line| line.as_ref().is_ok_and(|line| line == "again"));
+            std::thread::spawn(move || {
+                lines.map_while(Result::ok).filter(|line| line != "again").collect::<Vec<_>>()
+            })
+        });
+        let outs: Vec<_> = outs.collect();
+        std::thread::sleep(Duration::from_micros(random.u64(0..30_000)));
+        processes.children[dead as usize].kill().unwrap();
+        let outputs = processes.outputs();
+        for (rank, out) in outs.into_iter().enumerate().filter(|(rank, _)| *rank as u32 != dead) {
+            let said = out.join().unwrap();
+            succeeded(rank, &outputs[rank]);
+            let names = said.iter().find(|line| line.starts_with("gone "));
+            let names = names.unwrap_or_else(|| panic!("round {round}, rank {rank}: {said:?}"));
+            assert!(names.contains(&dead.to_string()), "round {round}, rank {rank}: {said:?}");
+        }
+    }
+}
+
+/// What comes to the rendezvous and is no rank: it says things that nobody reads, it stays, or it is of another user.
+#[test]
+fn strangers_at_the_rendezvous_do_no_harm() {
+    const NAME: &str = "tables::strangers_at_the_rendezvous_do_no_harm";
+    let body = |place: Place| {
+        let table = Table::new("strangers", place.ranks);
+        if place.rank == 1 {
+            until("nobody lets this rank go on", || std::fs::exists(go_on()).unwrap());
+        }
+        sums(&place, table.join(&place.device, place.rank).unwrap());
+    };
+    if is_rank(body) {
+        std::process::exit(0);
+    }
+    let table = Table::new("strangers", 2);
+    let processes = Processes::start(NAME, &[1, 1]);
+    until("rank 0 does not come", || table.is_kept());
+    // The name is of this user, whoever comes there.
+    let address = table.address();
+    let connect = || {
+        let stream = UnixStream::connect_addr(&address).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream
+    };
+    let strangers: Vec<UnixStream> = (0..50).map(|_| connect()).collect();
+    for mut stranger in &strangers {
+        let _ = stranger.write_all(&[0xff; 10_000]);
+    }
+    let mut answer = Vec::new();
+    connect().read_to_end(&mut answer).unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(answer["rank"], 0, "{answer}");
+    let by_another = as_another_user(|| {
+        let mut answer = Vec::new();
+        // Whether it ends by an end or by an error, nothing has been said.
+        let _ = connect().read_to_end(&mut answer);
+        answer
+    });
+    if let Some(answer) = by_another {
+        assert!(answer.is_empty(), "another user is answered: {}", answer.escape_ascii());
+    }
+    File::create(go_on()).unwrap();
+    let outputs = processes.outputs();
+    let _ = std::fs::remove_file(go_on());
+    outputs.iter().enumerate().for_each(|(rank, output)| succeeded(rank, output));
+}
+
+/// The flag for which rank 1 waits.
+fn go_on() -> std::path::PathBuf {
+    std::env::temp_dir().join(format!("hccl-strangers-{}", starter()))
+}
+
+/// Does something in a thread of another effective user. `None` where this user may not.
+fn as_another_user<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
+    let alone = || {
+        // SAFETY: the system call, unlike the function of the library, changes the calling thread alone, which ends soon.
+        let result = unsafe { libc::syscall(libc::SYS_setresuid, -1, NOBODY, -1) };
+        (result == 0).then(act)
+    };
+    std::thread::scope(|scope| scope.spawn(alone).join().unwrap())
+}
+
+/// A table whose rendezvous is in the way: another user has it, or somebody who does not answer as an emulator does.
+#[test]
+fn a_rendezvous_that_is_taken_by_something_else_is_told_with_its_process() {
+    let device = device_with_limit(0, 2, Duration::from_secs(2));
+    let told = |name: &str, listener: UnixListener, pieces: &[&str]| {
+        let error = Table::new(name, 2).join(&device, 0).map(drop).unwrap_err().to_string();
+        drop(listener);
+        let own = format!("process {}", std::process::id());
+        for piece in pieces.iter().chain(&[&*own, "rank 0 cannot come", "another server_id"]) {
+            assert!(error.contains(piece), "{piece}: {error}");
+        }
+    };
+    let bind = |name: &str| UnixListener::bind_addr(&Table::new(name, 2).address()).unwrap();
+    let address = Table::new("user", 2).address();
+    if let Some(listener) = as_another_user(|| UnixListener::bind_addr(&address).unwrap()) {
+        told("user", listener, &["of user 65534 has taken it"]);
+    }
+    told("silent", bind("silent"), &["has not answered within"]);
+    let listener = bind("garbage");
+    let speaker = listener.try_clone().unwrap();
+    let speaks = std::thread::spawn(move || {
+        let (mut stream, _) = speaker.accept().unwrap();
+        stream.write_all(b"{\"home\": 7}").unwrap();
+    });
+    told("garbage", listener, &["does not answer as an emulator does"]);
+    speaks.join().unwrap();
+}

@@ -1,0 +1,277 @@
+//! Kills a process at a moment that is chosen by what the process does.
+//!
+//! The thread that starts the process traces it (`ptrace`). The process says where it is by
+//! [`mark`], a signal that only the tracer sees. From a mark on, the tracer counts the system calls
+//! of the process, or has the thread of the mark go on instruction by instruction, or lets time
+//! pass.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use libc::{c_int, c_void, pid_t};
+
+/// The process of this thread is at its next phase. Without a tracer nothing happens.
+pub fn mark() {
+    // SAFETY: a signal that is ignored unless the process says otherwise, which it does not.
+    unsafe { libc::raise(libc::SIGURG) };
+}
+
+/// The time that all processes of the machine have, in nanoseconds.
+pub fn now() -> u64 {
+    // SAFETY: the structure is writable.
+    unsafe {
+        let mut time: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time);
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+}
+
+/// The signal by which a thread stands at a system call.
+const CALL: c_int = libc::SIGTRAP | 0x80;
+
+/// When a process is killed, counted from one of its marks.
+#[derive(Clone, Copy, Debug)]
+pub enum Moment {
+    /// Just before the call of this number that comes so often, from 1, in whatever thread.
+    Before(i64, u32),
+    /// When that call has done what it does, and before the process goes on.
+    After(i64, u32),
+    /// When the thread of the mark has gone so many instructions further.
+    Steps(u64),
+    /// When so much time has passed.
+    Time(Duration),
+    Never,
+}
+
+/// What became of a traced process.
+#[derive(Default)]
+pub struct Trace {
+    /// When it was killed, by [`now`]; `None`: it ended by itself.
+    pub killed: Option<u64>,
+    /// The marks that it came to.
+    pub marks: Vec<u64>,
+    /// The instructions from the mark that is aimed at to the next, as far as they were counted.
+    pub steps: u64,
+}
+
+impl Trace {
+    /// How long it was between a mark and the next, if it came to that.
+    pub fn length_of(&self, aim: usize) -> Option<Duration> {
+        Some(Duration::from_nanos(self.marks.get(aim)? - self.marks[aim - 1]))
+    }
+}
+
+/// Starts a process that this thread, and no other, can trace.
+pub fn spawn(command: &mut Command) -> Child {
+    let traced = || {
+        // SAFETY: a call without arguments.
+        match unsafe { libc::ptrace(libc::PTRACE_TRACEME) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: the closure makes a system call and touches no memory of others.
+    unsafe { command.pre_exec(traced) };
+    command.spawn().unwrap()
+}
+
+fn request(what: libc::c_uint, thread: pid_t, address: usize, data: usize) -> i64 {
+    // SAFETY: the requests of this file change the traced thread, and write to this process only
+    // where `call` says so. A request fails if its thread has died.
+    unsafe { libc::ptrace(what, thread, address as *mut c_void, data as *mut c_void) }
+}
+
+/// The system call at which a thread stands: its number before it, its result after it.
+fn call(thread: pid_t) -> Option<Result<i64, i64>> {
+    // SAFETY: zeros are a value of the structure. The kernel writes no more than its size, and says
+    // which member it has written.
+    unsafe {
+        let mut info: libc::ptrace_syscall_info = std::mem::zeroed();
+        let (size, at) = (size_of_val(&info), (&raw mut info).expose_provenance());
+        if request(libc::PTRACE_GET_SYSCALL_INFO, thread, size, at) <= 0 {
+            return None;
+        }
+        match info.op {
+            libc::PTRACE_SYSCALL_INFO_ENTRY => Some(Ok(info.u.entry.nr as i64)),
+            libc::PTRACE_SYSCALL_INFO_EXIT => Some(Err(info.u.exit.sval)),
+            _ => None,
+        }
+    }
+}
+
+/// The next thread of this thread's traced processes that has stopped or ended.
+fn next() -> Option<(pid_t, c_int)> {
+    let mut status = 0;
+    // SAFETY: the status is writable. Children of other threads are left alone.
+    let thread = unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) };
+    (thread > 0).then_some((thread, status))
+}
+
+/// Kills a process, and never one that has its number later.
+struct Killer(OwnedFd);
+
+impl Killer {
+    fn new(process: pid_t) -> Self {
+        // SAFETY: a new descriptor, which nobody else has.
+        unsafe {
+            let file = libc::syscall(libc::SYS_pidfd_open, process, 0);
+            assert!(file >= 0, "{}", std::io::Error::last_os_error());
+            Self(OwnedFd::from_raw_fd(file as i32))
+        }
+    }
+
+    fn kill(&self) {
+        let null = std::ptr::null::<c_void>();
+        // SAFETY: a descriptor of our own. A process that has ended is killed by nobody.
+        unsafe {
+            libc::syscall(libc::SYS_pidfd_send_signal, self.0.as_raw_fd(), libc::SIGKILL, null, 0)
+        };
+    }
+}
+
+struct Tracer {
+    aim: usize,
+    moment: Moment,
+    killer: Arc<Killer>,
+    /// When it was killed; 0 if not yet.
+    killed: Arc<AtomicU64>,
+    trace: Trace,
+    /// The thread that goes on by instructions.
+    stepping: Option<pid_t>,
+    /// The calls in which threads are.
+    within: Vec<(pid_t, i64)>,
+    /// The calls of the kind that is waited for.
+    seen: u32,
+}
+
+/// Kills a process of [`spawn`] at a moment behind its n-th mark, from 1. Returns when the process
+/// has ended, in whatever way.
+pub fn trace(child: &Child, aim: usize, moment: Moment) -> Trace {
+    let process = child.id() as pid_t;
+    let mut tracer = Tracer {
+        aim,
+        moment,
+        killer: Arc::new(Killer::new(process)),
+        killed: Arc::default(),
+        trace: Trace::default(),
+        stepping: None,
+        within: Vec::new(),
+        seen: 0,
+    };
+    let mut is_new = true;
+    while let Some((thread, status)) = next() {
+        if libc::WIFSTOPPED(status) {
+            if std::mem::take(&mut is_new) {
+                let options = libc::PTRACE_O_TRACESYSGOOD
+                    | libc::PTRACE_O_TRACECLONE
+                    | libc::PTRACE_O_EXITKILL;
+                request(libc::PTRACE_SETOPTIONS, thread, 0, options as usize);
+            }
+            let signal = tracer.stopped(thread, libc::WSTOPSIG(status), status >> 16 != 0);
+            request(tracer.how(thread), thread, 0, signal as usize);
+        } else if thread == process {
+            break;
+        }
+    }
+    let killed = tracer.killed.load(Ordering::SeqCst);
+    tracer.trace.killed = (killed > 0).then_some(killed);
+    tracer.trace
+}
+
+impl Tracer {
+    /// A thread has stopped. Returns the signal that it is to get.
+    fn stopped(&mut self, thread: pid_t, signal: c_int, is_event: bool) -> c_int {
+        match signal {
+            _ if is_event => 0,
+            CALL => {
+                self.called(thread);
+                0
+            }
+            libc::SIGURG => {
+                self.marked(thread);
+                0
+            }
+            libc::SIGTRAP => {
+                if self.stepping == Some(thread) {
+                    self.trace.steps += 1;
+                    if matches!(self.moment, Moment::Steps(most) if self.trace.steps >= most) {
+                        self.kill();
+                    }
+                }
+                0
+            }
+            // That of a new thread.
+            libc::SIGSTOP => 0,
+            other => other,
+        }
+    }
+
+    /// How a thread goes on.
+    fn how(&self, thread: pid_t) -> libc::c_uint {
+        let counts_calls = matches!(self.moment, Moment::Before(..) | Moment::After(..));
+        if self.stepping == Some(thread) {
+            libc::PTRACE_SINGLESTEP
+        } else if counts_calls {
+            // Also before the mark: a thread that sleeps in a call would not stop at its next.
+            libc::PTRACE_SYSCALL
+        } else {
+            libc::PTRACE_CONT
+        }
+    }
+
+    fn marked(&mut self, thread: pid_t) {
+        self.trace.marks.push(now());
+        self.stepping = None;
+        if self.trace.marks.len() != self.aim {
+            return;
+        }
+        match self.moment {
+            Moment::Steps(0) => self.kill(),
+            Moment::Steps(_) => self.stepping = Some(thread),
+            Moment::Time(length) => {
+                let (killer, killed) = (Arc::clone(&self.killer), Arc::clone(&self.killed));
+                std::thread::spawn(move || {
+                    std::thread::sleep(length);
+                    killed.store(now(), Ordering::SeqCst);
+                    killer.kill();
+                });
+            }
+            Moment::Before(..) | Moment::After(..) | Moment::Never => {}
+        }
+    }
+
+    fn called(&mut self, thread: pid_t) {
+        if self.trace.marks.len() != self.aim {
+            return;
+        }
+        let within = self.within.iter().position(|(of, _)| *of == thread);
+        let entered = within.map(|at| self.within.swap_remove(at).1);
+        let comes = match (call(thread), entered) {
+            (Some(Ok(number)), _) => {
+                self.within.push((thread, number));
+                matches!(self.moment, Moment::Before(kind, _) if kind == number)
+            }
+            // One that has done nothing, because there was nothing to do, does not count.
+            (Some(Err(result)), Some(number)) => {
+                matches!(self.moment, Moment::After(kind, _) if kind == number && result >= 0)
+            }
+            _ => false,
+        };
+        self.seen += u32::from(comes);
+        if let Moment::Before(_, nth) | Moment::After(_, nth) = self.moment
+            && comes
+            && self.seen == nth
+        {
+            self.kill();
+        }
+    }
+
+    fn kill(&self) {
+        self.killed.store(now(), Ordering::SeqCst);
+        self.killer.kill();
+    }
+}
