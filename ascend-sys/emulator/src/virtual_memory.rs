@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 /// What sizes and places of physical memory are multiples of.
-pub(crate) const GRANULARITY: usize = 2 << 20;
+pub(crate) const GRANULARITY: usize = window::HUGE_PAGE;
 
 struct Physical {
     device: u32,

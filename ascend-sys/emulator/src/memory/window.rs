@@ -18,6 +18,9 @@ use crate::processes::region::{SharedMemory, memory_file};
 /// Device memory is given to devices in multiples of this. Small, so that many small devices fit where a process has
 /// little room.
 pub(crate) const GRANULE: usize = 256 << 20;
+/// The bytes of a huge page. The nominal range begins with one, and memory that a program maps
+/// itself lies in such pages.
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
 /// The size of the device range, unless the process has less room.
 pub(crate) const DEVICE_BYTES: usize = 32 << 40;
 const HOST_BYTES: usize = 1 << 40;
@@ -78,15 +81,22 @@ fn host_ranges(device_bytes: usize) -> [usize; 2] {
 fn reserve_device(bytes: usize) -> io::Result<(usize, SharedMemory)> {
     let all = bytes + host_ranges(bytes).iter().sum::<usize>();
     let data = SharedMemory::map(memory_file(all)?, 0, all)?;
+    Ok((reserve_nominal(bytes)?, data))
+}
+
+/// A range that nobody can read or write, and that begins with a huge page. The system promises no
+/// more than a page, so it takes one huge page more, of which what is left over stays unused.
+fn reserve_nominal(bytes: usize) -> io::Result<usize> {
+    let all = bytes + HUGE_PAGE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
-    let nominal = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    let nominal = unsafe { libc::mmap(std::ptr::null_mut(), all, libc::PROT_NONE, flags, -1, 0) };
     if nominal == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: advice on the mapping made above: a core file should not contain terabytes of nothing.
-    unsafe { libc::madvise(nominal, bytes, libc::MADV_DONTDUMP) };
-    Ok((nominal as usize, data))
+    unsafe { libc::madvise(nominal, all, libc::MADV_DONTDUMP) };
+    Ok((nominal as usize).next_multiple_of(HUGE_PAGE))
 }
 
 impl MemoryWindows {
@@ -152,4 +162,19 @@ pub(crate) fn hide(data: usize, bytes: usize) -> io::Result<()> {
     let windows = windows().map_err(io::Error::other)?;
     let offset = data.wrapping_sub(windows.data);
     show(data, bytes, windows.shared.file().as_fd(), offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it reserves address space")]
+    fn the_nominal_range_begins_with_a_huge_page_wherever_the_system_puts_it() {
+        // Lengths for which no system chooses such an address by itself.
+        for pages in 1..8 {
+            let start = reserve_nominal(pages * 4096).unwrap();
+            assert!(start.is_multiple_of(HUGE_PAGE), "{start:#x} for {pages} pages");
+        }
+    }
 }
