@@ -191,7 +191,10 @@ pub(crate) fn retain(address: usize) -> Result<u64, Failure> {
     let Some(handle) = found.map(|(_, (handle, _))| *handle) else {
         return fail!(ACL_ERROR_RT_PARAM_INVALID, "virPtr: no memory is mapped at {address:#x}");
     };
-    let physical = all.find(handle)?;
+    // Mapped memory is there, also where the program has freed the last reference.
+    let Some(physical) = all.physical.get_mut(&handle) else {
+        return Err(unknown(HandleKind::PhysicalMemory, handle));
+    };
     match physical.references.checked_add(1) {
         Some(more) => physical.references = more,
         None => return fail!(ACL_ERROR_RT_PARAM_INVALID, "the memory has too many references"),

@@ -149,6 +149,25 @@ fn physical_memory_counts_until_nothing_names_it() {
 }
 
 #[test]
+fn a_mapping_gives_its_handle_back_after_the_last_reference_was_freed() {
+    let block = Block::one();
+    let (start, one) = (reserve(UNIT), physical(block.first, UNIT));
+    let free = free_bytes();
+    ok!(aclrtMapMem(start, UNIT, 0, one, 0));
+    ok!(aclrtFreePhysical(one));
+    fails!(107017, ["physical memory"], aclrtFreePhysical(one));
+    let (mut again, mut found) = (null_mut(), properties(0));
+    ok!(aclrtMemRetainAllocationHandle(start, &mut again));
+    assert_eq!(again, one);
+    ok!(aclrtMemGetAllocationPropertiesFromHandle(again, &mut found));
+    assert_eq!(found.location.id, block.first as u32);
+    ok!(aclrtUnmapMem(start));
+    assert_eq!(free_bytes(), free, "the reference holds it");
+    ok!(aclrtFreePhysical(again));
+    assert_eq!(free_bytes(), free + UNIT);
+}
+
+#[test]
 fn a_graph_finds_out_that_its_memory_was_unmapped() {
     let block = Block::one();
     let (start, s, one) = (reserve(UNIT), stream(), physical(block.first, UNIT));
