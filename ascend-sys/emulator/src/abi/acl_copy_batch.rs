@@ -9,6 +9,7 @@ use super::acl_copy::{CopyManner, Planned, run_now};
 use super::arguments::{Handle, MOST_ITEMS, Out, Slice, Values};
 use super::entries::{Acl, entries};
 use crate::callback::may_block;
+use crate::leaf::Copy;
 use crate::memory::MemoryPlace;
 use crate::message::{Failure, fail};
 use crate::stream::Stream;
@@ -227,23 +228,36 @@ impl Batch {
     fn enqueue(self, call: &'static str, stream: Handle<Stream>) -> Result<(), BatchFailure> {
         let stream = stream.find()?;
         let planned = self.plan(false)?;
-        let last_pageable = planned.iter().rposition(Planned::is_pageable);
-        if last_pageable.is_some() {
+        if planned.iter().any(Planned::is_pageable) {
             may_block()?;
             capture::may_copy_pageable(stream)?;
         }
-        let mut until = None;
-        for (index, Planned { copy, .. }) in planned.into_iter().enumerate() {
-            let ticket = submit::submit(stream, call, copy)?;
-            if last_pageable == Some(index) {
-                until = Some(ticket);
-            }
-        }
-        if let Some(ticket) = until {
-            executor::wait(stream, ticket, None);
+        let submit = |copy| submit::submit(stream, call, copy);
+        let wait = |ticket| _ = executor::wait(stream, ticket, None);
+        enqueue_each(planned, submit, wait).map_err(BatchFailure::from)
+    }
+}
+
+/// Submits copies in their order, up to the first that is refused. Either way it waits for the last
+/// one that was submitted and uses pageable memory, which the caller may free afterwards.
+fn enqueue_each(
+    planned: Vec<Planned>,
+    mut submit: impl FnMut(Copy) -> Result<u64, Failure>,
+    wait: impl FnOnce(u64),
+) -> Result<(), Failure> {
+    let mut until = None;
+    let result = planned.into_iter().try_for_each(|planned| {
+        let is_pageable = planned.is_pageable();
+        let ticket = submit(planned.copy)?;
+        if is_pageable {
+            until = Some(ticket);
         }
         Ok(())
+    });
+    if let Some(ticket) = until {
+        wait(ticket);
     }
+    result
 }
 
 fn is_device(place: MemoryPlace) -> bool {
@@ -256,4 +270,43 @@ fn names_device(location: aclrtMemLocation) -> bool {
 
 fn direction(copy: &Planned) -> &'static str {
     if is_device(copy.to) { "from the host to a device" } else { "from a device to the host" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null_mut;
+
+    /// Two copies of pageable memory, one of pinned memory, and one more of pageable memory.
+    fn planned() -> Vec<Planned> {
+        use MemoryPlace::{Device, Pageable, Pinned};
+        let copy = || Copy::new(null_mut(), null_mut(), 1);
+        let from = [Pageable, Pageable, Pinned, Pageable];
+        from.map(|from| Planned { copy: copy(), to: Device(0), from }).into()
+    }
+
+    /// The ticket that is waited for where so many copies are accepted, and the result.
+    fn accepting(most: u64) -> (Option<u64>, Result<(), Failure>) {
+        let (mut accepted, mut waited) = (0, None);
+        let submit = |_| {
+            if accepted == most {
+                return Err(Failure::new(ACL_ERROR_RT_PARAM_INVALID, "the stream is aborted"));
+            }
+            accepted += 1;
+            Ok(100 + accepted)
+        };
+        let result = enqueue_each(planned(), submit, |ticket| waited = Some(ticket));
+        (waited, result)
+    }
+
+    #[test]
+    fn a_batch_waits_for_pageable_memory_also_where_a_later_copy_is_refused() {
+        let (waited, result) = accepting(4);
+        assert!(waited == Some(104) && result.is_ok());
+        for (accepted, last) in [(3, Some(102)), (2, Some(102)), (1, Some(101)), (0, None)] {
+            let (waited, result) = accepting(accepted);
+            assert_eq!(waited, last, "{accepted} copies were accepted");
+            assert!(result.is_err());
+        }
+    }
 }
