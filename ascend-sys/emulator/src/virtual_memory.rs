@@ -226,8 +226,7 @@ pub(crate) fn end_on(devices: &Range<u32>, by: &'static str) {
     let on = all.ranges.iter().filter(|(_, range)| is_on(range.device));
     let ended: Vec<_> = on.map(|(_, range)| range.addresses.clone()).collect();
     for addresses in &ended {
-        // What another device's memory has left there is lost if there is no memory to keep it.
-        let _ = all.clear_place(addresses);
+        all.give_up_place(addresses);
         all.ranges.remove(&addresses.start);
     }
     drop(all);
@@ -311,17 +310,25 @@ impl VirtualMemory {
     /// Keeps elsewhere what physical memory holds that is not mapped, where its bytes lie in a
     /// place.
     fn clear_place(&mut self, place: &Range<usize>) -> Result<(), Failure> {
-        for physical in self.physical.values_mut() {
-            match physical.contents {
-                Contents::At(start)
-                    if start < place.end && place.start < start + physical.bytes =>
-                {
-                    physical.keep()?;
-                }
-                _ => {}
+        self.lying_in(place).try_for_each(Physical::keep)
+    }
+
+    /// As [`clear_place`](Self::clear_place), where the place goes whatever happens: bytes for
+    /// which there is no memory are lost.
+    fn give_up_place(&mut self, place: &Range<usize>) {
+        for physical in self.lying_in(place) {
+            if physical.keep().is_err() {
+                physical.contents = Contents::None;
             }
         }
-        Ok(())
+    }
+
+    /// The physical memory that is not mapped, but has bytes in a place.
+    fn lying_in(&mut self, place: &Range<usize>) -> impl Iterator<Item = &mut Physical> {
+        self.physical.values_mut().filter(move |physical| {
+            matches!(physical.contents, Contents::At(start)
+                if start < place.end && place.start < start + physical.bytes)
+        })
     }
 
     /// False where no piece begins.
@@ -379,4 +386,39 @@ impl Physical {
 fn data_of(address: usize) -> *mut u8 {
     let data = window::reserved().map_or(0, |windows| windows.data_of(address));
     std::ptr::with_exposed_provenance_mut(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More bytes than any memory keeps.
+    const TOO_MANY: usize = 1 << 63;
+
+    fn physical(bytes: usize, contents: Contents) -> Physical {
+        let properties = aclrtPhysicalMemProp::default();
+        Physical { device: 0, bytes, properties, references: 1, mapped_at: None, contents }
+    }
+
+    fn holding(physical: impl IntoIterator<Item = Physical>) -> VirtualMemory {
+        VirtualMemory {
+            last: 0,
+            physical: (1..).zip(physical).collect(),
+            ranges: BTreeMap::new(),
+            pieces: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn memory_that_cannot_be_kept_has_no_bytes_at_a_place_that_is_given_up() {
+        let there = physical(TOO_MANY, Contents::At(4 * GRANULARITY));
+        let elsewhere = physical(GRANULARITY, Contents::At(9 * GRANULARITY));
+        let mut all = holding([there, elsewhere]);
+        let place = 4 * GRANULARITY..5 * GRANULARITY;
+        assert!(all.clear_place(&place).is_err());
+        assert!(matches!(all.physical[&1].contents, Contents::At(_)));
+        all.give_up_place(&place);
+        assert!(matches!(all.physical[&1].contents, Contents::None));
+        assert!(matches!(all.physical[&2].contents, Contents::At(_)), "it lies elsewhere");
+    }
 }
