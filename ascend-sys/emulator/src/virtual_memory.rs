@@ -360,7 +360,7 @@ impl VirtualMemory {
 }
 
 impl Physical {
-    /// Takes its bytes from where it was mapped.
+    /// Takes its bytes from where it was mapped, where none are left: they would count twice.
     fn keep(&mut self) -> Result<(), Failure> {
         let Contents::At(start) = self.contents else { return Ok(()) };
         let mut kept = Vec::new();
@@ -378,6 +378,7 @@ impl Physical {
             kept.set_len(self.bytes);
         }
         self.contents = Contents::Kept(kept);
+        window::discard(data_of(start).addr(), self.bytes);
         Ok(())
     }
 }

@@ -168,6 +168,20 @@ fn a_mapping_gives_its_handle_back_after_the_last_reference_was_freed() {
 }
 
 #[test]
+fn memory_that_moves_leaves_nothing_at_its_old_place() {
+    let block = Block::one();
+    let (a, b) = (reserve(UNIT), reserve(UNIT));
+    let [first, fresh] = [0; 2].map(|_| physical(block.first, UNIT));
+    ok!(aclrtMapMem(a, UNIT, 0, first, 0));
+    ok!(aclrtMemset(a, UNIT, 7, UNIT));
+    ok!(aclrtUnmapMem(a));
+    ok!(aclrtMapMem(b, UNIT, 0, first, 0));
+    ok!(aclrtMapMem(a, UNIT, 0, fresh, 0));
+    assert!(read(b, UNIT).iter().all(|byte| *byte == 7));
+    assert!(read(a, UNIT).iter().all(|byte| *byte == 0), "the pages stayed behind");
+}
+
+#[test]
 fn a_graph_finds_out_that_its_memory_was_unmapped() {
     let block = Block::one();
     let (start, s, one) = (reserve(UNIT), stream(), physical(block.first, UNIT));
