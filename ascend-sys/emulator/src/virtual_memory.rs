@@ -105,6 +105,13 @@ pub(crate) fn allocate(
     bytes: usize,
     properties: aclrtPhysicalMemProp,
 ) -> Result<u64, Failure> {
+    if device.faults.allocation_fails() {
+        return fail!(
+            ACL_ERROR_RT_MEMORY_ALLOCATION,
+            "out of memory: device {} was told to have this fault",
+            machine::named(device.id)
+        );
+    }
     if let Err(oom) = device.memory.charge(bytes) {
         return fail!(
             ACL_ERROR_RT_MEMORY_ALLOCATION,

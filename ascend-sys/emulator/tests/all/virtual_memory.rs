@@ -182,6 +182,23 @@ fn memory_that_moves_leaves_nothing_at_its_old_place() {
 }
 
 #[test]
+fn a_device_that_was_told_to_be_out_of_memory_has_no_physical_memory_either() {
+    let block = Block::one();
+    let size = size_of::<AscendExtFault>() as u32;
+    let kind = AscendExtFaultKind::ASCEND_EXT_FAULT_OUT_OF_MEMORY.0;
+    let fault = AscendExtFault { size, kind, device: 0, milliseconds: 0, number: 2 };
+    ok!(ascendExtFaultSet(block.number, &fault));
+    let before = free_bytes();
+    let _first = malloc(64);
+    let (used, mut handle) = (before - free_bytes(), null_mut());
+    for _ in 0..2 {
+        let good = properties(block.first);
+        fails!(207001, ["this fault"], aclrtMallocPhysical(&mut handle, UNIT, &good, 0));
+    }
+    assert_eq!(free_bytes(), before - used);
+}
+
+#[test]
 fn a_graph_finds_out_that_its_memory_was_unmapped() {
     let block = Block::one();
     let (start, s, one) = (reserve(UNIT), stream(), physical(block.first, UNIT));
