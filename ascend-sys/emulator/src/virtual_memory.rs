@@ -169,9 +169,8 @@ pub(crate) fn map(
         );
     }
     let place = start..start.saturating_add(bytes);
-    all.check_place(&place, id)?;
+    let has_contents = all.bring_to(handle, &place, id)?;
     let device = machine::device_slot(id);
-    let has_contents = all.bring(handle, &place)?;
     all.pieces.insert(start, (handle, bytes));
     if let Some(physical) = all.physical.get_mut(&handle) {
         physical.mapped_at = Some(start);
@@ -249,10 +248,30 @@ impl VirtualMemory {
         }
     }
 
-    /// Whether nothing is mapped at a place that lies in a range of the device.
-    fn check_place(&mut self, place: &Range<usize>, device: u32) -> Result<(), Failure> {
+    /// Brings what physical memory of a device holds to a place, whose range is one of that device
+    /// then; returns whether it holds something.
+    fn bring_to(
+        &mut self,
+        handle: u64,
+        place: &Range<usize>,
+        device: u32,
+    ) -> Result<bool, Failure> {
+        let range = self.range_for(place, device)?;
+        let has_contents = self.bring(handle, place)?;
+        if let Some(range) = self.ranges.get_mut(&range)
+            && range.device != device
+        {
+            range.device = device;
+            reserved::assign(&range.addresses, machine::device_slot(device));
+        }
+        Ok(has_contents)
+    }
+
+    /// Where the range begins that a place lies in. Nothing is mapped at the place, and memory of
+    /// the device can be.
+    fn range_for(&self, place: &Range<usize>, device: u32) -> Result<usize, Failure> {
         let Range { start, end } = *place;
-        let range = self.ranges.range_mut(..=start).next_back().map(|(_, range)| range);
+        let range = self.ranges.range(..=start).next_back().map(|(_, range)| range);
         let Some(range) = range.filter(|it| end - it.addresses.start <= it.bytes) else {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
@@ -269,20 +288,16 @@ impl VirtualMemory {
                 end - start
             );
         }
-        if range.device != device {
-            if self.pieces.range(range.addresses.clone()).next().is_some() {
-                return fail!(
-                    ACL_ERROR_RT_PARAM_INVALID,
-                    "the physical memory is of device {}, and memory of device {} is mapped in the range; a range has \
-                     memory of one device",
-                    machine::named(device),
-                    machine::named(range.device)
-                );
-            }
-            range.device = device;
-            reserved::assign(&range.addresses, machine::device_slot(device));
+        if range.device != device && self.pieces.range(range.addresses.clone()).next().is_some() {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "the physical memory is of device {}, and memory of device {} is mapped in the range; a range has \
+                 memory of one device",
+                machine::named(device),
+                machine::named(range.device)
+            );
         }
-        Ok(())
+        Ok(range.addresses.start)
     }
 
     /// Brings what physical memory holds to a place; returns whether it holds something.
@@ -428,5 +443,21 @@ mod tests {
         all.give_up_place(&place);
         assert!(matches!(all.physical[&1].contents, Contents::None));
         assert!(matches!(all.physical[&2].contents, Contents::At(_)), "it lies elsewhere");
+    }
+
+    #[test]
+    fn a_map_that_fails_leaves_the_range_to_its_device() {
+        let start = 4 * GRANULARITY;
+        let mut other = physical(GRANULARITY, Contents::None);
+        other.device = 1;
+        let mut all = holding([physical(TOO_MANY, Contents::At(start)), other]);
+        let addresses = start..start + GRANULARITY;
+        all.ranges.insert(
+            start,
+            ReservedRange { addresses: addresses.clone(), bytes: GRANULARITY, device: 0 },
+        );
+        let refused = all.bring_to(2, &addresses, 1);
+        assert!(refused.is_err_and(|why| why.text.contains("no memory for the")));
+        assert_eq!(all.ranges[&start].device, 0);
     }
 }
