@@ -501,6 +501,14 @@ pub(crate) fn visible_count() -> Result<u32, String> {
     seen_by_programs().map(|seen| seen.visible.count())
 }
 
+/// How many devices a program can name where it names this one, with it.
+pub(crate) fn count_beside(device: &Device) -> u32 {
+    match device.settings() {
+        Some(Settings { block: 0, .. }) => visible_count().unwrap_or(1),
+        settings => settings.map_or(1, |settings| settings.count),
+    }
+}
+
 /// Checks the variables of HCCL that describe the devices of a block. A wrong value is an error
 /// when HCCL is initialised.
 pub(crate) fn check_hccl_variables(settings: &Settings) -> Result<(), String> {

@@ -8,8 +8,8 @@ use crate::machine;
 use crate::message::{Failure, fail};
 use crate::slots::{self, HandleKind, Slots, Slotted};
 use ascend_sys::{
-    ACL_ERROR_BAD_ALLOC, ACL_ERROR_PROF_ALREADY_RUN, ACL_ERROR_PROF_NOT_RUN, aclprofAicoreEvents,
-    aclprofAicoreMetrics, aclprofConfig,
+    ACL_ERROR_BAD_ALLOC, ACL_ERROR_PROF_ALREADY_RUN, ACL_ERROR_PROF_NOT_RUN,
+    ACL_ERROR_RT_PARAM_INVALID, aclprofAicoreEvents, aclprofAicoreMetrics, aclprofConfig,
 };
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,9 +89,17 @@ unsafe extern "C" fn aclprofCreateConfig(
             return Err(Failure::null("deviceIdList"));
         }
         for at in 0..count as usize {
-            // SAFETY: the list is not NULL, so as long as the caller says.
+            // SAFETY: the list is not NULL, so as long as the caller says. A length that no list
+            // has is refused at the first device.
             let id = unsafe { devices.add(at).read_unaligned() };
-            machine::find_device(i32::try_from(id).unwrap_or(i32::MAX))?;
+            let device = machine::find_device(i32::try_from(id).unwrap_or(i32::MAX))?;
+            let most = machine::count_beside(device);
+            if count > most {
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "deviceNums is {count}, but device {id} is one of {most}"
+                );
+            }
         }
         match CONFIGS.take(|_, _| ()) {
             Some((_, handle)) => Ok(handle as *mut aclprofConfig),

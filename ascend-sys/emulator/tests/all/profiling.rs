@@ -57,3 +57,20 @@ fn a_configuration_names_devices_that_are_there() {
     let text = message();
     assert!(text.contains("aclprofCreateConfig: deviceIdList is NULL"), "{text}");
 }
+
+#[test]
+fn a_list_of_more_devices_than_there_are_is_refused_before_it_is_read() {
+    let block = Block::new(2);
+    let first = block.first as u32;
+    let both = config(&mut [first + 1, first]);
+    assert!(!both.is_null(), "{}", message());
+    ok!(aclprofDestroyConfig(both));
+    let metrics = aclprofAicoreMetrics::ACL_AICORE_NONE;
+    for count in [3, u32::MAX] {
+        let _ = message();
+        let mut one = first;
+        assert!(call!(aclprofCreateConfig(&mut one, count, metrics, null(), ALL)).is_null());
+        let text = message();
+        assert!(text.contains(&format!("deviceNums is {count}")), "{text}");
+    }
+}
