@@ -156,6 +156,7 @@ fn fill_later(
     if to.place == MemoryPlace::Pageable {
         return fail!(ACL_ERROR_RT_PARAM_INVALID, "{argument} is pageable host memory");
     }
+    may_reach(stream, to.place)?;
     submit::submit(stream, call, fill(to.data)).map(drop)
 }
 
@@ -193,6 +194,13 @@ impl Planned {
     #[inline]
     pub(super) fn is_pageable(&self) -> bool {
         self.to == MemoryPlace::Pageable || self.from == MemoryPlace::Pageable
+    }
+
+    /// Whether it may be a task of a stream.
+    #[inline]
+    pub(super) fn may_run_in(&self, stream: &Stream) -> Result<(), Failure> {
+        may_reach(stream, self.to)?;
+        may_reach(stream, self.from)
     }
 
     /// A copy of `count` bytes; `None` if they are where they shall be.
@@ -297,6 +305,7 @@ fn enqueue(
     let Some(planned) = plan(CopyManner::new(kind, false))? else {
         return Ok(());
     };
+    planned.may_run_in(stream)?;
     let pageable = planned.is_pageable();
     if pageable {
         may_block()?;
@@ -351,6 +360,16 @@ fn check_kind(kind: aclrtMemcpyKind) -> Result<(), Failure> {
         );
     }
     Ok(())
+}
+
+/// Whether a task in a stream may touch memory at a place: that of the host, of the stream's own
+/// device, or of one that its device copies to and from.
+#[inline]
+pub(super) fn may_reach(stream: &Stream, place: MemoryPlace) -> Result<(), Failure> {
+    match place {
+        MemoryPlace::Device(id) if id != stream.device_id() => check_peers(id, stream.device_id()),
+        _ => Ok(()),
+    }
 }
 
 /// Whether one device may reach the memory of the other in a copy.

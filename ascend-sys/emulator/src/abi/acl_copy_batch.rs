@@ -94,6 +94,13 @@ struct BatchFailure {
     why: Failure,
 }
 
+impl BatchFailure {
+    fn of_copy(index: usize, count: usize, why: &Failure) -> Self {
+        let text = format!("copy {index} of {count}: {}", why.text);
+        BatchFailure { index: Some(index), why: Failure::new(why.code, text) }
+    }
+}
+
 impl From<Failure> for BatchFailure {
     fn from(why: Failure) -> Self {
         BatchFailure { index: None, why }
@@ -148,11 +155,8 @@ impl Batch {
             .into());
         }
         for index in 0..count {
-            let copy = self.plan_one(index, at_once, planned.first()).map_err(|why| {
-                let text = format!("copy {index} of {count}: {}", why.text);
-                BatchFailure { index: Some(index), why: Failure::new(why.code, text) }
-            })?;
-            planned.push(copy);
+            let copy = self.plan_one(index, at_once, planned.first());
+            planned.push(copy.map_err(|why| BatchFailure::of_copy(index, count, &why))?);
         }
         self.check_attributes(&planned)?;
         Ok(planned)
@@ -228,6 +232,10 @@ impl Batch {
     fn enqueue(self, call: &'static str, stream: Handle<Stream>) -> Result<(), BatchFailure> {
         let stream = stream.find()?;
         let planned = self.plan(false)?;
+        for (index, copy) in planned.iter().enumerate() {
+            let refused = |why| BatchFailure::of_copy(index, planned.len(), &why);
+            copy.may_run_in(stream).map_err(refused)?;
+        }
         if planned.iter().any(Planned::is_pageable) {
             may_block()?;
             capture::may_copy_pageable(stream)?;

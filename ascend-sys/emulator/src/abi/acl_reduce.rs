@@ -1,7 +1,7 @@
 //! A reduction of one block of memory into another, in a stream.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::acl_copy::check_devices;
+use super::acl_copy::{check_devices, may_reach};
 use super::acl_memory::resolve;
 use super::arguments::Handle;
 use super::entries::{Acl, entries};
@@ -58,6 +58,8 @@ entries! {
             }
         }
         check_devices(to, from)?;
+        may_reach(stream, to.place)?;
+        may_reach(stream, from.place)?;
         if is_foreign(dst.addr()) {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,

@@ -1,6 +1,7 @@
 //! Words of memory that order streams.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::acl_copy::may_reach;
 use super::acl_memory::resolve;
 use super::arguments::Handle;
 use super::entries::{Acl, entries};
@@ -19,15 +20,17 @@ entries! {
     Acl;
 
     fn aclrtValueWrite(address: *mut c_void, value: u64, flag: u32, stream: Handle<Stream>) {
-        let word = word(address)?;
+        let (word, place) = word(address)?;
         if flag != 0 {
             return fail!(ACL_ERROR_RT_PARAM_INVALID, "flag is {flag}; it must be 0");
         }
-        submit::submit(stream.find()?, ENTRY, WriteValue { word, value }).map(drop)
+        let stream = stream.find()?;
+        may_reach(stream, place)?;
+        submit::submit(stream, ENTRY, WriteValue { word, value }).map(drop)
     }
 
     fn aclrtValueWait(address: *mut c_void, value: u64, flag: u32, stream: Handle<Stream>) {
-        let word = word(address)?;
+        let (word, place) = word(address)?;
         let condition = match flag {
             ACL_STREAM_WAIT_VALUE_GEQ => ValueCondition::Reached,
             ACL_STREAM_WAIT_VALUE_EQ => ValueCondition::Equal,
@@ -40,12 +43,14 @@ entries! {
                 );
             }
         };
-        submit::submit(stream.find()?, ENTRY, WaitForValue { word, condition, value }).map(drop)
+        let stream = stream.find()?;
+        may_reach(stream, place)?;
+        submit::submit(stream, ENTRY, WaitForValue { word, condition, value }).map(drop)
     }
 }
 
-/// The word at an address that the device reaches.
-fn word(address: *mut c_void) -> Result<Word, Failure> {
+/// The word at an address that a device reaches, and whose it is.
+fn word(address: *mut c_void) -> Result<(Word, MemoryPlace), Failure> {
     if address.is_null() {
         return Err(Failure::null("devAddr"));
     }
@@ -64,5 +69,5 @@ fn word(address: *mut c_void) -> Result<Word, Failure> {
     }
     // SAFETY: aligned, since data lies as many pages from its address as any other; and resolved,
     // so it stays mapped.
-    Ok(unsafe { Word::new(found.data) })
+    Ok((unsafe { Word::new(found.data) }, found.place))
 }

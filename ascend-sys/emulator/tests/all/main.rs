@@ -51,6 +51,7 @@ mod progress;
 mod races;
 mod rank_graph;
 mod rank_tables;
+mod reached;
 mod reductions;
 mod reports;
 mod status;
