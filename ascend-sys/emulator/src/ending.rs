@@ -42,6 +42,7 @@ pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
         if !force {
             context::streams(context).for_each(executor::wait_idle);
         }
+        device.end_settings();
         let by = if force { "aclrtResetDeviceForce" } else { "aclrtResetDevice" };
         end_all(&(device.id..device.id + 1), by);
         context::forget_current(|current| current.device == device.id);

@@ -105,6 +105,12 @@ impl Device {
         lock(&self.peers)
     }
 
+    /// Ends what a program has set for the device and that lasts until its last reset.
+    pub(crate) fn end_settings(&self) {
+        self.peers().clear();
+        self.core_limits.clear();
+    }
+
     pub(crate) fn primary(&self) -> MutexGuard<'_, Primary> {
         lock(&self.primary)
     }
@@ -321,9 +327,8 @@ impl DeviceBlocks {
             }
             let number = device.id - settings.first;
             device.memory.open(format!("device {number}"), start, span, memory);
-            device.peers().clear();
+            device.end_settings();
             device.deterministic.store(0, Ordering::Relaxed);
-            device.core_limits.clear();
             *lock(&device.settings) = Some(settings);
         }
         Ok(settings)

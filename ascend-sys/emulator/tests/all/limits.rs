@@ -65,6 +65,24 @@ fn a_thread_has_the_cores_of_the_stream_that_it_uses_or_else_of_its_device() {
 }
 
 #[test]
+fn the_last_reset_of_a_device_ends_its_limits_and_its_access_to_peers() {
+    let block = Block::with(AscendExtBlockConfig { deviceCount: 2, ..Block::config() });
+    let (first, second, mut access) = (block.first, block.first + 1, 77);
+    for _ in 0..2 {
+        ok!(aclrtSetDevice(first));
+    }
+    ok!(aclrtSetDeviceResLimit(first, CUBE, 8));
+    ok!(aclrtDeviceEnablePeerAccess(second, 0));
+    ok!(aclrtResetDevice(first));
+    ok!(aclrtDevicePeerAccessStatus(first, second, &mut access));
+    assert_eq!((of_device(first), access), ((8, 48), 1), "it is set still");
+    ok!(aclrtResetDevice(first));
+    ok!(aclrtSetDevice(first));
+    ok!(aclrtDevicePeerAccessStatus(first, second, &mut access));
+    assert_eq!((of_device(first), of_thread(), access), ((24, 48), (24, 48), 0));
+}
+
+#[test]
 fn limits_of_cores_that_cannot_be_are_refused() {
     let block = Block::one();
     let (first, s, mut value) = (block.first, stream(), 77);
