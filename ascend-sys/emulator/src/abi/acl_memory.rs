@@ -149,7 +149,7 @@ entries! {
 
     fn aclrtMemGetAddressRange(ptr: *mut c_void, base: Out<*mut c_void>, size: Out<usize>) {
         let found = match memory::place_of(ptr.addr()) {
-            Ok(MemoryPlace::Device(id)) => machine::device_slot(id).memory.find(ptr.addr(), 1),
+            Ok(MemoryPlace::Device(id)) => machine::device_slot(id).memory.bounds_of(ptr.addr()),
             Ok(_) => Err(format!("{ptr:?} is no device memory")),
             Err(text) => Err(text),
         };

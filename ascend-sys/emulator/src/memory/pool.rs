@@ -217,6 +217,16 @@ impl MemoryPool {
         }
     }
 
+    /// The allocation that an address lies in, without mapped neighbours, as (start, end); or what
+    /// is wrong with the address.
+    pub(crate) fn bounds_of(&self, address: usize) -> Result<(usize, usize), String> {
+        let state = self.state();
+        match state.holding(address, 1) {
+            Some((start, allocation)) => Ok((start, start + allocation.size)),
+            None => Err(state.complain(address, 1)),
+        }
+    }
+
     /// The number of the allocation that holds all `length` bytes at `address`: no other ever gets it.
     pub(crate) fn number_of(&self, address: usize, length: usize) -> Result<u64, String> {
         let state = self.state();

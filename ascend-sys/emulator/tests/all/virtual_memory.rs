@@ -199,6 +199,25 @@ fn a_device_that_was_told_to_be_out_of_memory_has_no_physical_memory_either() {
 }
 
 #[test]
+fn each_of_some_neighbours_has_an_address_range_of_its_own() {
+    let block = Block::one();
+    let start = reserve(4 * UNIT);
+    let at = |units: usize| start.wrapping_byte_add(units * UNIT);
+    let pieces = [(0, 1), (1, 2), (3, 1)];
+    for (unit, units) in pieces {
+        ok!(aclrtMapMem(at(unit), units * UNIT, 0, physical(block.first, units * UNIT), 0));
+    }
+    for (unit, units) in pieces {
+        let (mut base, mut size) = (null_mut(), 0);
+        for inside in [0, 100, units * UNIT - 1] {
+            let pointer = at(unit).wrapping_byte_add(inside);
+            ok!(aclrtMemGetAddressRange(pointer, &mut base, &mut size));
+            assert_eq!((base, size), (at(unit), units * UNIT), "{inside} bytes inside");
+        }
+    }
+}
+
+#[test]
 fn a_graph_finds_out_that_its_memory_was_unmapped() {
     let block = Block::one();
     let (start, s, one) = (reserve(UNIT), stream(), physical(block.first, UNIT));
