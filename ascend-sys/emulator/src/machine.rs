@@ -4,6 +4,7 @@
 //! its first use. Every other block gets ids from 64 upwards and is described by whoever takes it.
 
 pub(crate) mod foreign;
+mod ranges;
 mod request;
 pub(crate) mod reserved;
 mod visible;
@@ -28,6 +29,7 @@ use ascend_sys::{
     ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_MEMORY_ALLOCATION, ACL_ERROR_RT_PARAM_INVALID,
     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
 };
+use ranges::BlockRanges;
 use request::{DEFAULT_IDS, faults_from_environment, request_from_environment};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -188,10 +190,7 @@ const MAX_GRANULES: usize = window::DEVICE_BYTES / GRANULE;
 struct DeviceBlocks {
     next: u32,
     taken: BTreeMap<u32, TakenBlock>,
-    /// Addresses for blocks, in granules.
-    addresses: MemoryPool,
-    /// Device ids for blocks.
-    ids: MemoryPool,
+    ranges: BlockRanges,
 }
 
 /// A block that is in use.
@@ -212,17 +211,9 @@ fn blocks() -> Result<MutexGuard<'static, DeviceBlocks>, Failure> {
     static BLOCKS: OnceLock<Result<Mutex<DeviceBlocks>, String>> = OnceLock::new();
     let blocks = BLOCKS.get_or_init(|| {
         let windows = window::windows()?;
-        let addresses = MemoryPool::new();
-        let bytes = windows.device_bytes;
-        addresses.open("the address range".into(), windows.nominal, bytes, u64::MAX);
-        let ids = MemoryPool::new();
-        ids.open(
-            "the device ids".into(),
-            DEFAULT_IDS as usize,
-            MAX_IDS - DEFAULT_IDS as usize,
-            u64::MAX,
-        );
-        Ok(Mutex::new(DeviceBlocks { next: 1, taken: BTreeMap::new(), addresses, ids }))
+        let addresses = windows.nominal..windows.nominal + windows.device_bytes;
+        let ranges = BlockRanges::new(addresses, DEFAULT_IDS..MAX_IDS as u32);
+        Ok(Mutex::new(DeviceBlocks { next: 1, taken: BTreeMap::new(), ranges }))
     });
     match blocks {
         Ok(blocks) => Ok(lock(blocks)),
@@ -242,23 +233,21 @@ pub(crate) fn create_block(request: &BlockRequest) -> Result<Settings, Failure> 
             request.count
         );
     }
-    // Ids are dealt in units of the pool's alignment, so that blocks never share one.
-    let id_bytes = request.count.next_multiple_of(64) as usize;
-    let Ok(first) = blocks.ids.allocate(id_bytes, 0, "ascendExtBlockCreate") else {
+    let Some(first) = blocks.ranges.take_ids(request.count, "ascendExtBlockCreate") else {
         return fail!(
             ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
             "all {MAX_IDS} device ids are in use; destroy a block first"
         );
     };
     let number = blocks.next;
-    let made = blocks.settle(number, first as u32, request);
+    let made = blocks.settle(number, first, request);
     match made {
         Ok(settings) => {
             blocks.next += 1;
             Ok(settings)
         }
         Err(failure) => {
-            let _ = blocks.ids.free(first, "ascendExtBlockCreate", Vec::new);
+            blocks.ranges.free_ids(first, "ascendExtBlockCreate");
             Err(failure)
         }
     }
@@ -266,12 +255,12 @@ pub(crate) fn create_block(request: &BlockRequest) -> Result<Settings, Failure> 
 
 impl DeviceBlocks {
     /// Takes addresses for devices of so much memory: where the first one begins, and how many each has.
-    fn addresses_for(&self, count: u32, memory: u64) -> Option<(usize, usize)> {
+    fn addresses_for(&mut self, count: u32, memory: u64) -> Option<(usize, usize)> {
         let memory = usize::try_from(memory).ok()?;
         // More addresses than memory, so that freed memory under a running task need not be reused at once.
         let span = memory.checked_add(memory / 16)?.checked_next_multiple_of(GRANULE)?;
         let total = span.checked_mul(count as usize)?;
-        let address = self.addresses.allocate(total, 0, "ascendExtBlockCreate").ok()?;
+        let address = self.ranges.take_addresses(total, "ascendExtBlockCreate")?;
         Some((address, span))
     }
 
@@ -361,7 +350,7 @@ pub(crate) fn withdraw_block(number: u32) -> Result<TakenBlock, Failure> {
 
 /// Gives back the ids and the addresses of a block that was withdrawn, when nothing on its devices runs any more.
 pub(crate) fn reuse_block(taken: TakenBlock) -> Result<(), Failure> {
-    let blocks = blocks()?;
+    let mut blocks = blocks()?;
     if let Some(windows) = window::reserved() {
         for id in taken.ids() {
             let device = device_slot(id);
@@ -374,8 +363,7 @@ pub(crate) fn reuse_block(taken: TakenBlock) -> Result<(), Failure> {
             window::discard(start - windows.nominal + windows.data, taken.span);
         }
     }
-    let _ = blocks.addresses.free(taken.address, "ascendExtBlockDestroy", Vec::new);
-    let _ = blocks.ids.free(taken.settings.first as usize, "ascendExtBlockDestroy", Vec::new);
+    blocks.ranges.rest(taken.address, taken.settings.first);
     Ok(())
 }
 

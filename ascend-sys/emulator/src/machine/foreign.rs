@@ -58,12 +58,24 @@ impl ForeignPlace {
         }
     }
 
-    /// Uses the pool of its addresses.
-    fn with_addresses<R>(self, use_it: impl FnOnce(&MemoryPool) -> R) -> Result<R, Failure> {
+    /// Takes addresses; `None` where none are left.
+    fn take_addresses(self, bytes: usize, by: &'static str) -> Result<Option<usize>, Failure> {
         Ok(match self {
-            Self::Device(_) => use_it(&blocks()?.addresses),
-            Self::Host => use_it(foreign_host_addresses()),
+            Self::Device(_) => blocks()?.ranges.take_addresses(bytes, by),
+            Self::Host => foreign_host_addresses().allocate(bytes, 0, by).ok(),
         })
+    }
+
+    /// Gives addresses back.
+    fn free_addresses(self, start: usize, by: &'static str) {
+        match self {
+            Self::Device(_) => {
+                if let Ok(blocks) = blocks() {
+                    blocks.ranges.free_addresses(start, by);
+                }
+            }
+            Self::Host => _ = foreign_host_addresses().free(start, by, Vec::new),
+        }
     }
 
     /// What its addresses are multiples of.
@@ -95,8 +107,7 @@ impl ForeignMemory {
         // Addresses may be free by now.
         later::look();
         let span = bytes.checked_next_multiple_of(place.unit()).unwrap_or(usize::MAX);
-        let taken = place.with_addresses(|pool| pool.allocate(span, 0, entry))?;
-        let taken = taken.ok().map(|at| at..at + span);
+        let taken = place.take_addresses(span, entry)?.map(|at| at..at + span);
         let Some(addresses) = taken else {
             return fail!(
                 ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
@@ -104,7 +115,7 @@ impl ForeignMemory {
             );
         };
         if let Err(e) = window::show(place.data_of(addresses.start), bytes, file, start) {
-            let _ = place.with_addresses(|pool| pool.free(addresses.start, entry, Vec::new));
+            place.free_addresses(addresses.start, entry);
             return fail!(
                 ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                 "{bytes} bytes of another process cannot be mapped: {e}"
@@ -144,8 +155,7 @@ impl Drop for ForeignMemory {
             let is_done = are_complete(&mut until);
             // Addresses that still show another process are not used again. To which device they belonged stays known, so that an error can say what was there.
             if is_done && window::hide(place.data_of(addresses.start), addresses.len()).is_ok() {
-                let _ =
-                    place.with_addresses(|pool| pool.free(addresses.start, "its end", Vec::new));
+                place.free_addresses(addresses.start, "its end");
             }
             is_done
         });

@@ -21,7 +21,7 @@ pub(crate) fn reserve(
     later::look();
     let span = bytes.checked_next_multiple_of(GRANULE);
     let taken = match span {
-        Some(span) => blocks()?.addresses.allocate(span, 0, by).ok().map(|at| at..at + span),
+        Some(span) => blocks()?.ranges.take_addresses(span, by).map(|at| at..at + span),
         None => None,
     };
     let Some(addresses) = taken else {
@@ -52,7 +52,7 @@ pub(crate) fn release(addresses: Range<usize>) {
         if is_done && let Some(windows) = window::reserved() {
             window::discard(windows.data_of(addresses.start), addresses.len());
             if let Ok(blocks) = blocks() {
-                let _ = blocks.addresses.free(addresses.start, "its release", Vec::new);
+                blocks.ranges.free_addresses(addresses.start, "its release");
             }
         }
         is_done

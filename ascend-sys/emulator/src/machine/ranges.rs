@@ -1,0 +1,125 @@
+//! The addresses of device memory and the ids of devices, as far as no block has them.
+//!
+//! What a block has had *rests* when it is gone: a pointer or a number that a program still has of
+//! it is an error as long as possible, and not a part of another block. It is used again when there
+//! are no others, or when more blocks rest than a limit says; the oldest first.
+
+use crate::memory::pool::MemoryPool;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// How many blocks rest at most, so that a process does not go through all of its addresses.
+const MOST_RESTING: usize = 64;
+/// Ids are dealt in units of the pool's alignment, so that blocks never share one.
+const UNIT: u32 = 64;
+
+pub(super) struct BlockRanges {
+    /// In granules.
+    addresses: MemoryPool,
+    ids: MemoryPool,
+    /// The first address and the first id of blocks that are gone, the oldest first.
+    resting: VecDeque<(usize, u32)>,
+}
+
+impl BlockRanges {
+    pub(super) fn new(addresses: Range<usize>, ids: Range<u32>) -> BlockRanges {
+        let pool = |name: &str, start, length| {
+            let pool = MemoryPool::new();
+            pool.open(name.into(), start, length, u64::MAX);
+            pool
+        };
+        BlockRanges {
+            addresses: pool("the address range", addresses.start, addresses.len()),
+            ids: pool("the device ids", ids.start as usize, ids.len()),
+            resting: VecDeque::new(),
+        }
+    }
+
+    /// Takes addresses; those that rest only where there are no others.
+    pub(super) fn take_addresses(&mut self, bytes: usize, by: &'static str) -> Option<usize> {
+        loop {
+            match self.addresses.allocate(bytes, 0, by) {
+                Ok(start) => return Some(start),
+                Err(_) => self.reuse_oldest()?,
+            }
+        }
+    }
+
+    pub(super) fn free_addresses(&self, start: usize, by: &'static str) {
+        let _ = self.addresses.free(start, by, Vec::new);
+    }
+
+    /// Takes ids in the same way.
+    pub(super) fn take_ids(&mut self, count: u32, by: &'static str) -> Option<u32> {
+        let count = count.next_multiple_of(UNIT) as usize;
+        loop {
+            match self.ids.allocate(count, 0, by) {
+                Ok(first) => return Some(first as u32),
+                Err(_) => self.reuse_oldest()?,
+            }
+        }
+    }
+
+    pub(super) fn free_ids(&self, first: u32, by: &'static str) {
+        let _ = self.ids.free(first as usize, by, Vec::new);
+    }
+
+    /// Takes back the addresses and the ids of a block that is gone.
+    pub(super) fn rest(&mut self, address: usize, first: u32) {
+        self.resting.push_back((address, first));
+        if self.resting.len() > MOST_RESTING {
+            self.reuse_oldest();
+        }
+    }
+
+    /// `None` when nothing rests.
+    fn reuse_oldest(&mut self) -> Option<()> {
+        let (address, first) = self.resting.pop_front()?;
+        self.free_addresses(address, "ascendExtBlockDestroy");
+        self.free_ids(first, "ascendExtBlockDestroy");
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: usize = 4096;
+
+    /// Addresses and ids for so many blocks.
+    fn ranges(blocks: usize) -> BlockRanges {
+        BlockRanges::new(BYTES..BYTES * (blocks + 1), UNIT..UNIT * (blocks as u32 + 1))
+    }
+
+    fn take(ranges: &mut BlockRanges) -> Option<(usize, u32)> {
+        let address = ranges.take_addresses(BYTES, "the test")?;
+        Some((address, ranges.take_ids(1, "the test")?))
+    }
+
+    #[test]
+    fn what_a_block_had_is_used_again_when_there_is_no_other_the_oldest_first() {
+        let mut ranges = ranges(3);
+        let mut had = Vec::new();
+        for _ in 0..3 {
+            let (address, first) = take(&mut ranges).unwrap();
+            assert!(had.iter().all(|(other, ids)| *other != address && *ids != first));
+            ranges.rest(address, first);
+            had.push((address, first));
+        }
+        for oldest in had {
+            assert_eq!(take(&mut ranges), Some(oldest));
+        }
+        assert_eq!(take(&mut ranges), None);
+    }
+
+    #[test]
+    fn only_so_many_blocks_rest() {
+        let mut ranges = ranges(4 * MOST_RESTING);
+        for _ in 0..2 * MOST_RESTING {
+            let (address, first) = take(&mut ranges).unwrap();
+            ranges.rest(address, first);
+        }
+        assert_eq!(ranges.resting.len(), MOST_RESTING);
+    }
+}
