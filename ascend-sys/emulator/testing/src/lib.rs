@@ -14,3 +14,4 @@ pub mod kernel;
 pub mod operator;
 pub mod random_kernel;
 pub mod ranks;
+pub mod threads;

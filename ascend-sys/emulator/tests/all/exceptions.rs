@@ -1,6 +1,7 @@
 //! Callbacks that hear of tasks that fail, and what they can ask.
 
 use ascend_emulator_testing::common::*;
+use ascend_emulator_testing::threads::this_thread;
 use ascend_emulator_testing::{call, fails, ok};
 use ascend_sys::*;
 use std::ptr::null_mut;
@@ -38,12 +39,6 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// The number of the calling thread in the operating system.
-fn this_thread() -> u32 {
-    let own = std::fs::read_link("/proc/thread-self").unwrap();
-    own.file_name().unwrap().to_str().unwrap().parse().unwrap()
-}
-
 fn id(stream: aclrtStream) -> u32 {
     let mut id = 0;
     ok!(aclrtStreamGetId(stream, &mut id));
@@ -71,7 +66,7 @@ fn fail_on(stream: aclrtStream) {
 fn await_that(condition: impl Fn() -> bool) {
     let began = Instant::now();
     while !condition() {
-        assert!(began.elapsed() < Duration::from_secs(20), "no callback came");
+        assert!(began.elapsed() < Duration::from_secs(120), "no callback came");
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -140,6 +135,7 @@ fn each_callback_hears_once_of_a_task_that_fails_and_which_one_it_was() {
 fn a_callback_may_wait_for_streams_and_block() {
     static DEVICE: AtomicI32 = AtomicI32::new(-1);
     static STREAM: AtomicU64 = AtomicU64::new(0);
+    static STARTED: AtomicBool = AtomicBool::new(false);
     static MAY_END: AtomicBool = AtomicBool::new(false);
     static ENDED: AtomicBool = AtomicBool::new(false);
     unsafe extern "C" fn wait(info: *mut aclrtExceptionInfo) {
@@ -147,6 +143,7 @@ fn a_callback_may_wait_for_streams_and_block() {
         if call!(aclrtGetDeviceIdFromExceptionInfo(info)) != device as u32 {
             return;
         }
+        STARTED.store(true, Ordering::Release);
         ok!(aclrtSetDevice(device));
         ok!(aclrtSynchronizeStream(STREAM.load(Ordering::Acquire) as aclrtStream));
         ok!(aclrtResetDevice(device));
@@ -163,6 +160,8 @@ fn a_callback_may_wait_for_streams_and_block() {
     gate.close(t);
     ok!(aclrtExceptionInfoCallbackRegister(Some(wait)));
     fail_on(s);
+    // One that is unregistered before it is called hears of nothing.
+    await_that(|| STARTED.load(Ordering::Acquire));
     // The callback waits for the other stream. This one goes on, and the other one too.
     let a = malloc(8);
     ok!(aclrtMemsetAsync(a, 8, 3, 8, s));

@@ -3,10 +3,10 @@
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::ranks::{FP32, Rank, SUM, group_result, on_block, patient};
+use ascend_emulator_testing::threads::{await_sleep, this_thread};
 use ascend_emulator_testing::{call, hccl, ok};
 use ascend_sys::*;
 use std::ffi::c_void;
-use std::time::Duration;
 
 const BYTES: usize = 4096;
 const COUNT: u64 = BYTES as u64 / 4;
@@ -23,12 +23,12 @@ fn free_and_take(buffer: *mut c_void) {
 /// Rank 0 calls, and waits in the call for rank 1, which frees the buffer of rank 0 before it comes.
 fn freed_in_the_call(call: impl Fn(&Rank, *mut c_void) -> HcclResult + Sync) {
     let (ready, over) = (Barrier::new(2), Barrier::new(2));
-    let buffers = std::sync::Mutex::new((0, 0));
+    let buffers = std::sync::Mutex::new((0, 0, 0));
     on_block(patient(2), |rank| {
         rank.join();
         let buffer = rank.upload(&[1; BYTES]);
         if rank.rank == 0 {
-            *buffers.lock().unwrap() = (rank.device, buffer.expose_provenance());
+            *buffers.lock().unwrap() = (rank.device, buffer.expose_provenance(), this_thread());
             ready.wait();
             let _ = common::message();
             let code = call(rank, buffer);
@@ -39,8 +39,9 @@ fn freed_in_the_call(call: impl Fn(&Rank, *mut c_void) -> HcclResult + Sync) {
             assert!(rank.download(buffer, BYTES) == OTHER);
         } else {
             ready.wait();
-            std::thread::sleep(Duration::from_millis(300));
-            let (device, buffer) = *buffers.lock().unwrap();
+            let (device, buffer, thread) = *buffers.lock().unwrap();
+            // It waits in the call.
+            await_sleep(thread);
             ok!(aclrtSetDevice(device));
             free_and_take(std::ptr::with_exposed_provenance_mut(buffer));
             ok!(aclrtSetDevice(rank.device));
