@@ -55,6 +55,23 @@ pub fn impatient(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { connectTimeoutMs: 1000, execTimeoutMs: 1000, ..patient(ranks) }
 }
 
+/// The time limit of tests in which somebody does not come, in milliseconds: all the others have come
+/// long before its end, also on a busy machine.
+pub fn limit() -> u32 {
+    if slow() { 20_000 } else { 5000 }
+}
+
+/// Devices that miss a rank that does not join, or does not come to a first operation, and wait later
+/// as long as CANN's do.
+pub fn impatient_to_meet(ranks: u32) -> AscendExtBlockConfig {
+    AscendExtBlockConfig { connectTimeoutMs: limit(), ..patient(ranks) }
+}
+
+/// Devices that meet as late as they like, and then miss a rank that does not come to an operation.
+pub fn impatient_once_linked(ranks: u32) -> AscendExtBlockConfig {
+    AscendExtBlockConfig { execTimeoutMs: limit(), ..patient(ranks) }
+}
+
 pub fn root_info() -> HcclRootInfo {
     let mut info = HcclRootInfo::default();
     hccl!(HcclGetRootInfo(&mut info));

@@ -2,7 +2,9 @@
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
-use ascend_emulator_testing::ranks::{FP32, INT32, MAX, Rank, SUM, impatient, on_block, patient};
+use ascend_emulator_testing::ranks::{
+    FP32, INT32, MAX, Rank, SUM, impatient_once_linked, on_block, patient,
+};
 use ascend_emulator_testing::{call, hccl, ok, refuses};
 use ascend_sys::*;
 use std::ffi::c_void;
@@ -199,14 +201,16 @@ fn a_rank_that_does_not_come_is_named() {
     std::thread::scope(|scope| {
         for op in all {
             scope.spawn(move || {
-                on_block(impatient(3), |rank| {
+                let (issue_together, over) = (Barrier::new(2), Barrier::new(3));
+                on_block(impatient_once_linked(3), |rank| {
                     rank.join();
                     hccl!(HcclBarrier(rank.comm, rank.stream));
                     rank.sync();
                     if rank.rank == 1 {
-                        std::thread::sleep(Duration::from_secs(4));
+                        over.wait();
                         return;
                     }
+                    issue_together.wait();
                     let (code, buffers) = issue(rank, op);
                     assert_eq!(code.0, 0, "{}", common::message());
                     let (code, text) = rank.sync_fails();
@@ -214,6 +218,7 @@ fn a_rank_that_does_not_come_is_named() {
                     for piece in ["EI0002", "rank 1 (last: #1 HcclBarrier", "has not issued"] {
                         assert!(text.contains(piece), "{op:?}: {piece} is not in: {text}");
                     }
+                    over.wait();
                     buffers.into_iter().for_each(|buffer| rank.free(buffer));
                 });
             });
@@ -259,35 +264,41 @@ fn a_rank_that_leaves_or_gives_up_ends_the_operation_of_the_others() {
 
 #[test]
 fn an_operation_that_ended_early_leaves_the_memory_alone() {
-    // Two ranks give up, and write into what they offered; the third comes after that.
-    for op in everything() {
-        let soon = AscendExtBlockConfig { execTimeoutMs: 300, ..patient(3) };
-        let given_up = Barrier::new(3);
-        let done = Barrier::new(3);
-        on_block(soon, |rank| {
-            rank.join();
-            hccl!(HcclBarrier(rank.comm, rank.stream));
-            rank.sync();
-            if rank.rank == 2 {
-                given_up.wait();
-                let (code, _) = issue(rank, op);
-                let text = common::message();
-                assert_eq!(code, HcclResult::HCCL_E_TIMEOUT, "{op:?}: {text}");
-                done.wait();
-                return;
-            }
-            let (code, buffers) = issue(rank, op);
-            assert_eq!(code.0, 0, "{}", common::message());
-            let (code, _) = rank.sync_fails();
-            assert_eq!(code, ACL_ERROR_RT_TASK_TIMEOUT);
-            for buffer in buffers {
-                ok!(aclrtMemset(buffer, BYTES, 0x77, BYTES));
-            }
+    let all = everything();
+    std::thread::scope(|scope| {
+        for op in all {
+            scope.spawn(move || ends_early(op));
+        }
+    });
+}
+
+/// Two ranks give up, and write into what they offered; the third comes after that.
+fn ends_early(op: Op) {
+    let (issue_together, given_up, done) = (Barrier::new(2), Barrier::new(3), Barrier::new(3));
+    on_block(impatient_once_linked(3), |rank| {
+        rank.join();
+        hccl!(HcclBarrier(rank.comm, rank.stream));
+        rank.sync();
+        if rank.rank == 2 {
             given_up.wait();
+            let (code, _) = issue(rank, op);
+            let text = common::message();
+            assert_eq!(code, HcclResult::HCCL_E_TIMEOUT, "{op:?}: {text}");
             done.wait();
-            for buffer in buffers {
-                assert!(rank.download(buffer, BYTES).iter().all(|byte| *byte == 0x77), "{op:?}");
-            }
-        });
-    }
+            return;
+        }
+        issue_together.wait();
+        let (code, buffers) = issue(rank, op);
+        assert_eq!(code.0, 0, "{}", common::message());
+        let (code, _) = rank.sync_fails();
+        assert_eq!(code, ACL_ERROR_RT_TASK_TIMEOUT);
+        for buffer in buffers {
+            ok!(aclrtMemset(buffer, BYTES, 0x77, BYTES));
+        }
+        given_up.wait();
+        done.wait();
+        for buffer in buffers {
+            assert!(rank.download(buffer, BYTES).iter().all(|byte| *byte == 0x77), "{op:?}");
+        }
+    });
 }

@@ -1,7 +1,10 @@
 //! Devices that are told to fail: what the rank sees, what its peers see, and that nothing is left behind.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::{self, Block, message};
-use ascend_emulator_testing::ranks::{self, FP32, Rank, SUCCESS, SUM, root_info};
+use ascend_emulator_testing::ranks::{
+    self, FP32, Rank, SUCCESS, SUM, impatient_once_linked, impatient_to_meet, patient, root_info,
+};
 use ascend_emulator_testing::{call, fails, hccl, ok, refuses};
 use ascend_sys::*;
 use std::ffi::c_void;
@@ -13,30 +16,29 @@ fn fault(kind: AscendExtFaultKind, device: u32, number: u64) -> AscendExtFault {
     AscendExtFault { size, kind: kind.0, device, milliseconds: 0, number }
 }
 
-const LIMITS: AscendExtBlockConfig = AscendExtBlockConfig {
-    size: size_of::<AscendExtBlockConfig>() as u32,
-    deviceCount: 3,
-    product: 3,
-    connectTimeoutMs: 500,
-    execTimeoutMs: 500,
-    check: 0,
-    memoryBytes: 64 << 20,
-    kernelSeed: 0,
-    kernelLate: [0; 32],
-};
-
-/// Runs three ranks of a communicator with faults, then looks that nothing of them is left.
+/// Runs three ranks of a communicator with faults, then looks that nothing of them is left. They wait
+/// without a time limit.
 fn with_faults(faults: &[AscendExtFault], run: impl Fn(&mut Rank) + Sync) {
-    let block = Block::with(LIMITS);
+    with_faults_on(patient(3), faults, run);
+}
+
+/// The same on a block as described.
+fn with_faults_on(
+    config: AscendExtBlockConfig,
+    faults: &[AscendExtFault],
+    run: impl Fn(&mut Rank) + Sync,
+) {
+    let ranks = config.deviceCount;
+    let block = Block::with(AscendExtBlockConfig { memoryBytes: 64 << 20, ..config });
     for fault in faults {
         ok!(ascendExtFaultSet(block.number, fault));
     }
     let info = root_info();
     std::thread::scope(|scope| {
-        for rank in 0..LIMITS.deviceCount {
+        for rank in 0..ranks {
             let (block, info, run) = (&block, &info, &run);
             scope.spawn(move || {
-                let mut rank = Rank::without_comm(block, info, rank, LIMITS.deviceCount);
+                let mut rank = Rank::without_comm(block, info, rank, ranks);
                 rank.join();
                 run(&mut rank);
                 // A rank that has left has no communicator any more.
@@ -89,9 +91,12 @@ fn a_delay_holds_one_operation_up() {
 
 #[test]
 fn a_device_that_stops_is_missed_by_name() {
-    with_faults(&[fault(AscendExtFaultKind::ASCEND_EXT_FAULT_STOP, 2, 3)], |rank| {
+    let stop = fault(AscendExtFaultKind::ASCEND_EXT_FAULT_STOP, 2, 3);
+    let (issue_together, over) = (Barrier::new(3), Barrier::new(3));
+    with_faults_on(impatient_once_linked(3), &[stop], |rank| {
         let buffer = rank.upload(&[0; 16]);
         meet(rank, buffer);
+        issue_together.wait();
         assert_eq!(all_reduce(rank, buffer, 4).0, 0);
         if rank.rank == 2 {
             let code = call!(aclrtSynchronizeStreamWithTimeout(rank.stream, 1000));
@@ -107,13 +112,15 @@ fn a_device_that_stops_is_missed_by_name() {
             assert_eq!(code, ACL_ERROR_RT_TASK_TIMEOUT, "{text}");
             assert!(text.contains("EI0002") && text.contains("rank 2 did not come"), "{text}");
         }
+        // A rank that goes would be the reason for the others.
+        over.wait();
         rank.free(buffer);
     });
 }
 
 #[test]
 fn a_device_that_has_stopped_can_be_let_go() {
-    let block = Block::with(AscendExtBlockConfig { deviceCount: 2, ..LIMITS });
+    let block = Block::new(2);
     let number = block.number;
     ok!(ascendExtFaultSet(number, &fault(AscendExtFaultKind::ASCEND_EXT_FAULT_STOP, 1, 0)));
     let info = root_info();
@@ -249,9 +256,19 @@ fn memory_runs_out_from_an_allocation_on() {
     });
 }
 
+fn with_a_link_that_does_not_come_up(run: impl Fn(&mut Rank) + Sync) {
+    let fault = fault(AscendExtFaultKind::ASCEND_EXT_FAULT_LINK_TIMEOUT, 1, 0);
+    let over = Barrier::new(3);
+    with_faults_on(impatient_to_meet(3), &[fault], |rank| {
+        run(rank);
+        // A rank that goes would be the reason for the others.
+        over.wait();
+    });
+}
+
 #[test]
 fn links_that_do_not_come_up_are_a_time_out_in_the_call() {
-    with_faults(&[fault(AscendExtFaultKind::ASCEND_EXT_FAULT_LINK_TIMEOUT, 1, 0)], |rank| {
+    with_a_link_that_does_not_come_up(|rank| {
         let buffer = rank.upload(&[0; 16]);
         refuses!(
             HCCL_E_TIMEOUT,
@@ -264,7 +281,7 @@ fn links_that_do_not_come_up_are_a_time_out_in_the_call() {
 
 #[test]
 fn links_that_do_not_come_up_are_a_time_out_of_a_group() {
-    with_faults(&[fault(AscendExtFaultKind::ASCEND_EXT_FAULT_LINK_TIMEOUT, 1, 0)], |rank| {
+    with_a_link_that_does_not_come_up(|rank| {
         let buffer = rank.upload(&[0; 16]);
         hccl!(HcclGroupStart());
         assert_eq!(all_reduce(rank, buffer, 4), SUCCESS);

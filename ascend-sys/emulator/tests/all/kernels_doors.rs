@@ -4,7 +4,9 @@ use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::*;
 use ascend_emulator_testing::kernel::{self, build::Builder};
-use ascend_emulator_testing::ranks::{SUCCESS, name_of, on_block, on_ranks};
+use ascend_emulator_testing::ranks::{
+    SUCCESS, impatient_to_meet, name_of, on_block, on_ranks, patient,
+};
 use ascend_emulator_testing::{call, fails, hccl, ok, refuses};
 use ascend_program::layout::Number;
 use ascend_program::step::{Copy, Place, Step};
@@ -475,8 +477,7 @@ fn a_context_waits_for_all_ranks_once_for_each_way_of_communicating() {
 fn a_context_that_a_rank_never_asks_for_says_who_is_missing() {
     for leaves in [true, false] {
         let together = Barrier::new(3);
-        let config =
-            AscendExtBlockConfig { deviceCount: 3, connectTimeoutMs: 300, ..Block::config() };
+        let config = if leaves { patient(3) } else { impatient_to_meet(3) };
         on_block(config, |rank| {
             rank.join();
             let (bytes, mut found) = (tiling(&[ALL_TO_ALL], &name_of(rank.comm)), null_mut());

@@ -3,7 +3,9 @@
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
-use ascend_emulator_testing::ranks::{FP32, Rank, SUM, on_block, on_ranks, patient};
+use ascend_emulator_testing::ranks::{
+    FP32, Rank, SUM, impatient_once_linked, on_block, on_ranks, patient,
+};
 use ascend_emulator_testing::{call, hccl, ok};
 use ascend_sys::*;
 use std::ffi::c_void;
@@ -127,14 +129,15 @@ fn a_group_and_a_graph_do_not_take_a_lone_zero() {
 #[test]
 fn a_rank_that_does_not_come_is_named_with_its_lone_zeros() {
     let threads = Barrier::new(2);
-    let config = AscendExtBlockConfig { execTimeoutMs: 600, ..patient(2) };
-    on_block(config, |rank| {
+    on_block(impatient_once_linked(2), |rank| {
         rank.join();
         sums_up(rank, "before");
         if rank.rank == 0 {
             (0..5).for_each(|_| call_with_nothing("HcclAllReduce", rank));
             call_with_nothing("HcclBroadcast", rank);
+            threads.wait();
         } else {
+            threads.wait();
             let buffer = rank.upload(&[0; 4]);
             let code = all_reduce(rank, buffer);
             let zeros = "rank 0 called with nothing to move, which takes no number: 6 calls, the \

@@ -111,7 +111,7 @@ fn a_peer_that_does_not_come_is_a_timeout_and_the_next_try_may_succeed() {
                 let began = Instant::now();
                 let (code, text) = acquire(rank, CPU, &[it]);
                 assert_eq!(code, HcclResult::HCCL_E_TIMEOUT, "{text}");
-                for piece in ["EI0006", "rank 1 made no channel to rank 0", "within 2."] {
+                for piece in ["EI0006", "rank 1 made no channel to rank 0", "within "] {
                     assert!(text.contains(piece), "{text}");
                 }
                 assert!(began.elapsed() >= Duration::from_secs(2));

@@ -1,5 +1,6 @@
 //! Notifies of threads and channels: latched, one bit, and what becomes of a wait that nobody ends.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::*;
 use ascend_emulator_testing::ranks::{Rank, on_block};
@@ -8,11 +9,6 @@ use ascend_sys::*;
 use std::time::Duration;
 
 const TIMEOUT: aclError = ACL_ERROR_RT_TASK_TIMEOUT;
-
-/// Ranks that wait for half a second if nothing else is said.
-fn impatient(product: u32, ranks: u32) -> AscendExtBlockConfig {
-    AscendExtBlockConfig { connectTimeoutMs: 500, execTimeoutMs: 500, ..block(product, ranks) }
-}
 
 fn fails_with(rank: &Rank, code: aclError, pieces: &[&str]) {
     let (found, text) = rank.sync_fails();
@@ -62,11 +58,13 @@ fn two_records_without_a_wait_are_one() {
 
 #[test]
 fn a_wait_that_is_too_long_says_who_should_have_recorded_and_ends_the_communicator() {
-    on_block(impatient(3, 2), |rank| {
+    let other_waits = Barrier::new(2);
+    on_block(block(3, 2), |rank| {
         rank.join();
         let thread = stream_thread(rank, 1);
         let channel = channels(rank, CPU, &[desc(1 - rank.rank, HCCS, 2)])[0];
         if rank.rank == 0 {
+            other_waits.wait();
             issue!(HcommChannelNotifyWaitOnThread(thread, channel, 1, 1));
             let said =
                 ["EI0002", "rank 1 did not record it", "notify 1", "to rank 1 (HCCS)", "for 1.0 s"];
@@ -74,6 +72,7 @@ fn a_wait_that_is_too_long_says_who_should_have_recorded_and_ends_the_communicat
         } else {
             // Without a limit of its own: it fails with the communicator.
             issue!(HcommThreadNotifyWaitOnThread(thread, 0, 0));
+            other_waits.wait();
             fails_with(rank, TIMEOUT, &["rank 1 did not record it", "make a new one on all ranks"]);
         }
         let mut more = 0;
@@ -88,7 +87,9 @@ fn a_wait_that_is_too_long_says_who_should_have_recorded_and_ends_the_communicat
 
 #[test]
 fn the_default_limit_is_that_of_the_communicator_or_what_the_thread_has_set() {
-    on_block(impatient(3, 1), |rank| {
+    // It waits for half a second if nothing else is said.
+    let config = AscendExtBlockConfig { execTimeoutMs: 500, ..block(3, 1) };
+    on_block(config, |rank| {
         rank.join();
         let thread = stream_thread(rank, 1);
         issue!(HcommThreadNotifyWaitOnThreadWithDefaultTimeout(thread, 0));

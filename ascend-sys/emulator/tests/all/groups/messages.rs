@@ -85,8 +85,12 @@ fn messages_on_several_streams_of_a_rank_are_one_batch_that_all_wait_for() {
 
 #[test]
 fn messages_have_their_own_limits_and_mistakes() {
-    let limits = AscendExtBlockConfig { deviceCount: 2, connectTimeoutMs: 200, ..Block::config() };
-    let world = World::with(AscendExtBlockConfig { product: 950, ..limits });
+    let world = World::with(AscendExtBlockConfig {
+        deviceCount: 2,
+        product: 950,
+        connectTimeoutMs: 200,
+        ..Block::config()
+    });
     let buffer = world.upload(0, &[1.0]);
     hccl!(HcclGroupStart());
     for _ in 0..2048 {
@@ -100,7 +104,7 @@ fn messages_have_their_own_limits_and_mistakes() {
     assert_eq!(HcclResult(code), HcclResult::HCCL_E_TIMEOUT, "{text}");
 
     // A message of a group and one that is alone do not go together.
-    let world = World::with(limits);
+    let world = World::of(2);
     let buffers: Vec<_> = world.ranks().map(|rank| world.upload(rank, &[1.0])).collect();
     let (comms, streams) = (world.comms.clone(), world.streams.clone());
     std::thread::scope(|scope| {
