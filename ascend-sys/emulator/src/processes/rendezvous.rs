@@ -286,12 +286,13 @@ mod tests {
         let mut garbage = rendezvous.connect().unwrap();
         garbage.write_all(&[7; 4096]).unwrap();
         drop(rendezvous.connect().unwrap());
-        let found = asked(&rendezvous, || {
-            let until = Instant::now() + Duration::from_millis(300);
-            while Instant::now() < until {
+        let found = scope(|scope| {
+            let asked = scope.spawn(|| rendezvous.ask(Duration::from_secs(20)));
+            while !asked.is_finished() {
                 door.serve().unwrap();
                 std::thread::sleep(Duration::from_millis(1));
             }
+            asked.join().unwrap()
         });
         let KeeperReply::Keeper(said) = found else { panic!("{found:?}") };
         assert_eq!(said, answer());

@@ -150,12 +150,12 @@ fn a_host_thread_can_wait_for_a_record_that_comes_later() {
     let block = Block::one();
     let (s, e) = (stream() as usize, event(ACL_EVENT_SYNC) as usize);
     let first = block.first;
+    fails!(507047, ["nobody has recorded"], aclrtSynchronizeEventWithTimeout(e as aclrtEvent, 5));
     let recorder = std::thread::spawn(move || {
         ok!(aclrtSetDevice(first));
         std::thread::sleep(Duration::from_millis(50));
         ok!(aclrtRecordEvent(e as aclrtEvent, s as aclrtStream));
     });
-    fails!(507047, ["nobody has recorded"], aclrtSynchronizeEventWithTimeout(e as aclrtEvent, 5));
     ok!(aclrtSynchronizeEvent(e as aclrtEvent));
     recorder.join().unwrap();
 }
@@ -191,6 +191,7 @@ fn elapsed_time() {
     let (begin, end, plain) =
         (event(ACL_EVENT_TIME_LINE), event(ACL_EVENT_TIME_LINE), event(ACL_EVENT_SYNC));
     let mut ms = 0f32;
+    let began = Instant::now();
     ok!(aclrtRecordEvent(begin, s));
     gate.close(s);
     ok!(aclrtRecordEvent(end, s));
@@ -198,8 +199,9 @@ fn elapsed_time() {
     std::thread::sleep(Duration::from_millis(20));
     gate.open();
     ok!(aclrtSynchronizeStream(s));
+    let longest = began.elapsed().as_secs_f32() * 1000.0;
     ok!(aclrtEventElapsedTime(&mut ms, begin, end));
-    assert!((20.0..10_000.0).contains(&ms), "{ms}");
+    assert!((20.0..longest + 1.0).contains(&ms), "{ms}, on the host {longest}");
     ok!(aclrtRecordEvent(plain, s));
     fails!(107006, ["ACL_EVENT_TIME_LINE"], aclrtEventElapsedTime(&mut ms, begin, plain));
     fails!(107000, ["ACL_EVENT_SYNC"], aclrtStreamWaitEvent(s, begin));

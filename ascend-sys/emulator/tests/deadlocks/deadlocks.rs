@@ -101,7 +101,6 @@ fn what_may_be_a_deadlock_is_printed_and_goes_on() {
     // The devices that C programs see.
     ok!(aclrtSetDevice(0));
     let (s, e) = (stream(), event() as usize);
-    ok!(aclrtStreamWaitEvent(s, e as aclrtEvent));
     let root = root_info();
     let join = move |rank| {
         ok!(aclrtSetDevice(rank as i32));
@@ -109,6 +108,9 @@ fn what_may_be_a_deadlock_is_printed_and_goes_on() {
         hccl!(HcclCommInitRootInfo(2, &root, rank, &mut comm));
     };
     let joins = std::thread::spawn(move || join(0));
+    // The call has moved for the last time long before the stream has stood for ten seconds.
+    std::thread::sleep(Duration::from_secs(1));
+    ok!(aclrtStreamWaitEvent(s, e as aclrtEvent));
     // Whoever looks at a stream moves nothing.
     let (waits, is_over) = (s as usize, std::sync::Arc::new(AtomicBool::new(false)));
     let asked = is_over.clone();
@@ -122,7 +124,7 @@ fn what_may_be_a_deadlock_is_printed_and_goes_on() {
     });
     let recorder = std::thread::spawn(move || {
         // Some seconds more, and many for tools that make the program slow.
-        std::thread::sleep(Duration::from_secs(if slow() { 40 } else { 15 }));
+        std::thread::sleep(Duration::from_secs(if slow() { 40 } else { 30 }));
         ok!(aclrtSetDevice(0));
         ok!(aclrtRecordEvent(e as aclrtEvent, stream()));
         join(1);

@@ -1,5 +1,6 @@
 //! `HcclSend` and `HcclRecv`.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::Block;
 use ascend_emulator_testing::ranks::values::{MOVABLE, Random, sample, size};
 use ascend_emulator_testing::ranks::{Rank, impatient, on_block, on_ranks, patient};
@@ -88,6 +89,7 @@ fn messages_of_a_pair_go_in_order_and_others_do_not_disturb_them() {
 
 #[test]
 fn a_send_is_complete_only_when_its_receiver_has_the_data() {
+    let asked = Barrier::new(2);
     on_ranks(2, |rank| {
         let buffer = rank.upload(&[rank.rank as u8; 8]);
         // The first meets the peer inside the call; the second is what is looked at.
@@ -99,10 +101,11 @@ fn a_send_is_complete_only_when_its_receiver_has_the_data() {
                     let mut status = aclrtStreamStatus::ACL_STREAM_STATUS_COMPLETE;
                     ok!(aclrtStreamQuery(rank.stream, &mut status));
                     assert_eq!(status, aclrtStreamStatus::ACL_STREAM_STATUS_NOT_READY);
+                    asked.wait();
                 }
             } else {
                 if round == 1 {
-                    std::thread::sleep(Duration::from_millis(150));
+                    asked.wait();
                 }
                 recv(rank, buffer, 8, 0);
             }
