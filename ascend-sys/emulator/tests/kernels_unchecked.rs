@@ -114,7 +114,7 @@ fn a_missing_commit_ends_all_ranks_with_the_state_of_cores_and_server() {
     // The others learn who is to blame, and nobody waits for a time limit.
     let (code, text) = &ended[0][0];
     assert!(*code != 0 && text.contains("rank 1"), "{text}");
-    assert!(start.elapsed() < Duration::from_secs(20));
+    assert!(start.elapsed() < Duration::from_secs(120));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_server_that_fails_in_one_of_two_groups_ends_the_kernels_of_both() {
     assert!(text.contains("second") && text.contains("kernel.rs:"), "{text}");
     let [(_, kernel), (_, server)] = &ended[0];
     assert!(format!("{kernel}\n{server}").contains("rank 1"), "{kernel}\n{server}");
-    assert!(start.elapsed() < Duration::from_secs(20));
+    assert!(start.elapsed() < Duration::from_secs(120));
 }
 
 #[test]

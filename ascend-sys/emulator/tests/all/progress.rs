@@ -77,7 +77,7 @@ fn an_event_says_once_how_the_tasks_before_it_ended() {
     ok!(aclrtRecordEvent(ill, s));
     failing(s);
     ok!(aclrtRecordEvent(worse, s));
-    fails!(107020, ["nobody has recorded"], aclrtSynchronizeEventWithTimeout(ill, 5000));
+    fails!(107020, ["nobody has recorded"], aclrtSynchronizeEventWithTimeout(ill, 60_000));
     ok!(aclrtSynchronizeEvent(ill));
     ok!(aclrtSynchronizeEvent(well));
     fails!(107020, ["nobody has recorded"], aclrtSynchronizeStream(s));
@@ -171,6 +171,6 @@ fn work_that_nobody_waits_for_is_done_too() {
     let start = Instant::now();
     while progress(s).1 != progress(s).0 {
         std::thread::sleep(Duration::from_millis(1));
-        assert!(start.elapsed() < Duration::from_secs(20));
+        assert!(start.elapsed() < Duration::from_secs(120));
     }
 }

@@ -87,7 +87,7 @@ fn the_host_and_copies_end_a_wait_too() {
     // The stream goes on by itself: nobody waits for it.
     let began = Instant::now();
     while has(seen) == 0 {
-        assert!(began.elapsed() < Duration::from_secs(20), "the host's write was not seen");
+        assert!(began.elapsed() < Duration::from_secs(120), "the host's write was not seen");
         std::thread::yield_now();
     }
     assert!(!idle(s));
