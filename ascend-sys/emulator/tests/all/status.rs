@@ -2,7 +2,9 @@
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::Block;
-use ascend_emulator_testing::ranks::{FP32, Rank, SUM, config, impatient, on_block, root_info};
+use ascend_emulator_testing::ranks::{
+    FP32, Rank, SUM, config, impatient_once_linked, on_block, root_info,
+};
 use ascend_emulator_testing::{call, hccl, refuses};
 use ascend_sys::*;
 use std::cell::{Cell, RefCell};
@@ -67,7 +69,7 @@ fn a_state_is_asked_for_by_name_on_950() {
 
 /// What `HcclGetCommAsyncError` tells rank 0 after something that ends the communicator.
 fn async_error(product: u32, end: impl Fn(&mut Rank) + Sync) -> HcclResult {
-    let config = AscendExtBlockConfig { product, ..impatient(2) };
+    let config = AscendExtBlockConfig { product, ..impatient_once_linked(2) };
     let told = on_block(config, |rank| {
         rank.join();
         hccl!(HcclBarrier(rank.comm, rank.stream));

@@ -2,7 +2,9 @@
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::ranks::values::{Random, sample, size};
-use ascend_emulator_testing::ranks::{Rank, impatient, on_block, on_ranks, patient, slow};
+use ascend_emulator_testing::ranks::{
+    Rank, impatient_once_linked, impatient_to_meet, on_block, on_ranks, patient, slow,
+};
 use ascend_emulator_testing::{alone, call, hccl, refuses};
 use ascend_sys::*;
 use std::ffi::c_void;
@@ -279,10 +281,9 @@ fn barrier(rank: &Rank) -> HcclResult {
 
 #[test]
 fn a_peer_without_a_batch_is_named_by_the_first_call() {
-    on_block(impatient(3), |rank| {
+    on_block(impatient_to_meet(3), |rank| {
         rank.join();
         if rank.rank == 2 {
-            std::thread::sleep(Duration::from_millis(600));
             return;
         }
         let buffer = rank.upload(&[0; 64]);
@@ -319,14 +320,13 @@ fn a_batch_against_a_collective_is_found_out_at_once() {
 
 #[test]
 fn an_unmatched_item_times_out_and_says_what_it_waits_for() {
-    on_block(impatient(2), |rank| {
+    on_block(impatient_once_linked(2), |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 200_000]);
         let (kind, peer) = if rank.rank == 0 { (SEND, 1) } else { (RECV, 0) };
         batch(rank, &mut [item(kind, buffer, 100, peer)]);
         rank.sync();
         if rank.rank == 1 {
-            std::thread::sleep(Duration::from_millis(900));
             return;
         }
         batch(rank, &mut [item(SEND, buffer, 200_000, 1), item(RECV, buffer, 5, 1)]);

@@ -3,7 +3,7 @@
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::Block;
 use ascend_emulator_testing::ranks::values::{MOVABLE, Random, sample, size};
-use ascend_emulator_testing::ranks::{Rank, impatient, on_block, on_ranks, patient};
+use ascend_emulator_testing::ranks::{Rank, impatient_to_meet, on_block, on_ranks, patient};
 use ascend_emulator_testing::{alone, hccl, ok, refuses};
 use ascend_sys::*;
 use std::ffi::c_void;
@@ -182,11 +182,10 @@ fn a_message_of_its_own_is_none_of_a_batch() {
 
 #[test]
 fn a_peer_that_does_not_call_is_named() {
-    on_block(impatient(2), |rank| {
+    on_block(impatient_to_meet(2), |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 64]);
         if rank.rank == 1 {
-            std::thread::sleep(Duration::from_millis(600));
             return;
         }
         let (comm, stream) = (rank.comm, rank.stream);
