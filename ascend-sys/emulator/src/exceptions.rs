@@ -121,7 +121,7 @@ pub(crate) fn failed(failure: &Failure, exception: impl FnOnce(aclError) -> Exce
 }
 
 /// Whether a task with this code was told to give up because its stream or its context ends.
-fn is_a_consequence(code: aclError) -> bool {
+pub(crate) fn is_a_consequence(code: aclError) -> bool {
     matches!(
         code,
         ACL_ERROR_RT_STREAM_ABORT

@@ -152,8 +152,11 @@ impl Stream {
     }
 
     fn note_failure(&'static self, ticket: u64, failure: Failure) {
+        // A task that was told to give up has not failed by itself: it stops nothing.
+        let stops = self.failure_mode.load(Ordering::Relaxed) == ascend_sys::ACL_STOP_ON_FAILURE
+            && !exceptions::is_a_consequence(failure.acl_code());
         self.failures.note(ticket, failure);
-        if self.failure_mode.load(Ordering::Relaxed) == ascend_sys::ACL_STOP_ON_FAILURE {
+        if stops {
             self.stop_context();
         }
     }

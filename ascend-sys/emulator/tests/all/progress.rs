@@ -106,6 +106,29 @@ fn stop_on_failure_stops_the_context() {
 }
 
 #[test]
+fn a_stream_that_stops_its_context_on_failure_stops_nothing_when_it_is_aborted_or_destroyed() {
+    let block = Block::one();
+    let (a, t) = (malloc(8), stream());
+    type End = fn(aclrtStream, i32);
+    let ends: [End; 3] = [
+        |s, _| ok!(aclrtStreamAbort(s)),
+        |_, device| ok!(aclrtDeviceTaskAbort(device, 0)),
+        |s, _| ok!(aclrtDestroyStreamForce(s)),
+    ];
+    for (value, end) in (1..).zip(ends) {
+        let (s, mut event) = (stream(), null_mut());
+        ok!(aclrtSetStreamFailureMode(s, 1));
+        ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
+        ok!(aclrtStreamWaitEvent(s, event));
+        assert!(!idle(s));
+        end(s, block.first);
+        ok!(aclrtMemsetAsync(a, 8, value, 8, t));
+        ok!(aclrtSynchronizeStream(t));
+        assert_eq!(read(a, 8), [value as u8; 8]);
+    }
+}
+
+#[test]
 fn abort_drops_what_is_queued_and_wakes_who_waits() {
     let block = Block::one();
     let (a, s) = (malloc(8), stream());
