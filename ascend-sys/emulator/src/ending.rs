@@ -10,7 +10,7 @@ use crate::slots::{HandleKind, unknown};
 use crate::step::Reason;
 use crate::stream::{STREAMS, unfinished_on};
 use crate::{
-    capture, check, context, executor, faults, ipc, later, operator, stream_end, timeline,
+    capture, check, context, executor, faults, ipc, later, operator, poll, stream_end, timeline,
     virtual_memory,
 };
 use ascend_sys::ACL_ERROR_RT_CONTEXT_RELEASE_ERROR;
@@ -94,9 +94,8 @@ fn end_all(devices: &Range<u32>, by: &'static str) {
         *machine::device_slot(id).primary() = Primary::default();
     }
     // First all streams take nothing more and give up, then each is waited for: they may wait for one another.
-    for stream in STREAMS.live().filter(|stream| devices.contains(&stream.device_id())) {
-        stream.stop(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Gone);
-    }
+    let streams = STREAMS.live().filter(|stream| devices.contains(&stream.device_id()));
+    poll::stop_together(streams, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, &Reason::Gone);
     for context in context::of_devices(devices) {
         end_context(context);
     }

@@ -164,11 +164,9 @@ impl Stream {
     /// Stops every stream of the context, because a task of this one failed
     /// (`ACL_STOP_ON_FAILURE`).
     fn stop_context(&'static self) {
-        let code = ACL_ERROR_RT_TASK_ABORT_STOP;
         let why = format!("{} stops all streams of its context on failure", self.describe());
-        for stream in STREAMS.live().filter(|stream| stream.context() == self.context()) {
-            stream.stop(code, Reason::Stopped(why.as_str().into()));
-        }
+        let streams = STREAMS.live().filter(|stream| stream.context() == self.context());
+        stop_together(streams, ACL_ERROR_RT_TASK_ABORT_STOP, &Reason::Stopped(why.into()));
     }
 
     /// The ranks for which one of the tasks with these tickets waits, if the stream is at it.
@@ -207,6 +205,39 @@ impl Stream {
             thread::sleep(A_LOOK / 1000);
         }
     }
+}
+
+/// Everything queued in some streams gives up for `reason`. None of it does so before all of it was
+/// told: a stream that waits for another one would take the end of that one's tasks for their
+/// completion, and go on with data that never came. Returns the last such task of each stream.
+///
+/// The streams come in the order of their slots, as in [`STREAMS`], each of them once.
+pub(crate) fn void_together(
+    streams: impl Iterator<Item = &'static Stream>,
+    reason: &Reason,
+) -> Vec<(&'static Stream, u64)> {
+    // A task asks for the reason before it gives up, and so waits until all locks are released. Two
+    // threads that do this at once take the locks in the same order; nobody else has two of them.
+    let mut locks = Vec::new();
+    let tell = |stream: &'static Stream| {
+        let mut why = lock(&stream.reason);
+        *why = Some(reason.clone());
+        locks.push(why);
+        (stream, stream.queue.void_all())
+    };
+    let told: Vec<_> = streams.map(tell).collect();
+    drop(locks);
+    told.iter().for_each(|(stream, _)| stream.wake());
+    told
+}
+
+/// As [`void_together`], and new tasks are refused with `code`.
+pub(crate) fn stop_together(
+    streams: impl Iterator<Item = &'static Stream>,
+    code: aclError,
+    reason: &Reason,
+) {
+    void_together(streams.inspect(|stream| stream.queue.set_gate(code)), reason);
 }
 
 impl Job for Task {

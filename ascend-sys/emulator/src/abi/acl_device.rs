@@ -9,7 +9,7 @@ use crate::machine::Device;
 use crate::message::{Failure, fail};
 use crate::step::Reason;
 use crate::stream::STREAMS;
-use crate::{capture, context, ending, executor, machine};
+use crate::{capture, context, ending, executor, machine, poll};
 use ascend_sys::{
     ACL_ERROR_FEATURE_UNSUPPORTED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_INVALID_DEVICEID,
     ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_RT_DEVS_TOPOLOGY_HCCS,
@@ -115,11 +115,8 @@ entries! {
                 "timeout is {timeout}; it must be 0 (for ever) or at most {LONGEST_ABORT} milliseconds"
             );
         }
-        // All are told first: a task of one may wait for a task of another.
         let streams = STREAMS.live().filter(|stream| stream.device_id() == device.id);
-        let told: Vec<_> =
-            streams.map(|stream| (stream, stream.void(Reason::DeviceAborted))).collect();
-        for (stream, last) in told {
+        for (stream, last) in poll::void_together(streams, &Reason::DeviceAborted) {
             executor::run_out(stream, last);
         }
         Ok(())

@@ -71,3 +71,71 @@ fn an_abort_of_no_device_for_too_long_or_in_a_host_function_is_refused() {
     ok!(aclrtSynchronizeStream(s));
     assert_eq!(CODE.load(Ordering::Acquire), 207_000);
 }
+
+#[test]
+fn no_stream_goes_on_behind_tasks_of_another_one_that_were_aborted_with_it() {
+    let block = Block::one();
+    let (a, b) = (malloc(8), malloc(8));
+    [a, b].into_iter().for_each(|memory| ok!(aclrtMemset(memory, 8, 0, 8)));
+    let [makes, takes] = in_order();
+    let mut never = null_mut();
+    ok!(aclrtCreateEventWithFlag(&mut never, ACL_EVENT_SYNC));
+    ok!(aclrtStreamWaitEvent(makes, never));
+    ok!(aclrtMemsetAsync(a, 8, 7, 8, makes));
+    follow(takes, makes);
+    ok!(aclrtMemsetAsync(b, 8, 9, 8, takes));
+    let waiter = waiting_for(takes, block.first);
+    ok!(aclrtDeviceTaskAbort(block.first, 0));
+    assert_eq!(waiter.join().unwrap(), 107_022);
+    assert_eq!(read(b, 8), [0; 8], "made from data that never came");
+}
+
+#[test]
+fn no_stream_goes_on_behind_tasks_of_another_one_that_ended_with_the_device() {
+    let block = Block::one();
+    let (a, host) = (malloc(8), malloc_host(8));
+    [a, host].into_iter().for_each(|memory| ok!(aclrtMemset(memory, 8, 3, 8)));
+    let [makes, takes] = in_order();
+    let mut never = null_mut();
+    ok!(aclrtCreateEventWithFlag(&mut never, ACL_EVENT_SYNC));
+    ok!(aclrtStreamWaitEvent(makes, never));
+    ok!(aclrtMemsetAsync(a, 8, 7, 8, makes));
+    follow(takes, makes);
+    ok!(aclrtMemsetAsync(host, 8, 9, 8, takes));
+    let waiter = waiting_for(takes, block.first);
+    ok!(aclrtResetDeviceForce(block.first));
+    assert_ne!(waiter.join().unwrap(), 0);
+    // SAFETY: eight bytes of pinned memory, which outlives the device; nothing is in flight.
+    assert_eq!(unsafe { host.cast::<[u8; 8]>().read() }, [3; 8], "made from data that never came");
+}
+
+/// Two streams, the one with the lower number first.
+fn in_order() -> [aclrtStream; 2] {
+    let number = |stream: &aclrtStream| {
+        let mut number = 0;
+        ok!(aclrtStreamGetId(*stream, &mut number));
+        number
+    };
+    let mut streams = [stream(), stream()];
+    streams.sort_by_key(number);
+    streams
+}
+
+/// Has a stream wait for what another one has now.
+fn follow(stream: aclrtStream, other: aclrtStream) {
+    let mut event = null_mut();
+    ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
+    ok!(aclrtRecordEvent(event, other));
+    ok!(aclrtStreamWaitEvent(stream, event));
+}
+
+/// A thread that sleeps until the stream is done, and so has it woken by what it waits for.
+fn waiting_for(stream: aclrtStream, device: i32) -> thread::JoinHandle<aclError> {
+    let stream = stream as usize;
+    let waiter = thread::spawn(move || {
+        ok!(aclrtSetDevice(device));
+        call!(aclrtSynchronizeStream(stream as aclrtStream))
+    });
+    thread::sleep(std::time::Duration::from_millis(50));
+    waiter
+}
