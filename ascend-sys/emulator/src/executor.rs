@@ -147,6 +147,16 @@ pub(crate) fn run_out(stream: &'static Stream, ticket: u64) {
     wait(stream, ticket, Some(FORCED));
 }
 
+/// As [`run_out`] for several streams, which have `limit` together, or as long as one of them if
+/// there is none.
+pub(crate) fn run_out_all(told: &[(&'static Stream, u64)], limit: Option<Duration>) {
+    let deadline = Instant::now().checked_add(limit.unwrap_or(FORCED));
+    for (stream, last) in told {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        wait(stream, *last, left);
+    }
+}
+
 /// Waits until every task that is queued now and touches some of these bytes of the host is
 /// complete.
 pub(crate) fn wait_for_users(stream: &'static Stream, bytes: &Range<usize>) {

@@ -1,9 +1,10 @@
 //! How a stream ends.
 
 use crate::step::Reason;
-use crate::stream::Stream;
-use crate::{capture, report};
+use crate::stream::{STREAMS, Stream};
+use crate::{capture, executor, poll, report};
 use ascend_sys::aclError;
+use std::time::Duration;
 
 /// Takes the handle of a stream away and drops what is queued. Waits for nothing but the piece of
 /// work that runs; a host function that runs is left alone.
@@ -17,17 +18,23 @@ pub(crate) fn destroy(stream: &'static Stream, code: aclError, reason: Reason) {
     }
 }
 
+/// `aclrtDeviceTaskAbort`: what is queued on a device gives up. Tasks that cannot do so yet have
+/// until `limit` to end, all together; then they are left to end later.
+pub(crate) fn abort_all(device: u32, limit: Option<Duration>) {
+    let streams = STREAMS.live().filter(|stream| stream.device_id() == device);
+    executor::run_out_all(&poll::void_together(streams, &Reason::DeviceAborted), limit);
+}
+
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests {
     use super::*;
     use crate::machine;
     use crate::step::Step;
-    use crate::stream::STREAMS;
     use crate::task::TaskBody;
     use ascend_sys::ACL_ERROR_RT_STREAM_ABORT;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::{RecvTimeoutError, channel};
     use std::thread;
-    use std::time::Duration;
 
     /// Touches memory until it is let go, whatever it is told.
     struct Stubborn(&'static AtomicBool);
@@ -67,6 +74,58 @@ mod tests {
         }
         for other in others {
             destroy(other, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
+        }
+    }
+    /// Streams of a device, each with a task that cannot give up.
+    fn stubborn(device: u32, count: usize, let_go: &'static AtomicBool) -> Vec<&'static Stream> {
+        let create = |_| {
+            let stream = Stream::create(1, machine::device_slot(device), 0).unwrap();
+            stream.enqueue(Stubborn(let_go)).unwrap();
+            stream
+        };
+        (0..count).map(create).collect()
+    }
+
+    /// Aborts, and sees to it that this ends before `limit`, which is far longer than it takes.
+    fn aborts_before(limit: Duration, device: u32, given: Duration, let_go: &AtomicBool) {
+        thread::scope(|scope| {
+            let (returned, ends) = channel::<()>();
+            let watch = scope.spawn(move || {
+                let in_time = ends.recv_timeout(limit) == Err(RecvTimeoutError::Disconnected);
+                let_go.store(true, Ordering::Release);
+                in_time
+            });
+            abort_all(device, Some(given));
+            drop(returned);
+            assert!(watch.join().unwrap(), "the abort has waited for tasks that cannot give up");
+        });
+    }
+
+    #[test]
+    fn an_abort_of_a_device_waits_as_long_as_it_is_told_to() {
+        static LET_GO: AtomicBool = AtomicBool::new(false);
+        let streams = stubborn(15_001, 2, &LET_GO);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                // Longer than the end of one would be waited for if no limit were given.
+                thread::sleep(Duration::from_millis(500));
+                LET_GO.store(true, Ordering::Release);
+            });
+            abort_all(15_001, Some(Duration::from_secs(600)));
+        });
+        assert!(streams.iter().all(|stream| stream.queue.is_idle()));
+        for stream in streams {
+            destroy(stream, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
+        }
+    }
+
+    #[test]
+    fn all_streams_of_a_device_that_is_aborted_have_one_limit() {
+        static LET_GO: AtomicBool = AtomicBool::new(false);
+        let streams = stubborn(15_002, 200, &LET_GO);
+        aborts_before(Duration::from_secs(15), 15_002, Duration::from_millis(100), &LET_GO);
+        for stream in streams {
+            destroy(stream, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
         }
     }
 }

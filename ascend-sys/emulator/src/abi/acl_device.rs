@@ -7,9 +7,8 @@ use crate::callback::may_block;
 use crate::fabric::topology::linked_by;
 use crate::machine::Device;
 use crate::message::{Failure, fail};
-use crate::step::Reason;
 use crate::stream::STREAMS;
-use crate::{capture, context, ending, executor, machine, poll};
+use crate::{capture, context, ending, executor, machine, stream_end};
 use ascend_sys::{
     ACL_ERROR_FEATURE_UNSUPPORTED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_INVALID_DEVICEID,
     ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_RT_DEVS_TOPOLOGY_HCCS,
@@ -115,10 +114,8 @@ entries! {
                 "timeout is {timeout}; it must be 0 (for ever) or at most {LONGEST_ABORT} milliseconds"
             );
         }
-        let streams = STREAMS.live().filter(|stream| stream.device_id() == device.id);
-        for (stream, last) in poll::void_together(streams, &Reason::DeviceAborted) {
-            executor::run_out(stream, last);
-        }
+        let limit = (timeout != 0).then(|| Duration::from_millis(timeout.into()));
+        stream_end::abort_all(device.id, limit);
         Ok(())
     }
 
