@@ -10,7 +10,8 @@
 //!   process, and it has to be one for [`STILL`]. Who waits for a thread is told to give up, tasks and calls. Where some of them wait for other
 //!   processes, it takes the same of these: see [`stillness`].
 //!
-//! Everything else is *suspected*: a thread that nobody knows may still record an event or bring a rank. It is printed when
+//! Everything else is *suspected*: a thread that nobody knows may still record an event or bring a rank, and anything may write
+//! a word that a stream waits for. It is printed when
 //! nothing has moved for [`WARN_AFTER`], and goes on. (Safe programs have devices of their own; their waits say it themselves. Of streams that wait for
 //! other processes nothing is printed: each of them may well be at something else.)
 //!
@@ -65,6 +66,8 @@ struct Stuck {
     follows: bool,
     /// Waits for a thread only to record a notify.
     signal: bool,
+    /// Waits for something that may come from anywhere: to be told, and no part of a proof.
+    open: bool,
     /// The names of the processes for which it waits.
     abroad: Vec<u64>,
 }
@@ -89,6 +92,7 @@ struct Still {
     state: Vec<u64>,
     since: Instant,
     closed: Option<ClosedSince>,
+    /// The streams were printed. Each call knows this of itself.
     printed: bool,
 }
 
@@ -178,16 +182,18 @@ impl Watch {
             slot => slot.insert(Still { state, since: now, closed: None, printed: false }),
         };
         let abroad = abroad(&stuck, &calls);
-        if !still.printed && still.since.elapsed() >= WARN_AFTER {
-            // Others may come one after the other, and each of them soon comes to its end.
-            let lasting = calls.iter().filter(|call| call.since.elapsed() >= WARN_AFTER);
-            let lasting: Vec<_> = lasting.cloned().collect();
+        if still.since.elapsed() >= WARN_AFTER {
+            // Others may come one after the other, and each of them soon comes to its end. One that
+            // comes later than the rest is told when it has waited for as long.
+            let lasts = |call: &&Arc<WaitingCall>| call.since.elapsed() >= WARN_AFTER;
+            let news = calls.iter().filter(lasts).filter(|call| call.is_told_first());
+            let news: Vec<_> = news.cloned().collect();
             // Other processes may well be at something else for as long.
             let is_here = stuck.iter().all(|s| s.abroad.is_empty());
-            let stuck = if is_here { &stuck[..] } else { &[] };
-            still.printed = !stuck.is_empty() || !lasting.is_empty();
-            if still.printed {
-                print(stuck, &lasting);
+            let stuck = if is_here && !still.printed { &stuck[..] } else { &[] };
+            still.printed |= !stuck.is_empty();
+            if !stuck.is_empty() || !news.is_empty() {
+                print(stuck, &news);
             }
         }
         let is_due = match &still.closed {
@@ -196,7 +202,8 @@ impl Watch {
             None => self.again.is_none_or(|again| now >= again),
         };
         let is_open = |call: &Arc<WaitingCall>| matches!(call.ends, Enders::Anybody);
-        if sleepers.is_empty() || !is_due || calls.iter().any(is_open) {
+        let any_open = calls.iter().any(is_open) || stuck.iter().any(|s| s.open);
+        if sleepers.is_empty() || !is_due || any_open {
             return;
         }
         let before = (!abroad.is_empty()).then(BeforeLook::now);
@@ -261,10 +268,12 @@ fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Examined {
         root: false,
         follows: false,
         signal: false,
+        open: false,
         abroad: Vec::new(),
     };
     match helpers {
         Helpers::Anybody => return Examined::Moving,
+        Helpers::Writers => stuck.open = true,
         Helpers::Streams => {}
         Helpers::Point => stuck.bound_to.extend(upstream.map(|(stream, _)| stream.index())),
         Helpers::Queued(needs) => {

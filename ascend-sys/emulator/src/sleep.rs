@@ -49,11 +49,14 @@ pub(crate) struct WaitingCall {
     pub(crate) ends: Enders,
     thread: Thread,
     verdict: OnceLock<Arc<str>>,
+    /// It was printed that it waits.
+    is_told: AtomicBool,
 }
 
 impl WaitingCall {
     pub(crate) fn new(text: String, block: Option<u32>, ends: Enders, thread: Thread) -> Self {
-        Self { text, block, since: Instant::now(), ends, thread, verdict: OnceLock::new() }
+        let (verdict, is_told) = (OnceLock::new(), AtomicBool::new(false));
+        Self { text, block, since: Instant::now(), ends, thread, verdict, is_told }
     }
 
     /// Ends the wait, because nobody can.
@@ -61,6 +64,11 @@ impl WaitingCall {
         if self.verdict.set(why).is_ok() {
             self.thread.unpark();
         }
+    }
+
+    /// Whether nobody has asked this before, who then tells the program that the call waits.
+    pub(crate) fn is_told_first(&self) -> bool {
+        !self.is_told.swap(true, Ordering::Relaxed)
     }
 
     /// Why nobody can end the wait.

@@ -73,6 +73,8 @@ pub(crate) enum Helpers {
     Queued(Vec<Need>),
     /// It may go on by itself.
     Anybody,
+    /// Anything that writes a word of memory, which may come from anywhere and tells nobody.
+    Writers,
 }
 
 /// How many needs a task names at most: one of them can be enough to show that it is stuck.

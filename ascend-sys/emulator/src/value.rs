@@ -9,7 +9,7 @@
 //! [`WriteValue`]. It knows no order from words that something else has written.
 
 use crate::message::Failure;
-use crate::step::Step;
+use crate::step::{Helpers, Step};
 use crate::stream::{Stream, Task};
 use crate::task::{Effects, Passed, TaskBody};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,6 +121,10 @@ impl TaskBody<Stream> for WaitForValue {
     fn arm(&mut self, _: &'static Stream) -> bool {
         // Nobody is told of a write; the housekeeper looks.
         self.is_right()
+    }
+
+    fn helpers(&self) -> Helpers {
+        Helpers::Writers
     }
 
     fn again(&self) -> Option<Task> {

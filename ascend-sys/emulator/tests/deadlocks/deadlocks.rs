@@ -135,6 +135,46 @@ fn what_may_be_a_deadlock_is_printed_and_goes_on() {
 }
 
 #[test]
+fn a_wait_for_a_value_is_printed_and_so_is_a_call_that_comes_to_wait_later() {
+    fn here() {}
+    if let Some(output) = alone::run_alone(std::any::type_name_of_val(&here), true) {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let call = "a rank in HcclCommInitRootInfo: waiting for rank 1 of 2";
+        for piece in ["wait for the value 0x1 ", "nobody has recorded", call] {
+            assert_eq!(said.matches(piece).count(), 1, "{piece}: {said}");
+        }
+        assert_eq!(said.matches("nothing has moved for 10 s").count(), 2, "{said}");
+        return;
+    }
+    ok!(aclrtSetDevice(0));
+    let (s, t, e, word) = (stream(), stream(), event() as usize, malloc(8));
+    write(word, &0u64.to_ne_bytes());
+    ok!(aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_EQ, s));
+    ok!(aclrtStreamWaitEvent(t, e as aclrtEvent));
+    let (root, word) = (root_info(), word as usize);
+    let join = move |rank| {
+        ok!(aclrtSetDevice(rank as i32));
+        let mut comm = null_mut();
+        hccl!(HcclCommInitRootInfo(2, &root, rank, &mut comm));
+    };
+    let later = Duration::from_secs(3);
+    let joins = std::thread::spawn(move || {
+        std::thread::sleep(later);
+        join(0);
+    });
+    let ends = std::thread::spawn(move || {
+        std::thread::sleep(later + Duration::from_secs(if slow() { 45 } else { 15 }));
+        join(1);
+        ok!(aclrtSetDevice(0));
+        ok!(aclrtRecordEvent(e as aclrtEvent, stream()));
+        write(word as *mut std::ffi::c_void, &1u64.to_ne_bytes());
+    });
+    ok!(aclrtSynchronizeStream(s));
+    ok!(aclrtSynchronizeStream(t));
+    [joins, ends].into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
 fn a_thread_that_waits_with_a_time_limit_may_bring_a_rank() {
     alone!(beside);
     let block = Block::new(2);
