@@ -137,14 +137,21 @@ fn deliver(failures: &Receiver<Exception>) {
     for (count, exception) in failures.iter().enumerate() {
         let number = (count + 1) * STEP;
         lock(&LOOKED_AT).insert(number, exception);
-        let callbacks: Vec<ExceptionCallback> = {
-            let callbacks = lock(&CALLBACKS);
-            callbacks.single.into_iter().chain(callbacks.registered.iter().copied()).collect()
-        };
-        for callback in callbacks {
+        let call = |callback: ExceptionCallback| {
             // SAFETY: whoever registered it promised that it can be called on any thread. It can do
             // nothing with the number but pass it to the accessors.
             unsafe { callback(without_provenance_mut(number)) };
+        };
+        let single = lock(&CALLBACKS).single;
+        single.into_iter().for_each(call);
+        let registered = lock(&CALLBACKS).registered.clone();
+        for callback in registered {
+            // One before it may have taken long, and this one may be gone.
+            let is_there = |there: &ExceptionCallback| fn_addr_eq(*there, callback);
+            let is_registered = lock(&CALLBACKS).registered.iter().any(is_there);
+            if is_registered {
+                call(callback);
+            }
         }
         lock(&LOOKED_AT).remove(&number);
     }

@@ -209,3 +209,46 @@ fn no_exception_is_told_outside_of_a_callback() {
         assert!(text.contains("aclrtGetThreadIdFromExceptionInfo: "), "{text}");
     }
 }
+
+#[test]
+fn a_callback_that_was_unregistered_is_not_called_any_more() {
+    static DEVICE: AtomicI32 = AtomicI32::new(-1);
+    static HEARD: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+    static MAY_GO_ON: AtomicBool = AtomicBool::new(false);
+    fn hear(which: usize, info: *const aclrtExceptionInfo) -> bool {
+        let device = DEVICE.load(Ordering::Acquire);
+        let is_own = call!(aclrtGetDeviceIdFromExceptionInfo(info)) == device as u32;
+        if is_own {
+            HEARD[which].fetch_add(1, Ordering::AcqRel);
+        }
+        is_own
+    }
+    unsafe extern "C" fn holds_up(info: *mut aclrtExceptionInfo) {
+        if hear(0, info) {
+            await_that(|| MAY_GO_ON.load(Ordering::Acquire));
+        }
+    }
+    unsafe extern "C" fn stays(info: *mut aclrtExceptionInfo) {
+        hear(1, info);
+    }
+    unsafe extern "C" fn goes(info: *mut aclrtExceptionInfo) {
+        hear(2, info);
+    }
+    let heard = |which: usize| HEARD[which].load(Ordering::Acquire);
+    let _turn = turn();
+    let block = Block::one();
+    DEVICE.store(block.first, Ordering::Release);
+    let callbacks: [unsafe extern "C" fn(*mut aclrtExceptionInfo); 3] = [holds_up, goes, stays];
+    for callback in callbacks {
+        ok!(aclrtExceptionInfoCallbackRegister(Some(callback)));
+    }
+    fail_on(stream());
+    await_that(|| heard(0) == 1);
+    ok!(aclrtExceptionInfoCallbackUnregister(Some(goes)));
+    MAY_GO_ON.store(true, Ordering::Release);
+    // The callbacks of a failure are called in turn.
+    await_that(|| heard(1) == 1);
+    assert_eq!(heard(2), 0);
+    ok!(aclrtExceptionInfoCallbackUnregister(Some(holds_up)));
+    ok!(aclrtExceptionInfoCallbackUnregister(Some(stays)));
+}
