@@ -45,24 +45,26 @@ pub(crate) struct Current {
     /// The handle of the context; 0: none.
     pub(crate) context: u64,
     pub(crate) device: u32,
+    /// The thread has set it itself; else it has the default device, or nothing.
+    is_set: bool,
 }
 
-const NONE: Current = Current { context: 0, device: 0 };
+const NONE: Current = Current { context: 0, device: 0, is_set: false };
 
 thread_local! {
     static CURRENT: Cell<Current> = const { Cell::new(NONE) };
 }
 
-fn make_current(context: u64, device: u32) {
+fn make_current(context: u64, device: u32, is_set: bool) {
     crate::closed::note_user();
-    CURRENT.set(Current { context, device });
+    CURRENT.set(Current { context, device, is_set });
 }
 
 /// The calling thread's context.
 #[inline]
 pub(crate) fn current() -> Result<Current, Failure> {
     let current = CURRENT.get();
-    if current.context == 0 { no_context() } else { Ok(current) }
+    if current.is_set { Ok(current) } else { by_default(current) }
 }
 
 /// The device of threads that have set none (`defaultDevice` of `aclInit`); -1: there is none.
@@ -73,8 +75,14 @@ pub(crate) fn set_default_device(number: Option<i32>) {
     DEFAULT_DEVICE.store(number.unwrap_or(-1), Ordering::Relaxed);
 }
 
+/// The context of a thread that has set none: that of the default device. It gets another one
+/// when a reset by another thread has ended it.
 #[cold]
-fn no_context() -> Result<Current, Failure> {
+fn by_default(current: Current) -> Result<Current, Failure> {
+    if CONTEXTS.get(current.context).is_some() {
+        return Ok(current);
+    }
+    CURRENT.set(NONE);
     let number = DEFAULT_DEVICE.load(Ordering::Relaxed);
     if number >= 0 {
         // Nobody gives it back, so it does not count.
@@ -229,7 +237,7 @@ fn set_primary(id: i32, resets: u64) -> Result<(), Failure> {
         primary.context = create(device, true)?;
     }
     primary.count += resets;
-    make_current(primary.context, device.id);
+    make_current(primary.context, device.id, resets != 0);
     Ok(())
 }
 
@@ -259,7 +267,7 @@ pub(crate) fn create_context(id: i32) -> Result<u64, Failure> {
     refuse_after_fork()?;
     let device = machine::find_device(id)?;
     let handle = create(device, false)?;
-    make_current(handle, device.id);
+    make_current(handle, device.id, true);
     Ok(handle)
 }
 
@@ -284,7 +292,7 @@ pub(crate) fn set_current(handle: u64) -> Result<(), Failure> {
     let Some(context) = CONTEXTS.get(handle) else {
         return Err(unknown(HandleKind::Context, handle));
     };
-    make_current(handle, context.device.load(Ordering::Relaxed));
+    make_current(handle, context.device.load(Ordering::Relaxed), true);
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! `aclInit`, its configuration file, and `aclFinalize`: they are for the whole process.
 
-use ascend_emulator_testing::common::{Block, message};
+use ascend_emulator_testing::common::{Block, malloc, message, stream};
 use ascend_emulator_testing::{alone, fails, ok};
 use ascend_sys::*;
 use std::ffi::CString;
-use std::ptr::null;
+use std::ptr::{null, null_mut};
 
 #[test]
 fn a_process_that_was_never_initialised_is_finalised_once() {
@@ -88,4 +88,34 @@ fn a_thread_without_a_device_has_the_default_one() {
     ok!(aclrtSetDevice(3));
     ok!(aclrtResetDevice(3));
     fails!(107002, ["device 3"], aclrtResetDevice(3));
+}
+
+#[test]
+fn a_thread_on_the_default_device_goes_on_after_a_reset_by_another_one() {
+    alone!();
+    assert_eq!(init(r#"{"defaultDevice": {"default_device": "3"}}"#).0, 0);
+    let current = || {
+        let mut context = null_mut();
+        ok!(aclrtGetCurrentContext(&mut context));
+        context
+    };
+    let reset_elsewhere = || {
+        let reset = || {
+            ok!(aclrtSetDevice(3));
+            ok!(aclrtResetDevice(3));
+        };
+        std::thread::spawn(reset).join().unwrap();
+    };
+    let (before, old) = (current(), stream());
+    reset_elsewhere();
+    fails!(107017, ["destroyed"], aclrtSynchronizeStream(old));
+    let (a, s) = (malloc(8), stream());
+    assert_ne!(current(), before);
+    ok!(aclrtMemsetAsync(a, 8, 5, 8, s));
+    ok!(aclrtMemsetAsync(a, 8, 6, 4, null_mut()));
+    ok!(aclrtSynchronizeDevice());
+    // A thread that has set the device itself is told.
+    ok!(aclrtSetDevice(3));
+    std::thread::spawn(|| ok!(aclrtResetDevice(3))).join().unwrap();
+    fails!(107002, ["is gone"], aclrtSynchronizeDevice());
 }
