@@ -51,7 +51,7 @@ impl LoneZeros {
         entry.kind.store(request.claim().kind, Ordering::Relaxed);
         entry.after.store(after, Ordering::Relaxed);
         // Pairs with the load in `say`: the entry is there before it counts.
-        self.calls.store(call + 1, Ordering::Release);
+        self.calls.store(call.wrapping_add(1), Ordering::Release);
     }
 
     /// The calls in words: how many, then the latest ones that come behind collective `from` or a
@@ -67,7 +67,8 @@ impl LoneZeros {
         let latest: Vec<_> = (calls.saturating_sub(ENTRIES - 1)..calls).filter_map(read).collect();
         // Where the rank has gone on, an entry that it has written over may be of two calls.
         let now = self.calls.load(Ordering::Acquire);
-        let kept = latest.iter().filter(|(call, _, after)| call + ENTRIES > now && *after >= from);
+        let is_kept = |call: u64| now.saturating_sub(call) < ENTRIES;
+        let kept = latest.iter().filter(|(call, _, after)| is_kept(*call) && *after >= from);
         let said: Vec<_> =
             kept.map(|(_, request, after)| format!("{request} after #{after}")).collect();
         if said.is_empty() {
@@ -87,6 +88,18 @@ mod tests {
     use super::*;
     use crate::collective::request::Operation;
     use ascend_reduce::DataType;
+
+    #[test]
+    fn a_count_that_another_process_has_damaged_is_said_like_any_other() {
+        for count in [u64::MAX - 1, u64::MAX] {
+            let zeros = LoneZeros::new();
+            zeros.calls.store(count, Ordering::Relaxed);
+            let _ = zeros.say(0);
+            let operation = Operation::Broadcast(1);
+            zeros.note(CollectiveRequest { operation, dtype: DataType::Fp32, count: 0 }, 0);
+            let _ = zeros.say(0);
+        }
+    }
 
     #[test]
     fn the_latest_calls_are_kept_and_all_are_counted() {
