@@ -5,6 +5,7 @@
 //! streams that were created in it.
 
 use crate::faults::hold;
+use crate::machine::primary::{Primary, Reset};
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
@@ -85,8 +86,11 @@ fn by_default(current: Current) -> Result<Current, Failure> {
     CURRENT.set(NONE);
     let number = DEFAULT_DEVICE.load(Ordering::Relaxed);
     if number >= 0 {
+        refuse_after_fork()?;
+        let device = machine::find_device(number)?;
         // Nobody gives it back, so it does not count.
-        set_primary(number, 0)?;
+        let context = primary_context(number, device, &mut device.primary.lock())?;
+        make_current(context, device.id, false);
         return Ok(CURRENT.get());
     }
     fail!(
@@ -225,34 +229,39 @@ fn refuse_after_fork() -> Result<(), Failure> {
 
 /// `aclrtSetDevice`.
 pub(crate) fn set_device(id: i32) -> Result<(), Failure> {
-    set_primary(id, 1)
-}
-
-/// Makes the primary context of a device current, for so many resets.
-fn set_primary(id: i32, resets: u64) -> Result<(), Failure> {
     refuse_after_fork()?;
     let device = machine::find_device(id)?;
-    let mut primary = device.primary();
-    if primary.context == 0 {
-        primary.context = create(device, true)?;
-    }
-    primary.count += resets;
-    make_current(primary.context, device.id, resets != 0);
+    let mut primary = device.primary.lock_settled(device.id)?;
+    let context = primary_context(id, device, &mut primary)?;
+    primary.count_set();
+    make_current(context, device.id, true);
     Ok(())
 }
 
-/// Counts a reset of a device, or all that are due. Returns its primary context with the last one.
-pub(crate) fn release(device: &Device, force: bool) -> Result<Option<u64>, Failure> {
-    let mut primary = device.primary();
-    if primary.count == 0 {
-        return fail!(
+/// The primary context of a device, which is made if there is none.
+fn primary_context(
+    id: i32,
+    device: &'static Device,
+    primary: &mut Primary,
+) -> Result<u64, Failure> {
+    if CONTEXTS.get(primary.context).is_none() {
+        // The block of the device may be gone since it was found.
+        machine::find_device(id)?;
+        primary.context = create(device, true)?;
+    }
+    Ok(primary.context)
+}
+
+/// Counts a reset of a device, or with `force` all that are due.
+pub(crate) fn count_reset(device: &Device, force: bool) -> Result<Reset, Failure> {
+    match device.primary.count_reset(device.id, force) {
+        Some(reset) => Ok(reset),
+        None => fail!(
             ACL_ERROR_RT_CONTEXT_NULL,
             "device {} is not set, or was reset as often as it was set already",
             machine::named(device.id)
-        );
+        ),
     }
-    primary.count = if force { 0 } else { primary.count - 1 };
-    Ok((primary.count == 0).then(|| std::mem::take(&mut primary.context)))
 }
 
 /// The calling thread has no context any more, if what was current `is_gone`.
@@ -266,6 +275,9 @@ pub(crate) fn forget_current(is_gone: impl FnOnce(Current) -> bool) {
 pub(crate) fn create_context(id: i32) -> Result<u64, Failure> {
     refuse_after_fork()?;
     let device = machine::find_device(id)?;
+    let _settled = device.primary.lock_settled(device.id)?;
+    // The block of the device may be gone since it was found.
+    machine::find_device(id)?;
     let handle = create(device, false)?;
     make_current(handle, device.id, true);
     Ok(handle)

@@ -2,7 +2,8 @@
 
 use crate::fabric::{cluster, registry};
 use crate::kernel::binary;
-use crate::machine::{self, Primary, TakenBlock};
+use crate::machine::primary::{End, Reset};
+use crate::machine::{self, TakenBlock};
 use crate::message::Failure;
 use crate::notify::Notify;
 use crate::operator::{resources, task_cache};
@@ -14,7 +15,6 @@ use crate::{
     virtual_memory,
 };
 use ascend_sys::ACL_ERROR_RT_CONTEXT_RELEASE_ERROR;
-use std::ops::Range;
 
 /// Ends a context and its streams; what is queued fails. False when it is gone already.
 fn end_context(handle: u64) -> bool {
@@ -34,17 +34,29 @@ pub(crate) fn destroy_context(handle: u64) -> Result<(), Failure> {
 }
 
 /// `aclrtResetDevice` and `aclrtResetDeviceForce`: the last reset waits for the work of the primary context, then ends
-/// everything that the process has on the device.
+/// everything that the process has on the device. Where another thread sets the device meanwhile, it ends nothing.
 pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
     let device = machine::find_device(id)?;
-    if let Some(context) = context::release(device, force)? {
-        // Forced, it is over at once: there may be work that cannot finish.
-        if !force {
-            context::streams(context).for_each(executor::wait_idle);
+    let end = match context::count_reset(device, force)? {
+        Reset::Counted => None,
+        Reset::Last { context, round } => {
+            for stream in context::streams(context) {
+                let last = stream.queue.submitted();
+                // If the device was set again, this may be work of others, which is for a later reset.
+                if !device.primary.is_in(round) {
+                    return Ok(());
+                }
+                executor::wait(stream, last, None);
+            }
+            device.primary.end_of(device.id, round)
         }
+        // There may be work that cannot finish.
+        Reset::Ends(end) => Some(end),
+    };
+    let by = if force { "aclrtResetDeviceForce" } else { "aclrtResetDevice" };
+    if let Some(end) = end {
         device.end_settings();
-        let by = if force { "aclrtResetDeviceForce" } else { "aclrtResetDevice" };
-        end_all(&(device.id..device.id + 1), by);
+        end_all(&end, by);
         context::forget_current(|current| current.device == device.id);
     }
     Ok(())
@@ -54,7 +66,7 @@ pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
 /// Waits for no more than the pieces of work that run.
 pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
     let block = machine::withdraw_block(number)?;
-    end_all(&block.ids(), "ascendExtBlockDestroy");
+    end_all(&End::of(block.ids()), "ascendExtBlockDestroy");
     check::close(number);
     timeline::forget(number);
     block.ids().for_each(|id| faults::forget(machine::device_slot(id)));
@@ -77,7 +89,8 @@ pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
 }
 
 /// Ends all contexts, streams and allocations of some devices.
-fn end_all(devices: &Range<u32>, by: &'static str) {
+fn end_all(end: &End, by: &'static str) {
+    let devices = end.devices();
     Notify::destroy_all(devices);
     ipc::exports::end_on(devices);
     ipc::memory::end_imports_on(devices);
@@ -90,9 +103,7 @@ fn end_all(devices: &Range<u32>, by: &'static str) {
     task_cache::forget(devices);
     capture::destroy_all(devices);
     binary::unload_all(devices);
-    for id in devices.clone() {
-        *machine::device_slot(id).primary() = Primary::default();
-    }
+    end.forget_contexts();
     // First all streams take nothing more and give up, then each is waited for: they may wait for one another.
     let streams = STREAMS.live().filter(|stream| devices.contains(&stream.device_id()));
     poll::stop_together(streams, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, &Reason::Gone);

@@ -4,6 +4,7 @@
 //! its first use. Every other block gets ids from 64 upwards and is described by whoever takes it.
 
 pub(crate) mod foreign;
+pub(crate) mod primary;
 mod ranges;
 mod request;
 pub(crate) mod reserved;
@@ -29,6 +30,7 @@ use ascend_sys::{
     ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_MEMORY_ALLOCATION, ACL_ERROR_RT_PARAM_INVALID,
     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
 };
+use primary::PrimaryContext;
 use ranges::BlockRanges;
 use request::{DEFAULT_IDS, faults_from_environment, request_from_environment};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,18 +70,11 @@ pub(crate) struct Settings {
     pub(crate) kernel_late: Option<Late>,
 }
 
-/// The primary context of a device, and how often it was set.
-#[derive(Debug, Default)]
-pub(crate) struct Primary {
-    pub(crate) context: u64,
-    pub(crate) count: u64,
-}
-
 /// A virtual NPU. Its record lives for ever; it is in use while it has settings.
 pub(crate) struct Device {
     pub(crate) id: u32,
     pub(crate) memory: MemoryPool,
-    primary: Mutex<Primary>,
+    pub(crate) primary: PrimaryContext,
     settings: Mutex<Option<Settings>>,
     /// Devices whose memory this one may reach.
     peers: Mutex<BTreeSet<u32>>,
@@ -111,10 +106,6 @@ impl Device {
     pub(crate) fn end_settings(&self) {
         self.peers().clear();
         self.core_limits.clear();
-    }
-
-    pub(crate) fn primary(&self) -> MutexGuard<'_, Primary> {
-        lock(&self.primary)
     }
 
     /// Takes `size` bytes, of which `charged` count against the limit, for the function `by`.
@@ -443,7 +434,7 @@ pub(crate) fn device_slot(id: u32) -> &'static Device {
     let fresh = Box::into_raw(Box::new(Device {
         id,
         memory: MemoryPool::new(),
-        primary: Mutex::default(),
+        primary: PrimaryContext::default(),
         settings: Mutex::new(None),
         peers: Mutex::new(BTreeSet::new()),
         faults: Faults::default(),

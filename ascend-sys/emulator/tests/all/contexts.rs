@@ -1,9 +1,14 @@
 //! Devices, contexts and what is current in a thread; handles that are stale or were never any.
 
+use ascend_emulator_testing::captures;
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{alone, call, fails, ok};
 use ascend_sys::*;
+use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 #[test]
 fn a_thread_without_a_device_is_told_so() {
@@ -260,6 +265,156 @@ fn resetting_a_device_waits_for_the_work_of_its_default_context() {
         assert_eq!(unsafe { host.cast::<[u8; 8]>().read() }, [5; 8], "own stream: {own}");
         opener.join().unwrap();
     }
+}
+
+/// The calling thread sets the device and works on it: all of that is there.
+fn works_on(device: i32) {
+    ok!(aclrtSetDevice(device));
+    let (a, s) = (malloc(8), stream());
+    ok!(aclrtMemsetAsync(a, 8, 6, 8, s));
+    ok!(aclrtSynchronizeStream(s));
+    assert_eq!(read(a, 8), [6; 8]);
+    ok!(aclrtDestroyStream(s));
+    ok!(aclrtFree(a));
+}
+
+#[test]
+fn a_device_that_is_set_while_its_last_reset_waits_goes_on() {
+    let block = Block::new(1);
+    let (first, gate) = (block.first, Gate::new());
+    let (sender, is_about_to) = channel();
+    let resets = std::thread::spawn(move || {
+        ok!(aclrtSetDevice(first));
+        gate.close(stream());
+        sender.send(()).unwrap();
+        ok!(aclrtResetDevice(first));
+    });
+    is_about_to.recv().unwrap();
+    // The reset has a moment to begin.
+    std::thread::sleep(Duration::from_millis(50));
+    ok!(aclrtSetDevice(first));
+    let (a, s) = (malloc(8), stream());
+    gate.open();
+    resets.join().unwrap();
+    ok!(aclrtMemsetAsync(a, 8, 5, 8, s));
+    ok!(aclrtSynchronizeStream(s));
+    assert_eq!(read(a, 8), [5; 8]);
+    ok!(aclrtResetDevice(first));
+    fails!(107002, ["not set"], aclrtResetDevice(first));
+    ok!(aclrtSetDevice(first));
+    fails!(107017, ["was destroyed"], aclrtSynchronizeStream(s));
+}
+
+#[test]
+fn of_two_resets_that_wait_the_later_one_ends_the_device() {
+    let (_other, block) = (Block::one(), Block::new(1));
+    let first = block.first;
+    let host = malloc_host(8);
+    ok!(aclrtMemset(host, 8, 0, 8));
+    let reset = |gate: &'static Gate, to: usize| {
+        let (sender, is_about_to) = channel();
+        let resets = std::thread::spawn(move || {
+            ok!(aclrtSetDevice(first));
+            let s = stream();
+            gate.close(s);
+            if to != 0 {
+                ok!(aclrtMemsetAsync(to as *mut c_void, 8, 5, 8, s));
+            }
+            sender.send(()).unwrap();
+            ok!(aclrtResetDevice(first));
+        });
+        is_about_to.recv().unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        resets
+    };
+    let gates = [Gate::new(), Gate::new()];
+    let (earlier, later) = (reset(gates[0], 0), reset(gates[1], host as usize));
+    // The work of the earlier one ends; the later one still waits for its own.
+    gates[0].open();
+    earlier.join().unwrap();
+    gates[1].open();
+    later.join().unwrap();
+    // SAFETY: eight bytes of pinned memory, which outlives the device; nothing is in flight.
+    assert_eq!(unsafe { host.cast::<[u8; 8]>().read() }, [5; 8]);
+    fails!(107002, ["not set"], aclrtResetDevice(first));
+}
+
+#[test]
+fn a_device_that_is_set_while_it_ends_is_set_afterwards() {
+    static DEVICE: AtomicI32 = AtomicI32::new(-1);
+    static ENDS: AtomicBool = AtomicBool::new(false);
+    /// Is called in the middle of the end.
+    unsafe extern "C" fn in_the_end(_: *mut c_void) {
+        // The thread that ends the device does not wait for itself.
+        ok!(aclrtSetDevice(DEVICE.load(Ordering::Acquire)));
+        ENDS.store(true, Ordering::Release);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let block = Block::new(1);
+    let first = block.first;
+    for force in [false, true] {
+        DEVICE.store(first, Ordering::Release);
+        ENDS.store(false, Ordering::Release);
+        let resets = std::thread::spawn(move || {
+            ok!(aclrtSetDevice(first));
+            let (a, s) = (malloc(8), stream());
+            ok!(aclmdlRICaptureBegin(s, captures::RELAXED));
+            ok!(aclrtMemsetAsync(a, 8, 1, 8, s));
+            let graph = captures::end(s);
+            ok!(aclmdlRIDestroyRegisterCallback(graph, Some(in_the_end), null_mut()));
+            match force {
+                false => ok!(aclrtResetDevice(first)),
+                true => ok!(aclrtResetDeviceForce(first)),
+            }
+        });
+        while !ENDS.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        ok!(aclrtSetDevice(first));
+        let s = stream();
+        resets.join().unwrap();
+        ok!(aclrtSynchronizeStream(s));
+        works_on(first);
+        ok!(aclrtResetDevice(first));
+        ok!(aclrtResetDevice(first));
+        fails!(107002, ["not set"], aclrtResetDevice(first));
+    }
+}
+
+#[test]
+fn threads_that_each_set_and_reset_a_device_do_not_end_what_another_one_has() {
+    let block = Block::new(1);
+    let first = block.first;
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    works_on(first);
+                    ok!(aclrtResetDevice(first));
+                }
+            });
+        }
+    });
+    fails!(107002, ["not set"], aclrtResetDevice(first));
+}
+
+#[test]
+fn a_block_is_destroyed_while_a_reset_waits() {
+    let block = Block::new(1);
+    let (first, gate) = (block.first, Gate::new());
+    let (sender, is_about_to) = channel();
+    let resets = std::thread::spawn(move || {
+        ok!(aclrtSetDevice(first));
+        gate.close(stream());
+        sender.send(()).unwrap();
+        ok!(aclrtResetDevice(first));
+    });
+    is_about_to.recv().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    drop(block);
+    resets.join().unwrap();
+    gate.open();
+    fails!(107001, [], aclrtSetDevice(first));
 }
 
 #[test]

@@ -1,0 +1,187 @@
+//! The primary context of a device: how often it was set, and how the last reset ends it.
+//!
+//! A reset waits for the work of the context, and ends everything on the device, without the lock:
+//! both may take long. Other threads may set the device meanwhile.
+//!
+//! 1. Every set begins a *round*. A reset that counts down to zero notes the round, waits, and takes
+//!    the context only if the round is still the same. So nothing ends that was set up again, and of
+//!    several resets that wait, the one of the latest round ends the device: it has waited for the
+//!    work of all.
+//! 2. Whoever takes the context marks the device as *ending*, in the same step, until everything on
+//!    it has ended. A set waits for that, so that what its thread sets up does not end with the rest.
+//! 3. A thread that ends a device waits for no end: it calls callbacks of the program, which may
+//!    set a device. A thread on the default device (of `aclInit`) does not wait either. It may be
+//!    anywhere, also where an end waits for it; and when its context has ended, it gets another one.
+
+use crate::machine::{device_slot, named};
+use crate::message::{Failure, fail};
+use ascend_sync::lock_std as lock;
+use ascend_sys::ACL_ERROR_RT_CONTEXT_RELEASE_ERROR;
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a set waits for an end. One takes so long only if a callback of the program holds it
+/// up, which may wait for the thread that sets the device.
+const LONGEST_END: Duration = Duration::from_secs(300);
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct PrimaryContext {
+    state: Mutex<Primary>,
+    has_ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Primary {
+    /// Its handle; 0: there is none.
+    pub(crate) context: u64,
+    /// How many resets are due.
+    count: u64,
+    round: u64,
+    /// How many threads end the device.
+    ends: u32,
+}
+
+impl Primary {
+    /// A set that one reset takes back.
+    pub(crate) fn count_set(&mut self) {
+        self.count += 1;
+        self.round += 1;
+    }
+
+    fn clear(&mut self) {
+        (self.context, self.count) = (0, 0);
+        self.round += 1;
+    }
+
+    fn begin_end(&mut self) {
+        self.clear();
+        self.ends += 1;
+    }
+}
+
+/// What a reset has to do.
+pub(crate) enum Reset {
+    /// More resets are due.
+    Counted,
+    /// It was the last one: it waits for the work of this context, and then asks for
+    /// [the end](PrimaryContext::end_of) of this round.
+    Last { context: u64, round: u64 },
+    /// It ends the device at once.
+    Ends(End),
+}
+
+impl PrimaryContext {
+    /// The context as it is, also while the device ends.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Primary> {
+        lock(&self.state)
+    }
+
+    /// The context when nobody ends the device: rules 2 and 3.
+    pub(crate) fn lock_settled(&self, device: u32) -> Result<MutexGuard<'_, Primary>, Failure> {
+        let primary = self.lock();
+        if primary.ends == 0 || ENDS_HERE.get() != 0 {
+            return Ok(primary);
+        }
+        self.await_end(device, primary)
+    }
+
+    #[cold]
+    fn await_end<'a>(
+        &'a self,
+        device: u32,
+        mut primary: MutexGuard<'a, Primary>,
+    ) -> Result<MutexGuard<'a, Primary>, Failure> {
+        let began = Instant::now();
+        while primary.ends != 0 {
+            let left = LONGEST_END.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return fail!(
+                    ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
+                    "another thread resets device {}, and has not come to the end of it for {} s; see whether a callback of the program holds it up",
+                    named(device),
+                    LONGEST_END.as_secs()
+                );
+            }
+            let waited = self.has_ended.wait_timeout(primary, left);
+            primary = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(primary)
+    }
+
+    /// Counts a reset of `device`, or with `force` all that are due. `None` if none is.
+    pub(crate) fn count_reset(&self, device: u32, force: bool) -> Option<Reset> {
+        let mut primary = self.lock();
+        if primary.count == 0 {
+            return None;
+        }
+        if force {
+            primary.begin_end();
+            return Some(Reset::Ends(End::begun(device..device + 1)));
+        }
+        primary.count -= 1;
+        let Primary { context, count, round, .. } = *primary;
+        Some(if count == 0 { Reset::Last { context, round } } else { Reset::Counted })
+    }
+
+    /// Whether this is still the round.
+    pub(crate) fn is_in(&self, round: u64) -> bool {
+        self.lock().round == round
+    }
+
+    /// The end of `device`, unless it was set again, or has ended, since this round.
+    pub(crate) fn end_of(&self, device: u32, round: u64) -> Option<End> {
+        let mut primary = self.lock();
+        if primary.round != round {
+            return None;
+        }
+        primary.begin_end();
+        Some(End::begun(device..device + 1))
+    }
+}
+
+thread_local! {
+    /// How many ends the calling thread is in.
+    static ENDS_HERE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The calling thread ends some devices, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct End {
+    devices: Range<u32>,
+}
+
+impl End {
+    /// The end of a block that was withdrawn.
+    pub(crate) fn of(devices: Range<u32>) -> End {
+        devices.clone().for_each(|id| device_slot(id).primary.lock().begin_end());
+        End::begun(devices)
+    }
+
+    fn begun(devices: Range<u32>) -> End {
+        ENDS_HERE.set(ENDS_HERE.get() + 1);
+        End { devices }
+    }
+
+    pub(crate) fn devices(&self) -> &Range<u32> {
+        &self.devices
+    }
+
+    /// Forgets contexts that callbacks have made in the middle of the end.
+    pub(crate) fn forget_contexts(&self) {
+        self.devices.clone().for_each(|id| device_slot(id).primary.lock().clear());
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        ENDS_HERE.set(ENDS_HERE.get() - 1);
+        for id in self.devices.clone() {
+            let primary = &device_slot(id).primary;
+            primary.lock().ends -= 1;
+            primary.has_ended.notify_all();
+        }
+    }
+}
