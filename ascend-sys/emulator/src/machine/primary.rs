@@ -3,15 +3,15 @@
 //! A reset waits for the work of the context, and ends everything on the device, without the lock:
 //! both may take long. Other threads may set the device meanwhile.
 //!
-//! 1. Every set begins a *round*. A reset that counts down to zero notes the round, waits, and takes
-//!    the context only if the round is still the same. So nothing ends that was set up again, and of
-//!    several resets that wait, the one of the latest round ends the device: it has waited for the
-//!    work of all.
-//! 2. Whoever takes the context marks the device as *ending*, in the same step, until everything on
-//!    it has ended. A set waits for that, so that what its thread sets up does not end with the rest.
+//! 1. Every set begins a *round*. A reset that counts down to zero notes the round, waits, and
+//!    takes the context only if the round is still the same. So nothing ends that was set up again,
+//!    and of several resets that wait, the one of the latest round ends the device: it has waited
+//!    for the work of all.
+//! 2. Whoever takes the context marks the device as *ending*, in the same step, until everything
+//!    on it has ended. A set waits for that, so that what its thread sets up does not end too.
 //! 3. A thread that ends a device waits for no end: it calls callbacks of the program, which may
 //!    set a device. A thread on the default device (of `aclInit`) does not wait either. It may be
-//!    anywhere, also where an end waits for it; and when its context has ended, it gets another one.
+//!    anywhere, also where an end waits for it; when its context has ended, it gets another one.
 
 use crate::machine::{device_slot, named};
 use crate::message::{Failure, fail};
