@@ -112,8 +112,8 @@ mod tests {
                 LET_GO.store(true, Ordering::Release);
             });
             abort_all(15_001, Some(Duration::from_secs(600)));
+            assert!(streams.iter().all(|stream| stream.queue.is_idle()));
         });
-        assert!(streams.iter().all(|stream| stream.queue.is_idle()));
         for stream in streams {
             destroy(stream, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
         }
