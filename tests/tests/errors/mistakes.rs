@@ -3,6 +3,7 @@
 mod calls;
 mod peers;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -52,11 +53,26 @@ struct Member {
     stream: Stream,
     device: Device,
     everyone: Arc<Barrier>,
+    /// How many others rank 1 is to come after.
+    ahead: Arc<AtomicU32>,
 }
 
 impl Member {
     fn rank(&self) -> u32 {
         self.comm.rank()
+    }
+
+    /// Called by each rank before it acts: rank 1 goes on when all others wait, so that every text
+    /// has all sides.
+    fn let_rank_1_be_last(&self) {
+        if self.rank() != 1 {
+            self.ahead.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        while self.ahead.load(Ordering::SeqCst) < self.comm.world_size() - 1 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        hccl_tests::until_asleep(&[std::process::id()], 5);
     }
 
     fn floats(&self, count: usize) -> DeviceBuffer<f32> {
@@ -73,10 +89,12 @@ fn ranks(
     let root = RootInfo::new(&runtime.device(0).unwrap()).unwrap();
     let size = runtime.device_count() as u32;
     let everyone = Arc::new(Barrier::new(size as usize));
+    let ahead = Arc::new(AtomicU32::new(0));
     let told = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for rank in 0..size {
-            let (run, root, told, everyone) = (&run, &root, &told, Arc::clone(&everyone));
+            let (run, root, told) = (&run, &root, &told);
+            let (everyone, ahead) = (Arc::clone(&everyone), Arc::clone(&ahead));
             scope.spawn(move || {
                 let device = runtime.device(rank as usize).unwrap();
                 let comm = Communicator::builder()
@@ -89,7 +107,7 @@ fn ranks(
                     .wait()
                     .unwrap();
                 let stream = device.stream().unwrap();
-                let mut member = Member { comm, stream, device, everyone };
+                let mut member = Member { comm, stream, device, everyone, ahead };
                 if let Err(error) = run(&mut member) {
                     told.lock().unwrap().push((format!("- rank {rank}"), error.to_string()));
                 }

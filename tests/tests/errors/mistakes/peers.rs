@@ -51,10 +51,7 @@ pub(super) fn between_ranks() -> Vec<Told> {
     let mut told = Vec::new();
     for (first, after, act) in disagreements {
         let last = move |m: &mut Member| {
-            // The others are there when rank 1 comes, so that every text has all sides.
-            if m.rank() == 1 {
-                std::thread::sleep(PATIENCE / 4);
-            }
+            m.let_rank_1_be_last();
             act(m)
         };
         told.push(ranks(first, &runtime, |m| last(m)?.wait()));
@@ -104,9 +101,7 @@ pub(super) fn between_ranks() -> Vec<Told> {
         part.all_reduce_in_place(&mut x, Sum, &m.stream)?.wait()
     }));
     told.push(ranks("settings that differ in a part", &runtime, |m| {
-        if m.rank() == 1 {
-            std::thread::sleep(PATIENCE / 4);
-        }
+        m.let_rank_1_be_last();
         let config = CommConfig::builder().buffer_mib(1 + m.rank()).build();
         let part = m.comm.subset_with(&[1, 0], 5, config).wait()?;
         part.map_or(Ok(()), |mut part| part.barrier(&m.stream)?.wait())
