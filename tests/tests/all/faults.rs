@@ -8,36 +8,42 @@ use hccl::prelude::*;
 use hccl::{Error, Fault};
 
 const RANKS: u32 = 3;
-const LIMIT: Duration = Duration::from_secs(1);
-/// Tools that make the program slow may stop all of it for seconds.
-fn deadline() -> Duration {
-    Duration::from_secs(if slow() { 120 } else { 3 })
+/// For what a time limit tells.
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// How long ranks wait for one another, for an operation on the device, and at all.
+struct Limits {
+    connect: Duration,
+    exec: Duration,
+    deadline: Duration,
 }
 
-/// For a rank that waits until then, whatever the tool.
-fn deadline_that_passes() -> Duration {
-    Duration::from_secs(if slow() { 20 } else { 3 })
-}
+/// For what must be told without a limit, however slow the machine is.
+const PATIENT: Limits = Limits {
+    connect: Duration::from_secs(120),
+    exec: Duration::from_secs(120),
+    deadline: Duration::from_secs(120),
+};
 
 /// Runs three ranks with a fault; gives how each ended. Nobody is told when another one fails, so that each sees for itself.
 fn outcomes(
     fault: Fault,
     run: impl Fn(&Device, &mut Communicator) -> hccl::Result<()> + Sync,
 ) -> Vec<hccl::Result<()>> {
-    outcomes_within(deadline(), fault, run)
+    outcomes_within(PATIENT, fault, run)
 }
 
 fn outcomes_within(
-    deadline: Duration,
+    limits: Limits,
     fault: Fault,
     run: impl Fn(&Device, &mut Communicator) -> hccl::Result<()> + Sync,
 ) -> Vec<hccl::Result<()>> {
     let runtime = Runtime::emulator_builder()
         .devices(RANKS as usize)
         .memory(64 << 20)
-        .connect_timeout(LIMIT)
-        .exec_timeout(LIMIT)
-        .deadline(deadline)
+        .connect_timeout(limits.connect)
+        .exec_timeout(limits.exec)
+        .deadline(limits.deadline)
         .fault(fault)
         .build()
         .unwrap();
@@ -127,7 +133,10 @@ fn a_delayed_rank_is_waited_for() {
 #[test]
 fn a_stopped_rank_times_out_on_both_sides() {
     alone!(beside);
-    let outcomes = outcomes_within(deadline_that_passes(), Fault::stop(2).at(2), two_sums);
+    // The rank itself waits until its deadline, whatever the tool.
+    let deadline = Duration::from_secs(if slow() { 20 } else { 8 });
+    let limits = Limits { exec: LIMIT, deadline, ..PATIENT };
+    let outcomes = outcomes_within(limits, Fault::stop(2).at(2), two_sums);
     for peer in &outcomes[..2] {
         failed(
             peer,
@@ -188,7 +197,8 @@ fn memory_that_runs_out_is_an_error_of_the_rank() {
 fn links_that_do_not_come_up_are_an_error_of_the_call() {
     alone!(beside);
     let since = Instant::now();
-    let outcomes = outcomes(Fault::link_timeout(1), two_sums);
+    let limits = Limits { connect: LIMIT, ..PATIENT };
+    let outcomes = outcomes_within(limits, Fault::link_timeout(1), two_sums);
     for outcome in &outcomes {
         let error = outcome.as_ref().unwrap_err();
         assert!(matches!(error, Error::Call { .. }), "{error:?}");
