@@ -49,18 +49,23 @@ fn within<T>(future: impl Future<Output = T>) -> Option<T> {
 
 fn within_limit<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let (since, mut polls) = (Instant::now(), Duration::ZERO);
     let mut future = std::pin::pin!(future);
-    let measured = std::future::poll_fn(|context| {
-        let before = Instant::now();
-        let outcome = future.as_mut().poll(context);
-        polls += before.elapsed();
-        outcome
-    });
-    let outcome = tokio.block_on(async { tokio::time::timeout(limit, measured).await.ok() });
-    // A limit fires late when the thread is in a poll meanwhile.
-    assert!(outcome.is_some() || polls < since.elapsed() / 2, "{polls:?} of {:?}", since.elapsed());
-    outcome
+    // A limit fires late when the thread is in a poll meanwhile. A poll that blocks does so each
+    // time, but one that another program takes the core from does not.
+    for _ in 0..20 {
+        let (since, mut polls) = (Instant::now(), Duration::ZERO);
+        let measured = std::future::poll_fn(|context| {
+            let before = Instant::now();
+            let outcome = future.as_mut().poll(context);
+            polls += before.elapsed();
+            outcome
+        });
+        let outcome = tokio.block_on(async { tokio::time::timeout(limit, measured).await.ok() });
+        if outcome.is_some() || polls < since.elapsed() / 2 {
+            return outcome;
+        }
+    }
+    panic!("its polls take the whole time, again and again");
 }
 
 /// Something that one rank begins, and the other one later.
@@ -415,7 +420,7 @@ fn first_operations_in_another_order_on_another_device_come_to_an_end() {
 fn communicators_in_another_order_on_another_device_are_made_before_the_time_limit() {
     const MANY: usize = 24;
     let builder = Runtime::emulator_builder().devices(2);
-    let runtime = builder.connect_timeout(Duration::from_secs(4)).build().unwrap();
+    let runtime = builder.connect_timeout(LONG).build().unwrap();
     let roots: Vec<RootInfo> = (0..MANY).map(|_| root(&runtime)).collect();
     let forwards: Vec<_> = roots.iter().map(|root| making(&runtime, 0, 2, root)).collect();
     let backwards: Vec<_> = roots.iter().rev().map(|root| making(&runtime, 1, 2, root)).collect();
