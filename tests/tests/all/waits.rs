@@ -204,7 +204,8 @@ fn a_wait_for_a_replay_ends_with_each_of_its_communicators() {
 }
 
 /// Two ranks that each wait for a message which the other one would send afterwards, beside a thread that waits for another one.
-/// A wait counts as long as 30 seconds of its limit are left, so these have ten seconds to be found out.
+/// A wait counts as long as 30 seconds of its limit are left, so these have ninety seconds to be
+/// found out.
 #[test]
 fn a_deadlock_of_safe_code_is_found() {
     alone!(beside);
@@ -217,7 +218,7 @@ fn a_deadlock_of_safe_code_is_found() {
         let peer = 1 - comm.rank();
         let mut x = rank.device().zeros::<u8>(4, &stream)?;
         let received = comm.batch().recv(&mut x, peer).submit(&stream)?;
-        let error = received.wait_timeout(Duration::from_secs(40)).err();
+        let error = received.wait_timeout(Duration::from_secs(120)).err();
         if error.is_some() {
             return Ok::<_, Error>(error);
         }

@@ -72,7 +72,7 @@ fn first_run(limit: Duration, leaves: bool) -> (Error, Result<()>) {
 
 #[test]
 fn a_first_run_that_fails_by_a_time_limit_has_the_ranks_that_do_not_take_part() {
-    let (error, barrier) = first_run(Duration::from_millis(500), false);
+    let (error, barrier) = first_run(Duration::from_secs(3), false);
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
     assert_eq!(error.missing_ranks(), [2], "{error}");
     let context = error.context().unwrap();
