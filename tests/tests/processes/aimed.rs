@@ -156,7 +156,10 @@ const MOST_STEPS: u64 = 60_000;
 /// How long one waits before it is killed: less than the others are late.
 const A_WHILE: Duration = Duration::from_millis(25);
 /// Far from what it takes.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
+/// How long ranks wait for one another, in milliseconds: longer than that, so that no limit tells of
+/// a death.
+const CONNECT: u32 = 90_000;
 
 /// What phases are made of, counted once for each.
 #[derive(Default)]
@@ -167,7 +170,7 @@ struct Sizes {
 
 impl Sizes {
     fn moment(&mut self, Point { rank, phase, order, when, .. }: &Point) -> Moment {
-        let connect_timeout = 30_000;
+        let connect_timeout = CONNECT;
         let aim =
             |moment| Aim { rank: *rank, phase: *phase, order: *order, moment, connect_timeout };
         match *when {
@@ -203,7 +206,7 @@ struct Outcome {
 impl Point {
     fn aim(&self, sizes: &mut Sizes) -> Aim {
         let moment = sizes.moment(self);
-        let connect_timeout = if self.known == Missing { MISSING_AFTER } else { 30_000 };
+        let connect_timeout = if self.known == Missing { MISSING_AFTER } else { CONNECT };
         Aim { rank: self.rank, phase: self.phase, order: self.order, moment, connect_timeout }
     }
 

@@ -60,10 +60,12 @@ fn whoever_is_killed_whenever_the_others_end_and_name_it() {
         std::process::exit(0);
     }
     let mut random = fastrand::Rng::with_seed(17);
-    let (mut delays, mut unknown) = (Vec::new(), 0);
-    for round in 0..rounds(8) {
+    let (mut delays, mut unknown, mut stretch) = (Vec::new(), 0, 1);
+    let wanted = rounds(8) as usize;
+    while delays.len() < wanted {
+        let round = delays.len() + unknown;
         let mut processes = Processes::start(NAME, &[1, 1, 1]);
-        let after = random.u64(20..200);
+        let after = random.u64(20..200) * stretch;
         std::thread::sleep(Duration::from_millis(after));
         processes.children[DEAD as usize].kill().unwrap();
         let began = Instant::now();
@@ -83,9 +85,13 @@ fn whoever_is_killed_whenever_the_others_end_and_name_it() {
             true => delays.push(began.elapsed().as_millis()),
             false => unknown += 1,
         }
+        // On a busy machine they take longer to come.
+        if unknown > delays.len() {
+            stretch *= 2;
+            assert!(stretch <= 256, "{unknown} rounds say nothing");
+        }
     }
     delays.sort_unstable();
-    assert!(delays.len() > unknown, "{unknown} rounds say nothing");
     let (median, worst) = (delays[delays.len() / 2], delays[delays.len() - 1]);
     println!(
         "until the others had ended: median {median} ms, worst {worst} ms, of {}; {unknown} were killed before they had come",
@@ -111,8 +117,7 @@ fn memory_of_an_operation_with_a_stopped_rank_is_touched_by_nobody_later() {
         let mut x = place.device.upload(&vec![1.0f32; count], &stream).unwrap();
         let mut small = place.device.upload(&[1.0f32; 8], &stream).unwrap();
         let mut theirs = place.device.zeros::<f32>(count, &stream).unwrap();
-        let limit = Duration::from_millis(400);
-        let mut step = || -> Result<()> {
+        let mut step = |limit| -> Result<()> {
             comm.barrier(&stream)?.wait_timeout(limit)?;
             comm.all_reduce_in_place(&mut small, Max, &stream)?.wait_timeout(limit)?;
             comm.all_reduce_in_place(&mut x, Max, &stream)?.wait_timeout(limit)?;
@@ -126,7 +131,11 @@ fn memory_of_an_operation_with_a_stopped_rank_is_touched_by_nobody_later() {
             comm.all_gather(&piece, &mut theirs, &stream)?.wait_timeout(limit)?;
             Ok(())
         };
-        let error = std::iter::repeat_with(&mut step).find_map(Result::err).unwrap();
+        // Once to the end, so that there are links: no call waits for a rank that is stopped.
+        step(Duration::from_secs(60)).unwrap();
+        println!("all are there");
+        let limit = Duration::from_millis(400);
+        let error = std::iter::repeat_with(|| step(limit)).find_map(Result::err).unwrap();
         assert!(error.is_timeout(), "{error}");
         std::thread::sleep(Duration::from_millis(1200));
         drop((x, small, theirs));
@@ -149,11 +158,16 @@ fn memory_of_an_operation_with_a_stopped_rank_is_touched_by_nobody_later() {
     let mut random = fastrand::Rng::with_seed(18);
     for round in 0..rounds(4) {
         let mut processes = Processes::start(NAME, &[1, 1]);
-        std::thread::sleep(Duration::from_millis(random.u64(150..300)));
-        signal(&processes.children[DEAD as usize], libc::SIGSTOP);
         let out = processes.children[0].stdout.take().unwrap();
-        let goes_on = BufReader::new(out).lines().any(|line| line.unwrap().contains("go on"));
-        signal(&processes.children[DEAD as usize], libc::SIGCONT);
+        let mut lines = BufReader::new(out).lines().map(Result::unwrap);
+        let mut says = |words| lines.by_ref().any(|line| line.contains(words));
+        let mut goes_on = false;
+        if says("all are there") {
+            std::thread::sleep(Duration::from_millis(random.u64(0..150)));
+            signal(&processes.children[DEAD as usize], libc::SIGSTOP);
+            goes_on = says("go on");
+            signal(&processes.children[DEAD as usize], libc::SIGCONT);
+        }
         let outputs = processes.outputs();
         for (rank, output) in outputs.iter().enumerate() {
             let err = String::from_utf8_lossy(&output.stderr);

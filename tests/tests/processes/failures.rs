@@ -117,7 +117,8 @@ fn two_ranks_on_one_card_are_refused_in_all_processes() {
 #[test]
 fn a_rank_that_never_comes_is_named_in_all_processes() {
     run("failures::a_rank_that_never_comes_is_named_in_all_processes", &[1, 1], |place| {
-        let limit = Duration::from_millis(1500);
+        place.meet();
+        let limit = Duration::from_secs(2);
         let builder = Runtime::emulator_builder().devices(3).connect_timeout(limit);
         let device = builder.build().unwrap().device(place.rank as usize).unwrap();
         let builder = Communicator::builder().device(&device).rank(place.rank);

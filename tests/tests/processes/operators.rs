@@ -181,7 +181,8 @@ fn a_process_that_is_killed_in_an_operator_is_named() {
 #[test]
 fn a_rank_that_makes_no_channel_is_named() {
     run("operators::a_rank_that_makes_no_channel_is_named", &[1, 1], |place| {
-        let limit = std::time::Duration::from_millis(500);
+        place.meet();
+        let limit = std::time::Duration::from_secs(2);
         let builder = Runtime::emulator_builder().devices(2).connect_timeout(limit);
         let device = builder.build().unwrap().device(place.rank as usize).unwrap();
         let place = place.on(device);

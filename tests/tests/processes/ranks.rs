@@ -17,7 +17,7 @@ const MAKES_ROOT: &str = "root";
 const HOST: &str = "host";
 
 /// How many communicators a test can make.
-const ROOTS: usize = 3;
+const ROOTS: usize = 4;
 
 /// The process that starts those of the ranks: for names that a test has for itself, each time that it runs.
 pub fn starter() -> u32 {
@@ -49,6 +49,12 @@ impl Place {
     /// The same rank on another device.
     pub fn on(self, device: Device) -> Place {
         Place { device, ..self }
+    }
+
+    /// Returns when all ranks are here, however long that takes: for what has a short limit then.
+    pub fn meet(&self) {
+        let stream = self.device.stream().unwrap();
+        self.communicator().barrier(&stream).unwrap().wait().unwrap();
     }
 
     pub fn communicator(&self) -> Communicator {
@@ -160,7 +166,7 @@ pub fn runtime(ranks: u32) -> Runtime {
     let connect = std::env::var(CONNECT_TIMEOUT).map_or(60_000, |limit| limit.parse().unwrap());
     Runtime::emulator_builder()
         .devices(ranks as usize)
-        .deadline(Duration::from_secs(60))
+        .deadline(Duration::from_secs(180))
         .connect_timeout(Duration::from_millis(connect))
         .build()
         .unwrap()

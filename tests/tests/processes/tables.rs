@@ -18,7 +18,8 @@ use crate::joining::sums;
 use crate::ranks::{Place, Processes, is_rank, names_the_dead, run, starter};
 
 /// Longer than anything here takes, on a machine that is busy with other things.
-const LONG: Duration = Duration::from_secs(25);
+/// Less than ranks wait for one another: see `ranks.rs`.
+const LONG: Duration = Duration::from_secs(55);
 /// The user that is nobody.
 const NOBODY: libc::uid_t = 65534;
 
@@ -71,9 +72,21 @@ impl Table {
 
     /// Whether a process keeps its rendezvous.
     fn is_kept(&self) -> bool {
+        self.has_socket(|_| true)
+    }
+
+    /// Whether one can connect to the process that keeps its rendezvous. Between `bind` and `listen`
+    /// one cannot.
+    fn listens(&self) -> bool {
+        const ACCEPTS: &str = "00010000";
+        self.has_socket(|line| line.split_whitespace().nth(3) == Some(ACCEPTS))
+    }
+
+    /// Whether there is such a socket of its rendezvous, by its line in the list of the system.
+    fn has_socket(&self, is_such: impl Fn(&str) -> bool) -> bool {
         let name = format!("@{}", self.socket());
         let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
-        sockets.lines().any(|line| line.ends_with(&name))
+        sockets.lines().any(|line| line.ends_with(&name) && is_such(line))
     }
 
     fn address(&self) -> SocketAddr {
@@ -179,6 +192,7 @@ fn two_tables_at_once_do_not_meet() {
 fn a_rank_of_a_table_that_never_comes_is_named_in_all_processes() {
     const NAME: &str = "tables::a_rank_of_a_table_that_never_comes_is_named_in_all_processes";
     run(NAME, &[1, 1], |place| {
+        place.meet();
         let device = device_with_limit(place.rank, 3, Duration::from_secs(3));
         let error = Table::new("missing", 3).join(&device, place.rank).map(drop).unwrap_err();
         let text = error.to_string();
@@ -217,7 +231,8 @@ fn a_rank_of_a_table_that_is_killed_while_it_waits_is_named_at_once() {
             links.any(|link| link.is_ok_and(|link| link.to_string_lossy().contains("pidfd")))
         };
         until("the ranks do not meet", || watches(0) && watches(1));
-        std::thread::sleep(Duration::from_millis(300));
+        // And until they wait for the third one.
+        hccl_tests::until_asleep(&[children[0].id(), children[1].id()], 30);
         processes.children[dead].kill().unwrap();
         let began = Instant::now();
         let outputs = processes.outputs();
@@ -294,7 +309,7 @@ fn strangers_at_the_rendezvous_do_no_harm() {
     }
     let table = Table::new("strangers", 2);
     let processes = Processes::start(NAME, &[1, 1]);
-    until("rank 0 does not come", || table.is_kept());
+    until("rank 0 does not come", || table.listens());
     // The name is of this user, whoever comes there.
     let address = table.address();
     let connect = || {
@@ -343,8 +358,8 @@ fn as_another_user<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
 /// A table whose rendezvous is in the way: another user has it, or somebody who does not answer as an emulator does.
 #[test]
 fn a_rendezvous_that_is_taken_by_something_else_is_told_with_its_process() {
-    let device = device_with_limit(0, 2, Duration::from_secs(2));
-    let told = |name: &str, listener: UnixListener, pieces: &[&str]| {
+    let told = |name: &str, seconds: u64, listener: UnixListener, pieces: &[&str]| {
+        let device = device_with_limit(0, 2, Duration::from_secs(seconds));
         let error = Table::new(name, 2).join(&device, 0).map(drop).unwrap_err().to_string();
         drop(listener);
         let own = format!("process {}", std::process::id());
@@ -355,15 +370,15 @@ fn a_rendezvous_that_is_taken_by_something_else_is_told_with_its_process() {
     let bind = |name: &str| UnixListener::bind_addr(&Table::new(name, 2).address()).unwrap();
     let address = Table::new("user", 2).address();
     if let Some(listener) = as_another_user(|| UnixListener::bind_addr(&address).unwrap()) {
-        told("user", listener, &["of user 65534 has taken it"]);
+        told("user", 20, listener, &["of user 65534 has taken it"]);
     }
-    told("silent", bind("silent"), &["has not answered within"]);
+    told("silent", 2, bind("silent"), &["has not answered within"]);
     let listener = bind("garbage");
     let speaker = listener.try_clone().unwrap();
     let speaks = std::thread::spawn(move || {
         let (mut stream, _) = speaker.accept().unwrap();
         stream.write_all(b"{\"home\": 7}").unwrap();
     });
-    told("garbage", listener, &["does not answer as an emulator does"]);
+    told("garbage", 20, listener, &["does not answer as an emulator does"]);
     speaks.join().unwrap();
 }
