@@ -26,12 +26,18 @@ fn met(place: &Place) -> (Communicator, Stream) {
     (comm, stream)
 }
 
+/// Returns when all have been told of a deadlock: a rank that leaves before would be told as gone.
+fn all_are_told(mut comm: Communicator, stream: &Stream) {
+    comm.barrier(stream).unwrap().wait().unwrap();
+}
+
 /// Sends to the next rank and receives from the last one, then receives only, as all do.
 #[test]
 fn ranks_that_all_receive_are_told_at_once() {
     const NAME: &str = "deadlocks::ranks_that_all_receive_are_told_at_once";
     for each in [&[1, 1][..], &[1, 1, 1], &[2, 1]] {
         run(NAME, each, |place| {
+            let (end, _) = met(&place);
             let (mut comm, stream) = met(&place);
             let last = |rank| (rank + place.ranks - 1) % place.ranks;
             let (next, previous) = ((place.rank + 1) % place.ranks, last(place.rank));
@@ -49,6 +55,7 @@ fn ranks_that_all_receive_are_told_at_once() {
                 )
             });
             is_deadlock(&error, &waits.collect::<Vec<_>>());
+            all_are_told(end, &stream);
         });
     }
 }
@@ -57,6 +64,7 @@ fn ranks_that_all_receive_are_told_at_once() {
 #[test]
 fn two_communicators_in_different_orders_are_told_at_once() {
     run("deadlocks::two_communicators_in_different_orders_are_told_at_once", &[1, 2], |place| {
+        let (end, _) = met(&place);
         let (mut one, stream) = met(&place);
         let mut other = place.communicator();
         let mut x = place.device.upload(&[1.0f32; 64], &stream).unwrap();
@@ -70,6 +78,7 @@ fn two_communicators_in_different_orders_are_told_at_once() {
             "rank 1 of communicator",
         ];
         is_deadlock(&error, &waits.map(String::from));
+        all_are_told(end, &stream);
     });
 }
 
@@ -80,6 +89,7 @@ fn a_rank_that_receives_while_the_others_meet_is_told_with_them() {
         "deadlocks::a_rank_that_receives_while_the_others_meet_is_told_with_them",
         &[1, 1, 1],
         |place| {
+            let (end, _) = met(&place);
             let (mut comm, stream) = met(&place);
             let x = place.device.upload(&[1u8; 64], &stream).unwrap();
             let mut y = place.device.zeros::<u8>(64, &stream).unwrap();
@@ -98,6 +108,7 @@ fn a_rank_that_receives_while_the_others_meet_is_told_with_them() {
                 "on rank 2, waiting for rank 1 (",
             ];
             is_deadlock(&error, &waits.map(String::from));
+            all_are_told(end, &stream);
         },
     );
 }
