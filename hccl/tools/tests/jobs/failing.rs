@@ -63,27 +63,36 @@ fn a_deadline_lists_the_ranks_that_have_not_come() {
     let job = Job::of(
         hcclrun(&["-n", "4", "--grace", "5"], "only some")
             .env("HCCL_TEST_ABSENT", "1,3")
-            .env("HCCL_TEST_STAYS", "3000")
-            .env("HCCL_CONNECT_TIMEOUT", "1"),
+            .env("HCCL_TEST_STAYS", "20000")
+            .env("HCCL_CONNECT_TIMEOUT", "5"),
     );
     job.says(&["Timeout [1, 3] []", "ranks 1, 3 have not come to the store of the job"]);
 }
 
 #[test]
 fn the_status_is_that_of_the_first() {
-    let status = |script: &str| {
+    let status = |grace: &str, script: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hcclrun"));
-        Job::of(command.args(["-n", "3", "--grace", "0.2", "sh", "-c", script]))
+        Job::of(command.args(["-n", "3", "--grace", grace, "sh", "-c", script]))
     };
-    let job = status("[ $RANK = 1 ] || exec sleep 60; echo the last line >&2; exit 42");
+    let job = status("20", "[ $RANK = 1 ] || exec sleep 60; echo the last line >&2; exit 42");
     assert_eq!(job.status, Some(42));
     job.says(&[
         "rank 1 failed first",
         "the last line",
         "ranks 0, 2: killed by signal 15 (SIGTERM)",
     ]);
-    // One that does not listen to SIGTERM gets SIGKILL.
-    let job = status("trap '' TERM; [ $RANK = 2 ] && exit 5; while true; do sleep 1; done");
+    // One that does not listen to SIGTERM gets SIGKILL. Rank 2 fails when the others do not listen.
+    let dir = std::env::temp_dir().join(format!("hcclrun-traps-{}", std::process::id()));
+    std::fs::create_dir(&dir).unwrap();
+    let script = format!(
+        "trap '' TERM; cd '{}'; touch $RANK; \
+         [ $RANK = 2 ] && {{ until [ -e 0 -a -e 1 ]; do sleep 0.01; done; exit 5; }}; \
+         while true; do sleep 1; done",
+        dir.display()
+    );
+    let job = status("0.2", &script);
+    std::fs::remove_dir_all(&dir).unwrap();
     assert_eq!(job.status, Some(5));
     job.says(&["ranks 0, 1: killed by signal 9 (SIGKILL), ended by hcclrun"]);
 }

@@ -204,7 +204,7 @@ fn two_jobs_at_one_port_are_told_apart() {
                 ("MASTER_ADDR", "127.0.0.1".into()),
                 ("MASTER_PORT", port.clone()),
                 ("HCCL_JOB_SECRET", secret.into()),
-                ("HCCL_CONNECT_TIMEOUT", "2".into()),
+                ("HCCL_CONNECT_TIMEOUT", "60".into()),
             ]
         }
     };
@@ -233,7 +233,7 @@ fn nobody_at_the_address_is_said_with_what_to_do() {
     let job = Job::of(&mut process("sum", &variables));
     assert_eq!(job.status, Some(1));
     job.says(&[
-        &format!("rank 1 cannot reach the store of its job at 127.0.0.1:{port} within 1"),
+        &format!("rank 1 cannot reach the store of its job at 127.0.0.1:{port} within "),
         "Connection refused",
         "see whether rank 0 has started",
     ]);
@@ -258,7 +258,7 @@ fn env(rank: u32, server: &StoreServer, secret: &str) -> JobEnv {
 #[test]
 fn a_store_lives_through_strangers() {
     let server = StoreServer::start(2, "secret").unwrap();
-    let mut store = Store::join(&env(0, &server, "secret"), Duration::from_secs(5)).unwrap();
+    let mut store = Store::join(&env(0, &server, "secret"), Duration::from_secs(30)).unwrap();
     let mut open = Vec::new();
     for number in 0..400_u32 {
         let mut stranger = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
@@ -278,7 +278,7 @@ fn a_store_lives_through_strangers() {
         }
     }
     store.set("key", b"value").unwrap();
-    assert_eq!(store.get("key", Duration::from_secs(1)).unwrap(), b"value");
+    assert_eq!(store.get("key", Duration::from_secs(30)).unwrap(), b"value");
     drop(open);
     // A stranger is hung up on, and reads nothing but the greeting.
     let mut stranger = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
@@ -287,11 +287,11 @@ fn a_store_lives_through_strangers() {
     let mut read = Vec::new();
     let _ = stranger.read_to_end(&mut read);
     assert_eq!(read, b"");
-    let wrong = Store::join(&env(1, &server, "guess"), Duration::from_secs(5)).err().unwrap();
+    let wrong = Store::join(&env(1, &server, "guess"), Duration::from_secs(30)).err().unwrap();
     assert!(wrong.to_string().contains("does not know the secret"), "{wrong}");
-    let twice = Store::join(&env(0, &server, "secret"), Duration::from_secs(5)).err().unwrap();
+    let twice = Store::join(&env(0, &server, "secret"), Duration::from_secs(30)).err().unwrap();
     assert!(twice.to_string().contains("there is a rank 0 already"), "{twice}");
-    Store::join(&env(1, &server, "secret"), Duration::from_secs(5)).unwrap();
+    Store::join(&env(1, &server, "secret"), Duration::from_secs(30)).unwrap();
 }
 
 #[test]

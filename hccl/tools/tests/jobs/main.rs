@@ -86,7 +86,7 @@ impl Job {
 
 /// Processes that nobody waits for together.
 fn all_end(mut children: Vec<Child>) -> Vec<Job> {
-    let limit = Instant::now() + Duration::from_secs(60);
+    let limit = Instant::now() + Duration::from_secs(180);
     while children.iter_mut().any(|child| child.try_wait().unwrap().is_none()) {
         assert!(Instant::now() < limit, "a process does not end");
         std::thread::sleep(Duration::from_millis(5));
