@@ -180,6 +180,6 @@ fn the_length_of_a_file_is_looked_at_before_it_is_read() {
     let (text, time) = told(1 << 40);
     assert!(text.contains("EI0004") && text.contains("it has 1099511627776 bytes"), "{text}");
     assert!(text.contains("1073741824 are the most"), "{text}");
-    assert!(time < std::time::Duration::from_secs(5), "{time:?}");
+    assert!(time < std::time::Duration::from_secs(60), "{time:?}");
     assert!(told(7).0.contains("it is no JSON"));
 }
