@@ -131,6 +131,7 @@ pub(crate) struct Told {
     pub(crate) state: u64,
     /// By their names.
     to: BTreeSet<u64>,
+    said: Option<StillProcess>,
     /// From before the last look. Since then each thread that waits has looked whether its wait is over.
     before: Option<BeforeLook>,
 }
@@ -139,7 +140,7 @@ impl Told {
     pub(crate) fn new() -> Told {
         static STATES: AtomicU64 = AtomicU64::new(1);
         let state = STATES.fetch_add(1, Ordering::Relaxed);
-        Told { state, to: BTreeSet::new(), before: None }
+        Told { state, to: BTreeSet::new(), said: None, before: None }
     }
 
     /// A look has found that this process is still, in the state in which it was at the look before: all are told, and who had asked before that is
@@ -153,6 +154,7 @@ impl Told {
     ) {
         let state = self.state;
         let process = StillProcess { state, waits_for, lines, more: 0 }.shortened();
+        self.note_said(&process);
         for peer in before.peers.iter().filter(|peer| self.to.insert(peer.home.name)) {
             say(peer, StillNews::Still(process.clone()));
         }
@@ -165,6 +167,16 @@ impl Told {
         if let Some((end, states, text)) = known.look(&before, &process) {
             drop(known);
             end.conclude(&before.peers, states, text);
+        }
+    }
+
+    /// All are told again when it is something else than before. A collective that still misses a
+    /// rank stays in its state when another rank comes, but no longer waits for that one. On each
+    /// line this is said before an answer, so the process that asked has it when the answer comes.
+    fn note_said(&mut self, process: &StillProcess) {
+        if self.said.as_ref() != Some(process) {
+            self.to.clear();
+            self.said = Some(process.clone());
         }
     }
 }
@@ -415,6 +427,18 @@ mod tests {
         assert!(known.are_all_answered(&states));
         known.forget(2);
         assert!(!known.are_all_answered(&states));
+    }
+
+    #[test]
+    fn what_waits_for_somebody_else_than_before_is_told_again_in_the_same_state() {
+        let process = |line: &str| StillProcess { lines: vec![line.into()], ..still(7, [2]) };
+        let mut told = Told::new();
+        told.note_said(&process("waiting for ranks 0, 1"));
+        told.to.insert(2);
+        told.note_said(&process("waiting for ranks 0, 1"));
+        assert_eq!(told.to, [2].into());
+        told.note_said(&process("waiting for rank 1"));
+        assert_eq!(told.to, [].into());
     }
 
     #[test]
