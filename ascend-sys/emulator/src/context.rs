@@ -5,18 +5,19 @@
 //! streams that were created in it.
 
 use crate::faults::hold;
-use crate::machine::primary::{Primary, Reset};
+use crate::machine::primary::{LONGEST_END, Primary, Reset};
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::{STREAMS, Stream};
 use ascend_sys::{
-    ACL_ERROR_RT_CONTEXT_NULL, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_CONTEXT,
+    ACL_ERROR_RT_CONTEXT_NULL, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, ACL_ERROR_RT_PARAM_INVALID,
+    ACL_ERROR_RT_STREAM_CONTEXT,
 };
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::{MutexGuard, Once};
 
 static CONTEXTS: Slots<Context> = Slots::new();
 
@@ -231,11 +232,25 @@ fn refuse_after_fork() -> Result<(), Failure> {
 pub(crate) fn set_device(id: i32) -> Result<(), Failure> {
     refuse_after_fork()?;
     let device = machine::find_device(id)?;
-    let mut primary = device.primary.lock_settled(device.id)?;
+    let mut primary = settled(device)?;
     let context = primary_context(id, device, &mut primary)?;
     primary.count_set();
     make_current(context, device.id, true);
     Ok(())
+}
+
+/// The primary context of a device, as soon as no thread ends that.
+fn settled(device: &'static Device) -> Result<MutexGuard<'static, Primary>, Failure> {
+    match device.primary.lock_settled() {
+        Some(primary) => Ok(primary),
+        None => fail!(
+            ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
+            "another thread resets device {}, and has not come to the end of it for {} s; see \
+             whether a callback of the program holds it up",
+            machine::named(device.id),
+            LONGEST_END.as_secs()
+        ),
+    }
 }
 
 /// The primary context of a device, which is made if there is none.
@@ -253,7 +268,7 @@ fn primary_context(
 }
 
 /// Counts a reset of a device, or with `force` all that are due.
-pub(crate) fn count_reset(device: &Device, force: bool) -> Result<Reset, Failure> {
+pub(crate) fn count_reset(device: &'static Device, force: bool) -> Result<Reset, Failure> {
     match device.primary.count_reset(device.id, force) {
         Some(reset) => Ok(reset),
         None => fail!(
@@ -275,7 +290,7 @@ pub(crate) fn forget_current(is_gone: impl FnOnce(Current) -> bool) {
 pub(crate) fn create_context(id: i32) -> Result<u64, Failure> {
     refuse_after_fork()?;
     let device = machine::find_device(id)?;
-    let _settled = device.primary.lock_settled(device.id)?;
+    let _settled = settled(device)?;
     // The block of the device may be gone since it was found.
     machine::find_device(id)?;
     let handle = create(device, false)?;

@@ -2,7 +2,7 @@
 
 use crate::fabric::{cluster, registry};
 use crate::kernel::binary;
-use crate::machine::primary::{End, Reset};
+use crate::machine::primary::{DeviceEnd, Reset};
 use crate::machine::{self, TakenBlock};
 use crate::message::Failure;
 use crate::notify::Notify;
@@ -66,7 +66,8 @@ pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
 /// Waits for no more than the pieces of work that run.
 pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
     let block = machine::withdraw_block(number)?;
-    end_all(&End::of(block.ids()), "ascendExtBlockDestroy");
+    let contexts = block.ids().map(|id| &machine::device_slot(id).primary).collect();
+    end_all(&DeviceEnd::of(block.ids(), contexts), "ascendExtBlockDestroy");
     check::close(number);
     timeline::forget(number);
     block.ids().for_each(|id| faults::forget(machine::device_slot(id)));
@@ -89,7 +90,7 @@ pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
 }
 
 /// Ends all contexts, streams and allocations of some devices.
-fn end_all(end: &End, by: &'static str) {
+fn end_all(end: &DeviceEnd, by: &'static str) {
     let devices = end.devices();
     Notify::destroy_all(devices);
     ipc::exports::end_on(devices);

@@ -13,10 +13,7 @@
 //!    set a device. A thread on the default device (of `aclInit`) does not wait either. It may be
 //!    anywhere, also where an end waits for it; when its context has ended, it gets another one.
 
-use crate::machine::{device_slot, named};
-use crate::message::{Failure, fail};
 use ascend_sync::lock_std as lock;
-use ascend_sys::ACL_ERROR_RT_CONTEXT_RELEASE_ERROR;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -24,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// How long a set waits for an end. One takes so long only if a callback of the program holds it
 /// up, which may wait for the thread that sets the device.
-const LONGEST_END: Duration = Duration::from_secs(300);
+pub(crate) const LONGEST_END: Duration = Duration::from_secs(300);
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -70,7 +67,7 @@ pub(crate) enum Reset {
     /// [the end](PrimaryContext::end_of) of this round.
     Last { context: u64, round: u64 },
     /// It ends the device at once.
-    Ends(End),
+    Ends(DeviceEnd),
 }
 
 impl PrimaryContext {
@@ -79,47 +76,41 @@ impl PrimaryContext {
         lock(&self.state)
     }
 
-    /// The context when nobody ends the device: rules 2 and 3.
-    pub(crate) fn lock_settled(&self, device: u32) -> Result<MutexGuard<'_, Primary>, Failure> {
+    /// The context when nobody ends the device: rules 2 and 3. `None` after [`LONGEST_END`].
+    pub(crate) fn lock_settled(&self) -> Option<MutexGuard<'_, Primary>> {
         let primary = self.lock();
         if primary.ends == 0 || ENDS_HERE.get() != 0 {
-            return Ok(primary);
+            return Some(primary);
         }
-        self.await_end(device, primary)
+        self.await_end(primary)
     }
 
     #[cold]
     fn await_end<'a>(
         &'a self,
-        device: u32,
         mut primary: MutexGuard<'a, Primary>,
-    ) -> Result<MutexGuard<'a, Primary>, Failure> {
+    ) -> Option<MutexGuard<'a, Primary>> {
         let began = Instant::now();
         while primary.ends != 0 {
             let left = LONGEST_END.saturating_sub(began.elapsed());
             if left.is_zero() {
-                return fail!(
-                    ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
-                    "another thread resets device {}, and has not come to the end of it for {} s; see whether a callback of the program holds it up",
-                    named(device),
-                    LONGEST_END.as_secs()
-                );
+                return None;
             }
             let waited = self.has_ended.wait_timeout(primary, left);
             primary = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        Ok(primary)
+        Some(primary)
     }
 
     /// Counts a reset of `device`, or with `force` all that are due. `None` if none is.
-    pub(crate) fn count_reset(&self, device: u32, force: bool) -> Option<Reset> {
+    pub(crate) fn count_reset(&'static self, device: u32, force: bool) -> Option<Reset> {
         let mut primary = self.lock();
         if primary.count == 0 {
             return None;
         }
         if force {
             primary.begin_end();
-            return Some(Reset::Ends(End::begun(device..device + 1)));
+            return Some(Reset::Ends(DeviceEnd::begun(device..device + 1, vec![self])));
         }
         primary.count -= 1;
         let Primary { context, count, round, .. } = *primary;
@@ -132,13 +123,13 @@ impl PrimaryContext {
     }
 
     /// The end of `device`, unless it was set again, or has ended, since this round.
-    pub(crate) fn end_of(&self, device: u32, round: u64) -> Option<End> {
+    pub(crate) fn end_of(&'static self, device: u32, round: u64) -> Option<DeviceEnd> {
         let mut primary = self.lock();
         if primary.round != round {
             return None;
         }
         primary.begin_end();
-        Some(End::begun(device..device + 1))
+        Some(DeviceEnd::begun(device..device + 1, vec![self]))
     }
 }
 
@@ -149,20 +140,22 @@ thread_local! {
 
 /// The calling thread ends some devices, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct End {
+pub(crate) struct DeviceEnd {
     devices: Range<u32>,
+    /// Of these devices.
+    contexts: Vec<&'static PrimaryContext>,
 }
 
-impl End {
-    /// The end of a block that was withdrawn.
-    pub(crate) fn of(devices: Range<u32>) -> End {
-        devices.clone().for_each(|id| device_slot(id).primary.lock().begin_end());
-        End::begun(devices)
+impl DeviceEnd {
+    /// The end of a block that was withdrawn, with the contexts of its devices.
+    pub(crate) fn of(devices: Range<u32>, contexts: Vec<&'static PrimaryContext>) -> DeviceEnd {
+        contexts.iter().for_each(|context| context.lock().begin_end());
+        DeviceEnd::begun(devices, contexts)
     }
 
-    fn begun(devices: Range<u32>) -> End {
+    fn begun(devices: Range<u32>, contexts: Vec<&'static PrimaryContext>) -> DeviceEnd {
         ENDS_HERE.set(ENDS_HERE.get() + 1);
-        End { devices }
+        DeviceEnd { devices, contexts }
     }
 
     pub(crate) fn devices(&self) -> &Range<u32> {
@@ -171,17 +164,16 @@ impl End {
 
     /// Forgets contexts that callbacks have made in the middle of the end.
     pub(crate) fn forget_contexts(&self) {
-        self.devices.clone().for_each(|id| device_slot(id).primary.lock().clear());
+        self.contexts.iter().for_each(|context| context.lock().clear());
     }
 }
 
-impl Drop for End {
+impl Drop for DeviceEnd {
     fn drop(&mut self) {
         ENDS_HERE.set(ENDS_HERE.get() - 1);
-        for id in self.devices.clone() {
-            let primary = &device_slot(id).primary;
-            primary.lock().ends -= 1;
-            primary.has_ended.notify_all();
+        for context in &self.contexts {
+            context.lock().ends -= 1;
+            context.has_ended.notify_all();
         }
     }
 }

@@ -142,15 +142,6 @@ fn data_distance() -> usize {
     window::reserved().map_or(0, |windows| windows.data.wrapping_sub(windows.nominal))
 }
 
-/// Where the data of an address of a pool is.
-#[cfg(sanitizer = "address")]
-fn data_at(address: usize) -> *const std::ffi::c_void {
-    let is_windowed = window::reserved()
-        .is_some_and(|windows| address.wrapping_sub(windows.nominal) < windows.device_bytes);
-    let distance = if is_windowed { data_distance() } else { 0 };
-    std::ptr::with_exposed_provenance(address.wrapping_add(distance))
-}
-
 /// The address by which programs know a byte of data.
 pub(crate) fn nominal(data: *const u8) -> usize {
     let address = data.addr();

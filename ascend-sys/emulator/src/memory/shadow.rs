@@ -6,7 +6,7 @@
 
 #[cfg(sanitizer = "address")]
 mod sanitizer {
-    use crate::memory::data_at;
+    use crate::memory::window::data_at;
     use ascend_sync::lock_std as lock;
     use std::collections::BTreeMap;
     use std::ffi::c_void;

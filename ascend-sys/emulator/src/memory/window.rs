@@ -116,6 +116,15 @@ impl MemoryWindows {
     }
 }
 
+/// Where the data of an address of a pool is.
+#[cfg(sanitizer = "address")]
+pub(super) fn data_at(address: usize) -> *const c_void {
+    let windows = reserved();
+    let windowed = windows.filter(|it| address.wrapping_sub(it.nominal) < it.device_bytes);
+    let data = windowed.map_or(address, |windows| windows.data_of(address));
+    std::ptr::with_exposed_provenance(data)
+}
+
 /// Gives the pages of a range of device data, or of pinned host memory, back to the system. Reading
 /// it afterwards gives zeros.
 pub(crate) fn discard(data: usize, bytes: usize) {
