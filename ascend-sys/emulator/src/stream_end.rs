@@ -76,6 +76,7 @@ mod tests {
             destroy(other, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
         }
     }
+
     /// Streams of a device, each with a task that cannot give up.
     fn stubborn(device: u32, count: usize, let_go: &'static AtomicBool) -> Vec<&'static Stream> {
         let create = |_| {
