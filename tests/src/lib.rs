@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ascend_sys::{Api, Library};
 use hccl::Runtime;
@@ -13,31 +13,6 @@ use hccl::Runtime;
 pub fn repository() -> &'static Path {
     // The manifest is in `tests/`, so it has a parent.
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
-}
-
-/// Waits until every thread of these processes, but the calling one, sleeps: found so in so many
-/// looks in a row, 10 ms apart. For tests in which somebody else is to wait already. Returns after
-/// half a minute in any case, since a thread that looks after others may be awake now and then.
-pub fn until_asleep(processes: &[u32], looks: usize) {
-    let own = std::fs::read_link("/proc/thread-self").unwrap_or_default();
-    let is_asleep = |task: &Path| {
-        // The state follows the name, which is in parentheses. A thread that has ended has none.
-        let stat = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('S'))
-    };
-    let all_sleep = || {
-        processes.iter().all(|process| {
-            let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
-            let mut tasks = tasks.into_iter().flatten().flatten().map(|task| task.path());
-            tasks.all(|task| task.ends_with(&own) || is_asleep(&task))
-        })
-    };
-    let until = Instant::now() + Duration::from_secs(30);
-    let mut in_a_row = 0;
-    while in_a_row < looks && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(10));
-        in_a_row = if all_sleep() { in_a_row + 1 } else { 0 };
-    }
 }
 
 /// The directory of the libraries in [`emulator_home`].

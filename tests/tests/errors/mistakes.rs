@@ -72,7 +72,7 @@ impl Member {
         while self.ahead.load(Ordering::SeqCst) < self.comm.world_size() - 1 {
             std::thread::sleep(Duration::from_millis(1));
         }
-        hccl_tests::until_asleep(&[std::process::id()], 5);
+        ascend_emulator_testing::threads::until_asleep(&[std::process::id()], 5);
     }
 
     fn floats(&self, count: usize) -> DeviceBuffer<f32> {

@@ -232,7 +232,7 @@ fn a_rank_of_a_table_that_is_killed_while_it_waits_is_named_at_once() {
         };
         until("the ranks do not meet", || watches(0) && watches(1));
         // And until they wait for the third one.
-        hccl_tests::until_asleep(&[children[0].id(), children[1].id()], 30);
+        ascend_emulator_testing::threads::until_asleep(&[children[0].id(), children[1].id()], 30);
         processes.children[dead].kill().unwrap();
         let began = Instant::now();
         let outputs = processes.outputs();

@@ -1,5 +1,6 @@
 //! Threads that tests look at from outside.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The number of the calling thread in the operating system.
@@ -25,9 +26,34 @@ pub fn await_sleep(thread: u32) {
 }
 
 fn sleeps(thread: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
+    state(Path::new(&format!("/proc/self/task/{thread}"))) == Some('S')
+}
+
+/// What a thread is at, by its directory in `/proc`; a thread that has ended is at nothing.
+fn state(thread: &Path) -> Option<char> {
+    let stat = std::fs::read_to_string(thread.join("stat")).ok()?;
     // The name of the thread, in parentheses, may have anything in it.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Waits until every thread of these processes, but the calling one, sleeps: found so in so many
+/// looks in a row, 10 ms apart. For tests in which somebody else is to wait already. Returns after
+/// half a minute in any case, since a thread that looks after others may be awake now and then.
+pub fn until_asleep(processes: &[u32], looks: usize) {
+    let own = std::fs::read_link("/proc/thread-self").unwrap_or_default();
+    let all_sleep = || {
+        processes.iter().all(|process| {
+            let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+            let mut tasks = tasks.into_iter().flatten().flatten().map(|task| task.path());
+            tasks.all(|task| task.ends_with(&own) || matches!(state(&task), None | Some('S')))
+        })
+    };
+    let until = Instant::now() + Duration::from_secs(30);
+    let mut in_a_row = 0;
+    while in_a_row < looks && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+        in_a_row = if all_sleep() { in_a_row + 1 } else { 0 };
+    }
 }
 
 #[cfg(test)]

@@ -8,11 +8,17 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 
-/// A stream of the current device that waits for an event that nobody records, with work behind.
-fn held() -> aclrtStream {
-    let (stream, mut event) = (stream(), null_mut());
+/// Has a stream wait for an event that nobody records.
+fn hold(stream: aclrtStream) {
+    let mut event = null_mut();
     ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
     ok!(aclrtStreamWaitEvent(stream, event));
+}
+
+/// A stream of the current device that is held, with work behind.
+fn held() -> aclrtStream {
+    let stream = stream();
+    hold(stream);
     ok!(aclrtMemsetAsync(malloc(8), 8, 1, 8, stream));
     assert!(!idle(stream));
     stream
@@ -77,12 +83,7 @@ fn no_stream_goes_on_behind_tasks_of_another_one_that_were_aborted_with_it() {
     let block = Block::one();
     let (a, b) = (malloc(8), malloc(8));
     [a, b].into_iter().for_each(|memory| ok!(aclrtMemset(memory, 8, 0, 8)));
-    let [makes, takes] = in_order();
-    let mut never = null_mut();
-    ok!(aclrtCreateEventWithFlag(&mut never, ACL_EVENT_SYNC));
-    ok!(aclrtStreamWaitEvent(makes, never));
-    ok!(aclrtMemsetAsync(a, 8, 7, 8, makes));
-    follow(takes, makes);
+    let takes = behind_what_never_comes(a);
     ok!(aclrtMemsetAsync(b, 8, 9, 8, takes));
     let waiter = waiting_for(takes, block.first);
     ok!(aclrtDeviceTaskAbort(block.first, 0));
@@ -95,12 +96,7 @@ fn no_stream_goes_on_behind_tasks_of_another_one_that_ended_with_the_device() {
     let block = Block::one();
     let (a, host) = (malloc(8), malloc_host(8));
     [a, host].into_iter().for_each(|memory| ok!(aclrtMemset(memory, 8, 3, 8)));
-    let [makes, takes] = in_order();
-    let mut never = null_mut();
-    ok!(aclrtCreateEventWithFlag(&mut never, ACL_EVENT_SYNC));
-    ok!(aclrtStreamWaitEvent(makes, never));
-    ok!(aclrtMemsetAsync(a, 8, 7, 8, makes));
-    follow(takes, makes);
+    let takes = behind_what_never_comes(a);
     ok!(aclrtMemsetAsync(host, 8, 9, 8, takes));
     let waiter = waiting_for(takes, block.first);
     ok!(aclrtResetDeviceForce(block.first));
@@ -127,6 +123,15 @@ fn follow(stream: aclrtStream, other: aclrtStream) {
     ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
     ok!(aclrtRecordEvent(event, other));
     ok!(aclrtStreamWaitEvent(stream, event));
+}
+
+/// A stream that waits for one with a lower number, which is held and then to fill eight bytes.
+fn behind_what_never_comes(memory: *mut c_void) -> aclrtStream {
+    let [makes, takes] = in_order();
+    hold(makes);
+    ok!(aclrtMemsetAsync(memory, 8, 7, 8, makes));
+    follow(takes, makes);
+    takes
 }
 
 /// A thread that sleeps until the stream is done, and so has it woken by what it waits for.

@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 #[test]
@@ -278,20 +279,26 @@ fn works_on(device: i32) {
     ok!(aclrtFree(a));
 }
 
-#[test]
-fn a_device_that_is_set_while_its_last_reset_waits_goes_on() {
-    let block = Block::new(1);
-    let (first, gate) = (block.first, Gate::new());
+/// A thread that sets a device, and whose reset waits for the gate in a stream of it.
+fn last_reset_behind(gate: &'static Gate, device: i32) -> JoinHandle<()> {
     let (sender, is_about_to) = channel();
     let resets = std::thread::spawn(move || {
-        ok!(aclrtSetDevice(first));
+        ok!(aclrtSetDevice(device));
         gate.close(stream());
         sender.send(()).unwrap();
-        ok!(aclrtResetDevice(first));
+        ok!(aclrtResetDevice(device));
     });
     is_about_to.recv().unwrap();
     // The reset has a moment to begin.
     std::thread::sleep(Duration::from_millis(50));
+    resets
+}
+
+#[test]
+fn a_device_that_is_set_while_its_last_reset_waits_goes_on() {
+    let block = Block::new(1);
+    let (first, gate) = (block.first, Gate::new());
+    let resets = last_reset_behind(gate, first);
     ok!(aclrtSetDevice(first));
     let (a, s) = (malloc(8), stream());
     gate.open();
@@ -402,15 +409,7 @@ fn threads_that_each_set_and_reset_a_device_do_not_end_what_another_one_has() {
 fn a_block_is_destroyed_while_a_reset_waits() {
     let block = Block::new(1);
     let (first, gate) = (block.first, Gate::new());
-    let (sender, is_about_to) = channel();
-    let resets = std::thread::spawn(move || {
-        ok!(aclrtSetDevice(first));
-        gate.close(stream());
-        sender.send(()).unwrap();
-        ok!(aclrtResetDevice(first));
-    });
-    is_about_to.recv().unwrap();
-    std::thread::sleep(Duration::from_millis(50));
+    let resets = last_reset_behind(gate, first);
     drop(block);
     resets.join().unwrap();
     gate.open();
