@@ -166,8 +166,9 @@ fn a_wait_for_a_value_is_printed_and_so_is_a_call_that_comes_to_wait_later() {
         std::thread::sleep(later + Duration::from_secs(if slow() { 45 } else { 15 }));
         join(1);
         ok!(aclrtSetDevice(0));
-        ok!(aclrtRecordEvent(e as aclrtEvent, stream()));
-        write(word as *mut std::ffi::c_void, &1u64.to_ne_bytes());
+        let ends = stream();
+        ok!(aclrtRecordEvent(e as aclrtEvent, ends));
+        ok!(aclrtValueWrite(word as *mut std::ffi::c_void, 1, 0, ends));
     });
     ok!(aclrtSynchronizeStream(s));
     ok!(aclrtSynchronizeStream(t));
