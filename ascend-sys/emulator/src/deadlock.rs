@@ -147,7 +147,7 @@ impl Watch {
         if self.found_cycle(&stuck) {
             let cycle = cycle_of(stuck);
             let text = text_of(&cycle, &[]);
-            end(cycle, &[], text);
+            end(cycle, &[], text)();
             return;
         }
         if stuck.len() == streams.len() && (!stuck.is_empty() || sleep::any_calls()) {
@@ -360,12 +360,13 @@ fn end_all(stuck: Vec<Stuck>, calls: Vec<Arc<WaitingCall>>) {
     }
     for (stuck, calls) in blocks.into_values() {
         let text = text_of(&stuck, &calls);
-        end(stuck, &calls, text);
+        end(stuck, &calls, text)();
     }
 }
 
 /// Tells the stuck tasks and calls to give up; those that wait for others go on when these have.
-fn end(mut stuck: Vec<Stuck>, calls: &[Arc<WaitingCall>], text: String) {
+/// What is returned lets the tasks do so; whoever polls them before ends them for the same reason.
+fn end(mut stuck: Vec<Stuck>, calls: &[Arc<WaitingCall>], text: String) -> Box<dyn FnOnce()> {
     let text: Arc<str> = text.into();
     let reason = Reason::Deadlock(text.clone());
     // Where all wait for streams all give up: the first one that did would let the others go on, as
@@ -378,7 +379,7 @@ fn end(mut stuck: Vec<Stuck>, calls: &[Arc<WaitingCall>], text: String) {
     stuck.retain(|s| s.root || !any_root);
     stuck.iter().for_each(|s| s.stream.void_until(s.ticket, reason.clone()));
     calls.iter().for_each(|call| call.give_up(text.clone()));
-    stuck.iter().for_each(|s| s.stream.wake());
+    Box::new(move || stuck.iter().for_each(|s| s.stream.wake()))
 }
 
 /// Says that nothing has moved for a while, if that is for the program to know.

@@ -377,8 +377,8 @@ pub(super) fn tell_leave(home: &Home, root: u64, rank: u32, why: &str) {
 
 /// A process is gone.
 fn lose(lost: &Arc<Peer>, why: &str) {
-    ipc::lose(lost);
     stillness::lose(lost);
+    ipc::lose(lost);
     joint::lose(lost, why);
     endpoint_news::lose(lost, why);
     root::with_all(|gathering| gathering.lose_guests(lost, why));

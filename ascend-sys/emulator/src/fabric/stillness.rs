@@ -97,8 +97,15 @@ struct StateEnd {
     waits_for: BTreeSet<u64>,
     /// Whether it has asked or answered: else nobody can know that it is a deadlock.
     is_asked: bool,
-    end: Box<dyn FnOnce(String) + Send>,
+    /// Tells all of them, and returns what lets them give up.
+    end: EndOfWaits,
 }
+
+type EndOfWaits = Box<dyn FnOnce(String) -> Box<dyn FnOnce()> + Send>;
+
+/// Held while this process ends for a deadlock that others hear of before it has ended: one of them
+/// may leave at once. That is no loss before all here have been told of the deadlock.
+static ENDS: Mutex<()> = Mutex::new(());
 
 static STILLNESS: Mutex<Stillness> = Mutex::new(Stillness {
     others: BTreeMap::new(),
@@ -144,13 +151,14 @@ impl Told {
     }
 
     /// A look has found that this process is still, in the state in which it was at the look before: all are told, and who had asked before that is
-    /// answered. When it is a deadlock, `end` is called with its text, now or later.
+    /// answered. When it is a deadlock, `end` is called with its text, now or later, and then what
+    /// it returns.
     pub(crate) fn note_still(
         &mut self,
         before: BeforeLook,
         waits_for: BTreeSet<u64>,
         lines: Vec<String>,
-        end: impl FnOnce(String) + Send + 'static,
+        end: impl FnOnce(String) -> Box<dyn FnOnce()> + Send + 'static,
     ) {
         let state = self.state;
         let process = StillProcess { state, waits_for, lines, more: 0 }.shortened();
@@ -301,10 +309,13 @@ impl Stillness {
 impl StateEnd {
     /// Tells the others before anything of this process ends: so they hear of the deadlock before what follows from it.
     fn conclude(self, peers: &[Arc<Peer>], states: BTreeMap<u64, u64>, text: String) {
+        let all_are_told = lock(&ENDS);
         for peer in peers.iter().filter(|peer| states.contains_key(&peer.home.name)) {
             say(peer, StillNews::Deadlock { states: states.clone(), text: text.clone() });
         }
-        (self.end)(text);
+        let go_on = (self.end)(text);
+        drop(all_are_told);
+        go_on();
     }
 }
 
@@ -381,8 +392,9 @@ pub(super) fn hear(from: &Peer, news: StillNews) {
     }
 }
 
-/// A process is gone.
+/// A process is gone. If this one ends for a deadlock, all that waits in it is told of that first.
 pub(super) fn lose(lost: &Peer) {
+    drop(lock(&ENDS));
     lock(&STILLNESS).forget(lost.home.name);
 }
 
@@ -439,6 +451,22 @@ mod tests {
         assert_eq!(told.to, [2].into());
         told.note_said(&process("waiting for rank 1"));
         assert_eq!(told.to, [].into());
+    }
+
+    #[test]
+    fn a_process_that_leaves_after_a_deadlock_is_lost_only_when_all_here_know_of_the_deadlock() {
+        let is_lost_now = || ENDS.try_lock().is_ok();
+        let end = StateEnd {
+            state: 1,
+            waits_for: BTreeSet::new(),
+            is_asked: true,
+            end: Box::new(move |text| {
+                assert_eq!(text, "all wait");
+                assert!(!is_lost_now(), "not while tasks are told");
+                Box::new(move || assert!(is_lost_now(), "before they give up"))
+            }),
+        };
+        end.conclude(&[], BTreeMap::new(), "all wait".into());
     }
 
     #[test]
