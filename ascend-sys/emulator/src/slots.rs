@@ -67,6 +67,7 @@ handle_kinds! {
     EndpointChannelConfig = 0xb4, "channel configuration";
     OpArgs = 0xb5, "argument object";
     ArgumentItem = 0xb6, "argument of a list";
+    SymmetricWindow = 0xb9, "symmetric window";
     PhysicalMemory = 0xc1, "physical memory";
 }
 

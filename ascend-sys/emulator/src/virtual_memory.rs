@@ -208,6 +208,17 @@ pub(crate) fn retain(address: usize) -> Result<u64, Failure> {
     Ok(handle)
 }
 
+/// A new reference of physical memory; returns its bytes and its device.
+pub(crate) fn hold(handle: u64) -> Result<(usize, u32), Failure> {
+    let mut all = lock(&ALL);
+    let physical = all.find(handle)?;
+    match physical.references.checked_add(1) {
+        Some(more) => physical.references = more,
+        None => return fail!(ACL_ERROR_RT_PARAM_INVALID, "the memory has too many references"),
+    }
+    Ok((physical.bytes, physical.device))
+}
+
 /// The properties that physical memory was allocated with.
 pub(crate) fn properties(handle: u64) -> Result<aclrtPhysicalMemProp, Failure> {
     lock(&ALL).find(handle).map(|physical| physical.properties)

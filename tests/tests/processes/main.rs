@@ -46,3 +46,4 @@ mod strangers;
 mod tables;
 mod timelines;
 mod tracer;
+mod windows;

@@ -86,6 +86,7 @@ mod hccl_tables;
 mod hccl_team;
 mod hccl_thread;
 mod hccl_thread_export;
+mod hccl_windows;
 mod hcomm_channel;
 mod hcomm_endpoint;
 mod hcomm_mode;
@@ -140,6 +141,7 @@ pub(crate) fn fill(table: &mut Functions) {
     hccl_team::fill(table);
     hccl_thread::fill(table);
     hccl_thread_export::fill(table);
+    hccl_windows::fill(table);
     hcomm_channel::fill(table);
     hcomm_endpoint::fill(table);
     hcomm_mode::fill(table);

@@ -128,10 +128,6 @@ unsupported! {
     // HCCL.
     "it launches code of the device's CPU, of which the emulator runs none":
         HcclAicpuKernelLaunch;
-    "communicators have no symmetric windows; those of teams are there (HcclTeamWindowRegister)":
-        HcclCommSymWinRegister, HcclCommSymWinDeregister, HcclCommSymWinGet,
+    "code of the device asks for a peer's address; CANN's host library has no more than the name":
         HcclSymWinGetPeerPointer;
-    "collectives copy nothing that zero copy could save":
-        HcclCommSetMemoryRange, HcclCommUnsetMemoryRange, HcclCommActivateCommMemory,
-        HcclCommDeactivateCommMemory;
 }

@@ -39,7 +39,7 @@ pub(super) const HEARS: Hears = Hears {
 };
 
 /// Changes whenever two builds could mean something else by the words that they share. To be counted up with any change of them.
-const LAYOUT: u64 = 6;
+const LAYOUT: u64 = 7;
 
 /// So long a process has for answering one that comes to it.
 pub(super) const ANSWER: Duration = Duration::from_secs(20);

@@ -18,21 +18,41 @@ pub(super) struct LinksState {
     pub(super) slots: Vec<LinkSlot>,
     /// (rank, peer): the function by which the rank was the first to exchange something with the peer.
     pub(super) wanted: HashMap<(usize, usize), Cow<'static, str>>,
-    /// Contexts for kernels, by how these communicate.
-    pub(super) contexts: BTreeMap<String, AskedContext>,
+    /// Calls in which each rank waits for all others, by their purpose: the same text on every rank.
+    pub(super) shared: BTreeMap<String, SharedCall>,
 }
 
-/// A context that ranks have asked for, each for its kernels.
-pub(super) struct AskedContext {
-    /// What they called to get it.
+/// A call that all ranks make, and in which each waits for the others.
+pub(super) struct SharedCall {
+    /// What they call.
     pub(super) function: Cow<'static, str>,
-    pub(super) has_asked: Vec<bool>,
+    /// By rank: what it says that must be the same everywhere. `None`: it has not called it.
+    pub(super) said: Vec<Option<String>>,
+    /// So many ranks of this process have gone on.
+    passed: usize,
 }
 
-impl AskedContext {
-    /// The ranks that have not, where some others wait for them.
+impl SharedCall {
+    /// The ranks that have not called it, where some others wait for them.
     pub(super) fn absent(&self) -> impl Iterator<Item = usize> {
-        self.has_asked.iter().enumerate().filter(|(_, asked)| !**asked).map(|(rank, _)| rank)
+        self.said.iter().enumerate().filter(|(_, said)| said.is_none()).map(|(rank, _)| rank)
+    }
+
+    /// How the ranks that have called it disagree, if they do.
+    fn disagreement(&self, purpose: &str) -> Option<Account> {
+        let mut said = self.said.iter().flatten();
+        let first = said.next()?;
+        if said.all(|other| other == first) {
+            return None;
+        }
+        let mut sides = Sides::default();
+        for (rank, said) in self.said.iter().enumerate() {
+            match said {
+                Some(said) => sides.says(rank, vec![self.function.to_string(), said.clone()]),
+                None => sides.silent(rank),
+            }
+        }
+        Some(sides.under(&format!("the ranks disagree about {purpose}")))
     }
 }
 
@@ -48,8 +68,8 @@ pub(super) struct LinkSlot {
 
 impl Board {
     pub(super) fn new(ranks: usize) -> Self {
-        let (wanted, contexts) = (HashMap::new(), BTreeMap::new());
-        let state = LinksState { slots: vec![LinkSlot::default(); ranks], wanted, contexts };
+        let (wanted, shared) = (HashMap::new(), BTreeMap::new());
+        let state = LinksState { slots: vec![LinkSlot::default(); ranks], wanted, shared };
         Self { state: Mutex::new(state) }
     }
 
@@ -80,24 +100,37 @@ impl Board {
         self.lock().wanted.extend(wanted);
     }
 
-    /// A rank asks for a context of kernels that communicate like this. True if that is new.
-    pub(super) fn note_asked(
+    /// A rank makes a call that all ranks make. True if that is new.
+    pub(super) fn note_shared(
         &self,
         rank: usize,
-        config: String,
+        purpose: String,
+        said: String,
         function: Cow<'static, str>,
     ) -> bool {
         let mut state = self.lock();
         let ranks = state.slots.len();
-        let none = || AskedContext { function, has_asked: vec![false; ranks] };
-        let asked = state.contexts.entry(config).or_insert_with(none);
-        !std::mem::replace(&mut asked.has_asked[rank], true)
+        let none = || SharedCall { function, said: vec![None; ranks], passed: 0 };
+        let call = state.shared.entry(purpose).or_insert_with(none);
+        call.said[rank].replace(said).is_none()
     }
 
-    /// Whether all ranks have asked for it.
-    pub(super) fn have_all_asked(&self, config: &str) -> bool {
-        let asked = self.lock().contexts.get(config).map(|asked| asked.absent().next().is_none());
-        asked == Some(true)
+    /// Whether all ranks have made a call.
+    pub(super) fn have_all_called(&self, purpose: &str) -> bool {
+        let call = self.lock().shared.get(purpose).map(|call| call.absent().next().is_none());
+        call == Some(true)
+    }
+
+    /// A rank of this process has gone on from a call that is made once. It is forgotten when all
+    /// of them have, which are so many.
+    pub(super) fn note_passed(&self, purpose: &str, own: usize) {
+        let mut state = self.lock();
+        if let Some(call) = state.shared.get_mut(purpose) {
+            call.passed += 1;
+            if call.passed >= own {
+                state.shared.remove(purpose);
+            }
+        }
     }
 
     pub(super) fn note_departure(&self, rank: usize, why: String) {
@@ -188,9 +221,13 @@ impl LinksState {
         peers.iter().copied().filter(is_silent).collect()
     }
 
-    /// A context for kernels that communicate like this.
-    pub(super) fn look_for_context(&self, config: &str) -> LinkStep {
-        let absent = self.absent_from(config);
+    /// A call that all ranks make.
+    pub(super) fn look_for_all(&self, purpose: &str) -> LinkStep {
+        let call = self.shared.get(purpose);
+        if let Some(differs) = call.and_then(|call| call.disagreement(purpose)) {
+            return LinkStep::Fail(Cause::Mismatch, differs);
+        }
+        let absent = self.absent_from(purpose);
         match absent.iter().find(|rank| self.slots[**rank].gone.is_some()) {
             Some(rank) => LinkStep::Fail(Cause::Gone, self.gone_text(*rank).into()),
             None if absent.is_empty() => LinkStep::Linked,
@@ -198,9 +235,9 @@ impl LinksState {
         }
     }
 
-    /// The ranks that have not asked for it.
-    pub(super) fn absent_from(&self, config: &str) -> Vec<usize> {
-        self.contexts.get(config).into_iter().flat_map(AskedContext::absent).collect()
+    /// The ranks that have not made it.
+    pub(super) fn absent_from(&self, purpose: &str) -> Vec<usize> {
+        self.shared.get(purpose).into_iter().flat_map(SharedCall::absent).collect()
     }
 
     fn gone_text(&self, rank: usize) -> String {
@@ -222,18 +259,19 @@ impl LinksState {
         let mut peers: Vec<usize> = all.map(|(_, peer)| *peer).collect();
         peers.sort_unstable();
         let messages = peers.into_iter().map(|peer| self.wants(rank, peer));
-        let open = |asked: &AskedContext| asked.has_asked[rank] && asked.absent().next().is_some();
-        let contexts = self.contexts.iter().filter(|(_, asked)| open(asked));
-        let contexts = contexts.map(|(config, asked)| format!("{} for {config}", asked.function));
-        let said: Vec<String> = messages.chain(contexts).collect();
+        let is_open =
+            |call: &SharedCall| call.said[rank].is_some() && call.absent().next().is_some();
+        let calls = self.shared.iter().filter(|(_, call)| is_open(call));
+        let calls = calls.map(|(purpose, call)| format!("{} for {purpose}", call.function));
+        let said: Vec<String> = messages.chain(calls).collect();
         said.join(", ")
     }
 
     /// The ranks that have not answered a first contact.
     pub(super) fn awaited(&self) -> BTreeSet<usize> {
         let open = self.wanted.keys().filter(|(rank, peer)| self.waits_for(*rank, *peer));
-        let contexts = self.contexts.values().flat_map(AskedContext::absent);
-        open.map(|(_, peer)| *peer).chain(contexts).collect()
+        let absent = self.shared.values().flat_map(SharedCall::absent);
+        open.map(|(_, peer)| *peer).chain(absent).collect()
     }
 
     /// Whether a batch of `rank` waits for the first one of `peer` with it.

@@ -30,7 +30,12 @@ pub(crate) struct CommConfig {
     pub(crate) algorithm: String,
     /// Seconds; 0 is for ever, `None` the default.
     pub(crate) exec_timeout: Option<u32>,
+    /// The most bytes that a rank has in symmetric windows.
+    pub(crate) window_bytes: u64,
 }
+
+/// GiB in symmetric windows, where nobody says more.
+const WINDOW_GIGABYTES: u64 = 16;
 
 impl Default for CommConfig {
     fn default() -> Self {
@@ -41,6 +46,7 @@ impl Default for CommConfig {
             expansion: 0,
             algorithm: String::new(),
             exec_timeout: None,
+            window_bytes: WINDOW_GIGABYTES << 30,
         }
     }
 }
@@ -241,6 +247,9 @@ impl Given {
             && qos > 7
         {
             return refuse!(HCCL_E_PARA, "hcclQos is {qos}; it goes from 0 to 7");
+        }
+        if let Some(gigabytes) = self.field::<8>(10, 2232).map(u64::from_ne_bytes) {
+            config.window_bytes = gigabytes.saturating_mul(1 << 30);
         }
         Ok(())
     }

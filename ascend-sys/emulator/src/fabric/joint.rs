@@ -274,10 +274,11 @@ impl Comm {
             if let Some((number, request)) = slot.posted {
                 said.push(CommNews::Posted { rank, number, request, waits: slot.waits });
             }
-            for (config, asked) in board.contexts.iter().filter(|(_, asked)| asked.has_asked[rank])
-            {
-                let (config, function) = (config.clone(), asked.function.to_string());
-                said.push(CommNews::AsksContext { rank, config, function });
+            for (purpose, call) in &board.shared {
+                if let Some(told) = call.said[rank].clone() {
+                    let (purpose, function) = (purpose.clone(), call.function.to_string());
+                    said.push(CommNews::CallsWithAll { rank, purpose, said: told, function });
+                }
             }
             for ((_, to), function) in board.wanted.iter().filter(|((from, _), _)| *from == rank) {
                 said.push(CommNews::Wants {
@@ -437,8 +438,8 @@ pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews, file: Option<Owne
             let peers: Vec<usize> = peers.into_iter().filter(|peer| *peer < comm.ranks()).collect();
             comm.board.note_wanted(rank, &peers, Cow::Owned(function));
         }
-        CommNews::AsksContext { rank, config, function } if is_theirs(rank) => {
-            comm.board.note_asked(rank, config, Cow::Owned(function));
+        CommNews::CallsWithAll { rank, purpose, said, function } if is_theirs(rank) => {
+            comm.board.note_shared(rank, purpose, said, Cow::Owned(function));
         }
         CommNews::Part { rank, news } if is_theirs(rank) => {
             joint.unheard.add(rank, news);

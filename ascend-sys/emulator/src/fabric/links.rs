@@ -2,7 +2,8 @@
 //! call. Mistakes that show here come back from the call, and nothing is enqueued.
 //!
 //! The first collective of a communicator links all its ranks. A batch links the pairs that exchange messages for the first time.
-//! A context for kernels links all ranks too, once for each way in which kernels communicate.
+//! A context for kernels links all ranks too, once for each way in which kernels communicate, and
+//! so does the registration of memory that all ranks make known to each other.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -117,19 +118,44 @@ impl Comm {
         function: &'static str,
     ) -> Result<(), Failure> {
         // Every launch asks, and only the first ones wait.
-        if self.board.have_all_asked(config) {
+        if self.board.have_all_called(config) {
             return self.check(Origin::Call);
         }
-        if self.board.note_asked(rank, config.to_owned(), Cow::Borrowed(function)) {
+        self.meet_all(rank, config, String::new(), function)
+    }
+
+    /// The rank makes a call that all ranks make, once for this purpose, and waits for them. What
+    /// they have `said` must be the same.
+    pub(crate) fn meet_once(
+        &self,
+        rank: usize,
+        purpose: &str,
+        said: String,
+        function: &'static str,
+    ) -> Result<(), Failure> {
+        self.meet_all(rank, purpose, said, function)?;
+        let own = (0..self.ranks()).filter(|rank| self.is_own(*rank)).count();
+        self.board.note_passed(purpose, own);
+        Ok(())
+    }
+
+    fn meet_all(
+        &self,
+        rank: usize,
+        purpose: &str,
+        said: String,
+        function: &'static str,
+    ) -> Result<(), Failure> {
+        if self.board.note_shared(rank, purpose.to_owned(), said.clone(), Cow::Borrowed(function)) {
             self.tell(|| {
-                let (config, function) = (config.to_owned(), function.to_owned());
-                CommNews::AsksContext { rank, config, function }
+                let (purpose, function) = (purpose.to_owned(), function.to_owned());
+                CommNews::CallsWithAll { rank, purpose, said, function }
             });
             executor::announce();
         }
-        let what = || format!("{function} for {config}");
-        let look = |state: &LinksState| state.look_for_context(config);
-        let absent = |state: &LinksState| state.absent_from(config);
+        let what = || format!("{function} for {purpose}");
+        let look = |state: &LinksState| state.look_for_all(purpose);
+        let absent = |state: &LinksState| state.absent_from(purpose);
         self.link(rank, what, self.connect_timeout, look, absent)
     }
 

@@ -104,8 +104,8 @@ pub(super) enum CommNews {
     SubDiffers { rank: usize, turn: u64, name: String, text: String, said: Vec<(usize, String)> },
     /// A rank exchanges its first messages with others.
     Wants { rank: usize, peers: Vec<usize>, function: String },
-    /// A rank asks for a context of kernels that communicate like this.
-    AsksContext { rank: usize, config: String, function: String },
+    /// A rank makes a call that all ranks make, and waits for them.
+    CallsWithAll { rank: usize, purpose: String, said: String, function: String },
     /// A room that builds on communicators says something for a rank.
     Part { rank: usize, news: PartNews },
 }

@@ -65,3 +65,4 @@ mod unregistering;
 mod unsupported;
 mod values;
 mod virtual_memory;
+mod windows;

@@ -14,11 +14,11 @@ fn a_code_comes_with_the_name_and_the_reason() {
     fails!(207000, ["aclrtStreamStop: ", "does not support", "aborted"], aclrtStreamStop(stream));
     let parameters = aclmdlRICondTaskParams::default();
     fails!(207000, ["aclmdlRIAddCondTask: "], aclmdlRIAddCondTask(parameters, stream, 0));
-    let refused = "HcclCommUnsetMemoryRange: ";
+    let (refused, mut pointer) = ("HcclSymWinGetPeerPointer: ", null_mut());
     refuses!(
         HCCL_E_NOT_SUPPORT,
-        [refused, "zero copy"],
-        HcclCommUnsetMemoryRange(null_mut(), null_mut())
+        [refused, "code of the device"],
+        HcclSymWinGetPeerPointer(null_mut(), 0, 0, &mut pointer)
     );
     let last = aclrtLastErrLevel::ACL_RT_THREAD_LEVEL;
     assert_eq!(call!(aclrtGetLastError(last)), 207000);

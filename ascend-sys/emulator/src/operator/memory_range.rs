@@ -1,0 +1,203 @@
+//! Memory ranges: reserved addresses, and the physical memory in them, that all ranks of a
+//! communicator know, so that collectives need no copy. Only the A3 has them.
+//!
+//! Collectives of the emulator make no such copy, so a range changes nothing about them. The first
+//! step of a range, to declare it, is one of all ranks; the others are each rank's own.
+
+use crate::fabric::{CommPart, Member};
+use crate::message::{Failure, refuse};
+use crate::profile::Product;
+use crate::virtual_memory;
+use ascend_sync::lock_std as lock;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// The ranges of a communicator's ranks, those of this process.
+struct MemoryRanges(Mutex<Vec<RangesOfRank>>);
+
+#[derive(Default)]
+struct RangesOfRank {
+    /// How many it has declared.
+    declared: u64,
+    /// By their first addresses.
+    ranges: BTreeMap<usize, MemoryRange>,
+}
+
+struct MemoryRange {
+    end: usize,
+    /// By their first addresses.
+    blocks: BTreeMap<usize, ActiveBlock>,
+}
+
+/// Physical memory in a range.
+struct ActiveBlock {
+    end: usize,
+    handle: u64,
+}
+
+impl CommPart for MemoryRanges {
+    fn left(&self, rank: usize, _: &str) {
+        let Some(left) = lock(&self.0).get_mut(rank).map(std::mem::take) else { return };
+        for block in left.ranges.into_values().flat_map(|range| range.blocks.into_values()) {
+            block.end();
+        }
+    }
+}
+
+impl ActiveBlock {
+    fn end(self) {
+        // An error means that it went with its device.
+        let _ = virtual_memory::free(self.handle);
+    }
+}
+
+/// Uses the ranges of a rank. There are some on an A3 alone, and within a server.
+fn with_ranges<R>(
+    member: &Member,
+    use_it: impl FnOnce(&mut RangesOfRank) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let comm = &member.comm;
+    if comm.product != Product::A3 {
+        return refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "{} has no memory ranges; an A3 has them",
+            comm.product
+        );
+    }
+    if comm.layers().len() > 1 {
+        return refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "the communicator has ranks in more than one server; memory ranges reach no further"
+        );
+    }
+    let new = || MemoryRanges(Mutex::new((0..comm.ranks()).map(|_| Default::default()).collect()));
+    match lock(&comm.part(new).0).get_mut(member.rank) {
+        Some(ranges) => use_it(ranges),
+        None => refuse!(HCCL_E_INTERNAL, "EI9999: there is no rank {}", member.rank),
+    }
+}
+
+/// The addresses of a range or block, which has at least one.
+fn addresses(start: usize, bytes: usize) -> Result<usize, Failure> {
+    match start.checked_add(bytes) {
+        Some(end) if bytes > 0 => Ok(end),
+        _ => refuse!(HCCL_E_PARA, "{start:#x} with {bytes} bytes is no range of addresses"),
+    }
+}
+
+/// Whether something that begins in a list overlaps these addresses.
+fn overlaps<T>(
+    list: &BTreeMap<usize, T>,
+    end_of: impl Fn(&T) -> usize,
+    (start, end): (usize, usize),
+) -> Option<usize> {
+    let (at, last) = list.range(..end).next_back()?;
+    (end_of(last) > start).then_some(*at)
+}
+
+/// Declares a range, and waits until all ranks have declared one.
+pub(crate) fn declare(
+    member: &Member,
+    start: usize,
+    bytes: usize,
+    by: &'static str,
+) -> Result<(), Failure> {
+    let end = addresses(start, bytes)?;
+    let number = with_ranges(member, |known| {
+        if let Some(at) = overlaps(&known.ranges, |range| range.end, (start, end)) {
+            return refuse!(
+                HCCL_E_PARA,
+                "{start:#x} with {bytes} bytes overlaps the range at {at:#x}"
+            );
+        }
+        known.declared += 1;
+        Ok(known.declared)
+    })?;
+    let purpose = format!("memory range {number}");
+    member.comm.meet_once(member.rank, &purpose, String::new(), by)?;
+    with_ranges(member, |known| {
+        known.ranges.insert(start, MemoryRange { end, blocks: BTreeMap::new() });
+        Ok(())
+    })
+}
+
+/// Ends a range, in which nothing may be active.
+pub(crate) fn forget(member: &Member, start: usize) -> Result<(), Failure> {
+    with_ranges(member, |known| {
+        let Some(range) = known.ranges.get(&start) else {
+            return refuse!(HCCL_E_PARA, "no range begins at {start:#x}");
+        };
+        if let Some(block) = range.blocks.keys().next() {
+            return refuse!(
+                HCCL_E_PARA,
+                "memory is active in the range at {block:#x}; HcclCommDeactivateCommMemory ends that"
+            );
+        }
+        known.ranges.remove(&start);
+        Ok(())
+    })
+}
+
+impl RangesOfRank {
+    /// Whether the rank has declared anything, as CANN wants it first.
+    fn check_begun(&self, by: &str) -> Result<(), Failure> {
+        if self.declared > 0 {
+            return Ok(());
+        }
+        refuse!(HCCL_E_INTERNAL, "{by} without a memory range; HcclCommSetMemoryRange comes first")
+    }
+}
+
+/// Physical memory becomes active in a range. It stays until that ends, whoever frees it.
+pub(crate) fn activate(
+    member: &Member,
+    start: usize,
+    bytes: usize,
+    handle: u64,
+    by: &'static str,
+) -> Result<(), Failure> {
+    with_ranges(member, |known| {
+        known.check_begun(by)?;
+        let end = addresses(start, bytes)?;
+        let range = known.ranges.range_mut(..=start).next_back().map(|(_, range)| range);
+        let Some(range) = range.filter(|range| end <= range.end) else {
+            return refuse!(HCCL_E_PARA, "{start:#x} with {bytes} bytes lies in no memory range");
+        };
+        if let Some(at) = overlaps(&range.blocks, |block| block.end, (start, end)) {
+            return refuse!(
+                HCCL_E_PARA,
+                "{start:#x} with {bytes} bytes overlaps the memory that is active at {at:#x}"
+            );
+        }
+        let (size, device) = match virtual_memory::hold(handle) {
+            Ok(found) => found,
+            Err(failure) => return refuse!(HCCL_E_RUNTIME, "handle: {}", failure.text),
+        };
+        let block = ActiveBlock { end, handle };
+        if device != member.device || bytes > size {
+            block.end();
+            return refuse!(
+                HCCL_E_PARA,
+                "{bytes} bytes of device {}: the physical memory has {size} bytes of device {}",
+                crate::machine::named(member.device),
+                crate::machine::named(device)
+            );
+        }
+        range.blocks.insert(start, block);
+        Ok(())
+    })
+}
+
+/// Ends what is active from an address on.
+pub(crate) fn deactivate(member: &Member, start: usize, by: &'static str) -> Result<(), Failure> {
+    let block = with_ranges(member, |known| {
+        known.check_begun(by)?;
+        let mut ranges = known.ranges.values_mut();
+        match ranges.find_map(|range| range.blocks.remove(&start)) {
+            Some(block) => Ok(block),
+            None => refuse!(HCCL_E_PARA, "nothing is active that begins at {start:#x}"),
+        }
+    })?;
+    block.end();
+    Ok(())
+}
