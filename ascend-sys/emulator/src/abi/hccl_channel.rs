@@ -6,8 +6,8 @@ use super::entries::{Hccl, entries};
 use std::ffi::{c_char, c_void};
 
 use ascend_sys::{
-    ChannelHandle, CommEngine, CommMem, CommMemType, EndpointDesc, HcclChannelDesc, HcclMemHandle,
-    HcclResult,
+    ChannelHandle, CommAbiHeader, CommEngine, CommMem, CommMemType, EndpointDesc, HcclChannelDesc,
+    HcclMemHandle, HcclResult,
 };
 
 use super::hccl_entry::not_null;
@@ -201,13 +201,7 @@ fn read_desc(
     desc: &HcclChannelDesc,
 ) -> Result<WantedChannel, Failure> {
     let product = member.comm.product;
-    if desc.header.magicWord != MAGIC {
-        return refuse!(
-            HCCL_E_PARA,
-            "the magic word is {:#x} instead of {MAGIC:#x}. Initialise it with HcclChannelDescInit",
-            desc.header.magicWord
-        );
-    }
+    let desc = &as_said(desc)?;
     validate::rank("remoteRank", desc.remoteRank, member.comm.ranks())?;
     let remote = desc.remoteRank as usize;
     if remote == member.rank {
@@ -249,6 +243,29 @@ fn read_desc(
         endpoints: endpoints.into(),
         memories,
     })
+}
+
+/// A description as far as its version reaches, which says its size. What lies beyond is not set.
+fn as_said(desc: &HcclChannelDesc) -> Result<HcclChannelDesc, Failure> {
+    const HEADER: usize = size_of::<CommAbiHeader>();
+    let CommAbiHeader { magicWord, size, .. } = desc.header;
+    if magicWord != MAGIC {
+        return refuse!(
+            HCCL_E_PARA,
+            "the magic word is {magicWord:#x} instead of {MAGIC:#x}. Initialise it with HcclChannelDescInit"
+        );
+    }
+    let bytes = (size as usize).min(size_of::<HcclChannelDesc>());
+    if bytes < HEADER {
+        return refuse!(HCCL_E_PARA, "header.size is {size}; the header alone has {HEADER}");
+    }
+    let mut said = HcclChannelDesc::unset();
+    // SAFETY: both are plain numbers and pointers, and have as many bytes.
+    unsafe {
+        let to = (&raw mut said).cast::<u8>();
+        to.copy_from_nonoverlapping(std::ptr::from_ref(desc).cast(), bytes);
+    }
+    Ok(said)
 }
 
 fn bytes_of(endpoint: &EndpointDesc) -> [u8; size_of::<EndpointDesc>()] {

@@ -414,12 +414,15 @@ fn wrong_descriptions_are_refused_and_nothing_is_made() {
     not_issued!(HCCL_E_PARA, ["listNum"], HcommChannelGetStatus(&channel, 0, &mut status));
     not_issued!(HCCL_E_PTR, ["channels"], HcommChannelDestroy(null(), 1));
     not_issued!(HCCL_E_PARA, ["channelNum"], HcommChannelDestroy(&channel, 0));
-    // An older layout, and a name that says "none".
+    // Older layouts and a newer one, and a name that says "none".
     let size = HCOMM_CHANNEL_DESC_ABI_V1_SIZE as u32;
-    let old = CommAbiHeader { version: 1, size, ..header };
+    let of = |version, size| CommAbiHeader { version, size, ..header };
     let unnamed = usize::MAX as *const std::ffi::c_char;
     for mut right in [
-        HcommChannelDesc { header: old, channelName: name.as_ptr(), ..good },
+        HcommChannelDesc { header: of(1, size), channelName: name.as_ptr(), ..good },
+        HcommChannelDesc { header: of(2, size), channelName: name.as_ptr(), ..good },
+        HcommChannelDesc { header: of(3, header.size), channelName: unnamed, ..good },
+        HcommChannelDesc { header: of(5, header.size + 64), ..good },
         HcommChannelDesc { channelName: unnamed, ..good },
     ] {
         issue!(HcommChannelCreate(endpoint, CPU, &mut right, 1, to));

@@ -48,6 +48,11 @@ fn what_is_refused_of_channels_and_with_which_code() {
             let mut bad = good;
             bad.header.magicWord = 0x0fcf_0f0f;
             refused(rank, CPU, &[good, bad], &["channelDescs[1]", "HcclChannelDescInit"]);
+            for size in [0, 15] {
+                bad = good;
+                bad.header.size = size;
+                refused(rank, CPU, &[bad], &["header.size is", "the header alone has 16"]);
+            }
             refused(rank, CPU, &[desc(2, good.channelProtocol, 1)], &["remoteRank 2"]);
             refused(rank, CPU, &[desc(0, good.channelProtocol, 1)], &["this rank itself"]);
             refused(rank, CPU, &[desc(1, good.channelProtocol, 65)], &["65", "at most 64"]);
@@ -66,6 +71,26 @@ fn what_is_refused_of_channels_and_with_which_code() {
                 refused(rank, CPU, &[good, good], &["channelDescs[1]", "same protocol"]);
                 refused(rank, CCU, &[good], &["CCU"]);
             }
+        });
+    }
+}
+
+#[test]
+fn a_description_of_another_version_is_read_as_far_as_it_reaches() {
+    for product in PRODUCTS {
+        on_product(product, 2, |rank| {
+            let good = desc(1 - rank.rank, protocol_of(product), 3);
+            let mut newer = good;
+            (newer.header.version, newer.header.size) = (9, good.header.size + 64);
+            // It ends behind the notifies: whatever lies there is no list of memory.
+            let mut older = good;
+            older.header.size = std::mem::offset_of!(HcclChannelDesc, notifyNum) as u32 + 4;
+            (older.memHandles, older.memHandleNum) = (std::ptr::dangling_mut(), 7);
+            // The other rank has the version of today, and compares.
+            let said = |version| if rank.rank == 0 { version } else { good };
+            channels(rank, CPU_TS, &[said(newer)]);
+            let other = if product == 950 { CPU } else { AIV };
+            channels(rank, other, &[said(older)]);
         });
     }
 }
