@@ -1,0 +1,330 @@
+//! Gradients of a model that every rank has, summed in buckets while the backward pass goes on.
+//!
+//! Terms: a *tensor* is one of the model's parameters, numbered in the order of the forward pass. A
+//! *bucket* holds the gradients of neighbouring tensors and is reduced as one. A *step* is a backward
+//! pass on all ranks.
+//!
+//! Rules:
+//! 1. Buckets are handed to the device in one fixed order, the last tensors first, whatever the order
+//!    in which gradients are pushed: a bucket that is full waits for those before it. So all ranks
+//!    issue the same operations.
+//! 2. A bucket that is under way belongs to the device; its memory is read again when it is back.
+//! 3. A step that ends early leaves other ranks waiting. The next one says so, instead of adding up
+//!    gradients of different steps.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use hccl::TimedEvent;
+use hccl::prelude::*;
+
+use crate::error::{Error, Result, check_length};
+use crate::gradient::{Gradient, Widen};
+
+/// How gradients are put together; see [`GradientBuckets::with`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct BucketOptions {
+    /// A bucket ends with the tensor that makes it this large, in bytes. 25 MB unless changed.
+    pub bytes: usize,
+    /// Whether events say when each bucket was where; see [`Gradients::events`]. False unless changed.
+    pub timed: bool,
+}
+
+impl Default for BucketOptions {
+    fn default() -> Self {
+        Self { bytes: 25_000_000, timed: false }
+    }
+}
+
+impl BucketOptions {
+    /// With another size of buckets, in bytes.
+    pub fn bytes(self, bytes: usize) -> Self {
+        Self { bytes, ..self }
+    }
+
+    /// With events, or without.
+    pub fn timed(self, timed: bool) -> Self {
+        Self { timed, ..self }
+    }
+}
+
+/// When a bucket was where, by the clock of its device.
+pub struct BucketEvents {
+    /// Before its way to the device.
+    pub begins: TimedEvent,
+    /// It is on the device; the ranks can add.
+    pub uploaded: TimedEvent,
+    /// The sum is back.
+    pub ends: TimedEvent,
+}
+
+struct Bucket<W: Element> {
+    tensors: Range<usize>,
+    /// Pinned: the device reads and writes it by itself.
+    host: HostBuffer<W>,
+    device: DeviceBuffer<W>,
+    work: Option<Work>,
+    events: Option<BucketEvents>,
+}
+
+/// Where a tensor's gradient lies.
+struct Place {
+    bucket: usize,
+    range: Range<usize>,
+    /// Gradients were added up there that no rank has seen.
+    is_accumulated: bool,
+    is_pushed: bool,
+}
+
+/// The memory through which the gradients of a model go to all ranks and back, allocated once.
+///
+/// Gradients are of type `T`, and summed in `W`: `GradientBuckets<bf16, f32>` sums gradients of 16 bits
+/// in 32, at twice the bytes. The result is the mean over the ranks, unless [`Step::scale`] says
+/// otherwise; it is made by a factor before the sum.
+///
+/// The whole process of a step: [`step`](Self::step), [`Step::push`] for each tensor, [`Step::finish`],
+/// [`Gradients::get`]. Steps whose gradients are only added up on this rank take
+/// [`accumulate`](Self::accumulate) and move nothing.
+///
+/// Neither waits for other ranks before [`Gradients::get`], but for the first step of a communicator.
+pub struct GradientBuckets<T: Widen<W>, W: Gradient = T> {
+    buckets: Vec<Bucket<W>>,
+    places: Vec<Place>,
+    /// Buckets of an unfinished step that are issued.
+    issued: usize,
+    timed: bool,
+    marker: PhantomData<T>,
+}
+
+impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
+    /// For tensors of these lengths, in the order of the forward pass.
+    ///
+    /// All ranks pass the same lengths. Allocates on the device of the stream and in pinned memory.
+    pub fn new(lengths: &[usize], stream: &Stream) -> Result<Self> {
+        Self::with(BucketOptions::default(), lengths, stream)
+    }
+
+    /// The same with options, which are the same on all ranks, too.
+    pub fn with(options: BucketOptions, lengths: &[usize], stream: &Stream) -> Result<Self> {
+        let device = stream.device();
+        let (mut buckets, mut places) = (Vec::new(), Vec::new());
+        let mut end = lengths.len();
+        while end > 0 {
+            let (mut start, mut elements) = (end, 0usize);
+            // At least one tensor, however large it is.
+            while start > 0 && (start == end || elements * size_of::<W>() < options.bytes) {
+                start -= 1;
+                let range = elements..elements + lengths[start];
+                elements = range.end;
+                let bucket = buckets.len();
+                places.push(Place { bucket, range, is_accumulated: false, is_pushed: false });
+            }
+            buckets.push(Bucket {
+                tensors: start..end,
+                host: device.runtime().host_buffer(elements)?,
+                device: device.zeros(elements, stream)?,
+                work: None,
+                events: None,
+            });
+            end = start;
+        }
+        places.reverse();
+        Ok(Self { buckets, places, issued: 0, timed: options.timed, marker: PhantomData })
+    }
+
+    /// The tensors of each bucket, in the order in which buckets are summed.
+    pub fn layout(&self) -> impl Iterator<Item = Range<usize>> {
+        self.buckets.iter().map(|bucket| bucket.tensors.clone())
+    }
+
+    /// Adds a gradient to what the next step pushes for this tensor. Moves nothing.
+    pub fn accumulate(&mut self, tensor: usize, gradient: &[T]) -> Result<()> {
+        self.write(tensor, gradient, true)
+    }
+
+    /// Begins a step. Gradients become their mean over the ranks.
+    pub fn step<'a>(
+        &'a mut self,
+        comm: &'a mut Communicator,
+        stream: &'a Stream,
+    ) -> Step<'a, T, W> {
+        let factor = 1.0 / comm.world_size() as f32;
+        let unfinished = self.issued;
+        if unfinished == 0 {
+            self.places.iter_mut().for_each(|place| place.is_pushed = false);
+        }
+        Step { buckets: self, comm, stream, factor, unfinished }
+    }
+
+    fn place(&self, tensor: usize) -> Result<&Place> {
+        let count = self.places.len();
+        self.places.get(tensor).ok_or(Error::NoSuch { what: "tensor", index: tensor, count })
+    }
+
+    /// Writes a gradient to its place, or adds it to what was accumulated there.
+    fn write(&mut self, tensor: usize, gradient: &[T], accumulates: bool) -> Result<()> {
+        let place = self.place(tensor)?;
+        let what = || format!("the gradient of tensor {tensor}");
+        check_length(what, gradient.len(), place.range.len())?;
+        let (bucket, adds, range) = (place.bucket, place.is_accumulated, place.range.clone());
+        let to = &mut self.buckets[bucket].host.as_mut_slice()?[range];
+        for (to, from) in to.iter_mut().zip(gradient) {
+            *to = if adds { to.plus(from.widen()) } else { from.widen() };
+        }
+        self.places[tensor].is_accumulated = accumulates;
+        Ok(())
+    }
+}
+
+/// A backward pass: gradients that are on their way to all ranks as they come.
+///
+/// One that is dropped before [`finish`](Self::finish) leaves the other ranks waiting, if it had begun
+/// to add; the next step then returns [`Error::Unfinished`].
+pub struct Step<'a, T: Widen<W>, W: Gradient = T> {
+    buckets: &'a mut GradientBuckets<T, W>,
+    comm: &'a mut Communicator,
+    stream: &'a Stream,
+    factor: f32,
+    /// Buckets that a step before had issued when it ended early.
+    unfinished: usize,
+}
+
+impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
+    /// Multiplies every gradient with this factor before the sum, in the place of one by the number of
+    /// ranks. The same on all ranks; to be called before the first push.
+    pub fn scale(self, factor: f32) -> Self {
+        Self { factor, ..self }
+    }
+
+    /// The gradient of a tensor is ready. A bucket that is full, with all before it, is handed to the
+    /// device. Waits for nobody, but for the first step of a communicator.
+    pub fn push(&mut self, tensor: usize, gradient: &[T]) -> Result<()> {
+        self.check(tensor)?;
+        self.buckets.write(tensor, gradient, false)?;
+        self.pushed(tensor)
+    }
+
+    /// The same; `write` fills in the gradient, so that it needs no memory of its own.
+    pub fn push_with<R>(&mut self, tensor: usize, write: impl FnOnce(&mut [W]) -> R) -> Result<R> {
+        self.check(tensor)?;
+        let Place { bucket, ref range, is_accumulated: adds, .. } = *self.buckets.place(tensor)?;
+        let range = range.clone();
+        let to = &mut self.buckets.buckets[bucket].host.as_mut_slice()?[range];
+        let before = if adds { to.to_vec() } else { Vec::new() };
+        let result = write(to);
+        to.iter_mut().zip(before).for_each(|(to, before)| *to = to.plus(before));
+        self.buckets.places[tensor].is_accumulated = false;
+        self.pushed(tensor)?;
+        Ok(result)
+    }
+
+    fn check(&self, tensor: usize) -> Result<()> {
+        self.check_begun()?;
+        match self.buckets.place(tensor)?.is_pushed {
+            true => Err(Error::PushedTwice { tensor }),
+            false => Ok(()),
+        }
+    }
+
+    fn check_begun(&self) -> Result<()> {
+        let (issued, buckets) = (self.unfinished, self.buckets.buckets.len());
+        if issued > 0 { Err(Error::Unfinished { issued, buckets }) } else { Ok(()) }
+    }
+
+    /// Hands the device all buckets that are full, up to the first that is not.
+    fn pushed(&mut self, tensor: usize) -> Result<()> {
+        self.buckets.places[tensor].is_pushed = true;
+        while let Some(bucket) = self.buckets.buckets.get(self.buckets.issued) {
+            if !self.buckets.places[bucket.tensors.clone()].iter().all(|place| place.is_pushed) {
+                break;
+            }
+            self.issue()?;
+        }
+        Ok(())
+    }
+
+    fn issue(&mut self) -> Result<()> {
+        let Self { buckets, comm, stream, factor, .. } = self;
+        let timed = buckets.timed;
+        let bucket = &mut buckets.buckets[buckets.issued];
+        // Also if it fails: then others may have begun.
+        buckets.issued += 1;
+        if bucket.host.is_empty() {
+            return Ok(());
+        }
+        if *factor != 1.0 {
+            let all = bucket.host.as_mut_slice()?;
+            all.iter_mut().for_each(|element| *element = element.scaled(*factor));
+        }
+        let event = || timed.then(|| stream.record_timed()).transpose();
+        let begins = event()?;
+        // The stream keeps their order, so the last is done when all are, and fails if one did.
+        drop(bucket.device.copy_from_host(&bucket.host, stream)?);
+        let uploaded = event()?;
+        drop(comm.all_reduce_in_place(&mut bucket.device, Sum, stream)?);
+        bucket.work = Some(bucket.device.copy_to(&mut bucket.host, stream)?);
+        let events = begins.zip(uploaded).zip(event()?);
+        bucket.events =
+            events.map(|((begins, uploaded), ends)| BucketEvents { begins, uploaded, ends });
+        Ok(())
+    }
+
+    /// All gradients are pushed. Waits for nothing: [`Gradients::get`] does.
+    pub fn finish(self) -> Result<Gradients<'a, T, W>> {
+        self.check_begun()?;
+        let places = self.buckets.places.iter().enumerate();
+        let missing = places.filter(|(_, place)| !place.is_pushed).map(|(tensor, _)| tensor);
+        let tensors: Vec<usize> = missing.collect();
+        if !tensors.is_empty() {
+            return Err(Error::NotPushed { tensors });
+        }
+        self.buckets.issued = 0;
+        Ok(Gradients { buckets: self.buckets })
+    }
+}
+
+/// The summed gradients of a step: the same bits on every rank.
+pub struct Gradients<'a, T: Widen<W>, W: Gradient = T> {
+    buckets: &'a mut GradientBuckets<T, W>,
+}
+
+impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
+    /// The sum for a tensor. Waits until its bucket is back, and for no other.
+    pub fn get(&self, tensor: usize) -> Result<&[W]> {
+        let place = self.buckets.place(tensor)?;
+        let bucket = &self.buckets.buckets[place.bucket];
+        bucket.work.as_ref().map_or(Ok(()), Work::wait)?;
+        Ok(&bucket.host.as_slice()?[place.range.clone()])
+    }
+
+    /// The Euclidean norm of all gradients together. Waits until all are back.
+    pub fn norm(&self) -> Result<f64> {
+        let mut squares = 0.0;
+        for tensor in 0..self.buckets.places.len() {
+            let of_tensor = self.get(tensor)?.iter().map(|element| element.to_f64().powi(2));
+            squares += of_tensor.sum::<f64>();
+        }
+        Ok(squares.sqrt())
+    }
+
+    /// Scales all gradients so that their norm is at most `most`, and returns what it was. Every rank
+    /// comes to the same result by itself. Waits until all are back.
+    pub fn clip_norm(&mut self, most: f64) -> Result<f64> {
+        let norm = self.norm()?;
+        if norm > most {
+            let factor = (most / norm) as f32;
+            for bucket in &mut self.buckets.buckets {
+                let all = bucket.host.as_mut_slice()?;
+                all.iter_mut().for_each(|element| *element = element.scaled(factor));
+            }
+        }
+        Ok(norm)
+    }
+
+    /// When a bucket, in the order of [`GradientBuckets::layout`], was where. `None` without
+    /// [`BucketOptions::timed`], and for one without elements.
+    pub fn events(&self, bucket: usize) -> Option<&BucketEvents> {
+        self.buckets.buckets.get(bucket)?.events.as_ref()
+    }
+}

@@ -1,0 +1,101 @@
+//! What can go wrong in a step.
+
+/// The result of this crate's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong in a step of training.
+///
+/// Everything but [`Error::Hccl`] is a mistake of this rank that was found before anything moved.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An operation of [`hccl`] failed.
+    #[error(transparent)]
+    Hccl(#[from] hccl::Error),
+    /// There is no such tensor or layer.
+    #[error("there is no {what} {index}: there are {count}, from 0")]
+    NoSuch {
+        /// A tensor or a layer.
+        what: &'static str,
+        /// The one that was asked for.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// Something has another length than it was declared with.
+    #[error("{what} has {given} elements, but {expected} belong there")]
+    Length {
+        /// What it is, with its number.
+        what: String,
+        /// The length that was passed.
+        given: usize,
+        /// The length that it has to have.
+        expected: usize,
+    },
+    /// A gradient was pushed twice in one step.
+    #[error(
+        "the gradient of tensor {tensor} was pushed before in this step; several of one step are \
+         added up by `accumulate`"
+    )]
+    PushedTwice {
+        /// The tensor.
+        tensor: usize,
+    },
+    /// A step ends without the gradients of some tensors.
+    #[error("no gradient was pushed for tensors {tensors:?}; a tensor without one needs zeros")]
+    NotPushed {
+        /// The tensors.
+        tensors: Vec<usize>,
+    },
+    /// A step before was dropped or failed after the ranks had begun to add.
+    #[error(
+        "a step before ended after {issued} of {buckets} buckets: the other ranks still wait for \
+         the rest, so make a new communicator and new buckets"
+    )]
+    Unfinished {
+        /// Buckets that were handed to the device.
+        issued: usize,
+        /// Buckets of a step.
+        buckets: usize,
+    },
+    /// The number of logical shards does not go with the number of ranks.
+    #[error("{shards} logical shards cannot be divided among {ranks} ranks: take a multiple")]
+    ShardsOfRanks {
+        /// The logical shards.
+        shards: usize,
+        /// The ranks.
+        ranks: usize,
+    },
+    /// An object cannot be written, or what came is none.
+    #[error("an object cannot be {what}: {source}")]
+    Object {
+        /// Written or read.
+        what: &'static str,
+        /// Why.
+        source: postcard::Error,
+    },
+    /// The root of a scatter has objects for another number of ranks.
+    #[error("rank {root} has {given} objects for {ranks} ranks")]
+    ObjectsOfRanks {
+        /// The rank that gives them.
+        root: u32,
+        /// How many it has.
+        given: usize,
+        /// How many are needed.
+        ranks: usize,
+    },
+}
+
+impl<T: hccl::prelude::Element> From<hccl::memory::Refused<T>> for Error {
+    fn from(refused: hccl::memory::Refused<T>) -> Self {
+        Error::Hccl(refused.into())
+    }
+}
+
+/// Whether a slice has the length that belongs there.
+pub(crate) fn check_length(what: impl Fn() -> String, given: usize, expected: usize) -> Result<()> {
+    if given == expected {
+        return Ok(());
+    }
+    Err(Error::Length { what: what(), given, expected })
+}

@@ -1,0 +1,180 @@
+//! Parameters of which a rank keeps a part, and sees a layer at a time (ZeRO, stage 3).
+//!
+//! A layer is gathered for as long as it is computed with, while the next one is on its way. Two
+//! places hold gathered layers: the one in use, and the one that comes.
+
+use std::ops::Range;
+
+use hccl::Download;
+use hccl::prelude::*;
+
+use crate::error::{Error, Result, check_length};
+use crate::gradient::Gradient;
+
+/// The layers of a model, each spread over all ranks.
+///
+/// All ranks call [`prefetch`](Self::prefetch), [`get`](Self::get) and [`reduce`](Self::reduce) in one
+/// order: layer after layer, as a forward pass and then a backward pass come to them.
+pub struct LayerShards<T: Gradient> {
+    rank: usize,
+    layers: Vec<Layer<T>>,
+    slots: [Slot<T>; 2],
+    /// The slot that was used last.
+    latest: usize,
+    part: DeviceBuffer<T>,
+}
+
+struct Layer<T: Element> {
+    length: usize,
+    /// Elements of a part, the last of which may be padding.
+    share: usize,
+    /// The own part.
+    part: DeviceBuffer<T>,
+}
+
+struct Slot<T: Element> {
+    device: DeviceBuffer<T>,
+    held: Held<T>,
+}
+
+/// What a slot holds.
+enum Held<T: Element> {
+    Nothing,
+    /// A layer on its way.
+    Coming(usize, Download<T>),
+    /// A layer.
+    There(usize, Vec<T>),
+}
+
+impl<T: Element> Held<T> {
+    fn layer(&self) -> Option<usize> {
+        match self {
+            Held::Nothing => None,
+            Held::Coming(layer, _) | Held::There(layer, _) => Some(*layer),
+        }
+    }
+}
+
+/// The elements of a rank's part among those of a layer.
+fn part_of(rank: usize, share: usize, length: usize) -> Range<usize> {
+    length.min(rank * share)..length.min((rank + 1) * share)
+}
+
+impl<T: Gradient> LayerShards<T> {
+    /// For layers of these lengths, which are the same on all ranks. `first` is asked for the elements
+    /// of each layer that this rank begins with: its own part, in the range that it is given.
+    pub fn new(
+        lengths: &[usize],
+        comm: &Communicator,
+        stream: &Stream,
+        mut first: impl FnMut(usize, Range<usize>) -> Vec<T>,
+    ) -> Result<Self> {
+        let (rank, ranks) = (comm.rank() as usize, comm.world_size() as usize);
+        let device = stream.device();
+        let (mut layers, mut most) = (Vec::with_capacity(lengths.len()), 0);
+        for (layer, length) in lengths.iter().copied().enumerate() {
+            let share = length.div_ceil(ranks);
+            let own = part_of(rank, share, length);
+            let mut values = first(layer, own.clone());
+            check_length(|| format!("the part of layer {layer}"), values.len(), own.len())?;
+            values.resize(share, T::default());
+            layers.push(Layer { length, share, part: device.upload(&values, stream)? });
+            most = most.max(share);
+        }
+        let slot = || -> Result<Slot<T>> {
+            Ok(Slot { device: device.zeros(most * ranks, stream)?, held: Held::Nothing })
+        };
+        let slots = [slot()?, slot()?];
+        Ok(Self { rank, layers, slots, latest: 0, part: device.zeros(most, stream)? })
+    }
+
+    fn layer(&self, layer: usize) -> Result<&Layer<T>> {
+        let count = self.layers.len();
+        self.layers.get(layer).ok_or(Error::NoSuch { what: "layer", index: layer, count })
+    }
+
+    /// The elements of a layer that this rank keeps.
+    pub fn own(&self, layer: usize) -> Result<Range<usize>> {
+        let Layer { length, share, .. } = *self.layer(layer)?;
+        Ok(part_of(self.rank, share, length))
+    }
+
+    /// Sends for a layer, if it is not there or on its way. Waits for nobody, but for the first time.
+    ///
+    /// It takes the place of the layer that was used before the last one.
+    pub fn prefetch(
+        &mut self,
+        layer: usize,
+        comm: &mut Communicator,
+        stream: &Stream,
+    ) -> Result<()> {
+        let padded = self.layer(layer)?.share * comm.world_size() as usize;
+        if self.slots.iter().any(|slot| slot.held.layer() == Some(layer)) {
+            return Ok(());
+        }
+        let slot = &mut self.slots[1 - self.latest];
+        let part = &self.layers[layer].part;
+        if padded > 0 {
+            let mut place = slot.device.slice_mut(0..padded)?;
+            drop(comm.all_gather(part, &mut place, stream)?);
+        }
+        let coming = slot.device.slice(0..padded)?.to_vec(stream);
+        slot.held = Held::Coming(layer, coming);
+        Ok(())
+    }
+
+    /// All of a layer. Sends for it, unless that is done, and waits until it is there.
+    pub fn get(&mut self, layer: usize, comm: &mut Communicator, stream: &Stream) -> Result<&[T]> {
+        self.prefetch(layer, comm, stream)?;
+        let length = self.layer(layer)?.length;
+        self.latest = usize::from(self.slots[1].held.layer() == Some(layer));
+        let slot = &mut self.slots[self.latest];
+        if let Held::Coming(..) = slot.held
+            && let Held::Coming(_, coming) = std::mem::replace(&mut slot.held, Held::Nothing)
+        {
+            slot.held = Held::There(layer, coming.wait()?);
+        }
+        match &slot.held {
+            Held::There(_, values) => Ok(&values[..length]),
+            Held::Coming(..) | Held::Nothing => Ok(&[]),
+        }
+    }
+
+    /// The mean over the ranks of a layer's gradient, for the elements that this rank
+    /// [keeps](Self::own). Waits for it.
+    pub fn reduce(
+        &mut self,
+        layer: usize,
+        gradient: &[T],
+        comm: &mut Communicator,
+        stream: &Stream,
+    ) -> Result<Vec<T>> {
+        let Layer { length, share, .. } = *self.layer(layer)?;
+        check_length(|| format!("the gradient of layer {layer}"), gradient.len(), length)?;
+        if length == 0 {
+            return Ok(Vec::new());
+        }
+        let factor = 1.0 / comm.world_size() as f32;
+        let mut padded: Vec<T> = gradient.iter().map(|element| element.scaled(factor)).collect();
+        padded.resize(share * comm.world_size() as usize, T::default());
+        let whole = stream.device().upload(&padded, stream)?;
+        let mut part = self.part.slice_mut(0..share)?;
+        drop(comm.reduce_scatter(&whole, &mut part, Sum, stream)?);
+        let mut sum = part.as_slice().to_vec(stream).wait()?;
+        sum.truncate(part_of(self.rank, share, length).len());
+        Ok(sum)
+    }
+
+    /// New values for the elements of a layer that this rank [keeps](Self::own). Whoever has gathered
+    /// the layer gathers it again.
+    pub fn update(&mut self, layer: usize, own: &[T], stream: &Stream) -> Result<()> {
+        let expected = self.own(layer)?.len();
+        check_length(|| format!("the part of layer {layer}"), own.len(), expected)?;
+        if expected > 0 {
+            drop(self.layers[layer].part.slice_mut(0..expected)?.upload(own, stream)?);
+        }
+        let held = self.slots.iter_mut().filter(|slot| slot.held.layer() == Some(layer));
+        held.for_each(|slot| slot.held = Held::Nothing);
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! Training with several ranks: what stands between a model and the collectives of [`hccl`].
+//!
+//! | to do | take |
+//! | --- | --- |
+//! | every rank has the whole model and a part of each batch | [`GradientBuckets`] |
+//! | the optimiser's state, or the parameters too, are spread over the ranks | [`Shards`], [`LayerShards`] |
+//! | something that is no array of numbers goes to other ranks | [`objects`] |
+//! | the same bits at any number of ranks | [`FixedSum`] |
+//!
+//! Everything here is made of public operations of [`hccl`], runs on CANN as on the emulator, and is
+//! called by all ranks of a communicator in the same order. Tensors are slices of the host: what a
+//! tensor library holds is copied to the device and back.
+//!
+//! ```
+//! use hccl::prelude::*;
+//! use hccl_train::GradientBuckets;
+//!
+//! # fn main() -> hccl_train::Result<()> {
+//! let runtime = Runtime::emulator(2)?;
+//! let means = runtime.run_ranks(2, |rank| -> hccl_train::Result<Vec<f32>> {
+//!     let stream = rank.device().stream()?;
+//!     let mut comm = rank.communicator()?;
+//!     // A model of two tensors, in the order of the forward pass.
+//!     let mut buckets = GradientBuckets::<f32>::new(&[3, 2], &stream)?;
+//!     let mut step = buckets.step(&mut comm, &stream);
+//!     // The backward pass comes to the last one first.
+//!     step.push(1, &[rank.index() as f32; 2])?;
+//!     step.push(0, &[1.0; 3])?;
+//!     let gradients = step.finish()?;
+//!     Ok(gradients.get(1)?.to_vec())
+//! })?;
+//! assert_eq!(means, [[0.5, 0.5], [0.5, 0.5]]);
+//! # Ok(())
+//! # }
+//! ```
+
+mod buckets;
+mod error;
+mod fixed_sum;
+mod gradient;
+mod layer_shards;
+pub mod objects;
+mod shards;
+
+pub use buckets::{BucketEvents, BucketOptions, GradientBuckets, Gradients, Step};
+pub use error::{Error, Result};
+pub use fixed_sum::FixedSum;
+pub use gradient::{Gradient, Widen};
+pub use layer_shards::LayerShards;
+pub use shards::Shards;

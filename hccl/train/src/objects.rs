@@ -1,0 +1,120 @@
+//! Objects that are no arrays of numbers: anything that serde can write goes to other ranks.
+//!
+//! Each function is called by all ranks of a communicator, waits for them, and moves the lengths first.
+//! The bytes are those of `postcard`, so all ranks run the same version of a type. Do not use them in
+//! the middle of a step: they wait.
+
+use hccl::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result, check_length};
+
+fn written<T: Serialize>(object: &T) -> Result<Vec<u8>> {
+    postcard::to_allocvec(object).map_err(|source| Error::Object { what: "written", source })
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    postcard::from_bytes(bytes).map_err(|source| Error::Object { what: "read", source })
+}
+
+/// Gives every rank the object of one of them. `object` is `Some` on the root, and not looked at on the
+/// others.
+pub fn broadcast<T: Serialize + DeserializeOwned>(
+    object: Option<&T>,
+    root: u32,
+    comm: &mut Communicator,
+    stream: &Stream,
+) -> Result<T> {
+    let is_root = comm.rank() == root;
+    let bytes = match object {
+        Some(object) if is_root => written(object)?,
+        None if is_root => {
+            check_length(|| "the root's object".into(), 0, 1)?;
+            Vec::new()
+        }
+        _ => Vec::new(),
+    };
+    let device = stream.device();
+    let mut length = device.upload(&[bytes.len() as u64], stream)?;
+    drop(comm.broadcast(&mut length, root, stream)?);
+    let length = length.to_vec(stream).wait()?[0] as usize;
+    if length == 0 {
+        return read(&[]);
+    }
+    let mut buffer = match is_root {
+        true => device.upload(&bytes, stream)?,
+        false => device.zeros::<u8>(length, stream)?,
+    };
+    drop(comm.broadcast(&mut buffer, root, stream)?);
+    read(&buffer.to_vec(stream).wait()?)
+}
+
+/// Gives every rank the objects of all, in the order of the ranks.
+pub fn all_gather<T: Serialize + DeserializeOwned>(
+    object: &T,
+    comm: &mut Communicator,
+    stream: &Stream,
+) -> Result<Vec<T>> {
+    let pieces = exchange(&vec![written(object)?; comm.world_size() as usize], comm, stream)?;
+    pieces.iter().map(|piece| read(piece)).collect()
+}
+
+/// Gives one rank the objects of all, in the order of the ranks: `Some` on the root.
+pub fn gather<T: Serialize + DeserializeOwned>(
+    object: &T,
+    root: u32,
+    comm: &mut Communicator,
+    stream: &Stream,
+) -> Result<Option<Vec<T>>> {
+    let mut pieces = vec![Vec::new(); comm.world_size() as usize];
+    if let Some(piece) = pieces.get_mut(root as usize) {
+        *piece = written(object)?;
+    }
+    let came = exchange(&pieces, comm, stream)?;
+    if comm.rank() != root {
+        return Ok(None);
+    }
+    came.iter().map(|piece| read(piece)).collect::<Result<_>>().map(Some)
+}
+
+/// Gives each rank its object of those that one rank has. `objects` is `Some` on the root, with one for
+/// each rank, and not looked at on the others.
+pub fn scatter<T: Serialize + DeserializeOwned>(
+    objects: Option<&[T]>,
+    root: u32,
+    comm: &mut Communicator,
+    stream: &Stream,
+) -> Result<T> {
+    let ranks = comm.world_size() as usize;
+    let mut pieces = vec![Vec::new(); ranks];
+    if comm.rank() == root {
+        let objects = objects.unwrap_or_default();
+        if objects.len() != ranks {
+            return Err(Error::ObjectsOfRanks { root, given: objects.len(), ranks });
+        }
+        for (piece, object) in pieces.iter_mut().zip(objects) {
+            *piece = written(object)?;
+        }
+    }
+    let came = exchange(&pieces, comm, stream)?;
+    read(came.get(root as usize).map_or(&[], Vec::as_slice))
+}
+
+/// A piece for each rank to each rank.
+fn exchange(pieces: &[Vec<u8>], comm: &mut Communicator, stream: &Stream) -> Result<Vec<Vec<u8>>> {
+    let device = stream.device();
+    let ranks = pieces.len();
+    let lengths: Vec<u64> = pieces.iter().map(|piece| piece.len() as u64).collect();
+    let sent = device.upload(&lengths, stream)?;
+    let (came, _) = comm.all_to_all(&sent, device.alloc(ranks)?, stream)?;
+    let came = came.to_vec(stream).wait()?;
+    let sends = Partition::packed(pieces.iter().map(Vec::len)).map_err(hccl::Error::from)?;
+    let receives = Partition::packed(came.iter().map(|length| *length as usize));
+    let receives = receives.map_err(hccl::Error::from)?;
+    let bytes = device.upload(&pieces.concat(), stream)?;
+    let place = device.alloc(receives.extent())?;
+    let (all, _) = comm.all_to_all_v(&bytes, place, &sends, &receives, stream)?;
+    let all = all.to_vec(stream).wait()?;
+    Ok((0..ranks as u32).map(|rank| all[receives.of(rank)].to_vec()).collect())
+}

@@ -1,0 +1,113 @@
+//! Parameters of which every rank computes with all, and updates a part.
+//!
+//! The optimiser's state of a parameter is on one rank only (ZeRO, stage 1), and so is its summed
+//! gradient (stage 2). A step moves as many bytes as one all-reduce: gradients are summed into the
+//! parts, each rank updates its own, and the new parameters go to everybody.
+
+use std::ops::Range;
+
+use hccl::prelude::*;
+
+use crate::error::{Error, Result, check_length};
+use crate::gradient::Gradient;
+
+/// Tensors one behind the other, cut into one part for each rank.
+///
+/// Parts have the same length, but for the last ones, which are shorter or empty where the number of
+/// elements is no multiple of the number of ranks. Call each function on all ranks, in one order.
+pub struct Shards<T: Gradient> {
+    /// Where each tensor lies among all.
+    places: Vec<Range<usize>>,
+    own: Range<usize>,
+    factor: f32,
+    /// Gradients on their way out, and parameters on their way in: as many as there are parts, padded.
+    gradients: HostBuffer<T>,
+    parameters: HostBuffer<T>,
+    whole: DeviceBuffer<T>,
+    part: DeviceBuffer<T>,
+    part_host: HostBuffer<T>,
+}
+
+impl<T: Gradient> Shards<T> {
+    /// For tensors of these lengths, which are the same on all ranks, spread over the ranks of a
+    /// communicator. Allocates on the device of the stream and in pinned memory.
+    pub fn new(lengths: &[usize], comm: &Communicator, stream: &Stream) -> Result<Self> {
+        let (mut places, mut end) = (Vec::with_capacity(lengths.len()), 0usize);
+        for length in lengths {
+            places.push(end..end + length);
+            end += length;
+        }
+        let (rank, ranks) = (comm.rank() as usize, comm.world_size() as usize);
+        let share = end.div_ceil(ranks);
+        let (device, runtime) = (stream.device(), stream.device().runtime());
+        Ok(Self {
+            places,
+            own: end.min(rank * share)..end.min((rank + 1) * share),
+            factor: 1.0 / ranks as f32,
+            gradients: runtime.host_buffer(share * ranks)?,
+            parameters: runtime.host_buffer(share * ranks)?,
+            whole: device.zeros(share * ranks, stream)?,
+            part: device.zeros(share, stream)?,
+            part_host: runtime.host_buffer(share)?,
+        })
+    }
+
+    /// The elements of this rank's part, counted through all tensors.
+    pub fn own(&self) -> Range<usize> {
+        self.own.clone()
+    }
+
+    /// The elements of a tensor, counted in the same way.
+    pub fn place(&self, tensor: usize) -> Result<Range<usize>> {
+        let count = self.places.len();
+        let found = self.places.get(tensor).cloned();
+        found.ok_or(Error::NoSuch { what: "tensor", index: tensor, count })
+    }
+
+    /// Where the backward pass writes the gradient of a tensor.
+    pub fn gradient_mut(&mut self, tensor: usize) -> Result<&mut [T]> {
+        let place = self.place(tensor)?;
+        Ok(&mut self.gradients.as_mut_slice()?[place])
+    }
+
+    /// Multiplies every gradient with this factor before the sum, in the place of one by the number of
+    /// ranks. The same on all ranks.
+    pub fn scale(&mut self, factor: f32) {
+        self.factor = factor;
+    }
+
+    /// The mean over the ranks of the gradients of this rank's [own](Self::own) part. Waits for it.
+    pub fn reduce(&mut self, comm: &mut Communicator, stream: &Stream) -> Result<&[T]> {
+        if self.whole.is_empty() {
+            return Ok(&[]);
+        }
+        if self.factor != 1.0 {
+            let all = self.gradients.as_mut_slice()?;
+            all.iter_mut().for_each(|element| *element = element.scaled(self.factor));
+        }
+        drop(self.whole.copy_from_host(&self.gradients, stream)?);
+        drop(comm.reduce_scatter(&self.whole, &mut self.part, Sum, stream)?);
+        self.part.copy_to(&mut self.part_host, stream)?.wait()?;
+        Ok(&self.part_host.as_slice()?[..self.own.len()])
+    }
+
+    /// Gives every rank the parameters of all, of which this one brings its [own](Self::own). Waits for
+    /// nobody: [`parameter`](Self::parameter) does.
+    pub fn gather(&mut self, own: &[T], comm: &mut Communicator, stream: &Stream) -> Result<()> {
+        check_length(|| "the own part".into(), own.len(), self.own.len())?;
+        if self.whole.is_empty() {
+            return Ok(());
+        }
+        self.part_host.as_mut_slice()?[..own.len()].copy_from_slice(own);
+        drop(self.part.copy_from_host(&self.part_host, stream)?);
+        drop(comm.all_gather(&self.part, &mut self.whole, stream)?);
+        drop(self.whole.copy_to(&mut self.parameters, stream)?);
+        Ok(())
+    }
+
+    /// A tensor as [`gather`](Self::gather) has brought it. Waits for that; an error of it comes from
+    /// the next operation on its stream.
+    pub fn parameter(&self, tensor: usize) -> Result<&[T]> {
+        Ok(&self.parameters.as_slice()?[self.place(tensor)?])
+    }
+}

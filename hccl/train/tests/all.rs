@@ -1,0 +1,323 @@
+//! Steps of training on one to four ranks, against what one rank computes by itself.
+
+use hccl::prelude::*;
+use hccl_train::{
+    BucketOptions, Error, FixedSum, GradientBuckets, LayerShards, Result, Shards, objects,
+};
+
+/// Runs a closure once a rank, for every number of ranks up to four; gives the results of each number.
+fn on_ranks<T: Send + 'static>(
+    run: impl Fn(&Rank, &mut Communicator, &Stream) -> Result<T> + Sync,
+) -> Vec<Vec<T>> {
+    let of_ranks = |ranks| {
+        let runtime = Runtime::emulator(ranks as usize).unwrap();
+        let results = runtime.run_ranks(ranks, |rank| {
+            let stream = rank.device().stream()?;
+            let mut comm = rank.communicator()?;
+            run(&rank, &mut comm, &stream)
+        });
+        results.unwrap()
+    };
+    (1..=4).map(of_ranks).collect()
+}
+
+/// Lengths that go into buckets of 64 bytes in several ways, two of them empty.
+const LENGTHS: [usize; 7] = [3, 0, 20, 1, 1, 16, 0];
+
+/// The gradient of a tensor on a rank: whole numbers, whose sums are exact.
+fn gradient(tensor: usize, rank: u32, step: usize) -> Vec<f32> {
+    let value = |at: usize| (at + 10 * tensor + 100 * rank as usize + 1000 * step) as f32;
+    (0..LENGTHS[tensor]).map(value).collect()
+}
+
+fn mean(tensor: usize, ranks: u32, step: usize) -> Vec<f32> {
+    let mut sum = vec![0.0; LENGTHS[tensor]];
+    for rank in 0..ranks {
+        let own = gradient(tensor, rank, step);
+        sum.iter_mut().zip(own).for_each(|(sum, own)| *sum += own / ranks as f32);
+    }
+    sum
+}
+
+fn assert_near(given: &[f32], expected: &[f32]) {
+    assert_eq!(given.len(), expected.len());
+    for (given, expected) in given.iter().zip(expected) {
+        assert!((given - expected).abs() <= 1e-3, "{given} is not {expected}");
+    }
+}
+
+#[test]
+fn every_rank_has_the_mean_whatever_the_order_in_which_gradients_come() {
+    for bytes in [1, 64, 1 << 20] {
+        on_ranks(|rank, comm, stream| {
+            let options = BucketOptions::default().bytes(bytes).timed(true);
+            let mut buckets = GradientBuckets::<f32>::with(options, &LENGTHS, stream)?;
+            let mut of_all: Vec<usize> = buckets.layout().flatten().collect();
+            of_all.sort_unstable();
+            assert_eq!(of_all, [0, 1, 2, 3, 4, 5, 6]);
+            for step in 0..3 {
+                let mut order: Vec<usize> = (0..LENGTHS.len()).collect();
+                // Another order on every rank and in every step.
+                order.rotate_left((rank.index() as usize + step) % LENGTHS.len());
+                let mut pushing = buckets.step(comm, stream);
+                for tensor in order {
+                    let own = gradient(tensor, rank.index(), step);
+                    match tensor % 2 {
+                        0 => pushing.push(tensor, &own)?,
+                        _ => pushing.push_with(tensor, |place| place.copy_from_slice(&own))?,
+                    }
+                }
+                let gradients = pushing.finish()?;
+                for tensor in 0..LENGTHS.len() {
+                    let expected = mean(tensor, rank.world_size(), step);
+                    assert_near(gradients.get(tensor)?, &expected);
+                }
+                let events = gradients.events(0);
+                if bytes == 1 << 20 {
+                    let events = events.expect("it has elements");
+                    assert!(events.begins.elapsed_until(&events.ends)?.as_secs() < 3600);
+                }
+                assert!(gradients.events(99).is_none());
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn accumulated_gradients_join_the_next_push_once() {
+    on_ranks(|rank, comm, stream| {
+        let mut buckets = GradientBuckets::<f32>::new(&[2, 1], stream)?;
+        for _ in 0..2 {
+            buckets.accumulate(0, &[1.0, 2.0])?;
+            buckets.accumulate(0, &[10.0, 20.0])?;
+            buckets.accumulate(1, &[7.0])?;
+            let mut step = buckets.step(comm, stream).scale(1.0);
+            step.push(1, &[1.0])?;
+            step.push_with(0, |place| place.fill(100.0))?;
+            let gradients = step.finish()?;
+            let ranks = rank.world_size() as f32;
+            assert_eq!(gradients.get(0)?, [111.0 * ranks, 122.0 * ranks]);
+            assert_eq!(gradients.get(1)?, [8.0 * ranks]);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn gradients_of_16_bits_are_summed_in_32_on_request() {
+    let sums = on_ranks(|rank, comm, stream| {
+        // 2049 is no number of f16.
+        let own = [f16::from_f32(if rank.index() == 0 { 2048.0 } else { 1.0 })];
+        let mut wide = GradientBuckets::<f16, f32>::new(&[1], stream)?;
+        let mut step = wide.step(comm, stream).scale(1.0);
+        step.push(0, &own)?;
+        let in_32 = step.finish()?.get(0)?[0];
+        let mut narrow = GradientBuckets::<f16>::new(&[1], stream)?;
+        let mut step = narrow.step(comm, stream).scale(1.0);
+        step.push(0, &own)?;
+        Ok((in_32, step.finish()?.get(0)?[0].to_f32()))
+    });
+    assert_eq!(sums[1], [(2049.0, 2048.0); 2]);
+    let bf16s = on_ranks(|_, comm, stream| {
+        let mut wide = GradientBuckets::<bf16, f32>::new(&[1], stream)?;
+        let mut step = wide.step(comm, stream);
+        step.push(0, &[bf16::from_f32(1.5)])?;
+        Ok(step.finish()?.get(0)?[0])
+    });
+    assert!(bf16s.concat().iter().all(|mean| *mean == 1.5));
+}
+
+#[test]
+fn clipping_scales_all_tensors_to_the_norm_and_leaves_smaller_ones() {
+    on_ranks(|_, comm, stream| {
+        let options = BucketOptions::default().bytes(4);
+        let mut buckets = GradientBuckets::<f32>::with(options, &[1, 1], stream)?;
+        let mut step = buckets.step(comm, stream);
+        step.push(1, &[4.0])?;
+        step.push(0, &[3.0])?;
+        let mut gradients = step.finish()?;
+        assert_eq!(gradients.clip_norm(10.0)?, 5.0);
+        assert_eq!((gradients.get(0)?, gradients.get(1)?), (&[3.0][..], &[4.0][..]));
+        assert_eq!(gradients.clip_norm(1.0)?, 5.0);
+        assert_near(gradients.get(0)?, &[0.6]);
+        assert_near(gradients.get(1)?, &[0.8]);
+        assert!((gradients.norm()? - 1.0).abs() < 1e-6);
+        Ok(())
+    });
+}
+
+#[test]
+fn mistakes_in_a_step_are_told_before_anything_moves() {
+    on_ranks(|_, comm, stream| {
+        let mut buckets = GradientBuckets::<f32>::new(&[2, 1], stream)?;
+        let said = |outcome: Result<()>, piece: &str| {
+            let text = outcome.expect_err(piece).to_string();
+            assert!(text.contains(piece), "{piece:?} is not in: {text}");
+        };
+        said(buckets.accumulate(2, &[]), "there is no tensor 2: there are 2");
+        said(
+            buckets.accumulate(0, &[1.0]),
+            "the gradient of tensor 0 has 1 elements, but 2 belong",
+        );
+        let mut step = buckets.step(comm, stream);
+        step.push(1, &[1.0])?;
+        said(step.push(1, &[1.0]), "tensor 1 was pushed before");
+        said(step.push_with(7, |_| ()), "there is no tensor 7");
+        said(step.finish().map(drop), "no gradient was pushed for tensors [0]");
+        // Nothing had been handed to the device, so the next step is a whole one.
+        let mut step = buckets.step(comm, stream);
+        step.push(0, &[1.0, 2.0])?;
+        step.push(1, &[3.0])?;
+        assert_eq!(step.finish()?.get(0)?, [1.0, 2.0]);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_step_that_was_dropped_on_its_way_is_not_added_to_the_next() {
+    on_ranks(|_, comm, stream| {
+        let options = BucketOptions::default().bytes(4);
+        let mut buckets = GradientBuckets::<f32>::with(options, &[1, 1], stream)?;
+        let mut step = buckets.step(comm, stream);
+        step.push(1, &[1.0])?;
+        drop(step);
+        let mut step = buckets.step(comm, stream);
+        let refused = step.push(1, &[1.0]).expect_err("a bucket is under way");
+        assert!(matches!(refused, Error::Unfinished { issued: 1, buckets: 2 }), "{refused}");
+        assert!(step.finish().is_err());
+        Ok(())
+    });
+}
+
+#[test]
+fn shards_give_each_rank_the_mean_of_its_part_and_all_parameters_to_everybody() {
+    for lengths in [&[5, 0, 6][..], &[1], &[], &[4, 4]] {
+        let parts = on_ranks(|rank, comm, stream| {
+            let mut shards = Shards::<f32>::new(lengths, comm, stream)?;
+            for step in 0..2 {
+                for tensor in 0..lengths.len() {
+                    let from = shards.place(tensor)?.start;
+                    let of_rank = (rank.index() + step) as f32;
+                    for (at, to) in shards.gradient_mut(tensor)?.iter_mut().enumerate() {
+                        *to = (from + at) as f32 + of_rank;
+                    }
+                }
+                let (own, ranks) = (shards.own(), rank.world_size() as f32);
+                let expected: Vec<f32> =
+                    own.clone().map(|at| at as f32 + (ranks - 1.0) / 2.0 + step as f32).collect();
+                assert_near(shards.reduce(comm, stream)?, &expected);
+                let new: Vec<f32> = own.map(|at| -(at as f32) - step as f32).collect();
+                shards.gather(&new, comm, stream)?;
+                for tensor in 0..lengths.len() {
+                    let place = shards.place(tensor)?;
+                    let expected: Vec<f32> = place.map(|at| -(at as f32) - step as f32).collect();
+                    assert_near(shards.parameter(tensor)?, &expected);
+                }
+            }
+            assert!(shards.gather(&[0.0; 99], comm, stream).is_err());
+            assert!(shards.gradient_mut(lengths.len()).is_err());
+            Ok(shards.own())
+        });
+        for parts in parts {
+            let all: Vec<usize> = parts.into_iter().flatten().collect();
+            assert!(all.iter().copied().eq(0..lengths.iter().sum()), "each once, in order");
+        }
+    }
+}
+
+#[test]
+fn layers_are_whole_while_they_are_used_and_change_with_their_parts() {
+    let lengths = [7, 0, 3, 12];
+    on_ranks(|rank, comm, stream| {
+        let value = |layer: usize, at: usize| (100 * layer + at) as f32;
+        let mut layers = LayerShards::new(&lengths, comm, stream, |layer, own| {
+            own.map(|at| value(layer, at)).collect()
+        })?;
+        for round in 0..2 {
+            let old = |layer: usize, at: usize| value(layer, at) - round as f32;
+            let forward = 0..lengths.len();
+            for layer in forward.clone().chain(forward.rev()) {
+                let next = (layer + 1) % lengths.len();
+                let all: Vec<f32> = (0..lengths[layer]).map(|at| old(layer, at)).collect();
+                layers.prefetch(layer, comm, stream)?;
+                layers.prefetch(layer, comm, stream)?;
+                assert_eq!(layers.get(layer, comm, stream)?, all);
+                layers.prefetch(next, comm, stream)?;
+                assert_eq!(layers.get(layer, comm, stream)?, all, "it stays while the next comes");
+            }
+            for layer in 0..lengths.len() {
+                let gradient = vec![rank.index() as f32; lengths[layer]];
+                let own = layers.own(layer)?;
+                let mean = layers.reduce(layer, &gradient, comm, stream)?;
+                assert_near(&mean, &vec![(rank.world_size() - 1) as f32 / 2.0; own.len()]);
+                let new: Vec<f32> = own.map(|at| old(layer, at) - 1.0).collect();
+                layers.update(layer, &new, stream)?;
+            }
+        }
+        assert!(layers.get(4, comm, stream).is_err());
+        assert!(layers.update(0, &[0.0; 99], stream).is_err());
+        assert!(layers.reduce(0, &[0.0; 99], comm, stream).is_err());
+        Ok(())
+    });
+}
+
+#[test]
+fn a_fixed_sum_has_the_same_bits_at_any_number_of_ranks() {
+    for length in [0, 1, 13] {
+        // Numbers whose sum depends on the order.
+        let shard = |number: usize| -> Vec<f32> {
+            (0..length).map(|at| ((number * 7919 + at * 104729) as f32).sin() * 1e3).collect()
+        };
+        let sums = on_ranks(|_, comm, stream| {
+            let fixed = FixedSum::new(12);
+            let own: Vec<Vec<f32>> = fixed.shards_of(comm)?.map(shard).collect();
+            fixed.sum(&own, comm, stream)
+        });
+        let bits = |sum: &Vec<f32>| sum.iter().map(|it| it.to_bits()).collect::<Vec<_>>();
+        let first = bits(&sums[0][0]);
+        assert_eq!(first.len(), length);
+        assert!(sums.concat().iter().all(|sum| bits(sum) == first));
+    }
+    on_ranks(|rank, comm, stream| {
+        let wrong = FixedSum::new(5).sum(&[[1.0f32]], comm, stream);
+        if rank.world_size() > 1 {
+            assert!(matches!(wrong, Err(Error::ShardsOfRanks { shards: 5, .. })));
+        }
+        let fixed = FixedSum::new(rank.world_size() as usize * 2);
+        let uneven = fixed.sum(&[vec![1.0f32], vec![1.0, 2.0]], comm, stream);
+        assert!(uneven.is_err_and(|why| why.to_string().contains("shard 1 of this rank")));
+        Ok(())
+    });
+}
+
+#[test]
+fn objects_of_any_size_go_to_the_ranks_that_want_them() {
+    type Object = (String, Vec<u32>, Option<f64>);
+    let object = |rank: u32| -> Object {
+        let rank = rank as usize;
+        (format!("rank {rank}"), vec![7; 1000 * rank], (rank % 2 == 0).then_some(0.5))
+    };
+    on_ranks(|rank, comm, stream| {
+        let (own, last) = (object(rank.index()), rank.world_size() - 1);
+        let all: Vec<Object> = (0..rank.world_size()).map(object).collect();
+        assert_eq!(objects::broadcast(Some(&own), last, comm, stream)?, all[last as usize]);
+        let given = (rank.index() == 0).then_some(());
+        assert_eq!(objects::broadcast(given.as_ref(), 0, comm, stream)?, (), "nothing at all");
+        assert_eq!(objects::all_gather(&own, comm, stream)?, all);
+        let gathered = objects::gather(&own, last, comm, stream)?;
+        assert_eq!(gathered, (rank.index() == last).then(|| all.clone()));
+        let mut turned = all.clone();
+        turned.reverse();
+        let given = (rank.index() == last).then_some(&turned[..]);
+        let own_piece = objects::scatter(given, last, comm, stream)?;
+        assert_eq!(own_piece, turned[rank.index() as usize]);
+        if rank.world_size() == 1 {
+            let few = objects::scatter::<Object>(Some(&[]), 0, comm, stream);
+            assert!(matches!(few, Err(Error::ObjectsOfRanks { given: 0, ranks: 1, .. })));
+            let none = objects::broadcast::<Object>(None, 0, comm, stream);
+            assert!(none.is_err_and(|why| why.to_string().contains("the root's object")));
+        }
+        Ok(())
+    });
+}
