@@ -11,7 +11,8 @@ use std::path::Path;
 
 use hccl::prelude::*;
 use hccl_examples::train::data::{CLASSES, Digits, PIXELS};
-use hccl_examples::train::network::{Layer, Network, softmax_cross_entropy};
+use hccl_examples::train::network::{Layer, Network};
+use hccl_train::Shards;
 
 const RANKS: usize = 4;
 const WIDTHS: [usize; 4] = [PIXELS, 256, 256, CLASSES];
@@ -60,14 +61,11 @@ fn train(rank: &Rank, digits: &Digits) -> Result<Replica> {
     let mut random = fastrand::Rng::with_seed(1);
     let mut network = Network::new(&WIDTHS, &mut random);
 
-    // All shares have the same length; the last may end in padding.
-    let share = network.parameters().div_ceil(RANKS);
-    let mut host = device.runtime().host_buffer(share * RANKS)?;
-    let mut all = device.zeros(share * RANKS, &stream)?;
-    let mut own = device.zeros(share, &stream)?;
-    let mut weights = vec![0.0; share * RANKS];
-    read(&network, &mut weights);
-    let mut adam = Adam::new(&weights[me * share..(me + 1) * share]);
+    // One tensor: the parameters of all layers, in the order in which the gradient has them.
+    let mut shards = Shards::new(&[network.parameters()], &comm, &stream)?;
+    shards.scale(1.0);
+    let weights = read(&network);
+    let mut adam = Adam::new(&weights[shards.own()]);
 
     let mut order: Vec<usize> = (0..digits.len()).collect();
     for _ in 0..EPOCHS {
@@ -76,44 +74,21 @@ fn train(rank: &Rank, digits: &Digits) -> Result<Replica> {
         for batch in order.chunks(BATCH) {
             let rows = batch.len() * me / RANKS..batch.len() * (me + 1) / RANKS;
             let part = digits.select(&batch[rows]);
-            gradient(&network, &part, 1.0 / batch.len() as f32, host.as_mut_slice()?)?;
-            all.copy_from_host(&host, &stream)?;
-            comm.reduce_scatter(&all, &mut own, Sum, &stream)?;
-            adam.step(&own.to_vec(&stream).wait()?);
-            own.upload(&adam.weights, &stream)?;
-            comm.all_gather(&own, &mut all, &stream)?;
-            all.copy_to(&mut host, &stream)?;
-            // Waits for the copy.
-            write(&mut network, host.as_slice()?);
+            let scale = 1.0 / batch.len() as f32;
+            let mut gradient = network.gradient(part.images.view(), &part.labels, scale)?;
+            // The loss, behind the gradient.
+            gradient.pop();
+            shards.gradient_mut(0)?.copy_from_slice(&gradient);
+            adam.step(shards.reduce(&mut comm, &stream)?);
+            shards.gather(&adam.weights, &mut comm, &stream)?;
+            write(&mut network, shards.parameter(0)?);
         }
     }
     stream.synchronize()?;
     Ok(Replica { rank: me, network, adam })
 }
 
-/// Writes the gradient of a part of a batch, layer after layer.
-fn gradient(network: &Network, part: &Digits, scale: f32, mut to: &mut [f32]) -> Result<()> {
-    let images = part.images.view();
-    let outputs = network.forward(images);
-    let logits = outputs.last().ok_or("a network without layers")?;
-    let (_, mut delta) = softmax_cross_entropy(logits, &part.labels);
-    let mut places = Vec::new();
-    for layer in &network.layers {
-        let (place, rest) = to.split_at_mut(layer.parameters());
-        places.push(place);
-        to = rest;
-    }
-    for (index, (layer, place)) in network.layers.iter().zip(places).enumerate().rev() {
-        let inputs = if index == 0 { images } else { outputs[index - 1].view() };
-        layer.backward(&inputs, &delta, scale, place)?;
-        if index > 0 {
-            delta = layer.delta_before(&inputs, &delta);
-        }
-    }
-    Ok(())
-}
-
-/// Every parameter, in the order in which [`gradient`] has them.
+/// Every parameter, in the order in which [`Network::gradient`] has them.
 fn parameters(layers: &mut [Layer]) -> impl Iterator<Item = &mut f32> {
     layers.iter_mut().flat_map(|layer| layer.weights.iter_mut().chain(&mut layer.bias))
 }
@@ -122,9 +97,8 @@ fn write(network: &mut Network, from: &[f32]) {
     parameters(&mut network.layers).zip(from).for_each(|(parameter, new)| *parameter = *new);
 }
 
-fn read(network: &Network, to: &mut [f32]) {
-    let mut layers = network.layers.clone();
-    parameters(&mut layers).zip(to).for_each(|(parameter, place)| *place = *parameter);
+fn read(network: &Network) -> Vec<f32> {
+    parameters(&mut network.layers.clone()).map(|parameter| *parameter).collect()
 }
 
 /// Adam for a share of the parameters.

@@ -87,6 +87,42 @@ fn the_same_number_of_ranks_gives_the_same_bits() {
 }
 
 #[test]
+fn logical_shards_give_the_same_bits_on_any_number_of_ranks() {
+    // The last batch has rows for some of the shards only.
+    let digits = digits(133);
+    let of = |ranks, logical_shards| {
+        let recipe = Recipe { epochs: 2, logical_shards, ..Recipe::new(ranks) };
+        outcomes(&digits, &recipe)
+    };
+    let one = of(1, Some(8)).swap_remove(0);
+    for ranks in [2, 4, 8] {
+        for outcome in of(ranks, Some(8)) {
+            assert_eq!(outcome.network.hash(), one.network.hash(), "{ranks} ranks");
+            assert_eq!(bits(outcome.losses), bits(one.losses.clone()), "{ranks} ranks");
+        }
+    }
+    assert_same_curve(&one.losses, &of(1, None)[0].losses, 1);
+    // It takes the shards: a sum a rank has other bits.
+    let hashes = [1, 2, 4].map(|ranks| of(ranks, None)[0].network.hash());
+    assert!(hashes.windows(2).any(|pair| pair[0] != pair[1]), "{hashes:x?}");
+}
+
+#[test]
+fn a_reproducible_training_prints_the_hash_of_its_weights() {
+    let folder = folder("reproducible");
+    let out = folder.to_str().unwrap();
+    let hash = |ranks: &str| {
+        let arguments = ["--reproducible", "--epochs", "1", "--out", out, "--ranks", ranks];
+        let (status, told, complaints) = command(&arguments);
+        assert_eq!((status, complaints.as_str()), (0, ""));
+        assert!(told.contains("of 8 shards of each batch"), "{told}");
+        let line = told.lines().find(|line| line.starts_with("weights")).expect("a hash");
+        line.to_owned()
+    };
+    assert_eq!(hash("1"), hash("4"));
+}
+
+#[test]
 fn the_seed_decides_the_curve() {
     let digits = digits(300);
     let recipe = |seed| Recipe { epochs: 1, seed, ..Recipe::new(2) };
@@ -271,6 +307,7 @@ fn every_refusal_is_one_clear_line_and_status_1() {
         (["--out", blocked], format!("--out: cannot write {blocked}: ")),
         (["--backend", "gpu"], "invalid value 'gpu' for '--backend".to_owned()),
         (["--rank", "2"], "unexpected argument '--rank' found (try --ranks or --help)".to_owned()),
+        (["--reproducible", "--ranks=3"], "--reproducible --ranks 3: must be 1, 2, 4 or 8".into()),
     ] {
         let (status, told, complaints) = command(&arguments);
         assert_eq!((status, told.as_str()), (1, ""), "{arguments:?}: {complaints}");

@@ -93,7 +93,12 @@ fn story(mut options: Options, out: &mut dyn Write) -> Result<(), String> {
     let initial_loss = first.losses.first().copied().unwrap_or_default();
     say("loss", format!("{initial_loss:.3} in the first step, {final_loss:.5} in the last epoch"))?;
     let timeline = Timeline::new(first.steps.iter().map(Vec::as_slice).collect());
-    let overlap = sentences(timeline.overlap(), options.ranks);
+    let overlap = match recipe.logical_shards {
+        None => sentences(timeline.overlap(), options.ranks),
+        Some(shards) => vec![format!(
+            "of {shards} shards of each batch, added in one order on any number of ranks"
+        )],
+    };
     for (topic, sentence) in ["gradients", ""].into_iter().zip(&overlap) {
         say(topic, sentence.clone())?;
     }
@@ -109,6 +114,9 @@ fn story(mut options: Options, out: &mut dyn Write) -> Result<(), String> {
     output.write(File::Trace, &chrome_trace(&timeline))?;
     for (topic, file) in ["wrote", "", ""].into_iter().zip(File::ALL) {
         say(topic, output.path(file).display().to_string())?;
+    }
+    if options.reproducible {
+        say("weights", format!("hash {:016x}", first.network.hash()))?;
     }
     writeln!(
         out,

@@ -2,9 +2,9 @@
 //!
 //! Read [`parallel`] first: it is the part to copy. [`command`] tells the story around it.
 
-pub mod bucket;
 pub mod command;
 pub mod data;
+pub mod device_clock;
 pub mod loss_plot;
 pub mod network;
 pub mod options;

@@ -105,6 +105,42 @@ impl Network {
         outputs
     }
 
+    /// `scale` times the gradient of some rows, layer after layer, and behind it `scale` times their
+    /// loss.
+    pub fn gradient(
+        &self,
+        images: ArrayView2<f32>,
+        labels: &[u8],
+        scale: f32,
+    ) -> Result<Vec<f32>, ShapeError> {
+        let outputs = self.forward(images);
+        let mut all = vec![0.0; self.parameters() + 1];
+        let Some(logits) = outputs.last() else { return Ok(all) };
+        let (loss, mut delta) = softmax_cross_entropy(logits, labels);
+        let mut end = self.parameters();
+        all[end] = loss * scale;
+        for (index, layer) in self.layers.iter().enumerate().rev() {
+            let start = end - layer.parameters();
+            let inputs = if index == 0 { images } else { outputs[index - 1].view() };
+            layer.backward(&inputs, &delta, scale, &mut all[start..end])?;
+            if index > 0 {
+                delta = layer.delta_before(&inputs, &delta);
+            }
+            end = start;
+        }
+        Ok(all)
+    }
+
+    /// A number of all bits of its parameters (64-bit FNV-1a).
+    pub fn hash(&self) -> u64 {
+        let parameters =
+            self.layers.iter().flat_map(|layer| layer.weights.iter().chain(&layer.bias));
+        let bytes = parameters.flat_map(|parameter| parameter.to_bits().to_le_bytes());
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+    }
+
     /// The share of images, from 0 to 1, whose largest logit is that of their label.
     pub fn accuracy(&self, images: ArrayView2<f32>, labels: &[u8]) -> f64 {
         let outputs = self.forward(images);

@@ -38,12 +38,17 @@ pub struct Options {
     /// Decides the split, the first weights and the order of the digits
     #[arg(long, value_name = "N", default_value_t = Recipe::new(1).seed)]
     pub seed: u64,
+    /// Get the same weights, to the last bit, on 1, 2, 4 and 8 ranks; costs time
+    #[arg(long)]
+    pub reproducible: bool,
     /// Other digits than those that come along: on each line 64 pixels from 0 to 16 and the label,
     /// separated by commas
     #[arg(long, value_name = "FILE", default_value = DIGITS, hide_default_value = true)]
     pub data: PathBuf,
 }
 
+/// Into how many shards `--reproducible` cuts each batch.
+const LOGICAL_SHARDS: usize = 8;
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -91,6 +96,9 @@ impl Options {
         if !(1..=8).contains(&self.ranks) {
             return Err(format!("--ranks {}: must be from 1 to 8", self.ranks));
         }
+        if self.reproducible && !LOGICAL_SHARDS.is_multiple_of(self.ranks) {
+            return Err(format!("--reproducible --ranks {}: must be 1, 2, 4 or 8", self.ranks));
+        }
         if self.epochs == 0 {
             return Err("--epochs 0: must be at least 1".to_owned());
         }
@@ -114,6 +122,7 @@ impl Options {
 
     /// What to train with.
     pub fn recipe(&self) -> Recipe {
-        Recipe { epochs: self.epochs, seed: self.seed, ..Recipe::new(self.ranks) }
+        let logical_shards = self.reproducible.then_some(LOGICAL_SHARDS);
+        Recipe { epochs: self.epochs, seed: self.seed, logical_shards, ..Recipe::new(self.ranks) }
     }
 }

@@ -10,10 +10,12 @@ use std::time::Instant;
 
 use hccl::prelude::*;
 
-use super::bucket::{Bucket, DeviceClock};
+use hccl_train::{BucketOptions, FixedSum, GradientBuckets};
+
 use super::data::{CLASSES, Digits, PIXELS};
+use super::device_clock::DeviceClock;
 use super::network::{Momentum, Network, softmax_cross_entropy};
-use super::timeline::{Activity, Recorder, Span, Step, times_of, with_times};
+use super::timeline::{Activity, Message, Recorder, Span, Step, times_of, with_times};
 
 /// What can go wrong: `hccl`, or a shape that does not fit.
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -35,6 +37,9 @@ pub struct Recipe {
     pub momentum: f32,
     /// Decides the first weights and the order of the rows.
     pub seed: u64,
+    /// Into how many shards each batch is cut for the same bits at any number of ranks that divides
+    /// them; `None`: one a rank.
+    pub logical_shards: Option<usize>,
 }
 
 impl Recipe {
@@ -50,6 +55,7 @@ impl Recipe {
             rate: 0.2,
             momentum: 0.9,
             seed: 1,
+            logical_shards: None,
         }
     }
 
@@ -101,8 +107,13 @@ pub fn train(
             // Every rank draws the same numbers, so all agree on the order without a message.
             random.shuffle(&mut order);
             for batch in order.chunks(recipe.batch) {
-                let shard = shard(batch, index, ranks);
-                let loss = replica.step(&digits.select(shard), batch.len())?;
+                let loss = match recipe.logical_shards {
+                    None => {
+                        let shard = shard(batch, index, ranks);
+                        replica.step(&digits.select(shard), batch.len())?
+                    }
+                    Some(shards) => replica.step_in_shards(digits, batch, FixedSum::new(shards))?,
+                };
                 losses.push(loss);
                 if index == 0 {
                     progress(loss);
@@ -127,8 +138,10 @@ struct Replica {
     network: Network,
     rate: f32,
     optimisers: Vec<Momentum>,
-    /// One a layer. That of the output layer has room for the loss behind the gradient.
-    buckets: Vec<Bucket>,
+    /// A bucket a layer. That of the output layer has room for the loss behind the gradient.
+    buckets: GradientBuckets<f32>,
+    /// How many elements each has.
+    lengths: Vec<usize>,
     recorder: Recorder,
 }
 
@@ -137,17 +150,17 @@ impl Replica {
         let stream = rank.device().stream()?;
         let network = Network::new(&recipe.widths(), random);
         let optimisers = network.layers.iter().map(|l| Momentum::new(l, recipe.momentum)).collect();
-        let mut buckets = Vec::new();
-        for (index, layer) in network.layers.iter().enumerate() {
-            let loss = usize::from(index + 1 == network.layers.len());
-            let len = layer.parameters() + loss;
-            buckets.push(Bucket::new(index + 1, len, rank.device(), &stream)?);
-        }
+        let mut lengths: Vec<usize> = network.layers.iter().map(|l| l.parameters()).collect();
+        lengths.iter_mut().next_back().into_iter().for_each(|last| *last += 1);
+        // As small as they can be, so that each layer has its own: this network is a small one.
+        let options = BucketOptions::default().bytes(1).timed(true);
+        let buckets = GradientBuckets::with(options, &lengths, &stream)?;
         let mut comm = rank.communicator()?;
         // The ranks may be processes, whose clocks have nothing in common: all count from here.
         comm.barrier(&stream)?.wait()?;
         let recorder = Recorder::new(Instant::now());
-        Ok(Self { stream, comm, network, rate: recipe.rate, optimisers, buckets, recorder })
+        let rate = recipe.rate;
+        Ok(Self { stream, comm, network, rate, optimisers, buckets, lengths, recorder })
     }
 
     /// The network, and on rank 0 what all ranks did.
@@ -168,7 +181,7 @@ impl Replica {
 
     /// One step on this rank's shard of a batch of `rows`. Returns the mean loss of the whole batch.
     fn step(&mut self, shard: &Digits, rows: usize) -> Result<f32> {
-        let Self { stream, comm, network, rate, optimisers, buckets, recorder } = self;
+        let Self { stream, comm, network, rate, optimisers, buckets, lengths, recorder } = self;
         recorder.begin_step();
         let clock = DeviceClock::set(stream, recorder.now())?;
 
@@ -183,42 +196,69 @@ impl Replica {
         // Divided by the rows of all ranks, so that the sum over the ranks is the mean over the batch,
         // whatever the sizes of the shards.
         let scale = 1.0 / rows as f32;
-        let mut in_flight = Vec::with_capacity(buckets.len());
+        let mut step = buckets.step(comm, stream).scale(1.0);
+        let mut enqueued = vec![0.0; lengths.len()];
         for (index, layer) in network.layers.iter().enumerate().rev() {
-            let bucket = &mut buckets[index];
             let inputs = if index == 0 { images } else { outputs[index - 1].view() };
-            recorder.record(Activity::Backward(index + 1), || {
-                let (gradient, rest) = bucket.host.as_mut_slice()?.split_at_mut(layer.parameters());
+            let gradient = recorder.record(Activity::Backward(index + 1), || {
+                let mut gradient = vec![0.0; lengths[index]];
+                let (of_layer, rest) = gradient.split_at_mut(layer.parameters());
                 rest.fill(loss * scale);
-                Result::Ok(layer.backward(&inputs, &delta, scale, gradient)?)
+                layer.backward(&inputs, &delta, scale, of_layer)?;
+                Result::Ok(gradient)
             })?;
             // Enqueued, not awaited: the ranks add while the next layer is on its way back.
-            let before = recorder.now();
-            let enqueue = || bucket.all_reduce(comm, stream);
-            let sent = recorder.record(Activity::Enqueue(index + 1), enqueue)?;
-            in_flight.push((index, before, sent));
+            enqueued[index] = recorder.now();
+            recorder.record(Activity::Enqueue(index + 1), || step.push(index, &gradient))?;
             if index > 0 {
                 delta = recorder
                     .record(Activity::Backward(index + 1), || layer.delta_before(&inputs, &delta));
             }
         }
 
+        let gradients = step.finish()?;
         let mut mean_loss = 0.0;
-        let mut messages = Vec::with_capacity(in_flight.len());
-        for (index, before, sent) in in_flight {
-            recorder.record(Activity::Wait(index + 1), || sent.wait())?;
-            messages.push((sent, Span { from: before, to: recorder.now() }));
-            let (layer, host) = (&mut network.layers[index], &buckets[index].host);
+        let mut known = vec![Span { from: 0.0, to: 0.0 }; lengths.len()];
+        for (index, layer) in network.layers.iter_mut().enumerate().rev() {
+            let sum = recorder.record(Activity::Wait(index + 1), || gradients.get(index))?;
+            known[index] = Span { from: enqueued[index], to: recorder.now() };
             recorder.record(Activity::Update(index + 1), || {
-                let (gradient, rest) = host.as_slice()?.split_at(layer.parameters());
+                let (gradient, rest) = sum.split_at(layer.parameters());
                 mean_loss = rest.first().copied().unwrap_or(mean_loss);
                 Result::Ok(optimisers[index].step(layer, gradient, *rate)?)
             })?;
         }
-        for (sent, known) in messages {
-            recorder.message(sent.message(&clock, known)?);
+        // Buckets go the way of the backward pass: the last layer is in the first.
+        for (bucket, index) in (0..lengths.len()).rev().enumerate() {
+            let events = gradients.events(bucket).ok_or("a bucket without events")?;
+            let (span, arrived) = clock.span(events, known[index])?;
+            let bytes = size_of::<f32>() * lengths[index];
+            recorder.message(Message { layer: index + 1, bytes, span, arrived });
         }
         Ok(mean_loss)
+    }
+
+    /// One step on this rank's logical shards of a batch. The gradients of each are kept apart, and
+    /// added in an order that knows nothing of ranks. Returns the mean loss of the whole batch.
+    fn step_in_shards(&mut self, digits: &Digits, batch: &[usize], fixed: FixedSum) -> Result<f32> {
+        let Self { stream, comm, network, rate, optimisers, recorder, .. } = self;
+        recorder.begin_step();
+        let scale = 1.0 / batch.len() as f32;
+        let mut of_shards = Vec::new();
+        for number in fixed.shards_of(comm)? {
+            let rows = digits.select(shard(batch, number, fixed.shards()));
+            let compute = || network.gradient(rows.images.view(), &rows.labels, scale);
+            of_shards.push(recorder.record(Activity::Backward(1), compute)?);
+        }
+        let sum = recorder.record(Activity::Wait(1), || fixed.sum(&of_shards, comm, stream))?;
+        let mut rest = &sum[..];
+        for (index, layer) in network.layers.iter_mut().enumerate() {
+            let (gradient, others) = rest.split_at(layer.parameters());
+            let update = || optimisers[index].step(layer, gradient, *rate);
+            recorder.record(Activity::Update(index + 1), update)?;
+            rest = others;
+        }
+        Ok(rest.first().copied().unwrap_or_default())
     }
 }
 

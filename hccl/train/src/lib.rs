@@ -42,6 +42,11 @@ mod layer_shards;
 pub mod objects;
 mod shards;
 
+/// The examples of the page about this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/learn/training-layer.md")]
+pub struct Page;
+
 pub use buckets::{BucketEvents, BucketOptions, GradientBuckets, Gradients, Step};
 pub use error::{Error, Result};
 pub use fixed_sum::FixedSum;

@@ -1,0 +1,34 @@
+//! When the device did what, by the clock of its rank.
+
+use hccl::TimedEvent;
+use hccl::prelude::*;
+use hccl_train::BucketEvents;
+
+use super::timeline::Span;
+
+/// The clock of a device, set by that of its rank.
+pub struct DeviceClock {
+    event: TimedEvent,
+    time: f64,
+}
+
+impl DeviceClock {
+    /// `now` is the time, in seconds. The stream is idle, so that the device reads its clock at once.
+    pub fn set(stream: &Stream, now: f64) -> hccl::Result<Self> {
+        Ok(Self { event: stream.record_timed()?, time: now })
+    }
+
+    /// From when to when a bucket was under way, and when it had come to the device. `known` is from
+    /// before it was enqueued until after it was awaited.
+    pub fn span(&self, events: &BucketEvents, known: Span) -> hccl::Result<(Span, f64)> {
+        // Should the thread have lost its core between its readings of the two clocks, what it knows
+        // for sure keeps the error small.
+        let at = |event| -> hccl::Result<f64> { Ok(self.read(event)?.clamp(known.from, known.to)) };
+        let span = Span { from: at(&events.begins)?, to: at(&events.ends)? };
+        Ok((span, at(&events.uploaded)?))
+    }
+
+    fn read(&self, event: &TimedEvent) -> hccl::Result<f64> {
+        Ok(self.time + self.event.elapsed_until(event)?.as_secs_f64())
+    }
+}
