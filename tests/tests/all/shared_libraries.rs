@@ -113,6 +113,19 @@ fn each_library_holds_its_own_symbols_and_no_others() {
 }
 
 #[test]
+fn the_library_of_kernels_holds_the_primitives() {
+    let header = repository().join("ascend-sys/include/hcomm/hcomm_primitives.h");
+    let header = std::fs::read_to_string(header).expect("it is text");
+    // A declaration begins a line, and its name ends where the arguments begin.
+    let declared = header.lines().filter(|line| line.starts_with(char::is_alphabetic));
+    let names = declared.filter_map(|line| line.split_once('(')?.0.rsplit(' ').next());
+    let mut expected: Vec<&str> = names.collect();
+    expected.sort_unstable();
+    assert!(expected.contains(&"HcommLocalCopyOnThread") && expected.len() > 30, "{expected:?}");
+    assert_eq!(exported("libccl_kernel.so"), expected);
+}
+
+#[test]
 fn a_shared_library_that_embeds_the_emulator_exports_no_symbol_of_cann() {
     let exported = exported("libascend_emulator_core.so");
     assert!(exported.iter().any(|name| name == "ascend_emulator_table"), "{exported:?}");

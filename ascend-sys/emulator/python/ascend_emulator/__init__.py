@@ -17,5 +17,12 @@ lib = home / "lib64"
 # They stay loaded: the loader looks for a name among the loaded libraries first.
 _loaded = [
     ctypes.CDLL(str(lib / name))
-    for name in ("libacl_rt.so", "libascendcl.so", "libhcomm.so", "libhccl.so", "libmsprofiler.so")
+    for name in (
+        "libacl_rt.so",
+        "libascendcl.so",
+        "libhcomm.so",
+        "libhccl.so",
+        "libmsprofiler.so",
+        "libccl_kernel.so",
+    )
 ]

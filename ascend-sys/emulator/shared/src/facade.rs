@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use ascend_sys::{Functions, Library, SYMBOLS};
 
+use crate::home::HEADERS;
+
 /// A library of a CANN installation that we stand in for.
 pub struct Facade {
     /// File name, which is also the name that the loader knows it by.
@@ -13,7 +15,25 @@ pub struct Facade {
     /// Whose symbols it holds. More than one library has the runtime's functions, as in CANN.
     homes: &'static [Library],
     /// Symbols that it holds besides.
-    extra: &'static [&'static str],
+    extra: Extra,
+}
+
+/// Symbols that a library holds besides those that are at home in it.
+enum Extra {
+    None,
+    Named(&'static [&'static str]),
+    /// All that a header declares.
+    Declared(&'static str),
+}
+
+impl Extra {
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Extra::None => false,
+            Extra::Named(names) => names.contains(&name),
+            Extra::Declared(header) => declares(header, name),
+        }
+    }
 }
 
 /// In link order: what a facade needs comes before it.
@@ -22,33 +42,40 @@ pub const FACADES: &[Facade] = &[
         file: "libacl_rt.so",
         needs: &[],
         homes: &[Library::AclRt, Library::Extension],
-        extra: &[],
+        extra: Extra::None,
     },
     Facade {
         file: "libascendcl.so",
         needs: &["libacl_rt.so"],
         homes: &[Library::AclRt, Library::Extension],
-        extra: &[],
+        extra: Extra::None,
     },
     Facade {
         file: "libhcomm.so",
         needs: &["libacl_rt.so"],
         homes: &[Library::Hcomm],
-        extra: &["HcclBarrier"],
+        extra: Extra::Named(&["HcclBarrier"]),
     },
     // CANN's has stand-ins for functions that an older libhcomm.so lacks. This libhcomm.so lacks none.
-    Facade { file: "libhccl_compat.so", needs: &["libacl_rt.so"], homes: &[], extra: &[] },
+    Facade { file: "libhccl_compat.so", needs: &["libacl_rt.so"], homes: &[], extra: Extra::None },
     Facade {
         file: "libhccl.so",
         needs: &["libhcomm.so", "libhccl_compat.so", "libacl_rt.so"],
         homes: &[Library::Hccl],
-        extra: &[],
+        extra: Extra::None,
     },
     Facade {
         file: "libmsprofiler.so",
         needs: &["libacl_rt.so"],
         homes: &[Library::MsProfiler],
-        extra: &[],
+        extra: Extra::None,
+    },
+    // CANN's is for the processors of the device. Kernels of the AI CPU find the primitives in it.
+    Facade {
+        file: "libccl_kernel.so",
+        needs: &[],
+        homes: &[],
+        extra: Extra::Declared("hcomm/hcomm_primitives.h"),
     },
 ];
 
@@ -60,11 +87,23 @@ impl Facade {
     pub fn symbols(&self, table: &Functions) -> Vec<(&'static str, usize)> {
         let held = SYMBOLS.iter().enumerate().filter_map(|(index, symbol)| {
             let name = symbol.name.to_str().ok()?;
-            let here = self.homes.contains(&symbol.library) || self.extra.contains(&name);
+            let here = self.homes.contains(&symbol.library) || self.extra.has(name);
             (here && table.address(name).is_some()).then_some((name, index * size_of::<usize>()))
         });
         held.collect()
     }
+}
+
+/// Whether one of our headers declares a function.
+fn declares(header: &str, function: &str) -> bool {
+    let found = HEADERS.iter().find(|(name, _)| *name == header);
+    found.is_some_and(|(_, text)| {
+        let mut uses = text.match_indices(function);
+        uses.any(|(at, _)| {
+            let is_whole = !text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            is_whole && text[at + function.len()..].starts_with('(')
+        })
+    })
 }
 
 /// The processors that we write jumps for.

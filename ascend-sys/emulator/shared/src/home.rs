@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 /// Each C header by its path below `include`, and its text.
-const HEADERS: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/headers.rs"));
+pub const HEADERS: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/headers.rs"));
 
 /// The directory of the libraries, below that of the installation.
 pub const LIBRARIES: &str = "lib64";
