@@ -131,6 +131,18 @@ impl Caller {
     fn waits(self) -> bool {
         self.stream.host_call.0.load(Ordering::Acquire) == self.number | HANDED_OVER
     }
+
+    /// The calling thread is about to call the function. False when the stream has given it up.
+    pub(crate) fn begins(self) -> bool {
+        self.stream.host_call.advance(self.number, HANDED_OVER, RUNNING)
+    }
+
+    /// The function has returned: the stream goes on, unless it has given the function up.
+    pub(crate) fn returns(self) {
+        if self.stream.host_call.advance(self.number, RUNNING, RETURNED) {
+            self.stream.wake();
+        }
+    }
 }
 
 /// A host function in a stream.
@@ -199,23 +211,19 @@ impl CallbackJob {
     /// Calls the function, in which blocking calls are refused, and lets its stream go on. Does
     /// nothing when the stream has given the function up.
     pub(crate) fn run(self) {
-        if let Some(Caller { stream, number }) = self.caller
-            && !stream.host_call.advance(number, HANDED_OVER, RUNNING)
-        {
+        if self.caller.is_some_and(|caller| !caller.begins()) {
             return;
         }
         let before = OneHost::begin();
-        INSIDE.set(true);
+        INSIDE.set(Inside::HostFunction);
         // SAFETY: whoever launched the function promised that it may be called once with its argument, on any thread.
         unsafe { (self.function)(self.argument) };
-        INSIDE.set(false);
+        INSIDE.set(Inside::Nothing);
         drop(before);
         // What the function was told, the work behind it follows.
         drop(OneHost::begin());
-        if let Some(Caller { stream, number }) = self.caller
-            && stream.host_call.advance(number, RUNNING, RETURNED)
-        {
-            stream.wake();
+        if let Some(caller) = self.caller {
+            caller.returns();
         }
     }
 }
@@ -231,20 +239,52 @@ struct CallbackPool {
 static POOL: Mutex<CallbackPool> = Mutex::new(CallbackPool { jobs: VecDeque::new(), idle: 0 });
 static ARRIVED: Condvar = Condvar::new();
 
-thread_local! {
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+/// Whose code of the program the calling thread runs for a stream.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inside {
+    Nothing,
+    HostFunction,
+    CpuKernel,
 }
 
-/// Refuses a call that would block, inside a host function: it would wait for the stream that waits for it.
+thread_local! {
+    static INSIDE: Cell<Inside> = const { Cell::new(Inside::Nothing) };
+}
+
+/// From now on the calling thread runs a CPU kernel, and nothing else until it ends.
+pub(crate) fn enter_cpu_kernel() {
+    INSIDE.set(Inside::CpuKernel);
+}
+
+/// Refuses a call that would block, inside a host function: it would wait for the stream that waits
+/// for it. Likewise inside a CPU kernel, whose device has no such function.
 #[inline]
 pub(crate) fn may_block() -> Result<(), Failure> {
-    if INSIDE.get() {
-        return fail!(
+    match INSIDE.get() {
+        Inside::Nothing => Ok(()),
+        inside => blocks_itself(inside),
+    }
+}
+
+/// The same for a primitive, with which a CPU kernel may wait.
+#[inline]
+pub(crate) fn primitive_may_block() -> Result<(), Failure> {
+    if INSIDE.get() == Inside::CpuKernel { Ok(()) } else { may_block() }
+}
+
+#[cold]
+fn blocks_itself(inside: Inside) -> Result<(), Failure> {
+    match inside {
+        Inside::CpuKernel => fail!(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "not allowed inside a CPU kernel, which has the primitives of hcomm_primitives.h: it \
+             may block its own stream"
+        ),
+        _ => fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
             "not allowed inside a host function: it may block its own stream"
-        );
+        ),
     }
-    Ok(())
 }
 
 /// Calls the function on a thread of the runtime.

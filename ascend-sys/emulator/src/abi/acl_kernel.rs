@@ -6,7 +6,7 @@ use super::entries::{Acl, entries, run};
 use super::files;
 use crate::context;
 use crate::kernel::arguments;
-use crate::kernel::binary::{self, Binary, Code, KernelFunction, SERVER, SERVER_LIBRARY};
+use crate::kernel::binary::{self, Binary, Code, KernelFunction, SERVER_LIBRARY};
 use crate::message::{Failure, fail};
 use ascend_program::{Core, Mix};
 use ascend_sys::{
@@ -35,23 +35,23 @@ entries! {
         bin_handle: Out<aclrtBinHandle>,
     ) {
         let path = path.required("binPath")?;
-        let mode = cpu_kernel_mode(&options)?;
-        let stem = Path::new(&path).file_stem().and_then(|stem| stem.to_str());
+        // What a file holds says the file itself.
+        cpu_kernel_mode(&options)?;
+        let path = Path::new(&path);
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
         if stem == Some(SERVER_LIBRARY) {
             return load(Code::Server, bin_handle);
         }
-        if mode.is_some() {
-            return fail!(
-                ACL_ERROR_RT_PARAM_INVALID,
-                "{path} is no library of CPU kernels that the emulator has; it has {SERVER_LIBRARY}.json, with {SERVER}"
-            );
-        }
-        match files::read(Path::new(&path), MOST_BINARY) {
-            Ok(Some(bytes)) => load(Code::of_bytes(&bytes)?, bin_handle),
+        match files::read(path, MOST_BINARY) {
+            Ok(Some(bytes)) => load(Code::of_file(path, &bytes)?, bin_handle),
             Ok(None) => {
-                fail!(ACL_ERROR_RT_PARAM_INVALID, "{path} has more than {MOST_BINARY} bytes")
+                fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "{} has more than {MOST_BINARY} bytes",
+                    path.display()
+                )
             }
-            Err(error) => fail!(ACL_ERROR_RT_FILE_OPEN, "cannot read {path}: {error}"),
+            Err(error) => fail!(ACL_ERROR_RT_FILE_OPEN, "cannot read {}: {error}", path.display()),
         }
     }
 
@@ -66,8 +66,8 @@ entries! {
         if mode.is_some() {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the emulator runs no CPU kernels of others; the communication server comes from \
-                 aclrtBinaryLoadFromFile(\"{SERVER_LIBRARY}.json\")"
+                "the emulator loads CPU kernels from files: aclrtBinaryLoadFromFile, for the \
+                 communication server with \"{SERVER_LIBRARY}.json\""
             );
         }
         load(Code::of_bytes(&bytes)?, bin_handle)
@@ -150,7 +150,7 @@ entries! {
         let value = value.required("attrValue")?;
         let function = func_handle.find()?;
         let (kind, ratio) = match &function.code {
-            Code::Server => (aclrtKernelType::ACL_KERNEL_TYPE_AICPU, [0, 0]),
+            Code::Server | Code::Cpu(_) => (aclrtKernelType::ACL_KERNEL_TYPE_AICPU, [0, 0]),
             Code::Program(recorded) => {
                 let program = &recorded.program;
                 let kind = match program.mix {

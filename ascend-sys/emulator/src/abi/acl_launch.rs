@@ -5,7 +5,9 @@ use super::acl_kernel_args::GivenList;
 use super::arguments::{ByteSlice, Handle, In, Slice};
 use super::entries::{Acl, entries};
 use crate::kernel::arguments::{self, Arguments, KernelArgument};
-use crate::kernel::binary::KernelFunction;
+use crate::kernel::binary::{Code, KernelFunction};
+use crate::kernel::cpu_arguments::{CpuArguments, CpuBlock};
+use crate::kernel::cpu_kernel;
 use crate::kernel::launch::launch;
 use crate::memory::{self, MemoryPlace};
 use crate::message::{Failure, fail};
@@ -55,16 +57,21 @@ entries! {
         let function = func_handle.find()?;
         let limit = limit_of(&cfg)?;
         let stream = stream.find()?;
-        let arguments = args_handle.with(|list| {
-            if list.function != func_handle.number() {
-                return fail!(
-                    ACL_ERROR_RT_PARAM_INVALID,
-                    "the argument list is of another function than {}",
-                    function.name
-                );
+        args_handle.with(|list| {
+            if list.function == func_handle.number() {
+                return Ok(());
             }
-            list.arguments()
+            fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "the argument list is of another function than {}",
+                function.name
+            )
         })?;
+        if let Code::Cpu(binary) = &function.code {
+            let block = CpuArguments::Block(args_handle.with(|list| list.block())?.into());
+            return cpu_kernel::launch(&function, binary, blocks, block, limit, stream, ENTRY);
+        }
+        let arguments = args_handle.with(|list| list.arguments())?;
         launch(&function, blocks, arguments, limit, stream, ENTRY)
     }
 
@@ -97,6 +104,11 @@ entries! {
                 places.iter().map(|place| (place.addrOffset, place.dataOffset)).collect()
             }
         };
+        if let Code::Cpu(binary) = &function.code {
+            let block = CpuArguments::Block(CpuBlock::of_host(&block, &places)?.into());
+            let stream = stream.find()?;
+            return cpu_kernel::launch(&function, binary, blocks, block, limit, stream, ENTRY);
+        }
         let arguments = arguments::of_block(&block, &places)?;
         let stream = stream.find()?;
         launch(&function, blocks, arguments, limit, stream, ENTRY)
@@ -215,7 +227,12 @@ fn launch_in_memory(
         }
         Err(text) => return fail!(ACL_ERROR_RT_PARAM_INVALID, "argsData: {text}"),
     }
+    let address = address.addr();
+    if let Code::Cpu(binary) = &function.code {
+        let block = CpuArguments::InMemory { address, bytes };
+        return cpu_kernel::launch(&function, binary, blocks, block, limit, stream, call);
+    }
     arguments::check_count(&function.code, bytes / 8)?;
-    let arguments = Arguments::InMemory { address: address.addr(), bytes };
+    let arguments = Arguments::InMemory { address, bytes };
     launch(&function, blocks, arguments, limit, stream, call)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ascend_sys::{ChannelHandle, CommProtocol, ThreadHandle};
 
 use super::hccl_entry::product_of;
-use crate::callback::may_block;
+use crate::callback::primitive_may_block;
 use crate::fabric::registry;
 use crate::message::{Failure, refuse};
 use crate::operator::batch_mode;
@@ -64,7 +64,7 @@ entries! {
 
     /// Waits until all that was submitted to the thread is complete.
     fn HcommChannelDrainOnThread(thread: ThreadHandle, channel: ChannelHandle) {
-        may_block()?;
+        primitive_may_block()?;
         let thread = thread_of(thread)?;
         let channel: &Channel = issue::channel_of(thread, channel)?;
         match (thread.product(), channel.kind()) {

@@ -14,7 +14,7 @@ use ascend_sys::{
 };
 
 use super::hcomm_transfer::kind;
-use crate::callback::may_block;
+use crate::callback::primitive_may_block;
 use crate::machine;
 use crate::message::{Failure, refuse};
 use crate::operator::channel::Channel;
@@ -58,7 +58,7 @@ entries! {
     }
 
     fn HcommChannelNotifyWait(channel: ChannelHandle, notify: u32, timeout: u32) {
-        may_block()?;
+        primitive_may_block()?;
         now::wait(ENTRY, of_host(channel)?, notify, Limit::Seconds(timeout))
     }
 

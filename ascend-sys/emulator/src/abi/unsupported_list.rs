@@ -126,7 +126,8 @@ unsupported! {
         aclrtSnapShotCallbackUnregister;
 
     // HCCL.
-    "it launches code of the device's CPU, of which the emulator runs none":
+    "it merges messages into kernels of the device's CPU in a way that is not published; \
+     aclrtLaunchKernelWithConfig launches a kernel":
         HcclAicpuKernelLaunch;
     "code of the device asks for a peer's address; CANN's host library has no more than the name":
         HcclSymWinGetPeerPointer;

@@ -2,6 +2,7 @@
 
 use super::engine::Checker;
 use super::finding::HOST_NAME;
+use super::issuer::AsHost;
 use super::reached;
 use super::shadow::CheckedOperation;
 use super::svg;
@@ -180,6 +181,7 @@ pub(crate) fn host_touches(
     describe: impl FnOnce() -> (String, Vec<Touch>),
 ) {
     if let Some(engine) = engine(device) {
+        let _host = AsHost::begin(&engine);
         let (what, touches) = describe();
         let operation = by_host(what, call, touches);
         let at = engine.host_touches(&operation);
@@ -191,6 +193,7 @@ pub(crate) fn host_touches(
 #[inline]
 pub(crate) fn host_sets(device: u32, signal: u64, name: impl FnOnce() -> String, call: &str) {
     if let Some(engine) = engine(device) {
+        let _host = AsHost::begin(&engine);
         let name = name();
         let operation = by_host(format!("record of {name}"), call, Vec::new());
         engine.host_sets(signal, &name, &operation);
@@ -201,6 +204,7 @@ pub(crate) fn host_sets(device: u32, signal: u64, name: impl FnOnce() -> String,
 #[inline]
 pub(crate) fn host_takes(device: u32, signal: u64, name: impl FnOnce() -> String, call: &str) {
     if let Some(engine) = engine(device) {
+        let _host = AsHost::begin(&engine);
         engine.host_takes(signal, &by_host(format!("wait for {}", name()), call, Vec::new()));
     }
 }

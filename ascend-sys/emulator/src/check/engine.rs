@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex};
 use told::ForeignComponents;
 use touch::side;
 
+mod cpu_kernels;
 mod told;
 mod touch;
 
@@ -72,6 +73,8 @@ struct CheckerState {
     told: Clock,
     /// How many of each kind were asked for.
     numbers: HashMap<ArrivalKey, u64>,
+    /// CPU kernels write memory, unseen.
+    kernels_write: bool,
     findings: Vec<Arc<Finding>>,
     seen: HashSet<(Discriminant<FindingKind>, String, String, String)>,
     /// Found by the call that is under way, and not yet told.

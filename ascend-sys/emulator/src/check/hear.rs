@@ -2,6 +2,7 @@
 
 use super::blocks::{engine, is_on};
 use super::clock::ClockPoint;
+use super::issuer::{KernelClock, issuer_learns};
 use super::{CheckedOperation, ClockComponent, reached};
 use crate::stream::Stream;
 use crate::task::{Passed, Touch};
@@ -22,6 +23,15 @@ pub(super) fn at_head(
 ) -> Arc<CheckedOperation> {
     let place = stream.describe();
     Arc::new(CheckedOperation { what, place, process: None, member: None, issued, touches })
+}
+
+/// What a CPU kernel knows that is the head of the stream and begins. Called with the lock of the
+/// stream's queue held.
+pub(crate) fn kernel_begins(stream: &Stream) -> KernelClock {
+    let at = here(stream);
+    // The kernel itself is not over.
+    let before = ClockPoint { time: at.time.saturating_sub(1), ..at };
+    KernelClock::new(engine(stream.device_id()), before)
 }
 
 /// The head of the stream, which is over, has waited for other work.
@@ -96,6 +106,7 @@ pub(crate) fn notify_cleared(device: u32, handle: u64) {
 #[inline]
 pub(crate) fn host_saw(stream: &Stream, ticket: u64) {
     if let Some(engine) = engine(stream.device_id()) {
-        engine.host_learns(ClockPoint { component: ClockComponent(stream.index()), time: ticket });
+        let component = ClockComponent(stream.index());
+        issuer_learns(&engine, ClockPoint { component, time: ticket });
     }
 }

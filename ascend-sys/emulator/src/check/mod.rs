@@ -22,12 +22,13 @@
 //! | the record of a notify | the wait that it ended |
 //! | all work of a stream | the host, after a synchronise, a query that says complete, or a call that waited for it |
 //! | the work before a host function | the host, when the function runs; and what the host knows when it returns, to the work behind it |
+//! | the work before a CPU kernel | the work that the kernel issues |
 //! | the work before a collective, on every rank | the work behind it on every rank that needs that rank's data |
 //! | the work before a send and its receive | the work behind the other one |
 //! | the exchange of memory with a rank of another process | what that rank does with the memory |
 //!
 //! The threads of the host count as one: what one of them was told, all know. They have ways to tell each other that cannot be
-//! seen here, and a finding must never be wrong. The progress line of a stream (`ascendExtStreamProgress`) could tell the host
+//! seen here, and a finding must never be wrong. A CPU kernel is [none of them](issuer). The progress line of a stream (`ascendExtStreamProgress`) could tell the host
 //! something without a call, so a checked block gives none.
 
 mod abroad;
@@ -37,6 +38,7 @@ mod engine;
 mod finding;
 mod hear;
 mod hosts;
+mod issuer;
 mod note;
 mod operations;
 mod reached;
@@ -53,9 +55,11 @@ pub(crate) use blocks::{
 pub(crate) use clock::ClockComponent;
 pub(crate) use engine::Checker;
 pub(crate) use hear::{
-    host_saw, kernel_is_wrong, notify_cleared, passed, signal_ended, was_done, window_touched,
+    host_saw, kernel_begins, kernel_is_wrong, notify_cleared, passed, signal_ended, was_done,
+    window_touched,
 };
 pub(crate) use hosts::OneHost;
+pub(crate) use issuer::KernelClock;
 pub(crate) use note::{marks, tells, will_be_done};
 pub(crate) use operations::{Announced, CheckedBatch, collective, touches};
 pub(crate) use reached::reaches_no_more;

@@ -6,6 +6,7 @@ use super::blocks::{engine, issued};
 use super::clock::{Clock, ClockPoint};
 use super::engine::{ArrivalKey, Sees};
 use super::hear::here;
+use super::issuer::known_to_issuer;
 use super::reached;
 use super::{CheckedOperation, Checker};
 use crate::fabric::Comm;
@@ -183,7 +184,7 @@ pub(crate) fn marks(stream: &'static Stream) -> Result<Option<Mark>, Failure> {
     match engine(stream.device_id()) {
         None => Ok(None),
         Some(engine) => {
-            let known = engine.known_to_host();
+            let known = known_to_issuer(&engine);
             let note = CheckNote { engine, known, what: NoteKind::Point };
             stream.enqueue(Box::new(note)).map(|ticket| Some(Mark::new(stream, ticket)))
         }
@@ -193,7 +194,7 @@ pub(crate) fn marks(stream: &'static Stream) -> Result<Option<Mark>, Failure> {
 /// The stream is about to tell other processes something, in a way that checkers do not see.
 pub(crate) fn tells(stream: &'static Stream) -> Result<(), Failure> {
     let Some(engine) = engine(stream.device_id()) else { return Ok(()) };
-    let known = engine.known_to_host();
+    let known = known_to_issuer(&engine);
     stream.enqueue(Box::new(CheckNote { engine, known, what: NoteKind::Tell })).map(drop)
 }
 

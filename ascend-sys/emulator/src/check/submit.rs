@@ -3,6 +3,7 @@
 
 use super::Checker;
 use super::blocks::engine;
+use super::issuer::known_to_issuer;
 use super::note::{Begin, CheckNote, NoteKind, operation};
 use crate::capture;
 use crate::message::Failure;
@@ -16,7 +17,7 @@ pub(super) fn put(
     stream: &'static Stream,
     what: NoteKind,
 ) -> Result<(), Failure> {
-    let known = engine.known_to_host();
+    let known = known_to_issuer(&engine);
     capture::submit(stream, Box::new(CheckNote { engine, known, what })).map(drop)
 }
 
@@ -42,6 +43,7 @@ pub(crate) fn announce(
             NoteKind::Set { signal, name, operation }
         }
         Effects::Tells => NoteKind::Tell,
+        Effects::Issues => NoteKind::Point,
         Effects::RunsOnHost { returns } => {
             host_returns = returns;
             NoteKind::ToHost

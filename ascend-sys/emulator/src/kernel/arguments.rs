@@ -1,6 +1,7 @@
 //! The arguments of a launch, and the lists in which a caller puts them together.
 
 use super::code::{Code, KernelFunction};
+use super::cpu_arguments::CpuBlock;
 use crate::memory;
 use crate::message::{Failure, fail};
 use crate::slots::HandleKind;
@@ -93,7 +94,7 @@ pub(crate) fn names(program: &Program) -> Vec<String> {
 pub(crate) fn sizes(function: &KernelFunction) -> Result<Vec<usize>, Failure> {
     match &function.code {
         Code::Program(recorded) => Ok(vec![8; names(&recorded.program).len()]),
-        Code::Server => fail!(
+        Code::Server | Code::Cpu(_) => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
             "{} runs on the CPU: its arguments are not described",
             function.name
@@ -234,7 +235,7 @@ impl ArgumentList {
         check_count(code, self.items.len())?;
         for (index, item) in self.items.iter().enumerate() {
             match item {
-                ListItem::Value(value) if value.len() != 8 => {
+                ListItem::Value(value) if value.len() != 8 && !matches!(code, Code::Cpu(_)) => {
                     return fail!(
                         ACL_ERROR_RT_PARAM_INVALID,
                         "argument {index} has {} bytes; every argument is a pointer of 8",
@@ -254,14 +255,37 @@ impl ArgumentList {
         Ok(())
     }
 
+    fn is_finalised(&self) -> Result<(), Failure> {
+        if self.finished {
+            return Ok(());
+        }
+        fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "the list is not finalised; aclrtKernelArgsFinalize after the last change"
+        )
+    }
+
+    /// What a CPU kernel is launched with: a block of all arguments, each at a multiple of 8 bytes, and
+    /// behind them the bytes of the placeholders, whose arguments are their addresses.
+    pub(crate) fn block(&self) -> Result<CpuBlock, Failure> {
+        self.is_finalised()?;
+        let mut block = CpuBlock::default();
+        let mut behind = Vec::new();
+        for item in &self.items {
+            match item {
+                ListItem::Value(value) => _ = block.push(value),
+                ListItem::Place(bytes) => {
+                    behind.push((block.push(&[0; 8]), bytes.as_deref().unwrap_or_default()));
+                }
+            }
+        }
+        behind.into_iter().for_each(|(place, bytes)| block.push_behind(place, bytes));
+        block.checked()
+    }
+
     /// What is launched with: as it is now, whatever becomes of the list.
     pub(crate) fn arguments(&self) -> Result<Arguments, Failure> {
-        if !self.finished {
-            return fail!(
-                ACL_ERROR_RT_PARAM_INVALID,
-                "the list is not finalised; aclrtKernelArgsFinalize after the last change"
-            );
-        }
+        self.is_finalised()?;
         let argument = |item: &ListItem| match item {
             ListItem::Value(value) => KernelArgument::Word(words(value).next().unwrap_or_default()),
             ListItem::Place(bytes) => {

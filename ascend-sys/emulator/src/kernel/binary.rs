@@ -1,6 +1,6 @@
 //! Binaries, the functions in them, and argument lists: what handles name on the way to a launch.
 //!
-//! A binary is a recorded program, or stands for the library of the communication server, which every CANN has and the emulator
+//! A binary is a recorded program, a library of CPU kernels, or stands for the library of the communication server, which every CANN has and the emulator
 //! has built in. It belongs to the device that was current when it was loaded.
 
 use super::arguments::ArgumentList;
@@ -12,6 +12,7 @@ use ascend_sync::lock_std as lock;
 use ascend_sys::{
     ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_PARAM_INVALID,
 };
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -99,8 +100,8 @@ pub(crate) fn unwrap(handle: u64) -> Result<(), Failure> {
 pub(crate) struct Binary {
     pub(crate) device: u32,
     pub(crate) code: Code,
-    /// The functions that were asked for.
-    functions: Mutex<Vec<u64>>,
+    /// The functions that were asked for, by name.
+    functions: Mutex<BTreeMap<String, u64>>,
 }
 
 /// Argument lists that one function keeps: there is no call that ends one, so the oldest goes when there are more.
@@ -119,7 +120,7 @@ pub(crate) fn unload(handle: u64) -> Result<(), Failure> {
     let Some(binary) = remove(&BINARIES, handle) else {
         return Err(unknown(HandleKind::Binary, handle));
     };
-    for function in std::mem::take(&mut *lock(&binary.functions)) {
+    for function in std::mem::take(&mut *lock(&binary.functions)).into_values() {
         if let Some(function) = remove(&FUNCTIONS, function) {
             for list in std::mem::take(&mut *lock(&function.lists)) {
                 remove(&LISTS, list);
@@ -144,28 +145,29 @@ pub(crate) fn unload_all(devices: &Range<u32>) {
 pub(crate) fn function_of(handle: u64, name: &str) -> Result<u64, Failure> {
     let binary = binary(handle)?;
     let there = match &binary.code {
-        Code::Program(recorded) => recorded.program.name.as_str(),
-        Code::Server => SERVER,
+        Code::Program(recorded) => Some(recorded.program.name.as_str()),
+        Code::Server => Some(SERVER),
+        Code::Cpu(library) => library.entry(name).map(|_| None)?,
     };
-    if name != there {
+    if let Some(there) = there.filter(|there| *there != name) {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
             "there is no function \"{name}\" in this binary; it has \"{there}\""
         );
     }
     let mut functions = lock(&binary.functions);
-    if let Some(known) = functions.first() {
+    if let Some(known) = functions.get(name) {
         return Ok(*known);
     }
     let function = KernelFunction {
         binary: handle,
         device: binary.device,
-        name: there.into(),
+        name: name.into(),
         code: binary.code.clone(),
         lists: Mutex::default(),
     };
     let function = put(&FUNCTIONS, Arc::new(function))?;
-    functions.push(function);
+    functions.insert(name.into(), function);
     Ok(function)
 }
 

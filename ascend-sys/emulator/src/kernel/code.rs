@@ -1,10 +1,12 @@
 //! The code of a kernel, and a function that a program has asked for.
 
+use super::cpu_library::{CpuBinary, FileKind};
 use super::verdict::Recorded;
 use crate::message::{Failure, fail};
 use ascend_program::Program;
 use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// What a binary holds.
@@ -12,14 +14,35 @@ use std::sync::{Arc, Mutex};
 pub(crate) enum Code {
     Program(Arc<Recorded>),
     Server,
+    /// Kernels of the AI CPU, compiled for the host.
+    Cpu(Arc<CpuBinary>),
 }
 
 /// Why bytes are refused.
-const TAKES: &str = "the emulator takes recorded kernels (what `Recorded::to_bytes` gives), and libccl_kernel.json for the \
-                     communication server; the object files of Ascend C need an NPU";
+const TAKES: &str = "the emulator takes recorded kernels (what `Recorded::to_bytes` gives), libccl_kernel.json for the \
+                     communication server, and from a file libraries of CPU kernels that are compiled for the host, or \
+                     their descriptor; the object files of Ascend C need an NPU";
 
 impl Code {
-    /// From the bytes of a file, or of a caller.
+    /// From a file with these bytes.
+    pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Code, Failure> {
+        let binary = match FileKind::of(bytes) {
+            FileKind::Descriptor => CpuBinary::of_descriptor(path, bytes)?,
+            FileKind::Library => CpuBinary::of_library(path)?,
+            FileKind::ForeignLibrary(machine) => {
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "{} is a library for another processor (number {machine} in ELF); compile CPU \
+                     kernels for the host",
+                    path.display()
+                );
+            }
+            FileKind::Other => return Code::of_bytes(bytes),
+        };
+        Ok(Code::Cpu(Arc::new(binary)))
+    }
+
+    /// From the bytes of a caller.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Result<Code, Failure> {
         match Program::from_bytes(bytes) {
             Ok(program) => Ok(Code::Program(Arc::new(Recorded::new(program)))),

@@ -47,6 +47,12 @@ pub(crate) fn launch(
         }
         (Code::Program(recorded), _) => kernel(recorded, blocks, arguments, limit, stream, call),
         (Code::Server, _) => server(arguments, limit, stream),
+        // Its arguments are a block of bytes: see `cpu_kernel`.
+        (Code::Cpu(_), _) => fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "{} runs on the CPU and takes a block of arguments",
+            function.name
+        ),
     }
 }
 

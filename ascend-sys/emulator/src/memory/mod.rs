@@ -147,7 +147,7 @@ pub(crate) fn nominal(data: *const u8) -> usize {
     let address = data.addr();
     match window::reserved() {
         Some(windows) if address.wrapping_sub(windows.data) < windows.device_bytes => {
-            address - windows.data + windows.nominal
+            windows.nominal_of(address)
         }
         _ => address,
     }

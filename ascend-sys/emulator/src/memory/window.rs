@@ -7,6 +7,13 @@
 //! program that frees memory under a running copy gets unspecified bytes and nothing worse. Pinned
 //! host memory is a range of its own of the same file, behind device memory, where both addresses
 //! are the same. Behind it is the range in which pinned host memory of other processes is shown.
+//!
+//! A process that runs [CPU kernels](crate::kernel) opens device memory to them: the same file is
+//! mapped a second time, at the nominal addresses.
+
+mod opened;
+
+pub(crate) use opened::open_to_kernels;
 
 use std::ffi::c_void;
 use std::io;
@@ -105,6 +112,11 @@ impl MemoryWindows {
         nominal.wrapping_sub(self.nominal).wrapping_add(self.data)
     }
 
+    /// The address by which programs know a byte of device data.
+    pub(crate) fn nominal_of(&self, data: usize) -> usize {
+        data.wrapping_sub(self.data).wrapping_add(self.nominal)
+    }
+
     /// Whether it is an address of pinned host memory, of this process or another one.
     #[inline]
     pub(crate) fn is_host(&self, address: usize) -> bool {
@@ -143,34 +155,59 @@ pub(crate) fn show(
     file: BorrowedFd<'_>,
     start: usize,
 ) -> io::Result<()> {
-    let windows = windows().map_err(io::Error::other)?;
-    let offset = data.wrapping_sub(windows.data);
-    if offset > windows.bytes() || bytes > windows.bytes() - offset {
-        return Err(io::Error::other("beyond the ranges of memory"));
-    }
-    let (protection, flags) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
-    let start = libc::off_t::try_from(start).map_err(io::Error::other)?;
-    let data = std::ptr::with_exposed_provenance_mut::<c_void>(data);
-    // SAFETY: the range lies in our own mapping, and nobody uses it: nothing in this process refers
-    // to it but copies that are late. It is replaced in one
-    // step, so that such a copy finds one file or the other.
-    let at = unsafe {
-        libc::mmap(data, bytes, protection, flags | libc::MAP_NORESERVE, file.as_raw_fd(), start)
-    };
-    if at == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: advice on the mapping made above, as for the rest of the range.
-    unsafe { libc::madvise(at, bytes, libc::MADV_DONTDUMP) };
-    Ok(())
+    replace(data, bytes, (file, start), false)
 }
 
 /// Ends what [`show`] has done: the range has the data of this process again, which are zeros.
 pub(crate) fn hide(data: usize, bytes: usize) -> io::Result<()> {
     let windows = windows().map_err(io::Error::other)?;
     let offset = data.wrapping_sub(windows.data);
-    show(data, bytes, windows.shared.file().as_fd(), offset)
+    replace(data, bytes, (windows.shared.file().as_fd(), offset), true)
+}
+
+fn replace(
+    data: usize,
+    bytes: usize,
+    (file, start): (BorrowedFd<'_>, usize),
+    is_own: bool,
+) -> io::Result<()> {
+    let windows = windows().map_err(io::Error::other)?;
+    let offset = data.wrapping_sub(windows.data);
+    if offset > windows.bytes() || bytes > windows.bytes() - offset {
+        return Err(io::Error::other("beyond the ranges of memory"));
+    }
+    // SAFETY: the range lies in our own mapping, and nobody uses it: nothing in this process refers
+    // to it but copies that are late.
+    unsafe { map_over(data, bytes, file, start) }?;
+    opened::shows(data, bytes, (file, start), is_own)
+}
+
+/// Maps a part of a file in the place of a range of addresses. It is replaced in one step, so that
+/// whoever reads it finds one or the other.
+///
+/// # Safety
+///
+/// The range lies in mappings of this module, in no bytes that anybody still needs.
+unsafe fn map_over(
+    address: usize,
+    bytes: usize,
+    file: BorrowedFd<'_>,
+    start: usize,
+) -> io::Result<()> {
+    let start = libc::off_t::try_from(start).map_err(io::Error::other)?;
+    let (protection, flags) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE,
+    );
+    let address = std::ptr::with_exposed_provenance_mut::<c_void>(address);
+    // SAFETY: the caller's promise.
+    let at = unsafe { libc::mmap(address, bytes, protection, flags, file.as_raw_fd(), start) };
+    if at == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: advice on the mapping made above: a core file should not contain it.
+    unsafe { libc::madvise(at, bytes, libc::MADV_DONTDUMP) };
+    Ok(())
 }
 
 #[cfg(test)]

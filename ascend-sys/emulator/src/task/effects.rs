@@ -13,6 +13,8 @@ pub(crate) enum Effects {
     Sets(u64, String),
     /// It tells another process something, and what was complete before it.
     Tells,
+    /// It issues operations, which come after what is before it in its stream.
+    Issues,
     /// Code of the host runs. With `returns`, the work behind it waits for its end.
     RunsOnHost { returns: bool },
 }

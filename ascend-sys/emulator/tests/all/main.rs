@@ -11,6 +11,7 @@ mod config;
 mod contexts;
 mod copies;
 mod copies_batch;
+mod cpu_kernels;
 mod data_types;
 mod disagreements;
 mod endpoint_channels;

@@ -15,6 +15,7 @@ mod kernel_time_limit;
 mod kernels_damaged;
 mod kernels_leak;
 mod memory_of_mistakes;
+mod opened_memory;
 mod operator_fast_path;
 mod picture;
 #[cfg(any(sanitizer = "address", sanitizer = "thread"))]

@@ -39,6 +39,7 @@ impl CheckerState {
                 Found::Unordered { bytes, other, .. } => {
                     found.push((FindingKind::Race, Some(other), bytes))
                 }
+                Found::Unwritten { .. } if self.kernels_write => {}
                 Found::Unwritten { bytes } => found.push((FindingKind::Unwritten, None, bytes)),
             }),
         }

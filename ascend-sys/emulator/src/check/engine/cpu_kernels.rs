@@ -1,0 +1,25 @@
+//! What CPU kernels are to the checker: issuers of their own, and writers that it does not see.
+
+use super::{Checker, Clock, ClockPoint, HOST, lock};
+
+impl Checker {
+    /// A CPU kernel begins when a point is passed: what it knows. Nobody is asked from now on who has
+    /// written what an operation reads, since it may have been the kernel.
+    pub(crate) fn kernel_begins(&self, before: ClockPoint) -> Clock {
+        let mut state = lock(&self.state);
+        state.kernels_write = true;
+        state.clock_at(before)
+    }
+
+    /// What is known to be complete when a point is passed.
+    pub(crate) fn clock_at(&self, point: ClockPoint) -> Clock {
+        lock(&self.state).clock_at(point)
+    }
+
+    /// The host knows what `clock` knows from now on.
+    pub(crate) fn host_joins(&self, clock: &Clock) {
+        let mut state = lock(&self.state);
+        let time = state.host_time;
+        state.learn(ClockPoint { component: HOST, time }, clock);
+    }
+}

@@ -1,0 +1,180 @@
+//! A CPU kernel in a stream: code of the program that stands for a kernel of the AI CPU.
+//!
+//! It runs on an OS thread of its own, on which the device is set, when its stream has come to it; the
+//! stream goes on when it has returned. It may call the primitives of operators, also those that wait,
+//! and reads and writes memory of the device by its addresses. A result other than 0 fails the stream. A
+//! kernel that takes too long, or whose stream is aborted, is left alone: its result means nothing then.
+
+use super::binary::is_on;
+use super::code::KernelFunction;
+use super::cpu_arguments::CpuArguments;
+use super::cpu_library::{CpuBinary, CpuEntry};
+use super::time_limit;
+use crate::callback::{Caller, enter_cpu_kernel};
+use crate::check::{self, KernelClock};
+use crate::context;
+use crate::message::{Failure, fail};
+use crate::step::{Reason, Step};
+use crate::stream::{Stream, Task};
+use crate::submit;
+use crate::task::{Effects, TaskBody};
+use ascend_sys::{
+    ACL_ERROR_RT_AICPU_EXCEPTION, ACL_ERROR_RT_AICPU_TIMEOUT, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+    ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, ACL_ERROR_RT_TASK_TIMEOUT,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// The stack of a kernel's thread: as much as a program's first thread has.
+const STACK: usize = 8 << 20;
+
+/// Puts a CPU kernel into a stream.
+pub(crate) fn launch(
+    function: &KernelFunction,
+    binary: &CpuBinary,
+    blocks: u32,
+    arguments: CpuArguments,
+    limit: Option<Duration>,
+    stream: &'static Stream,
+    call: &'static str,
+) -> Result<(), Failure> {
+    is_on(function, stream.device_id())?;
+    match blocks {
+        1 => {}
+        0 => return fail!(ACL_ERROR_RT_PARAM_INVALID, "numBlocks is 0"),
+        more => {
+            return fail!(
+                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "{} with {more} blocks: it is not known how a CPU kernel learns which block it is, \
+                 so the emulator runs one",
+                function.name
+            );
+        }
+    }
+    let launched = LaunchedCpuKernel {
+        name: function.name.as_str().into(),
+        entry: binary.entry(&function.name)?,
+        arguments,
+        limit: limit.unwrap_or_else(time_limit::now),
+    };
+    let task = CpuKernel { launched: Arc::new(launched), result: Arc::default() };
+    submit::submit(stream, call, task).map(drop)
+}
+
+/// A launch.
+struct LaunchedCpuKernel {
+    name: Box<str>,
+    entry: CpuEntry,
+    arguments: CpuArguments,
+    limit: Duration,
+}
+
+/// One run of it.
+struct CpuKernel {
+    launched: Arc<LaunchedCpuKernel>,
+    /// Written before the stream learns that the kernel has returned.
+    result: Arc<AtomicU32>,
+}
+
+impl CpuKernel {
+    /// Begins the kernel on a thread of its own.
+    fn begin(&self, stream: &'static Stream, caller: Caller) -> Result<(), Failure> {
+        let launched = &self.launched;
+        let failed = |text: String| {
+            let failure = Failure::new(ACL_ERROR_RT_AICPU_EXCEPTION, text);
+            Err(failure.of_task(self.title()))
+        };
+        let mut arguments = match launched.arguments.copy() {
+            Ok(arguments) => arguments,
+            Err(why) => return failed(format!("{}: its arguments: {why}", launched.name)),
+        };
+        let knows = check::kernel_begins(stream);
+        let (entry, result) = (launched.entry, Arc::clone(&self.result));
+        let run = move || {
+            if !caller.begins() {
+                return;
+            }
+            enter(stream, knows);
+            // SAFETY: the program has named the function as a CPU kernel, and launched it with these
+            // arguments; they stay until it returns.
+            let returned = unsafe { entry(arguments.as_mut_ptr().cast()) };
+            result.store(returned, Ordering::Relaxed);
+            caller.returns();
+        };
+        let thread = std::thread::Builder::new().name("ascend-cpu-kernel".into());
+        match thread.stack_size(STACK).spawn(run) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                fail!(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "no thread for {}: {error}", launched.name)
+            }
+        }
+    }
+
+    fn title(&self) -> String {
+        format!("CPU kernel {}", self.launched.name)
+    }
+
+    /// The end of a call that has returned.
+    fn judged(&self, step: Step) -> Step {
+        match (step, self.result.load(Ordering::Relaxed)) {
+            (Step::Done(Ok(())), returned @ 1..) => {
+                let text = format!("{} returned {returned}", self.title());
+                let failure = Failure::new(ACL_ERROR_RT_AICPU_EXCEPTION, text);
+                Step::Done(Err(failure.of_task(self.title())))
+            }
+            (step, _) => step,
+        }
+    }
+}
+
+/// The calling thread runs a kernel of a stream from now on, until it ends.
+fn enter(stream: &Stream, knows: KernelClock) {
+    knows.enter();
+    enter_cpu_kernel();
+    // A context that is gone meanwhile is an error of the functions that need one.
+    let _ = context::set_current(stream.context());
+}
+
+impl TaskBody<Stream> for CpuKernel {
+    fn poll(&mut self, stream: &'static Stream) -> Step {
+        let step = stream.host_call.poll(stream, |caller| self.begin(stream, caller));
+        self.judged(step)
+    }
+
+    fn expire(&mut self, stream: &'static Stream, why: &Reason) -> Step {
+        match self.judged(stream.host_call.expire(self.describe(), why)) {
+            Step::Done(Err(failure)) if failure.code == ACL_ERROR_RT_TASK_TIMEOUT => {
+                Step::Done(Err(failure.with_code(ACL_ERROR_RT_AICPU_TIMEOUT)))
+            }
+            step => step,
+        }
+    }
+
+    fn limit(&self) -> Option<Duration> {
+        Some(self.launched.limit)
+    }
+
+    /// Another run.
+    fn again(&self) -> Option<Task> {
+        let launched = Arc::clone(&self.launched);
+        Some(Task::new(CpuKernel { launched, result: Arc::default() }))
+    }
+
+    fn kind(&self) -> &'static str {
+        "CPU kernel"
+    }
+
+    /// Arguments that lie in memory, which the kernel reads when it begins.
+    fn touched(&self) -> [(*const u8, usize); 2] {
+        [self.launched.arguments.lie_in(), (std::ptr::null(), 0)]
+    }
+
+    fn effects(&self) -> Effects {
+        Effects::Issues
+    }
+
+    fn describe(&self) -> String {
+        self.title()
+    }
+}

@@ -1,0 +1,303 @@
+//! Libraries of CPU kernels: code for the AI CPU of a device that was compiled for the host.
+//!
+//! A library is a shared object of the processor that the program runs on. Either the program loads it
+//! itself, and each symbol is a kernel; or it loads a descriptor, a JSON file that gives each
+//! kernel a library and a symbol:
+//!
+//! ```json
+//! {"Name": {"opInfo": {"kernelSo": "libkernels.so", "functionName": "Symbol"}}}
+//! ```
+//!
+//! What was loaded stays in the process: a kernel may run after its binary was unloaded, and code of
+//! the library may have left something behind in any thread.
+
+use crate::memory::window;
+use crate::message::{Failure, fail};
+use ascend_sys::{
+    ACL_ERROR_RT_FILE_OPEN, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+
+/// A CPU kernel: it gets its block of arguments, and returns 0 when nothing was wrong.
+pub(super) type CpuEntry = unsafe extern "C" fn(*mut c_void) -> u32;
+
+/// What a binary of CPU kernels holds.
+pub(crate) struct CpuBinary {
+    /// By the name of a kernel: the library, and the symbol in it. `None`: every symbol of the only
+    /// library.
+    named: Option<BTreeMap<String, (usize, CString)>>,
+    libraries: Vec<HostLibrary>,
+}
+
+/// A shared object that stays loaded.
+struct HostLibrary {
+    handle: NonNull<c_void>,
+    path: PathBuf,
+}
+
+// SAFETY: the loader's handle may be used by any thread, and nothing closes it.
+unsafe impl Send for HostLibrary {}
+// SAFETY: as above.
+unsafe impl Sync for HostLibrary {}
+
+/// What a file is, by its first bytes.
+pub(crate) enum FileKind {
+    Descriptor,
+    /// A shared object of this processor.
+    Library,
+    /// A shared object of another one, by its number in ELF.
+    ForeignLibrary(u16),
+    Other,
+}
+
+impl FileKind {
+    pub(crate) fn of(bytes: &[u8]) -> FileKind {
+        let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+        if first == Some(&b'{') {
+            return FileKind::Descriptor;
+        }
+        match bytes {
+            // 64 bits, little endian; then the type of the file and the processor.
+            [0x7f, b'E', b'L', b'F', 2, 1, _, _, _, _, _, _, _, _, _, _, 3, 0, low, high, ..] => {
+                match u16::from_le_bytes([*low, *high]) {
+                    OWN_MACHINE => FileKind::Library,
+                    other => FileKind::ForeignLibrary(other),
+                }
+            }
+            _ => FileKind::Other,
+        }
+    }
+}
+
+/// The number of this processor in ELF.
+const OWN_MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+
+/// The most kernels of a descriptor.
+const MOST_KERNELS: usize = 1 << 16;
+
+impl CpuBinary {
+    /// The library at a path.
+    pub(crate) fn of_library(path: &Path) -> Result<CpuBinary, Failure> {
+        // The loader looks for a name without a directory elsewhere.
+        let path = match path.canonicalize() {
+            Ok(path) => path,
+            Err(error) => {
+                return fail!(ACL_ERROR_RT_FILE_OPEN, "cannot find {}: {error}", path.display());
+            }
+        };
+        let libraries = vec![HostLibrary::load(path)?];
+        open_device_memory()?;
+        Ok(CpuBinary { named: None, libraries })
+    }
+
+    /// The kernels that a descriptor names, which lies at `path` and says `text`.
+    pub(crate) fn of_descriptor(path: &Path, text: &[u8]) -> Result<CpuBinary, Failure> {
+        let kernels = match parse(text) {
+            Ok(kernels) => kernels,
+            Err(why) => {
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "{} is no descriptor of CPU kernels: {why}",
+                    path.display()
+                );
+            }
+        };
+        let mut loaded = BTreeMap::new();
+        let mut libraries = Vec::new();
+        let mut named = BTreeMap::new();
+        for (name, (library, symbol)) in kernels {
+            let at = match loaded.get(&library) {
+                Some(at) => *at,
+                None => {
+                    libraries.push(HostLibrary::load(place_of(path, &library))?);
+                    loaded.insert(library, libraries.len() - 1);
+                    libraries.len() - 1
+                }
+            };
+            named.insert(name, (at, symbol));
+        }
+        open_device_memory()?;
+        Ok(CpuBinary { named: Some(named), libraries })
+    }
+
+    /// The kernel with a name.
+    pub(super) fn entry(&self, name: &str) -> Result<CpuEntry, Failure> {
+        let unnamed;
+        let (library, symbol) = match &self.named {
+            Some(named) => match named.get(name) {
+                Some((library, symbol)) => (*library, symbol.as_c_str()),
+                None => {
+                    let names: Vec<_> = named.keys().take(8).map(String::as_str).collect();
+                    return fail!(
+                        ACL_ERROR_RT_PARAM_INVALID,
+                        "the descriptor has no kernel \"{name}\"; it has {}",
+                        names.join(", ")
+                    );
+                }
+            },
+            None => {
+                let Ok(symbol) = CString::new(name) else {
+                    return fail!(
+                        ACL_ERROR_RT_PARAM_INVALID,
+                        "the name of the kernel has a zero byte in it"
+                    );
+                };
+                unnamed = symbol;
+                (0, unnamed.as_c_str())
+            }
+        };
+        self.libraries[library].symbol(symbol)
+    }
+}
+
+/// The kernels of a descriptor: of each the library and the symbol in it.
+fn parse(text: &[u8]) -> Result<BTreeMap<String, (String, CString)>, String> {
+    let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let kernels = match value.as_object() {
+        Some(kernels) if (1..=MOST_KERNELS).contains(&kernels.len()) => kernels,
+        Some(kernels) => {
+            return Err(format!("it names {} kernels, of 1 to {MOST_KERNELS}", kernels.len()));
+        }
+        None => return Err("it is no object".into()),
+    };
+    let kernel = |(name, kernel): (&String, &Value)| {
+        let field = |field: &str| match kernel.get("opInfo").and_then(|info| info.get(field)) {
+            Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
+            Some(other) => {
+                Err(format!("{name}.opInfo.{field} is {other}, and must be a text with a name"))
+            }
+            None => Err(format!("{name}.opInfo.{field} is missing")),
+        };
+        let (library, symbol) = (field("kernelSo")?, field("functionName")?);
+        let symbol = CString::new(symbol)
+            .map_err(|_| format!("{name}.opInfo.functionName has a zero byte in it"))?;
+        Ok((name.clone(), (library, symbol)))
+    };
+    kernels.iter().map(kernel).collect()
+}
+
+/// Where the library of a descriptor lies: beside it, or where the loader looks.
+fn place_of(descriptor: &Path, library: &str) -> PathBuf {
+    let beside = descriptor.with_file_name(library);
+    match beside.canonicalize() {
+        Ok(there) => there,
+        Err(_) => library.into(),
+    }
+}
+
+impl HostLibrary {
+    fn load(path: PathBuf) -> Result<HostLibrary, Failure> {
+        let Ok(name) = CString::new(path.as_os_str().as_bytes()) else {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "the name of a library has a zero byte in it: {path:?}"
+            );
+        };
+        let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
+        // SAFETY: a text of C. What the library does when it is loaded is for the program to know,
+        // which has asked for its code to be run.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
+        match NonNull::new(handle) {
+            Some(handle) => Ok(HostLibrary { handle, path }),
+            None => {
+                fail!(ACL_ERROR_RT_FILE_OPEN, "cannot load {}: {}", path.display(), loader_error())
+            }
+        }
+    }
+
+    fn symbol(&self, name: &CStr) -> Result<CpuEntry, Failure> {
+        // SAFETY: a handle of the loader that nothing closes, and a text of C.
+        let symbol = unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) };
+        if symbol.is_null() {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "{} has no function {}; declare it extern \"C\", and export it",
+                self.path.display(),
+                name.to_string_lossy()
+            );
+        }
+        // SAFETY: not null; the program says that it is a CPU kernel by asking for it as one.
+        Ok(unsafe { std::mem::transmute::<*mut c_void, CpuEntry>(symbol) })
+    }
+}
+
+/// Why the loader has refused the last request of the calling thread.
+fn loader_error() -> String {
+    // SAFETY: null, or a text that is the calling thread's until its next call of the loader.
+    unsafe {
+        match libc::dlerror() {
+            text if text.is_null() => "the loader does not say why".into(),
+            text => CStr::from_ptr(text).to_string_lossy().into_owned(),
+        }
+    }
+}
+
+/// CPU kernels read and write memory of devices by its addresses.
+fn open_device_memory() -> Result<(), Failure> {
+    match window::open_to_kernels() {
+        Ok(()) => Ok(()),
+        Err(error) => fail!(
+            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+            "device memory cannot be mapped for CPU kernels: {error}"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_told_by_its_first_bytes() {
+        let elf = |kind: u8, machine: u16| {
+            let mut bytes = [0; 64];
+            bytes[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1]);
+            bytes[16] = kind;
+            bytes[18..20].copy_from_slice(&machine.to_le_bytes());
+            bytes
+        };
+        assert!(matches!(FileKind::of(b" \n{}"), FileKind::Descriptor));
+        assert!(matches!(FileKind::of(&elf(3, OWN_MACHINE)), FileKind::Library));
+        assert!(matches!(FileKind::of(&elf(3, 7)), FileKind::ForeignLibrary(7)));
+        // An object file, and one that ends too early.
+        assert!(matches!(FileKind::of(&elf(1, OWN_MACHINE)), FileKind::Other));
+        assert!(matches!(FileKind::of(&elf(3, OWN_MACHINE)[..19]), FileKind::Other));
+        assert!(matches!(FileKind::of(b""), FileKind::Other));
+    }
+
+    #[test]
+    fn a_descriptor_gives_each_kernel_a_library_and_a_symbol() {
+        let text = br#"{
+            "A": {"opInfo": {"opKernelLib": "AICPUKernel", "kernelSo": "x.so", "functionName": "a"}},
+            "B": {"opInfo": {"kernelSo": "x.so", "functionName": "b"}, "input0": {}}
+        }"#;
+        let kernel = |symbol: &CStr| ("x.so".to_owned(), symbol.to_owned());
+        let expected = [("A".to_owned(), kernel(c"a")), ("B".to_owned(), kernel(c"b"))];
+        assert_eq!(parse(text), Ok(expected.into()));
+        for (text, why) in [
+            ("{", "EOF"),
+            ("[]", "it is no object"),
+            ("{}", "it names 0 kernels"),
+            (r#"{"A": {}}"#, "A.opInfo.kernelSo is missing"),
+            (r#"{"A": {"opInfo": 1}}"#, "A.opInfo.kernelSo is missing"),
+            (r#"{"A": {"opInfo": {"kernelSo": 1}}}"#, "A.opInfo.kernelSo is 1"),
+            (r#"{"A": {"opInfo": {"kernelSo": "x"}}}"#, "A.opInfo.functionName is missing"),
+            (
+                r#"{"A": {"opInfo": {"kernelSo": "x", "functionName": ""}}}"#,
+                "A.opInfo.functionName is \"\"",
+            ),
+            (
+                r#"{"A": {"opInfo": {"kernelSo": "x", "functionName": "a\u0000"}}}"#,
+                "A.opInfo.functionName has a zero byte",
+            ),
+        ] {
+            let refused = parse(text.as_bytes()).unwrap_err();
+            assert!(refused.starts_with(why), "{text}: {refused}");
+        }
+    }
+}

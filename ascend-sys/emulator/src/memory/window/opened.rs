@@ -1,0 +1,76 @@
+//! Device memory at its own addresses, for CPU kernels.
+//!
+//! A CPU kernel gets addresses of device memory and reads and writes there, as on the device. So the
+//! first library of CPU kernels that a process loads has the data mapped a second time, in the place of
+//! the range that nobody could touch. From then on any code of the process reaches device memory by
+//! its addresses, and a host access by mistake faults no more. It stays so until the process ends.
+
+use super::{MemoryWindows, map_over, windows};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::ptr::with_exposed_provenance_mut;
+use std::sync::{Mutex, PoisonError};
+
+struct NominalRange {
+    is_open: bool,
+    /// Where files of other processes are shown in the range of device data: address and length.
+    shown: BTreeMap<usize, usize>,
+}
+
+static NOMINAL: Mutex<NominalRange> =
+    Mutex::new(NominalRange { is_open: false, shown: BTreeMap::new() });
+
+/// Makes device memory readable and writable at its own addresses.
+pub(crate) fn open_to_kernels() -> io::Result<()> {
+    let windows = windows().map_err(io::Error::other)?;
+    let mut nominal = NOMINAL.lock().unwrap_or_else(PoisonError::into_inner);
+    if nominal.is_open {
+        return Ok(());
+    }
+    let file = windows.shared.file().as_fd();
+    // SAFETY: the whole nominal range, which nobody could touch.
+    unsafe { map_over(windows.nominal, windows.device_bytes, file, 0) }?;
+    nominal.shown.iter().try_for_each(|(data, bytes)| map_again(windows, *data, *bytes))?;
+    nominal.is_open = true;
+    Ok(())
+}
+
+/// Maps what a range of device data shows at its nominal addresses too.
+fn map_again(windows: &MemoryWindows, data: usize, bytes: usize) -> io::Result<()> {
+    let old = with_exposed_provenance_mut::<c_void>(data);
+    let new = with_exposed_provenance_mut::<c_void>(windows.nominal_of(data));
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: an old length of 0 leaves a shared mapping where it is and makes another one of its
+    // pages. That one takes the place of a part of the nominal range, in which nobody could have
+    // found anything of this memory before.
+    let at = unsafe { libc::mremap(old, 0, bytes, flags, new) };
+    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A part of a file takes the place of a range of data; `is_own` if that is the data of this process
+/// again.
+pub(super) fn shows(
+    data: usize,
+    bytes: usize,
+    (file, start): (BorrowedFd<'_>, usize),
+    is_own: bool,
+) -> io::Result<()> {
+    let windows = windows().map_err(io::Error::other)?;
+    if data.wrapping_sub(windows.data) >= windows.device_bytes {
+        // Host memory has one address only.
+        return Ok(());
+    }
+    let mut nominal = NOMINAL.lock().unwrap_or_else(PoisonError::into_inner);
+    if is_own {
+        nominal.shown.remove(&data);
+    } else {
+        nominal.shown.insert(data, bytes);
+    }
+    match nominal.is_open {
+        // SAFETY: the other mapping of a range of data, in which nobody needs anything either.
+        true => unsafe { map_over(windows.nominal_of(data), bytes, file, start) },
+        false => Ok(()),
+    }
+}
