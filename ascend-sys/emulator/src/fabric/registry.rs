@@ -155,6 +155,11 @@ pub(super) fn has_cluster(device: u32) -> bool {
     members().any(|member| member.device == device && member.comm.is_cluster)
 }
 
+/// How many communicators a device has in this process.
+pub(crate) fn count_on(device: u32) -> usize {
+    members().filter(|member| member.device == device).count()
+}
+
 /// All that there are.
 fn members() -> impl Iterator<Item = Arc<Member>> {
     COMMS.live_handles().filter_map(|(_, handle)| member(handle).ok())

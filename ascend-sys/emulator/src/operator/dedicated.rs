@@ -1,19 +1,24 @@
 //! Dedicated threads: those that the library keeps for a purpose of its own.
 //!
 //! One launches the kernels of a communicator. Others put the launches of a device in order, and are shared by all
-//! communicators of the process on that device. The one for the graph engine exists only with that engine, which
-//! the emulator has not.
+//! communicators of the process on that device: each of their threads may record and be recorded there. As long as
+//! the AI CPU has a block for each communicator there is nothing to put in order, and no such thread. The one for
+//! the graph engine exists only with that engine, which the emulator has not.
 
 use super::engine::OperatorEngine;
 use super::resources::{StreamPlace, with_resources};
 use super::thread::{Thread, ThreadOwner};
-use crate::fabric::Member;
+use crate::fabric::{Member, registry};
 use crate::message::{Failure, refuse};
 use ascend_sync::lock_std as lock;
 use ascend_sys::HcclDedicatedThreadType as Purpose;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
+
+/// The blocks of the AI CPU. How many a device has is not published; a kernel may ask for so many
+/// (`SetAicpuBlockDim`).
+const AICPU_BLOCKS: usize = 6;
 
 /// Those that a device has, by its id and by purpose.
 static OF_DEVICES: Mutex<BTreeMap<(u32, i32), u64>> = Mutex::new(BTreeMap::new());
@@ -55,6 +60,9 @@ fn of_communicator(member: &Arc<Member>, notifies: u32) -> Result<u64, Failure> 
 }
 
 fn of_device(member: &Member, purpose: Purpose, notifies: u32) -> Result<u64, Failure> {
+    if registry::count_on(member.device) <= AICPU_BLOCKS {
+        return Ok(0);
+    }
     let place = StreamPlace::of(member)?;
     let mut of_devices = lock(&OF_DEVICES);
     let key = (member.device, purpose.0);
@@ -69,6 +77,7 @@ fn of_device(member: &Member, purpose: Purpose, notifies: u32) -> Result<u64, Fa
         }
     }
     let handle = create(&place, None, purpose.0 as u32, notifies)?;
+    Thread::named(handle)?.share();
     of_devices.insert(key, handle);
     Ok(handle)
 }

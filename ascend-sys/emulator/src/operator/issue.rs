@@ -195,7 +195,7 @@ pub(crate) fn record_thread(
 ) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     let of = thread_of(of)?;
-    if of.side() != thread.side() || of.device() != thread.device() {
+    if !thread.goes_with(of) {
         return refuse!(
             HCCL_E_PARA,
             "{} cannot record a notify of {}: they belong to different ranks; a channel has notifies for that",

@@ -16,6 +16,8 @@ pub(super) static THREADS: Slots<Thread> = Slots::new();
 pub(super) const BROKEN: u32 = 1;
 /// In the marks of a thread: it runs nothing outside of a batch mode.
 const BATCHED: u32 = 2;
+/// In the marks of a thread: all communicators of its device use it.
+const SHARED: u32 = 4;
 
 pub(crate) struct Thread {
     index: u32,
@@ -121,6 +123,20 @@ impl Thread {
     #[inline]
     pub(super) fn is_batched(&self) -> bool {
         self.marks.load(Ordering::Relaxed) & BATCHED != 0
+    }
+
+    /// Lets the threads of all communicators of its device record its notifies, and it theirs.
+    pub(super) fn share(&self) {
+        self.marks.fetch_or(SHARED, Ordering::Relaxed);
+    }
+
+    /// Whether the thread and another one may record each other's notifies.
+    #[inline]
+    pub(super) fn goes_with(&self, other: &Thread) -> bool {
+        let shared = || {
+            (self.marks.load(Ordering::Relaxed) | other.marks.load(Ordering::Relaxed)) & SHARED != 0
+        };
+        self.device() == other.device() && (self.side() == other.side() || shared())
     }
 
     /// Its stream, which is gone when its context was destroyed, or the program has destroyed what it had wrapped.

@@ -28,9 +28,6 @@ fn a_dedicated_thread_is_made_once_for_its_purpose() {
             assert_ne!(launch, 0);
             assert_eq!(dedicated(comm, LAUNCH, 3), launch);
             assert_eq!(dedicated(comm, LAUNCH_GE, 1), 0);
-            let orders = ORDERS.map(|order| dedicated(comm, HcclDedicatedThreadType(order), 1));
-            let orders: std::collections::BTreeSet<_> = orders.chain([launch]).collect();
-            assert_eq!(orders.len(), 5);
             // The later calls have added notifies, and it runs what it is given.
             let own = threads(rank, CPU_TS, 1, 0)[0];
             let (from, to) = (upload(&[5; 64]), upload(&[0; 64]));
@@ -44,23 +41,56 @@ fn a_dedicated_thread_is_made_once_for_its_purpose() {
 }
 
 #[test]
-fn communicators_of_a_device_share_the_threads_that_order_launches() {
+fn communicators_of_a_device_share_the_threads_that_order_launches_once_there_are_many() {
     on_product(3, 2, |rank| {
-        let (mut device, mut second) = (rank.device, null_mut());
-        hccl!(HcclCommInitAll(1, &mut device, &mut second));
-        for order in ORDERS.map(HcclDedicatedThreadType) {
-            let first = dedicated(rank.comm, order, 1);
-            assert_eq!(dedicated(second, order, 1), first);
+        let orders = || ORDERS.map(HcclDedicatedThreadType);
+        let mut device = rank.device;
+        let mut made: Vec<HcclComm> = Vec::new();
+        // With a block of the AI CPU for each communicator nothing is to be put in order.
+        while made.len() < 5 {
+            let mut comm = null_mut();
+            hccl!(HcclCommInitAll(1, &mut device, &mut comm));
+            made.push(comm);
         }
-        let own = dedicated(second, LAUNCH, 1);
-        assert_ne!(dedicated(rank.comm, LAUNCH, 1), own);
-        let order = dedicated(second, HcclDedicatedThreadType(2), 1);
-        hccl!(HcclCommDestroy(second));
-        // The one ends with its communicator, the others with the device.
-        let to = upload(&[0; 8]);
-        not_issued!(HCCL_E_PARA, ["thread"], HcommLocalCopyOnThread(own, to, at(to, 4), 4));
-        issue!(HcommLocalCopyOnThread(order, to, at(to, 4), 4));
+        assert!(orders().all(|order| dedicated(made[0], order, 1) == 0));
+        let mut seventh = null_mut();
+        hccl!(HcclCommInitAll(1, &mut device, &mut seventh));
+        let threads: std::collections::BTreeSet<_> =
+            orders().map(|order| dedicated(seventh, order, 2)).collect();
+        assert_eq!(threads.len(), 4);
+        assert!(orders().all(|order| threads.contains(&dedicated(rank.comm, order, 1))));
+        // A thread of each of two communicators starts the shared one, which tells a third.
+        let order = dedicated(seventh, HcclDedicatedThreadType(2), 2);
+        let [first, second, third] =
+            [rank.comm, made[0], seventh].map(|comm| dedicated(comm, LAUNCH, 1));
+        let (from, to) = (upload(&[7; 64]), upload(&[0; 64]));
+        issue!(HcommThreadNotifyWaitOnThread(third, 0, LONG));
+        issue!(HcommThreadNotifyWaitOnThread(order, 0, LONG));
+        issue!(HcommThreadNotifyWaitOnThread(order, 1, LONG));
+        issue!(HcommLocalCopyOnThread(order, to, from, 64));
+        issue!(HcommThreadNotifyRecordOnThread(order, third, 0));
+        issue!(HcommThreadNotifyRecordOnThread(first, order, 0));
+        issue!(HcommThreadNotifyRecordOnThread(second, order, 1));
         finish(rank);
+        assert_eq!(common::read(to, 64), [7; 64]);
+        // Threads of two communicators still do not reach each other.
+        not_issued!(
+            HCCL_E_PARA,
+            ["different ranks"],
+            HcommThreadNotifyRecordOnThread(first, second, 0)
+        );
+        hccl!(HcclCommDestroy(seventh));
+        assert_eq!(dedicated(rank.comm, HcclDedicatedThreadType(2), 1), 0, "there are six again");
+        // The one for launches ends with its communicator, the shared ones with the device.
+        let nothing = upload(&[0; 8]);
+        not_issued!(
+            HCCL_E_PARA,
+            ["thread"],
+            HcommLocalCopyOnThread(third, nothing, at(nothing, 4), 4)
+        );
+        issue!(HcommLocalCopyOnThread(order, nothing, at(nothing, 4), 4));
+        finish(rank);
+        made.iter().for_each(|comm| hccl!(HcclCommDestroy(*comm)));
     });
 }
 
