@@ -33,7 +33,7 @@ pub(crate) struct CpuBlock {
 /// The copy that a kernel gets: aligned for any number.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
-pub(super) struct Line([u8; 64]);
+pub(super) struct ArgumentLine([u8; 64]);
 
 impl CpuBlock {
     /// A block of the host. Each placeholder says where in it an address goes, and of which byte.
@@ -81,7 +81,7 @@ impl CpuBlock {
         Ok(self)
     }
 
-    fn copy(&self) -> Vec<Line> {
+    fn copy(&self) -> Vec<ArgumentLine> {
         let mut lines = lines(self.bytes.len());
         let start = lines.as_mut_ptr().expose_provenance();
         write(&mut lines, 0, &self.bytes);
@@ -94,7 +94,7 @@ impl CpuBlock {
 
 impl CpuArguments {
     /// What one run of the kernel gets. The error says what became of memory that has them.
-    pub(super) fn copy(&self) -> Result<Vec<Line>, String> {
+    pub(super) fn copy(&self) -> Result<Vec<ArgumentLine>, String> {
         match self {
             CpuArguments::Block(block) => Ok(block.copy()),
             CpuArguments::InMemory { address, bytes } => {
@@ -122,14 +122,14 @@ impl CpuArguments {
 }
 
 /// At least so many bytes, and one line where there are none.
-fn lines(bytes: usize) -> Vec<Line> {
-    vec![Line([0; 64]); bytes.div_ceil(size_of::<Line>()).max(1)]
+fn lines(bytes: usize) -> Vec<ArgumentLine> {
+    vec![ArgumentLine([0; 64]); bytes.div_ceil(size_of::<ArgumentLine>()).max(1)]
 }
 
 /// Writes bytes at an offset. There are as many.
-fn write(lines: &mut [Line], mut at: usize, mut bytes: &[u8]) {
+fn write(lines: &mut [ArgumentLine], mut at: usize, mut bytes: &[u8]) {
     while !bytes.is_empty() {
-        let line = &mut lines[at / size_of::<Line>()].0[at % size_of::<Line>()..];
+        let line = &mut lines[at / size_of::<ArgumentLine>()].0[at % size_of::<ArgumentLine>()..];
         let (now, later) = bytes.split_at(bytes.len().min(line.len()));
         line[..now.len()].copy_from_slice(now);
         at += now.len();
@@ -141,7 +141,7 @@ fn write(lines: &mut [Line], mut at: usize, mut bytes: &[u8]) {
 mod tests {
     use super::*;
 
-    fn bytes_of(lines: &[Line]) -> Vec<u8> {
+    fn bytes_of(lines: &[ArgumentLine]) -> Vec<u8> {
         lines.iter().flat_map(|line| line.0).collect()
     }
 

@@ -10,6 +10,7 @@ pub mod alone;
 pub mod barrier;
 pub mod captures;
 pub mod common;
+pub mod cpu_kernels;
 pub mod kernel;
 pub mod operator;
 pub mod random_kernel;

@@ -2,36 +2,21 @@
 
 use ascend_emulator_testing::captures;
 use ascend_emulator_testing::common::{self, *};
+use ascend_emulator_testing::cpu_kernels::{compile, load, path_of};
 use ascend_emulator_testing::kernel::{Given, function, list};
 use ascend_emulator_testing::{call, fails, issue, ok};
 use ascend_sys::*;
-use std::ffi::{CString, c_void};
+use std::ffi::c_void;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 const INVALID: aclError = ACL_ERROR_RT_PARAM_INVALID;
 
-/// The library of `cpu_kernels.c`.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/cpu_kernels.c");
-        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libcpu_kernels.so");
-        // Another process may have it loaded.
-        let made = library.with_extension(std::process::id().to_string());
-        // The driver that Rust links with.
-        let output = Command::new("cc")
-            .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-o"])
-            .args([&made, &source])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        std::fs::rename(made, &library).unwrap();
-        library
-    })
+    LIBRARY.get_or_init(|| compile(Path::new(env!("CARGO_TARGET_TMPDIR"))))
 }
 
 /// A file of a test, removed at its end.
@@ -49,16 +34,6 @@ impl Drop for TestFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
-}
-
-fn text_of(path: &Path) -> CString {
-    CString::new(path.to_str().unwrap()).unwrap()
-}
-
-fn load(path: &Path) -> aclrtBinHandle {
-    let mut binary = null_mut();
-    ok!(aclrtBinaryLoadFromFile(text_of(path).as_ptr(), null_mut(), &mut binary));
-    binary
 }
 
 fn kernel(name: &str) -> aclrtFuncHandle {
@@ -196,7 +171,7 @@ fn a_descriptor_names_kernels_and_the_library_beside_it() {
         value: aclrtBinaryLoadOptionValue { cpuKernelMode: 0 },
     };
     let mut options = aclrtBinaryLoadOptions { options: &mut option, numOpt: 1 };
-    let (path, mut binary) = (text_of(&file.0), null_mut());
+    let (path, mut binary) = (path_of(&file.0), null_mut());
     ok!(aclrtBinaryLoadFromFile(path.as_ptr(), &mut options, &mut binary));
     let add = function(binary, "OwnAdd");
     assert_eq!(add, function(binary, "OwnAdd"), "one handle for a name");
@@ -230,7 +205,7 @@ fn what_is_no_library_of_this_machine_is_refused_with_the_reason() {
     let _block = Block::one();
     let refused = |code: aclError, name: &str, bytes: &[u8], why: &str| {
         let (file, mut none) = (TestFile::new(name, bytes), null_mut());
-        let path = text_of(&file.0);
+        let path = path_of(&file.0);
         fails!(code, [why], aclrtBinaryLoadFromFile(path.as_ptr(), null_mut(), &mut none));
     };
     let whole = std::fs::read(library()).unwrap();

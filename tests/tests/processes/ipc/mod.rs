@@ -4,6 +4,7 @@ mod endpoints;
 mod events;
 mod memory;
 mod notifies;
+mod opened;
 mod orders;
 mod pair;
 

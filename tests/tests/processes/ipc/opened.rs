@@ -1,0 +1,46 @@
+use std::path::Path;
+
+use ascend_emulator_testing::common::{Block, write};
+use ascend_emulator_testing::cpu_kernels::{compile, host_reads, load};
+use ascend_emulator_testing::ok;
+
+use super::pair::other;
+use super::{c, exported, import};
+
+const BYTES: usize = 4096;
+
+/// A CPU kernel that is given imported memory finds the exporter's data at its address, whether the
+/// memory was imported before the process loaded CPU kernels or later.
+#[test]
+fn imported_memory_is_opened_to_cpu_kernels_too() {
+    let Some(mut other) =
+        other("ipc::opened::imported_memory_is_opened_to_cpu_kernels_too", |talk| {
+            let first_key = talk.next();
+            let first = import(&first_key);
+            assert_eq!(host_reads(first, BYTES), None);
+            load(&compile(Path::new(env!("CARGO_TARGET_TMPDIR"))));
+            assert_eq!(host_reads(first, BYTES), Some(vec![3; BYTES]));
+            talk.say("opened");
+            let second = import(&talk.next());
+            assert_eq!(host_reads(second, BYTES), Some(vec![4; BYTES]));
+            // It is the same memory, and not a copy.
+            write(second, &[5; BYTES]);
+            assert_eq!(host_reads(second, BYTES), Some(vec![5; BYTES]));
+            ok!(aclrtIpcMemClose(c(&first_key).as_ptr()));
+            talk.say("written");
+            talk.next();
+        })
+    else {
+        return;
+    };
+    let _block = Block::one();
+    let (_, first) = exported(&[3; BYTES]);
+    let (memory, second) = exported(&[4; BYTES]);
+    assert_eq!(other.ask(&first), "opened");
+    assert_eq!(other.ask(&second), "written");
+    // This process has loaded no CPU kernels.
+    assert_eq!(host_reads(memory, BYTES), None);
+    assert_eq!(ascend_emulator_testing::common::read(memory, BYTES), [5; BYTES]);
+    other.say("end");
+    other.end();
+}
