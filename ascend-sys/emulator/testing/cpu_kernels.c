@@ -96,3 +96,17 @@ uint32_t Ask(const AskArguments *it)
     it->answers[1] = it->synchronise(it->stream);
     return 0;
 }
+
+/* Waits until a thread for operators has done what it was given. */
+typedef struct {
+    int32_t (*drain)(uint64_t, uint64_t);
+    uint64_t thread;
+    uint64_t channel;
+    int32_t *answer;
+} DrainArguments;
+
+uint32_t Drain(const DrainArguments *it)
+{
+    *it->answer = it->drain(it->thread, it->channel);
+    return 0;
+}

@@ -4,13 +4,16 @@ use ascend_emulator_testing::captures;
 use ascend_emulator_testing::common::{self, *};
 use ascend_emulator_testing::cpu_kernels::{compile, load, path_of};
 use ascend_emulator_testing::kernel::{Given, function, list};
+use ascend_emulator_testing::operator::{
+    CPU_TS, ROCE, channels, desc, on_product, threads, upload,
+};
 use ascend_emulator_testing::{call, fails, issue, ok};
 use ascend_sys::*;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::ptr::{null, null_mut};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 const INVALID: aclError = ACL_ERROR_RT_PARAM_INVALID;
 
@@ -67,9 +70,11 @@ struct Wait {
 }
 
 impl Wait {
-    /// Kept for ever, as the kernel may run for as long.
+    /// Kept for ever, as the kernel may run for as long, and where a leak checker finds it.
     fn new(code: u32) -> (Wait, &'static AtomicI32, &'static AtomicI32) {
+        static WORDS: Mutex<Vec<&AtomicI32>> = Mutex::new(Vec::new());
         let [runs, may_return] = [(); 2].map(|()| &*Box::leak(Box::new(AtomicI32::new(0))));
+        WORDS.lock().unwrap().extend([runs, may_return]);
         (Wait { runs, may_return, code }, runs, may_return)
     }
 }
@@ -411,6 +416,40 @@ fn a_kernel_has_its_device_and_no_call_that_waits_for_streams() {
     launch(kernel("Ask"), &mut arguments, s);
     ok!(aclrtSynchronizeStream(s));
     assert_eq!(answers, [block.first + 1, 207000]);
+}
+
+#[test]
+fn a_kernel_may_wait_in_a_primitive_where_a_host_function_may_not() {
+    on_product(3, 2, |rank| {
+        let thread = threads(rank, CPU_TS, 1, 0)[0];
+        let channel = channels(rank, CPU_TS, &[desc(1 - rank.rank, ROCE, 1)])[0];
+        #[repr(C)]
+        struct Drain {
+            drain: unsafe extern "C" fn(ThreadHandle, ChannelHandle) -> i32,
+            thread: ThreadHandle,
+            channel: ChannelHandle,
+            answer: *mut i32,
+        }
+        let (mut in_kernel, mut in_function) = (-1, -1);
+        let drain = common::table().HcommChannelDrainOnThread.unwrap();
+        let mut arguments = Drain { drain, thread, channel, answer: &mut in_kernel };
+        let (from, to) = (upload(&[9; 4096]), upload(&[0; 4096]));
+        issue!(HcommLocalCopyOnThread(thread, to, from, 4096));
+        launch(kernel("Drain"), &mut arguments, rank.stream);
+        ok!(aclrtSynchronizeStream(rank.stream));
+        assert_eq!(common::read(to, 4096), [9; 4096]);
+        unsafe extern "C" fn function(arguments: *mut c_void) {
+            // SAFETY: they outlive the stream's work.
+            let it = unsafe { &*arguments.cast::<Drain>() };
+            // SAFETY: an entry of the table, with handles that the test has made.
+            unsafe { *it.answer = (it.drain)(it.thread, it.channel) };
+        }
+        arguments.answer = &mut in_function;
+        ok!(aclrtLaunchHostFunc(rank.stream, Some(function), (&raw mut arguments).cast()));
+        ok!(aclrtSynchronizeStream(rank.stream));
+        assert_eq!(in_kernel, 0);
+        assert_eq!(in_function, HcclResult::HCCL_E_RUNTIME.0 as i32);
+    });
 }
 
 #[test]
