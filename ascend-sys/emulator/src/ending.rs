@@ -1,5 +1,6 @@
 //! How contexts, devices and blocks end. All that a program has on them ends with them, in whatever module it is.
 
+use crate::count_notify::CountNotify;
 use crate::fabric::{cluster, registry};
 use crate::kernel::binary;
 use crate::machine::primary::{DeviceEnd, Reset};
@@ -93,6 +94,7 @@ pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
 fn end_all(end: &DeviceEnd, by: &'static str) {
     let devices = end.devices();
     Notify::destroy_all(devices);
+    CountNotify::destroy_all(devices);
     ipc::exports::end_on(devices);
     ipc::memory::end_imports_on(devices);
     operator::open::end_on(devices);

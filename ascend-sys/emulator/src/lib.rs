@@ -25,6 +25,7 @@ mod closed;
 mod collective;
 mod context;
 mod core_limits;
+mod count_notify;
 mod counted;
 mod deadlock;
 mod ending;

@@ -107,6 +107,10 @@ impl Product {
             Product::Ascend950 => 65_535,
         }
     }
+
+    pub(crate) fn has_count_notifies(self) -> bool {
+        self == Product::Ascend950
+    }
 }
 
 /// MiB of each of the two parts of a communication buffer, if nobody says otherwise.

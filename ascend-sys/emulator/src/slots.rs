@@ -58,6 +58,7 @@ handle_kinds! {
     Channel = 0xad, "channel";
     DataBuffer = 0xb7, "data buffer";
     ProfilingConfig = 0xb8, "configuration of the profiling";
+    CountNotify = 0xb9, "counting notify";
     // Of operators and kernels, which are never given again.
     ChannelConfig = 0xae, "configuration of channels";
     Endpoint = 0xb0, "endpoint";

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::arguments::Named;
+use crate::count_notify::CountNotify;
 use crate::event::Event;
 use crate::fabric::{Member, registry};
 use crate::kernel::binary::{self, Binary, KernelFunction};
@@ -45,6 +46,15 @@ impl Named for Notify {
     #[inline]
     fn find(handle: u64) -> Result<&'static Notify, Failure> {
         Notify::named(handle)
+    }
+}
+
+impl Named for CountNotify {
+    type Found = &'static CountNotify;
+
+    #[inline]
+    fn find(handle: u64) -> Result<&'static CountNotify, Failure> {
+        CountNotify::named(handle)
     }
 }
 

@@ -55,9 +55,6 @@ unsupported! {
         aclrtCreateLabel, aclrtSetLabel, aclrtDestroyLabel, aclrtCreateLabelList,
         aclrtDestroyLabelList, aclrtSwitchLabelByIndex, aclrtGetThreadLastTaskId,
         aclrtTaskUpdateAsync;
-    "notifies are bits and do not count":
-        aclrtCntNotifyCreate, aclrtCntNotifyDestroy, aclrtCntNotifyRecord, aclrtCntNotifyReset,
-        aclrtCntNotifyWaitWithTimeout, aclrtCntNotifyGetId;
     "it makes no random numbers":
         aclrtRandomNumAsync;
     "it has no profiler; Runtime::record_timeline of the crate hccl records a timeline":

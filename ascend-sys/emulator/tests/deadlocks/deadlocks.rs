@@ -55,6 +55,22 @@ fn an_event_that_only_the_sleeping_thread_could_record() {
 }
 
 #[test]
+fn a_number_that_only_the_sleeping_thread_could_record() {
+    alone!(beside);
+    let _block = Block::one_with(AscendExtBlockConfig { product: 950, ..Block::config() });
+    let (s, mut notify) = (stream(), null_mut());
+    ok!(aclrtCntNotifyCreate(&mut notify, 0));
+    let mut awaited = aclrtCntNotifyWaitInfo { value: 3, ..aclrtCntNotifyWaitInfo::default() };
+    awaited.mode = aclrtCntNotifyWaitMode::ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE;
+    ok!(aclrtCntNotifyWaitWithTimeout(notify, s, &mut awaited));
+    fails!(
+        107020,
+        ["deadlock", "wait for counting notify", "Equal 3; it is 0"],
+        aclrtSynchronizeStream(s)
+    );
+}
+
+#[test]
 fn a_thread_that_may_still_record_is_waited_for() {
     let block = Block::one();
     let (s, t, e, first) = (stream() as usize, stream() as usize, event() as usize, block.first);
