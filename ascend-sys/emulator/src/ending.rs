@@ -12,8 +12,8 @@ use crate::slots::{HandleKind, unknown};
 use crate::step::Reason;
 use crate::stream::{STREAMS, unfinished_on};
 use crate::{
-    capture, check, context, executor, faults, ipc, later, operator, poll, stream_end, timeline,
-    virtual_memory,
+    capture, check, context, executor, faults, ipc, later, operator, poll, stream_end, stream_pool,
+    timeline, virtual_memory,
 };
 use ascend_sys::ACL_ERROR_RT_CONTEXT_RELEASE_ERROR;
 
@@ -114,6 +114,7 @@ fn end_all(end: &DeviceEnd, by: &'static str) {
         end_context(context);
     }
     virtual_memory::end_on(devices, by);
+    stream_pool::end_on(devices);
     for id in devices.clone() {
         let mut held = operator::abroad::held_on(id);
         held.extend(ipc::exports::held_on(id));

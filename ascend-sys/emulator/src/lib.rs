@@ -64,6 +64,7 @@ mod slots;
 mod step;
 mod stream;
 mod stream_end;
+mod stream_pool;
 mod submit;
 mod task;
 mod timeline;

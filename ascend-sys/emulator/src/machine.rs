@@ -167,7 +167,7 @@ impl Device {
     }
 
     /// Memory is reached by the devices of its own block only.
-    fn reach(&self) -> Range<u32> {
+    pub(crate) fn reach(&self) -> Range<u32> {
         self.settings().map_or(0..u32::MAX, |block| block.first..block.first + block.count)
     }
 }

@@ -70,6 +70,7 @@ handle_kinds! {
     ArgumentItem = 0xb6, "argument of a list";
     SymmetricWindow = 0xb9, "symmetric window";
     PhysicalMemory = 0xc1, "physical memory";
+    MemoryPool = 0xc2, "memory pool";
 }
 
 impl HandleKind {

@@ -9,7 +9,7 @@ use crate::memory::{self, Bytes, MemoryPlace};
 use crate::message::{Failure, fail};
 use crate::profile::Product;
 use crate::stream::unfinished_on;
-use crate::{context, executor, host_memory, ipc, machine, operator};
+use crate::{context, executor, host_memory, ipc, machine, operator, stream_pool};
 use ascend_sys::{
     ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_ADDR_UNALIGNED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
@@ -238,6 +238,9 @@ fn free_device(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
         return fail!(ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
     }
     let freed = match memory::place_of(address) {
+        Ok(MemoryPlace::Device(_)) if stream_pool::is_pooled(address) => {
+            Err(format!("{address:#x} is memory of a pool; aclrtMemPoolFreeAsync frees it"))
+        }
         Ok(MemoryPlace::Device(id)) => free_of(machine::device_slot(id), address, by),
         Ok(MemoryPlace::Pinned) => {
             Err(format!("{address:#x} is host memory; aclrtFreeHost frees it"))
@@ -254,10 +257,17 @@ pub(super) fn free_of(
     address: usize,
     by: &'static str,
 ) -> Result<(), String> {
-    let pool = &device.memory;
     if is_outside(address) {
-        return pool.free(address, by, Vec::new);
+        return device.memory.free(address, by, Vec::new);
     }
+    end_exports(device, address)?;
+    device.free_held(address, by, unfinished_on, &ipc::exports::held_registered())
+}
+
+/// Ends the exports of an allocation of a device that shall be freed. An error when another process
+/// has a part of it.
+pub(super) fn end_exports(device: &machine::Device, address: usize) -> Result<(), String> {
+    let pool = &device.memory;
     let allocation =
         || pool.name_of(address).and_then(|(_, size)| pool.number_of(address, size).ok());
     ipc::exports::end_of_allocation(device.id, allocation)
@@ -265,8 +275,7 @@ pub(super) fn free_of(
             let bytes = pool.name_of(address).map_or(0, |(_, size)| size);
             operator::abroad::check_free(address..address + bytes)
         })
-        .map_err(|who| format!("{address:#x} cannot be freed: {who}"))?;
-    device.free_held(address, by, unfinished_on, &ipc::exports::held_registered())
+        .map_err(|who| format!("{address:#x} cannot be freed: {who}"))
 }
 
 /// Whether an allocation begins at an address: of pinned host memory, or of a device.

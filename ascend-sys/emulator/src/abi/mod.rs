@@ -57,6 +57,7 @@ mod acl_kernel_args;
 mod acl_launch;
 mod acl_limits;
 mod acl_memory;
+mod acl_memory_pool;
 mod acl_notify;
 mod acl_prof;
 mod acl_reduce;
@@ -118,6 +119,7 @@ pub(crate) fn fill(table: &mut Functions) {
     acl_limits::fill(table);
     acl_launch::fill(table);
     acl_memory::fill(table);
+    acl_memory_pool::fill(table);
     acl_notify::fill(table);
     acl_prof::fill(table);
     acl_reduce::fill(table);

@@ -69,9 +69,7 @@ unsupported! {
         aclprofRangePushEx, aclprofRangePop;
 
     // Memory.
-    "memory is allocated at once, and is that of a device or of the host":
-        aclrtMemPoolCreate, aclrtMemPoolDestroy, aclrtMemPoolSetAttr,
-        aclrtMemPoolGetAttr, aclrtMemPoolMallocAsync, aclrtMemPoolFreeAsync, aclrtMemPoolTrimTo,
+    "memory is that of a device or of the host, and does not move between them":
         aclrtMemAllocManaged, aclrtMemManagedAdvise, aclrtMemManagedGetAttr,
         aclrtMemManagedGetAttrs, aclrtMemManagedPrefetchAsync, aclrtMemManagedPrefetchBatchAsync;
     "it does not allocate for itself from the application":

@@ -87,6 +87,15 @@ pub(crate) fn window_touched(
     }
 }
 
+/// The head of the stream, which has ended, was the free of an allocation by the function `call`.
+/// What comes before and behind it was asked when it was its turn.
+pub(crate) fn freed_in_stream(stream: &Stream, start: usize, call: &'static str) {
+    if let Some(engine) = engine(stream.device_id()) {
+        let operation = at_head(stream, "free".into(), call.into(), Vec::new());
+        engine.freed_at(here(stream), start, operation);
+    }
+}
+
 /// A signal has ended: another one may have its number.
 #[inline]
 pub(crate) fn signal_ended(device: u32, signal: u64) {

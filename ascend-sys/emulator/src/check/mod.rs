@@ -55,8 +55,8 @@ pub(crate) use blocks::{
 pub(crate) use clock::ClockComponent;
 pub(crate) use engine::Checker;
 pub(crate) use hear::{
-    host_saw, kernel_begins, kernel_is_wrong, notify_cleared, passed, signal_ended, was_done,
-    window_touched,
+    freed_in_stream, host_saw, kernel_begins, kernel_is_wrong, notify_cleared, passed,
+    signal_ended, was_done, window_touched,
 };
 pub(crate) use hosts::OneHost;
 pub(crate) use issuer::KernelClock;

@@ -6,6 +6,7 @@
 //! are handed out again, best fit first.
 
 pub(crate) mod outside;
+mod reused;
 
 use super::shadow;
 use crate::progress::{QueuePoint, are_complete};
@@ -161,8 +162,7 @@ impl MemoryPool {
         self.free_held(start, by, until, &[])
     }
 
-    /// The same where other processes may still reach some of its bytes, which are reused when they
-    /// do not any more.
+    /// The same where other processes may still reach some of its bytes, which are reused later.
     pub(crate) fn free_held(
         &self,
         start: usize,

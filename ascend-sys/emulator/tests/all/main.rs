@@ -38,6 +38,7 @@ mod lengths;
 mod limits;
 mod lone_zeros;
 mod memory;
+mod memory_pools;
 mod notifies;
 mod operations;
 mod operator_channels;
