@@ -9,6 +9,8 @@
 //!    and before others are mapped at that place or the addresses are released.
 //! 3. It ends when it is neither mapped nor named by a reference.
 
+pub(crate) mod rights;
+
 use crate::check;
 use crate::collective::plan::store_for;
 use crate::machine::{self, Device, reserved};
@@ -61,6 +63,7 @@ struct VirtualMemory {
     ranges: BTreeMap<usize, ReservedRange>,
     /// The physical memory that is mapped at an address, and its bytes.
     pieces: BTreeMap<usize, (u64, usize)>,
+    rights: rights::Rights,
 }
 
 static ALL: Mutex<VirtualMemory> = Mutex::new(VirtualMemory {
@@ -68,6 +71,7 @@ static ALL: Mutex<VirtualMemory> = Mutex::new(VirtualMemory {
     physical: BTreeMap::new(),
     ranges: BTreeMap::new(),
     pieces: BTreeMap::new(),
+    rights: BTreeMap::new(),
 });
 
 /// Reserves addresses for memory of the device, or of another one if that is mapped there first.
@@ -367,6 +371,7 @@ impl VirtualMemory {
     /// False where no piece begins.
     fn unmap(&mut self, start: usize, by: &'static str) -> bool {
         let Some((handle, _)) = self.pieces.remove(&start) else { return false };
+        self.end_rights(start);
         if let Some(physical) = self.physical.get_mut(&handle) {
             physical.mapped_at = None;
             physical.contents = Contents::At(start);
@@ -440,6 +445,7 @@ mod tests {
             physical: (1..).zip(physical).collect(),
             ranges: BTreeMap::new(),
             pieces: BTreeMap::new(),
+            rights: BTreeMap::new(),
         }
     }
 

@@ -1,15 +1,16 @@
 //! Addresses and memory apart: reserving, allocating, mapping.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Handle, In, Out};
+use super::arguments::{Handle, In, MOST_ITEMS, Out, Slice};
 use super::entries::{Acl, entries};
 use crate::message::{Failure, fail};
-use crate::virtual_memory::{self, GRANULARITY};
+use crate::virtual_memory::{self, GRANULARITY, rights};
 use crate::{context, machine};
 use ascend_sys::{
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID,
-    aclrtDrvMemHandle, aclrtMemAllocationType, aclrtMemAttr, aclrtMemGranularityOptions,
-    aclrtMemHandleType, aclrtMemLocationType, aclrtPhysicalMemProp,
+    aclrtDrvMemHandle, aclrtMemAccessDesc, aclrtMemAccessFlags, aclrtMemAllocationType,
+    aclrtMemAttr, aclrtMemGranularityOptions, aclrtMemHandleType, aclrtMemLocation,
+    aclrtMemLocationType, aclrtPhysicalMemProp,
 };
 use std::ffi::c_void;
 
@@ -111,6 +112,50 @@ entries! {
         Ok(())
     }
 
+    fn aclrtMemSetAccess(
+        vir_ptr: *mut c_void,
+        size: usize,
+        desc: Slice<aclrtMemAccessDesc, *mut aclrtMemAccessDesc>[count],
+        count: usize,
+    ) {
+        given(vir_ptr)?;
+        let desc = desc.required("desc")?;
+        if size == 0 {
+            return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
+        }
+        let desc = desc.counted(MOST_ITEMS, "count", ACL_ERROR_RT_PARAM_INVALID)?;
+        let mut rights = Vec::new();
+        for aclrtMemAccessDesc { flags, location, .. } in desc.iter() {
+            let is_known = matches!(
+                *flags,
+                aclrtMemAccessFlags::ACL_RT_MEM_ACCESS_FLAGS_NONE
+                    | aclrtMemAccessFlags::ACL_RT_MEM_ACCESS_FLAGS_READ
+                    | aclrtMemAccessFlags::ACL_RT_MEM_ACCESS_FLAGS_READWRITE
+            );
+            if !is_known {
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "desc has flags {}; 0 (NONE), 1 (READ) and 3 (READWRITE) exist",
+                    flags.0
+                );
+            }
+            rights.push((reaching(location)?.id, *flags));
+        }
+        rights::set(vir_ptr.addr(), size, &rights)
+    }
+
+    fn aclrtMemGetAccess(
+        vir_ptr: *mut c_void,
+        location: In<aclrtMemLocation, *mut aclrtMemLocation>,
+        flag: Out<u64>,
+    ) {
+        given(vir_ptr)?;
+        let (location, flag) = (location.required("location")?, flag.required("flag")?);
+        let device = reaching(location)?;
+        flag.write(rights::of(vir_ptr.addr(), device.id)?.0.into());
+        Ok(())
+    }
+
     each _kind in {
         aclrtReserveMemAddress: (),
         // The emulator's memory is all of one kind.
@@ -150,6 +195,18 @@ fn is_zero(argument: &str, value: u64) -> Result<(), Failure> {
         return fail!(ACL_ERROR_RT_PARAM_INVALID, "{argument} is {value:#x}; it must be 0");
     }
     Ok(())
+}
+
+/// The device that is to reach memory.
+fn reaching(location: &aclrtMemLocation) -> Result<&'static machine::Device, Failure> {
+    if location.type_ != aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE {
+        return fail!(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "a location has type {}; devices (1) reach mapped memory, and the host does not",
+            location.type_.0
+        );
+    }
+    machine::find_device(i32::try_from(location.id).unwrap_or(-1))
 }
 
 /// The device whose memory such properties ask for: pinned, in pages of 2 MiB.

@@ -88,9 +88,8 @@ unsupported! {
         aclrtAllocBuf, aclrtFreeBuf, aclrtGetBufData, aclrtSetBufDataLen, aclrtGetBufDataLen,
         aclrtSetBufUserData, aclrtGetBufUserData, aclrtCopyBufRef, aclrtAppendBufChain,
         aclrtGetBufChainNum, aclrtGetBufFromChain;
-    "memory is mapped on its own device, which may read and write it":
-        aclrtMemMapNoAccess, aclrtMemMapSelectedLink, aclrtMemMapSetLink, aclrtMemP2PMap,
-        aclrtMemSetAccess, aclrtMemGetAccess;
+    "memory is mapped on its own device, which may read and write it, over one link":
+        aclrtMemMapNoAccess, aclrtMemMapSelectedLink, aclrtMemMapSetLink, aclrtMemP2PMap;
     "physical memory is not exported; aclrtIpcMemGetExportKey exports memory of aclrtMalloc":
         aclrtMemExportToShareableHandle, aclrtMemExportToShareableHandleV2,
         aclrtMemImportFromShareableHandle, aclrtMemImportFromShareableHandleV2,

@@ -317,3 +317,85 @@ fn wrong_arguments_of_virtual_memory_are_named() {
     fails!(100000, ["virPtr is NULL"], aclrtReleaseMemAddress(null_mut()));
     fails!(100000, ["handle is NULL"], aclrtFreePhysical(null_mut()));
 }
+
+fn given(device: i32, flags: u32) -> aclrtMemAccessDesc {
+    let location = properties(device).location;
+    aclrtMemAccessDesc { flags: aclrtMemAccessFlags(flags), location, rsv: [0; 12] }
+}
+
+fn right(at: *mut c_void, device: i32) -> u64 {
+    let (mut location, mut flag) = (properties(device).location, 7);
+    ok!(aclrtMemGetAccess(at, &mut location, &mut flag));
+    flag
+}
+
+#[test]
+fn rights_are_those_of_pieces_and_end_with_them() {
+    let block = Block::with(AscendExtBlockConfig { deviceCount: 2, product: 2, ..Block::config() });
+    let (own, other) = (block.first, block.first + 1);
+    ok!(aclrtSetDevice(own));
+    let start = reserve(4 * UNIT);
+    let second = start.wrapping_byte_add(UNIT);
+    for at in [start, second] {
+        let handle = physical(own, UNIT);
+        ok!(aclrtMapMem(at, UNIT, 0, handle, 0));
+        ok!(aclrtFreePhysical(handle));
+    }
+    let rights = || [start, second].map(|at| [own, other].map(|device| right(at, device)));
+    assert_eq!(rights(), [[3, 0], [3, 0]]);
+    // The other device reaches the memory as soon as it has a right.
+    ok!(aclrtSetDevice(other));
+    let (theirs, s) = (malloc(64), stream());
+    let no = "no access between devices";
+    fails!(107000, [no], aclrtMemcpyAsync(theirs, 64, second, 64, D2D, s));
+    let inside = second.wrapping_byte_add(UNIT - 1);
+    ok!(aclrtMemSetAccess(second, UNIT, [given(other, 1), given(own, 0)].as_mut_ptr(), 2));
+    assert_eq!((rights(), right(inside, other)), ([[3, 0], [0, 1]], 1));
+    ok!(aclrtMemSetAccess(start, 2 * UNIT, &mut given(other, 3), 1));
+    assert_eq!(rights(), [[3, 3], [0, 3]]);
+    ok!(aclrtMemcpyAsync(theirs, 64, second, 64, D2D, s));
+    ok!(aclrtSynchronizeStream(s));
+    // New memory at the same place.
+    ok!(aclrtUnmapMem(second));
+    ok!(aclrtMapMem(second, UNIT, 0, physical(own, UNIT), 0));
+    assert_eq!(rights(), [[3, 3], [3, 0]]);
+}
+
+#[test]
+fn rights_that_are_wrong_are_refused_and_none_is_given() {
+    let (block, other) = (Block::one(), Block::new(1));
+    let start = reserve(4 * UNIT);
+    ok!(aclrtMapMem(start, 2 * UNIT, 0, physical(block.first, 2 * UNIT), 0));
+    let (good, mut value) = (given(block.first, 1), 0);
+    let set = |code: i32, said: &str, bytes: usize, mut desc: aclrtMemAccessDesc| {
+        fails!(code, [said], aclrtMemSetAccess(start, bytes, &mut desc, 1));
+    };
+    set(100000, "size is 0", 0, good);
+    set(107000, "no row of whole mapped pieces", UNIT, good);
+    set(107000, "no row of whole mapped pieces", 3 * UNIT, good);
+    set(107000, "no row of whole mapped pieces", usize::MAX, good);
+    set(107000, "flags 2", 2 * UNIT, given(block.first, 2));
+    set(107001, "there is no device", 2 * UNIT, given(block.first + 1, 1));
+    set(107000, "different blocks", 2 * UNIT, given(other.first, 1));
+    let mut host = good;
+    host.location.type_ = aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_HOST;
+    set(207000, "type 0", 2 * UNIT, host);
+    let (mut desc, none) = (good, null_mut());
+    let behind = start.wrapping_byte_add(2 * UNIT);
+    fails!(100000, ["virPtr is NULL"], aclrtMemSetAccess(none, UNIT, &mut desc, 1));
+    fails!(100000, ["desc is NULL"], aclrtMemSetAccess(start, UNIT, null_mut(), 1));
+    fails!(107000, ["count is 0"], aclrtMemSetAccess(start, UNIT, &mut desc, 0));
+    fails!(107000, ["count is"], aclrtMemSetAccess(start, UNIT, &mut desc, usize::MAX));
+    fails!(107000, ["whole mapped pieces"], aclrtMemSetAccess(behind, UNIT, &mut desc, 1));
+    // One of two is wrong.
+    let mut two = [good, given(block.first, 7)];
+    fails!(107000, ["flags 7"], aclrtMemSetAccess(start, 2 * UNIT, two.as_mut_ptr(), 2));
+    assert_eq!(right(start, block.first), 3);
+
+    let mut location = good.location;
+    fails!(100000, ["virPtr is NULL"], aclrtMemGetAccess(none, &mut location, &mut value));
+    fails!(100000, ["location is NULL"], aclrtMemGetAccess(start, null_mut(), &mut value));
+    fails!(100000, ["flag is NULL"], aclrtMemGetAccess(start, &mut location, null_mut()));
+    fails!(107000, ["no memory is mapped"], aclrtMemGetAccess(behind, &mut location, &mut value));
+    fails!(207000, ["type 0"], aclrtMemGetAccess(start, &mut host.location, &mut value));
+}
