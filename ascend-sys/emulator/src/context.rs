@@ -267,6 +267,11 @@ fn primary_context(
     Ok(primary.context)
 }
 
+/// Whether a device has a primary context: it was set, and not reset as often.
+pub(crate) fn has_primary(device: &Device) -> bool {
+    CONTEXTS.get(device.primary.lock().context).is_some()
+}
+
 /// Counts a reset of a device, or with `force` all that are due.
 pub(crate) fn count_reset(device: &'static Device, force: bool) -> Result<Reset, Failure> {
     match device.primary.count_reset(device.id, force) {

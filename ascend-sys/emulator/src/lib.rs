@@ -61,6 +61,7 @@ mod queue;
 mod report;
 mod sleep;
 mod slots;
+mod state_hooks;
 mod step;
 mod stream;
 mod stream_end;

@@ -7,12 +7,14 @@ use crate::callback::may_block;
 use crate::fabric::topology::linked_by;
 use crate::machine::Device;
 use crate::message::{Failure, fail};
+use crate::state_hooks::{tell_abort, tell_device};
 use crate::stream::STREAMS;
 use crate::{capture, context, ending, executor, machine, stream_end};
 use ascend_sys::{
     ACL_ERROR_FEATURE_UNSUPPORTED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_INVALID_DEVICEID,
     ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_RT_DEVS_TOPOLOGY_HCCS,
-    CommProtocol, aclDeviceInfo, aclrtContext, aclrtDevAttr, aclrtDeviceStatus, aclrtStream,
+    CommProtocol, aclDeviceInfo, aclrtContext, aclrtDevAttr, aclrtDeviceState, aclrtDeviceStatus,
+    aclrtDeviceTaskAbortStage, aclrtStream,
 };
 use std::time::{Duration, Instant};
 
@@ -20,7 +22,10 @@ entries! {
     Acl;
 
     fn aclrtSetDevice(device_id: i32) {
-        context::set_device(device_id)
+        machine::find_device(device_id)?;
+        tell_device(device_id, aclrtDeviceState::ACL_RT_DEVICE_STATE_SET_PRE)?;
+        context::set_device(device_id)?;
+        tell_device(device_id, aclrtDeviceState::ACL_RT_DEVICE_STATE_SET_POST)
     }
 
     fn aclrtGetDevice(device_id: Out<i32>) {
@@ -115,8 +120,9 @@ entries! {
             );
         }
         let limit = (timeout != 0).then(|| Duration::from_millis(timeout.into()));
+        tell_abort(device_id, aclrtDeviceTaskAbortStage::ACL_RT_DEVICE_TASK_ABORT_PRE, timeout)?;
         stream_end::abort_all(device.id, limit);
-        Ok(())
+        tell_abort(device_id, aclrtDeviceTaskAbortStage::ACL_RT_DEVICE_TASK_ABORT_POST, timeout)
     }
 
     fn aclrtDeviceCanAccessPeer(can_access: Out<i32>, device_id: i32, peer_id: i32) {
@@ -179,7 +185,10 @@ entries! {
     each force in { aclrtResetDevice: false, aclrtResetDeviceForce: true }
     fn (device_id: i32) {
         may_block()?;
-        ending::reset_device(device_id, force)
+        machine::find_device(device_id)?;
+        tell_device(device_id, aclrtDeviceState::ACL_RT_DEVICE_STATE_RESET_PRE)?;
+        ending::reset_device(device_id, force)?;
+        tell_device(device_id, aclrtDeviceState::ACL_RT_DEVICE_STATE_RESET_POST)
     }
 
     // The number of a device for a program is its place in ASCEND_RT_VISIBLE_DEVICES; both other

@@ -6,6 +6,7 @@ use super::entries::{Acl, entries};
 use crate::callback::{HostCall, may_block};
 use crate::machine;
 use crate::message::{Failure, fail};
+use crate::state_hooks::tell_stream;
 use crate::step::Reason;
 use crate::stream::{Mark, Stream};
 use crate::stream_end;
@@ -14,7 +15,8 @@ use ascend_sys::{
     ACL_CONTINUE_ON_FAILURE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_NO_STREAM_RESOURCE,
     ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CONTEXT,
     ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_STOP_ON_FAILURE, aclrtCallback, aclrtCallbackBlockType,
-    aclrtHostFunc, aclrtStream, aclrtStreamAttr, aclrtStreamAttrValue, aclrtStreamStatus,
+    aclrtHostFunc, aclrtStream, aclrtStreamAttr, aclrtStreamAttrValue, aclrtStreamState,
+    aclrtStreamStatus,
 };
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -39,6 +41,7 @@ entries! {
 
     fn aclrtDestroyStream(stream: Handle<Stream>) {
         let stream = for_destroying(stream)?;
+        tell_stream(stream.handle(), aclrtStreamState::ACL_RT_STREAM_STATE_DESTROY_PRE)?;
         executor::wait_idle(stream);
         let result = stream.take_unreported();
         stream_end::destroy(stream, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
@@ -46,11 +49,9 @@ entries! {
     }
 
     fn aclrtDestroyStreamForce(stream: Handle<Stream>) {
-        stream_end::destroy(
-            for_destroying(stream)?,
-            ACL_ERROR_RT_STREAM_ABORT,
-            Reason::Aborted,
-        );
+        let stream = for_destroying(stream)?;
+        tell_stream(stream.handle(), aclrtStreamState::ACL_RT_STREAM_STATE_DESTROY_PRE)?;
+        stream_end::destroy(stream, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
         Ok(())
     }
 
@@ -215,7 +216,7 @@ fn create(to: Out<aclrtStream>, priority: u32, flags: u32) -> Result<(), Failure
     let stream = context::create_stream(current.context, device, flags)?;
     stream.priority.store(priority, Ordering::Relaxed);
     to.write(stream.handle() as aclrtStream);
-    Ok(())
+    tell_stream(stream.handle(), aclrtStreamState::ACL_RT_STREAM_STATE_CREATE_POST)
 }
 
 fn set_failure_mode(stream: &Stream, mode: u64) -> Result<(), Failure> {

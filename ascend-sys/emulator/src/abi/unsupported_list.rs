@@ -15,7 +15,7 @@ unsupported! {
         aclrtCheckArchCompatibility;
     "it has no settings of the process, a context or a device that kernels depend on":
         aclrtGetSysParamOpt, aclrtSetSysParamOpt, aclrtCtxGetSysParamOpt, aclrtCtxSetSysParamOpt,
-        aclrtDeviceGetLimit, aclrtDeviceSetLimit, aclrtGetDeviceSatMode, aclrtSetDeviceSatMode;
+        aclrtDeviceGetLimit, aclrtDeviceSetLimit;
     "it runs no models whose data could be dumped":
         aclmdlInitDump, aclmdlSetDump, aclmdlFinalizeDump;
 
@@ -28,14 +28,9 @@ unsupported! {
 
     // Devices.
     "virtual devices have no such property":
-        aclrtGetDeviceCapability, aclrtGetDeviceUtilizationRate, aclrtDeviceGetStreamPriorityRange,
-        aclrtDeviceGetUuid, aclrtDeviceGetPCIBusId, aclrtDeviceGetByPCIBusId,
+        aclrtGetDeviceCapability, aclrtGetDeviceUtilizationRate, aclrtDeviceGetPCIBusId, aclrtDeviceGetByPCIBusId,
         aclrtDeviceGetHostAtomicCapabilities, aclrtDeviceGetP2PAtomicCapabilities,
         aclrtGetHardwareSyncAddr, aclrtSetTsDevice;
-    "nothing is known of the flags of a primary context":
-        aclrtGetPrimaryCtxState;
-    "no callback is called when a device or a stream comes or goes, or is aborted":
-        aclrtSetDeviceTaskAbortCallback, aclrtRegDeviceStateCallback, aclrtRegStreamStateCallback;
     "the cores of a device are not shared out":
         aclrtSetGroup, aclrtGetGroupCount, aclrtCreateGroupInfo, aclrtDestroyGroupInfo,
         aclrtGetAllGroupInfo, aclrtGetGroupInfoDetail;

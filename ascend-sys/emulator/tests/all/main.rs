@@ -57,6 +57,7 @@ mod rank_tables;
 mod reached;
 mod reductions;
 mod reports;
+mod state_hooks;
 mod status;
 mod stream_attributes;
 mod subcomms;

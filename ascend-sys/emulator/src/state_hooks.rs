@@ -1,0 +1,125 @@
+//! Callbacks that a program registers by name, to hear of devices and streams that come and go and
+//! of aborts.
+//!
+//! They are called on the thread whose call it is, with no lock held, in the order of their names. So
+//! they may call any function; what they call themselves is told to no callback.
+
+use crate::counted::CountedTable;
+use crate::machine;
+use crate::message::{Failure, fail};
+use ascend_sys::{
+    ACL_ERROR_RT_DEVICE_TASK_ABORT, ACL_ERROR_RT_PARAM_INVALID, aclrtDeviceState,
+    aclrtDeviceTaskAbortStage, aclrtStream, aclrtStreamState,
+};
+use std::cell::Cell;
+use std::ffi::c_void;
+
+type DeviceCallback = unsafe extern "C" fn(i32, aclrtDeviceState, *mut c_void);
+type StreamCallback = unsafe extern "C" fn(aclrtStream, aclrtStreamState, *mut c_void);
+type AbortCallback = unsafe extern "C" fn(i32, aclrtDeviceTaskAbortStage, u32, *mut c_void) -> i32;
+
+/// The callbacks of one kind, each with what it is called with.
+pub(crate) struct StateHooks<F>(CountedTable<String, (F, usize)>);
+
+pub(crate) static DEVICE: StateHooks<DeviceCallback> = StateHooks::new();
+pub(crate) static STREAM: StateHooks<StreamCallback> = StateHooks::new();
+pub(crate) static ABORT: StateHooks<AbortCallback> = StateHooks::new();
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+impl<F: Copy> StateHooks<F> {
+    const fn new() -> Self {
+        StateHooks(CountedTable::new())
+    }
+
+    /// Registers a callback in the place of an earlier one of the same name. Without a callback, takes
+    /// that one away.
+    pub(crate) fn set(
+        &self,
+        name: String,
+        callback: Option<F>,
+        args: *mut c_void,
+    ) -> Result<(), Failure> {
+        if name.is_empty() {
+            return fail!(ACL_ERROR_RT_PARAM_INVALID, "regName is empty");
+        }
+        match callback {
+            Some(callback) => {
+                self.0.lock().insert(name, (callback, args.expose_provenance()));
+            }
+            None if self.0.lock().remove(&name).is_none() => {
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "callback is NULL, and none is registered under the name \"{name}\" that it could take away"
+                );
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Calls all of them, up to one that fails.
+    fn call(
+        &self,
+        mut each: impl FnMut(&str, F, *mut c_void) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        struct InsideHook;
+        impl Drop for InsideHook {
+            fn drop(&mut self) {
+                INSIDE.set(false);
+            }
+        }
+        if self.0.is_empty() || INSIDE.get() {
+            return Ok(());
+        }
+        let all: Vec<_> = self.0.lock().iter().map(|(name, it)| (name.clone(), *it)).collect();
+        INSIDE.set(true);
+        let _inside = InsideHook;
+        all.into_iter().try_for_each(|(name, (callback, args))| {
+            each(&name, callback, std::ptr::with_exposed_provenance_mut(args))
+        })
+    }
+}
+
+/// Tells of a device, by its number for programs.
+pub(crate) fn tell_device(number: i32, state: aclrtDeviceState) -> Result<(), Failure> {
+    DEVICE.call(|_, callback, args| {
+        // SAFETY: whoever registered it promised that it can be called with these.
+        unsafe { callback(number, state, args) };
+        Ok(())
+    })
+}
+
+/// Tells of a stream.
+pub(crate) fn tell_stream(handle: u64, state: aclrtStreamState) -> Result<(), Failure> {
+    STREAM.call(|_, callback, args| {
+        // SAFETY: as in `tell_device`.
+        unsafe { callback(handle as aclrtStream, state, args) };
+        Ok(())
+    })
+}
+
+/// Tells of an abort of a device, which a callback can refuse.
+pub(crate) fn tell_abort(
+    number: i32,
+    stage: aclrtDeviceTaskAbortStage,
+    timeout: u32,
+) -> Result<(), Failure> {
+    ABORT.call(|name, callback, args| {
+        // SAFETY: as in `tell_device`.
+        match unsafe { callback(number, stage, timeout, args) } {
+            0 => Ok(()),
+            answer => {
+                let device = machine::find_device(number).map_or(0, |device| device.id);
+                fail!(
+                    ACL_ERROR_RT_DEVICE_TASK_ABORT,
+                    "the callback \"{name}\" returned {answer} in stage {} of the abort of device {}",
+                    stage.0,
+                    machine::named(device)
+                )
+            }
+        }
+    })
+}
