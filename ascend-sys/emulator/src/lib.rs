@@ -40,6 +40,7 @@ mod faults;
 #[doc(hidden)]
 pub mod fuzz;
 mod host_memory;
+mod indirect_copy;
 mod ipc;
 mod issue;
 mod kernel;

@@ -33,6 +33,21 @@ impl Word {
         Word(data.cast())
     }
 
+    /// Acquire: a reader of what a task has stored sees what the tasks before it have done.
+    pub(crate) fn load(self) -> u64 {
+        self.at().load(Ordering::Acquire)
+    }
+
+    /// Release: see [`load`](Self::load).
+    pub(crate) fn store(self, value: u64) {
+        self.at().store(value, Ordering::Release);
+    }
+
+    /// Where its data is.
+    pub(crate) fn data(self) -> *mut u8 {
+        self.0.cast()
+    }
+
     fn at(&self) -> &AtomicU64 {
         // SAFETY: the promise of `new`. Code of the device and of other processes writes the word
         // in ways that no language knows of; an atomic access of ours sees some value, and nothing
@@ -50,8 +65,7 @@ pub(crate) struct WriteValue {
 
 impl TaskBody<Stream> for WriteValue {
     fn poll(&mut self, _: &'static Stream) -> Step {
-        // Release: a wait that sees the value sees what the tasks before it have done.
-        self.word.at().store(self.value, Ordering::Release);
+        self.word.store(self.value);
         Step::Done(Ok(()))
     }
 
@@ -109,7 +123,7 @@ pub(crate) struct WaitForValue {
 
 impl WaitForValue {
     fn is_right(&self) -> bool {
-        self.condition.holds(self.word.at().load(Ordering::Acquire), self.value)
+        self.condition.holds(self.word.load(), self.value)
     }
 }
 

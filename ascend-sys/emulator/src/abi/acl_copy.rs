@@ -323,7 +323,7 @@ const MOST_WIDTH: usize = 5_000_000;
 const MOST_HEIGHT: usize = 5 << 20;
 
 #[inline]
-fn check_sizes(
+pub(super) fn check_sizes(
     dst: *const c_void,
     most: usize,
     src: *const c_void,

@@ -45,6 +45,7 @@ mod acl;
 mod acl_config;
 mod acl_copy;
 mod acl_copy_batch;
+mod acl_copy_indirect;
 mod acl_count_notify;
 mod acl_data;
 mod acl_device;
@@ -108,6 +109,7 @@ pub(crate) fn fill(table: &mut Functions) {
     acl::fill(table);
     acl_copy::fill(table);
     acl_copy_batch::fill(table);
+    acl_copy_indirect::fill(table);
     acl_count_notify::fill(table);
     acl_data::fill(table);
     acl_device::fill(table);

@@ -76,9 +76,6 @@ unsupported! {
         aclrtHostMemMapCapabilities;
     "nothing more is told of memory than aclrtGetMemInfo and aclrtPointerGetAttributes do":
         aclrtCheckMemType, aclrtGetMemUsageInfo;
-    "there are copies of blocks and of one matrix (aclrtMemcpyAsync, aclrtMemcpyBatchAsync, aclrtMemcpy2dAsync)":
-        aclrtMemcpyAsyncWithOffset, aclrtMemcpyAsyncWithDesc,
-        aclrtGetMemcpyDescSize, aclrtSetMemcpyDesc;
     "it has no queues of buffers":
         aclrtAllocBuf, aclrtFreeBuf, aclrtGetBufData, aclrtSetBufDataLen, aclrtGetBufDataLen,
         aclrtSetBufUserData, aclrtGetBufUserData, aclrtCopyBufRef, aclrtAppendBufChain,

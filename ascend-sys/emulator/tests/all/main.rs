@@ -12,6 +12,7 @@ mod contexts;
 mod copies;
 mod copies_batch;
 mod cpu_kernels;
+mod copies_indirect;
 mod count_notifies;
 mod data_types;
 mod disagreements;

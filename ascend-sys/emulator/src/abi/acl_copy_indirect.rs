@@ -1,0 +1,185 @@
+//! Copies whose addresses lie in memory: as words, or in a description.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use super::acl_copy::{CopyManner, Planned, check_sizes, may_reach};
+use super::acl_memory::resolve;
+use super::arguments::{Handle, Out};
+use super::entries::{Acl, entries};
+use crate::callback::may_block;
+use crate::indirect_copy::{CopyDescriptor, CopyEnd, CopyRequest, CopySource, enqueue};
+use crate::leaf::Copy;
+use crate::memory::{Bytes, MemoryPlace};
+use crate::message::{Failure, fail};
+use crate::stream::Stream;
+use crate::task::Touch;
+use crate::value::{BYTES, Word};
+use crate::{capture, context, submit};
+use ascend_sys::{
+    ACL_ERROR_RT_ADDR_UNALIGNED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID,
+    aclrtMemcpyKind,
+};
+use std::ffi::c_void;
+
+entries! {
+    Acl;
+
+    fn aclrtMemcpyAsyncWithOffset(
+        dst: *mut *mut c_void,
+        dest_max: usize,
+        dst_data_offset: usize,
+        src: *mut *const c_void,
+        count: usize,
+        src_data_offset: usize,
+        kind: aclrtMemcpyKind,
+        stream: Handle<Stream>,
+    ) {
+        check_sizes(dst.cast(), dest_max, src.cast(), count)?;
+        between_devices(kind)?;
+        let stream = stream.find()?;
+        let to = end(dst.cast(), dst_data_offset, "dst", stream)?;
+        let from = end(src.cast(), src_data_offset, "src", stream)?;
+        if let (CopyEnd::Given(to), CopyEnd::Given(from)) = (to, from) {
+            return match plan(CopyRequest { to, from, bytes: count }, stream)? {
+                Some(copy) => submit::submit(stream, ENTRY, copy).map(drop),
+                None => Ok(()),
+            };
+        }
+        enqueue(stream, ENTRY, CopySource::Ends { to, from, bytes: count }, plan)
+    }
+
+    fn aclrtGetMemcpyDescSize(kind: aclrtMemcpyKind, desc_size: Out<usize>) {
+        let desc_size = desc_size.required("descSize")?;
+        between_devices(kind)?;
+        desc_size.write(CopyDescriptor::BYTES);
+        Ok(())
+    }
+
+    fn aclrtSetMemcpyDesc(
+        desc: *mut c_void,
+        kind: aclrtMemcpyKind,
+        src_addr: *mut c_void,
+        dst_addr: *mut c_void,
+        count: usize,
+        config: *mut c_void,
+    ) {
+        may_block()?;
+        if desc.is_null() {
+            return Err(Failure::null("desc"));
+        }
+        check_sizes(dst_addr, count, src_addr, count)?;
+        between_devices(kind)?;
+        if !config.is_null() {
+            return fail!(ACL_ERROR_RT_PARAM_INVALID, "config is {config:?}; it must be NULL");
+        }
+        let current = context::current()?;
+        capture::may_act_at_once()?;
+        let (descriptor, _) = descriptor(desc)?;
+        for (address, argument) in [(dst_addr, "dstAddr"), (src_addr, "srcAddr")] {
+            is_device(resolve(address, count, argument)?, address, argument)?;
+        }
+        let touches = || vec![Touch::write(desc.addr(), CopyDescriptor::BYTES)];
+        submit::at_once(current.device, ENTRY, || ("description of a copy".into(), touches()));
+        let (to, from) = (dst_addr.addr(), src_addr.addr());
+        descriptor.write(CopyRequest { to, from, bytes: count });
+        Ok(())
+    }
+
+    fn aclrtMemcpyAsyncWithDesc(
+        desc: *mut c_void,
+        kind: aclrtMemcpyKind,
+        stream: Handle<Stream>,
+    ) {
+        if desc.is_null() {
+            return Err(Failure::null("desc"));
+        }
+        between_devices(kind)?;
+        let stream = stream.find()?;
+        let (descriptor, place) = descriptor(desc)?;
+        may_reach(stream, place)?;
+        enqueue(stream, ENTRY, CopySource::Described(descriptor), plan)
+    }
+}
+
+/// Refuses what is no copy between memory of devices.
+fn between_devices(kind: aclrtMemcpyKind) -> Result<(), Failure> {
+    match kind {
+        aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE
+        | aclrtMemcpyKind::ACL_MEMCPY_INNER_DEVICE_TO_DEVICE
+        | aclrtMemcpyKind::ACL_MEMCPY_INTER_DEVICE_TO_DEVICE => Ok(()),
+        _ => fail!(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "kind is {}; copies with addresses in memory are there from device to device only (3, 6, 7)",
+            kind.0
+        ),
+    }
+}
+
+/// Checks a copy when it begins.
+fn plan(request: CopyRequest, stream: &Stream) -> Result<Option<Copy>, Failure> {
+    let CopyRequest { to, from, bytes } = request;
+    let how = CopyManner::new(aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE, false);
+    let (to, from) = (std::ptr::without_provenance_mut(to), std::ptr::without_provenance(from));
+    let Some(planned) = Planned::row(to, bytes, from, bytes, how)? else { return Ok(None) };
+    let is_device = |place| matches!(place, MemoryPlace::Device(_));
+    if !is_device(planned.to) || !is_device(planned.from) {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "{to:?} or {from:?} is no device memory, and the copy is one from device to device"
+        );
+    }
+    planned.may_run_in(stream)?;
+    Ok(Some(planned.copy))
+}
+
+/// An end of a copy whose address is found in a word. One that the device reaches is read when the
+/// copy begins, one of other host memory now.
+fn end(
+    word: *mut c_void,
+    offset: usize,
+    argument: &str,
+    stream: &Stream,
+) -> Result<CopyEnd, Failure> {
+    let found = resolve(word, BYTES, argument)?;
+    if found.place == MemoryPlace::Pageable {
+        // SAFETY: not NULL, so by the C contract a pointer lies there.
+        let address = unsafe { word.cast::<usize>().read_unaligned() };
+        return match address.checked_add(offset) {
+            Some(sum) if address != 0 => Ok(CopyEnd::Given(sum)),
+            _ => fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "*{argument} is {address:#x}, to which {offset} is added: this is no address"
+            ),
+        };
+    }
+    may_reach(stream, found.place)?;
+    is_aligned(word, argument)?;
+    // SAFETY: aligned, since data lies as many pages from its address as any other; and resolved,
+    // so it stays mapped.
+    Ok(CopyEnd::Behind(unsafe { Word::new(found.data) }, offset))
+}
+
+/// The description at an address of device memory, and whose memory it is.
+fn descriptor(desc: *mut c_void) -> Result<(CopyDescriptor, MemoryPlace), Failure> {
+    is_aligned(desc, "desc")?;
+    let found = resolve(desc, CopyDescriptor::BYTES, "desc")?;
+    is_device(found, desc, "desc")?;
+    // SAFETY: as for a word of `end`.
+    Ok((unsafe { CopyDescriptor::new(found.data) }, found.place))
+}
+
+fn is_aligned(address: *mut c_void, argument: &str) -> Result<(), Failure> {
+    if !address.addr().is_multiple_of(BYTES) {
+        return fail!(
+            ACL_ERROR_RT_ADDR_UNALIGNED,
+            "{argument} is {address:p}; it must be a multiple of {BYTES}"
+        );
+    }
+    Ok(())
+}
+
+fn is_device(found: Bytes, address: *mut c_void, argument: &str) -> Result<(), Failure> {
+    match found.place {
+        MemoryPlace::Device(_) => Ok(()),
+        _ => fail!(ACL_ERROR_RT_PARAM_INVALID, "{argument}: {address:?} is no device memory"),
+    }
+}

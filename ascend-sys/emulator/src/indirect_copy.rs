@@ -1,0 +1,205 @@
+//! Copies whose addresses are words of memory, which are read when the copy begins: a task or a
+//! kernel before it may write them.
+
+use crate::capture;
+use crate::check;
+use crate::leaf::Copy;
+use crate::memory::nominal;
+use crate::message::{Failure, fail};
+use crate::step::Step;
+use crate::stream::Stream;
+use crate::submit;
+use crate::task::{TaskBody, Touch};
+use crate::value::{BYTES, Word};
+use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
+
+/// One end of a copy.
+#[derive(Clone, Copy)]
+pub(crate) enum CopyEnd {
+    Given(usize),
+    /// So many bytes behind the address that a word holds.
+    Behind(Word, usize),
+}
+
+/// Where a copy finds out what it copies.
+#[derive(Clone, Copy)]
+pub(crate) enum CopySource {
+    Ends { to: CopyEnd, from: CopyEnd, bytes: usize },
+    Described(CopyDescriptor),
+}
+
+/// What a copy does: the addresses, and how many bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct CopyRequest {
+    pub(crate) to: usize,
+    pub(crate) from: usize,
+    pub(crate) bytes: usize,
+}
+
+/// Checks a request in a stream, and makes the copy; `None` if there is nothing to copy.
+pub(crate) type PlanCopy = fn(CopyRequest, &Stream) -> Result<Option<Copy>, Failure>;
+
+impl CopyEnd {
+    fn read(self) -> Result<usize, Failure> {
+        match self {
+            CopyEnd::Given(address) => Ok(address),
+            CopyEnd::Behind(word, offset) => {
+                let address = word.load() as usize;
+                match address.checked_add(offset) {
+                    Some(sum) if address != 0 => Ok(sum),
+                    _ => fail!(
+                        ACL_ERROR_RT_PARAM_INVALID,
+                        "the word at {:#x} holds {address:#x}, to which {offset} is added: this is no address",
+                        nominal(word.data())
+                    ),
+                }
+            }
+        }
+    }
+
+    fn word(self) -> Option<Word> {
+        match self {
+            CopyEnd::Given(_) => None,
+            CopyEnd::Behind(word, _) => Some(word),
+        }
+    }
+}
+
+/// A description of a copy in memory of the device.
+#[derive(Clone, Copy)]
+pub(crate) struct CopyDescriptor([Word; 4]);
+
+impl CopyDescriptor {
+    pub(crate) const BYTES: usize = 4 * BYTES;
+    /// The first word: so that what nobody has written is no description.
+    const MARK: u64 = u64::from_le_bytes(*b"ascncopy");
+
+    /// # Safety
+    ///
+    /// As for [`Word::new`], with [`CopyDescriptor::BYTES`] bytes.
+    pub(crate) unsafe fn new(data: *mut u8) -> CopyDescriptor {
+        let word = |at: usize| {
+            // SAFETY: all words lie in the bytes that the caller promises.
+            unsafe { Word::new(data.wrapping_add(at * BYTES)) }
+        };
+        CopyDescriptor([0, 1, 2, 3].map(word))
+    }
+
+    pub(crate) fn write(self, request: CopyRequest) {
+        let CopyRequest { to, from, bytes } = request;
+        let words = [CopyDescriptor::MARK, to as u64, from as u64, bytes as u64];
+        self.0.iter().zip(words).for_each(|(word, value)| word.store(value));
+    }
+
+    fn read(self) -> Result<CopyRequest, Failure> {
+        let [mark, to, from, bytes] = self.0.map(|word| word.load());
+        if mark != CopyDescriptor::MARK {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "the memory at {:#x} is no description of a copy; aclrtSetMemcpyDesc writes one",
+                nominal(self.0[0].data())
+            );
+        }
+        Ok(CopyRequest { to: to as usize, from: from as usize, bytes: bytes as usize })
+    }
+}
+
+impl CopySource {
+    fn read(self) -> Result<CopyRequest, Failure> {
+        match self {
+            CopySource::Ends { to, from, bytes } => {
+                Ok(CopyRequest { to: to.read()?, from: from.read()?, bytes })
+            }
+            CopySource::Described(descriptor) => descriptor.read(),
+        }
+    }
+
+    /// The words that are read.
+    fn words(self) -> Vec<Word> {
+        match self {
+            CopySource::Ends { to, from, .. } => {
+                [to, from].into_iter().filter_map(CopyEnd::word).collect()
+            }
+            CopySource::Described(CopyDescriptor(words)) => words.to_vec(),
+        }
+    }
+}
+
+/// Puts a copy into a stream, from the function `call`.
+pub(crate) fn enqueue(
+    stream: &'static Stream,
+    call: &'static str,
+    source: CopySource,
+    plan: PlanCopy,
+) -> Result<(), Failure> {
+    if stream.is_diverted() {
+        let words: Vec<_> =
+            source.words().iter().map(|word| (word.data().cast_const(), BYTES)).collect();
+        let issue = move |stream| enqueue(stream, call, source, plan);
+        return capture::record_call(stream, NAME.into(), &words, Box::new(issue));
+    }
+    let issued = check::will_be_done(stream, call)?;
+    let task = IndirectCopy { source, plan, issued, begun: None };
+    submit::submit(stream, call, Box::new(task)).map(drop)
+}
+
+const NAME: &str = "copy with addresses in memory";
+
+/// The task.
+struct IndirectCopy {
+    source: CopySource,
+    plan: PlanCopy,
+    /// Who issued it, if checked mode wants to know.
+    issued: Option<String>,
+    begun: Option<Begun>,
+}
+
+struct Begun {
+    copy: Copy,
+    what: String,
+    touches: Vec<Touch>,
+}
+
+impl IndirectCopy {
+    fn begin(&self, stream: &'static Stream) -> Result<Option<Begun>, Failure> {
+        let Some(copy) = (self.plan)(self.source.read()?, stream)? else { return Ok(None) };
+        let (what, mut touches) = copy.touches();
+        let words = self.source.words();
+        touches.extend(words.iter().map(|word| Touch::read(nominal(word.data()), BYTES)));
+        Ok(Some(Begun { copy, what, touches }))
+    }
+}
+
+impl TaskBody<Stream> for Box<IndirectCopy> {
+    fn poll(&mut self, stream: &'static Stream) -> Step {
+        if self.begun.is_none() {
+            match self.begin(stream) {
+                Ok(Some(begun)) => self.begun = Some(begun),
+                Ok(None) => return Step::Done(Ok(())),
+                Err(failure) => return Step::Done(Err(failure.of_task(NAME))),
+            }
+        }
+        let Some(begun) = &mut self.begun else { return Step::Park };
+        let step = begun.copy.poll();
+        if let Step::Done(_) = step
+            && let (Some(issued), Some(begun)) = (self.issued.take(), self.begun.take())
+        {
+            check::was_done(stream, issued, begun.what, begun.touches);
+        }
+        step
+    }
+
+    fn touched(&self) -> [(*const u8, usize); 2] {
+        match &self.begun {
+            Some(begun) => TaskBody::<Stream>::touched(&begun.copy),
+            None => [(std::ptr::null(), 0); 2],
+        }
+    }
+
+    fn describe(&self) -> String {
+        match &self.begun {
+            Some(begun) => begun.what.clone(),
+            None => NAME.into(),
+        }
+    }
+}
