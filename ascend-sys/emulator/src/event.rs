@@ -204,6 +204,11 @@ impl Event {
         self.captured.store(graph, Ordering::Release);
     }
 
+    /// With which it was created.
+    pub(crate) fn flags(&self) -> u32 {
+        self.flags.load(Ordering::Relaxed)
+    }
+
     /// Made for waits across the border of a capture.
     pub(crate) fn is_external(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & ACL_EVENT_EXTERNAL != 0

@@ -71,6 +71,7 @@ handle_kinds! {
     SymmetricWindow = 0xb9, "symmetric window";
     PhysicalMemory = 0xc1, "physical memory";
     MemoryPool = 0xc2, "memory pool";
+    GraphTask = 0xc3, "task of a graph";
 }
 
 impl HandleKind {

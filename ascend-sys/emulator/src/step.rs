@@ -63,6 +63,15 @@ impl Reason {
     }
 }
 
+/// A task about a word of memory, as a program names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WordTask {
+    pub(crate) address: usize,
+    pub(crate) value: u64,
+    /// How a wait compares.
+    pub(crate) flag: Option<u32>,
+}
+
 /// Who could help a parked task.
 pub(crate) enum Helpers {
     /// The point of another stream that it names as its upstream, and nothing else.

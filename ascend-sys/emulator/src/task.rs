@@ -18,7 +18,7 @@ pub(crate) use effects::{Effects, Passed, Touch};
 pub(crate) use erased::ErasedTask;
 
 use crate::message::Failure;
-use crate::step::{Helpers, Need, Reason, Step};
+use crate::step::{Helpers, Need, Reason, Step, WordTask};
 use std::time::Duration;
 
 /// For whom a parked task waits.
@@ -99,6 +99,11 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
     /// other's place in a graph.
     fn kind(&self) -> &'static str {
         "task of another kind"
+    }
+
+    /// Of a task that writes a word or waits for one: what the program has asked for.
+    fn word(&self) -> Option<WordTask> {
+        None
     }
 
     /// The bytes that the task touches, if those are known when it is submitted.

@@ -8,8 +8,9 @@
 //! Checked mode takes a wait as one that comes after every value that was written before by
 //! [`WriteValue`]. It knows no order from words that something else has written.
 
+use crate::memory::nominal;
 use crate::message::Failure;
-use crate::step::{Helpers, Step};
+use crate::step::{Helpers, Step, WordTask};
 use crate::stream::{Stream, Task};
 use crate::task::{Effects, Passed, TaskBody};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,6 +78,10 @@ impl TaskBody<Stream> for WriteValue {
         "write of a value"
     }
 
+    fn word(&self) -> Option<WordTask> {
+        Some(WordTask { address: nominal(self.word.data()), value: self.value, flag: None })
+    }
+
     fn touched(&self) -> [(*const u8, usize); 2] {
         [(self.word.0.cast_const().cast(), BYTES), (std::ptr::null(), 0)]
     }
@@ -90,7 +95,7 @@ impl TaskBody<Stream> for WriteValue {
     }
 }
 
-/// What a word is compared with a value for.
+/// What a word is compared with a value for, in the order of the flags of `aclrtValueWait`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueCondition {
     /// The word has come to the value or passed it, also across the end of the numbers.
@@ -147,6 +152,11 @@ impl TaskBody<Stream> for WaitForValue {
 
     fn kind(&self) -> &'static str {
         "wait for a value"
+    }
+
+    fn word(&self) -> Option<WordTask> {
+        let flag = Some(self.condition as u32);
+        Some(WordTask { address: nominal(self.word.data()), value: self.value, flag })
     }
 
     fn touched(&self) -> [(*const u8, usize); 2] {

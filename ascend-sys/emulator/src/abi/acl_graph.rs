@@ -29,7 +29,7 @@ entries! {
     ) {
         let status = status.required("status")?;
         let (said, graph) = match recording::status(stream.find()?) {
-            Status::None => (aclmdlRICaptureStatus::ACL_MODEL_RI_CAPTURE_STATUS_NONE, 0),
+            Status::None | Status::Bound => (aclmdlRICaptureStatus::ACL_MODEL_RI_CAPTURE_STATUS_NONE, 0),
             Status::Active(graph) => {
                 (aclmdlRICaptureStatus::ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE, graph)
             }

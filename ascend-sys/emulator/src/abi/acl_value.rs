@@ -31,26 +31,29 @@ entries! {
 
     fn aclrtValueWait(address: *mut c_void, value: u64, flag: u32, stream: Handle<Stream>) {
         let (word, place) = word(address)?;
-        let condition = match flag {
-            ACL_STREAM_WAIT_VALUE_GEQ => ValueCondition::Reached,
-            ACL_STREAM_WAIT_VALUE_EQ => ValueCondition::Equal,
-            ACL_STREAM_WAIT_VALUE_AND => ValueCondition::AnyBit,
-            ACL_STREAM_WAIT_VALUE_NOR => ValueCondition::AnyBitOfNeither,
-            _ => {
-                return fail!(
-                    ACL_ERROR_RT_PARAM_INVALID,
-                    "flag is {flag}; 0 (GEQ), 1 (EQ), 2 (AND) and 3 (NOR) exist"
-                );
-            }
-        };
+        let condition = condition(flag)?;
         let stream = stream.find()?;
         may_reach(stream, place)?;
         submit::submit(stream, ENTRY, WaitForValue { word, condition, value }).map(drop)
     }
 }
 
+/// How a wait with this flag compares.
+pub(super) fn condition(flag: u32) -> Result<ValueCondition, Failure> {
+    match flag {
+        ACL_STREAM_WAIT_VALUE_GEQ => Ok(ValueCondition::Reached),
+        ACL_STREAM_WAIT_VALUE_EQ => Ok(ValueCondition::Equal),
+        ACL_STREAM_WAIT_VALUE_AND => Ok(ValueCondition::AnyBit),
+        ACL_STREAM_WAIT_VALUE_NOR => Ok(ValueCondition::AnyBitOfNeither),
+        _ => fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "flag is {flag}; 0 (GEQ), 1 (EQ), 2 (AND) and 3 (NOR) exist"
+        ),
+    }
+}
+
 /// The word at an address that a device reaches, and whose it is.
-fn word(address: *mut c_void) -> Result<(Word, MemoryPlace), Failure> {
+pub(super) fn word(address: *mut c_void) -> Result<(Word, MemoryPlace), Failure> {
     if address.is_null() {
         return Err(Failure::null("devAddr"));
     }

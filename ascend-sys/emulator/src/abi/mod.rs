@@ -52,6 +52,8 @@ mod acl_device;
 mod acl_event;
 mod acl_exception;
 mod acl_graph;
+mod acl_graph_build;
+mod acl_graph_tasks;
 mod acl_ipc;
 mod acl_kernel;
 mod acl_kernel_args;
@@ -116,6 +118,8 @@ pub(crate) fn fill(table: &mut Functions) {
     acl_event::fill(table);
     acl_exception::fill(table);
     acl_graph::fill(table);
+    acl_graph_build::fill(table);
+    acl_graph_tasks::fill(table);
     acl_ipc::fill(table);
     acl_kernel::fill(table);
     acl_kernel_args::fill(table);

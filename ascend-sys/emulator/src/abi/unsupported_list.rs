@@ -99,13 +99,9 @@ unsupported! {
         aclrtCacheLastTaskOpInfo, aclrtCacheLastTaskExtendInfo;
 
     // Graphs and processes.
-    "graphs are captured (aclmdlRICaptureBegin), executed and destroyed; they are not built, edited or aborted":
-        aclmdlRIBuildBegin, aclmdlRIBindStream, aclmdlRIUnbindStream, aclmdlRIEndTask,
-        aclmdlRIBuildEnd, aclmdlRICaptureToModelRIBegin, aclmdlRIUpdate, aclmdlRIGetStreams,
-        aclmdlRIGetTasksByStream, aclmdlRITaskGetType, aclmdlRITaskGetSeqId,
-        aclmdlRITaskGetParams, aclmdlRITaskSetParams, aclmdlRITaskDisable,
-        aclmdlRIKernelTaskGetAttribute, aclmdlRICondHandleCreate, aclmdlRICondHandleGetCondPtr,
-        aclmdlRIAddCondTask, aclmdlRIAbort;
+    "graphs are captured (aclmdlRICaptureBegin) or built (aclmdlRIBuildBegin), executed and destroyed; they are not captured in part, conditional or aborted":
+        aclmdlRICaptureToModelRIBegin, aclmdlRIKernelTaskGetAttribute, aclmdlRICondHandleCreate,
+        aclmdlRICondHandleGetCondPtr, aclmdlRIAddCondTask, aclmdlRIAbort;
     "it cannot save the state of a device":
         aclrtSnapShotProcessLock, aclrtSnapShotProcessUnlock, aclrtSnapShotProcessBackup,
         aclrtSnapShotProcessRestore, aclrtSnapShotCallbackRegister,

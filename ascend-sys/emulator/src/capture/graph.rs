@@ -2,6 +2,7 @@
 
 use super::group;
 use super::recording::CaptureRecording;
+use super::tasks;
 use crate::after::After;
 use crate::check;
 use crate::context;
@@ -20,6 +21,7 @@ use ascend_sys::{
     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CAPTURED,
     ACL_ERROR_RT_STREAM_CONTEXT, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
 };
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -49,7 +51,7 @@ pub(crate) struct GraphState {
     pub(super) context: u64,
     pub(super) device: u32,
     pub(crate) name: CString,
-    /// While streams are captured.
+    /// While streams are captured, or bound.
     pub(super) recording: Option<CaptureRecording>,
     pub(super) nodes: Vec<Node>,
     pub(super) branches: usize,
@@ -57,6 +59,12 @@ pub(crate) struct GraphState {
     pub(super) updater: Option<&'static Stream>,
     /// Handles of its task groups.
     pub(super) groups: Vec<u64>,
+    /// Handles of its tasks that a program has asked for, by node.
+    pub(super) tasks: BTreeMap<usize, u64>,
+    /// What becomes of nodes at the next `aclmdlRIUpdate`.
+    pub(super) edits: BTreeMap<usize, (NodeAction, Vec<HeldMemory>)>,
+    /// Of a graph that was built: handles of the streams that were bound, and not unbound.
+    pub(super) bound: Vec<u64>,
     pub(crate) on_destroy: Vec<(crate::callback::HostFunction, CallbackArgument)>,
     /// Handles of its own streams, by branch. That of branch 0 is for executions without a stream.
     streams: Vec<u64>,
@@ -83,10 +91,12 @@ pub(super) struct Node {
 pub(super) enum NodeAction {
     Task(Task),
     Call(CapturedCall),
-    /// An event was recorded here.
-    Record,
-    /// Waits for the record that this node is.
-    Wait(usize),
+    /// An event, of this handle, was recorded here.
+    Record(u64),
+    /// Waits for the record that this node is, of the event with this handle.
+    Wait(usize, u64),
+    /// A program has disabled what was here.
+    Disabled,
 }
 
 /// A call that is made again at every execution.
@@ -105,8 +115,9 @@ impl NodeAction {
             NodeAction::Task(task) => task.kind(),
             // Up to the arguments.
             NodeAction::Call(call) => call.name.split('(').next().unwrap_or(&call.name),
-            NodeAction::Record => "record of an event",
-            NodeAction::Wait(_) => "wait for an event",
+            NodeAction::Record(_) => "record of an event",
+            NodeAction::Wait(..) => "wait for an event",
+            NodeAction::Disabled => "disabled task",
         }
     }
 
@@ -115,8 +126,9 @@ impl NodeAction {
         match self {
             NodeAction::Task(task) => task.describe(),
             NodeAction::Call(call) => call.name.clone(),
-            NodeAction::Record => "record of an event".into(),
-            NodeAction::Wait(node) => format!("wait for node {node}"),
+            NodeAction::Record(_) => "record of an event".into(),
+            NodeAction::Wait(node, _) => format!("wait for node {node}"),
+            NodeAction::Disabled => "disabled task".into(),
         }
     }
 }
@@ -139,6 +151,9 @@ pub(super) fn create(
             branches: 1,
             updater: None,
             groups: Vec::new(),
+            tasks: BTreeMap::new(),
+            edits: BTreeMap::new(),
+            bound: Vec::new(),
             on_destroy: Vec::new(),
             streams: Vec::new(),
             last: None,
@@ -171,12 +186,25 @@ pub(crate) fn with_complete<R>(
     handle: u64,
     use_it: impl FnOnce(&mut GraphState) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    with(handle, |state| match state.recording {
+    with(handle, |state| match &state.recording {
         None => use_it(state),
+        Some(recording) if recording.is_built => {
+            fail!(ACL_ERROR_RT_MODEL_CAPTURED, "the graph is being built; aclmdlRIBuildEnd first")
+        }
         Some(_) => fail!(
             ACL_ERROR_RT_MODEL_CAPTURED,
             "the graph is being captured; aclmdlRICaptureEnd first"
         ),
+    })
+}
+
+/// The graph that has this stream for itself, and its branch there.
+pub(super) fn owner_of(stream: u64) -> Option<(u64, usize)> {
+    GRAPHS.live_handles().find_map(|(graph, handle)| {
+        let state = lock(&graph.state);
+        let state = state.as_ref().filter(|state| state.handle == handle)?;
+        let branch = state.streams.iter().position(|own| *own == stream)?;
+        Some((handle, branch))
     })
 }
 
@@ -269,8 +297,9 @@ impl GraphState {
                     }
                 }
                 NodeAction::Call(call) => (call.issue)(on)?,
-                NodeAction::Record => marks[index] = Mark::now(on),
-                NodeAction::Wait(record) => {
+                NodeAction::Record(_) => marks[index] = Mark::now(on),
+                NodeAction::Disabled => {}
+                NodeAction::Wait(record, _) => {
                     let mark = marks[*record];
                     if (!mark.is_complete() || check::is_on()) && !is_in(mark, on) {
                         on.enqueue(After(mark))?;
@@ -282,7 +311,7 @@ impl GraphState {
     }
 
     /// The stream of the graph's own for a branch.
-    fn own_stream(&mut self, branch: usize) -> Result<&'static Stream, Failure> {
+    pub(super) fn own_stream(&mut self, branch: usize) -> Result<&'static Stream, Failure> {
         if self.streams.len() <= branch {
             self.streams.resize(branch + 1, 0);
         }
@@ -336,6 +365,7 @@ pub(super) fn discard(handle: u64) {
     GRAPHS.recycle(graph.index);
     let Some(state) = state else { return };
     group::destroy(&state.groups);
+    tasks::forget(state.tasks.values());
     for stream in state.streams.into_iter().filter_map(|handle| Stream::named(handle).ok()) {
         // Nobody else knows it: it is not captured, and no thread is subscribed to it.
         if stream.take_handle() {

@@ -216,6 +216,14 @@ pub(super) fn abandon(stream: &'static Stream) -> bool {
     true
 }
 
+/// The group of a graph, of these, that a node belongs to.
+pub(super) fn of_node(groups: &[u64], node: usize) -> Option<u64> {
+    let has_it = |handle: &u64| {
+        GROUPS.get(*handle).is_some_and(|group| lock(&group.members).nodes.contains(&node))
+    };
+    groups.iter().copied().find(has_it)
+}
+
 /// The groups of a graph that goes.
 pub(super) fn destroy(handles: &[u64]) {
     for handle in handles {

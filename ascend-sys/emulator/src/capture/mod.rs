@@ -11,11 +11,14 @@
 //!
 //! A captured stream has the handle of the graph in [`Stream::diverted`]. [`submit`] asks for it: a
 //! task goes to the graph or into the queue. The other files are [`recording`], which takes nodes,
-//! [`graph`], which executes them, and [`group`], which exchanges some of them.
+//! [`build`], in which a program binds streams itself, [`graph`], which executes the nodes,
+//! [`group`], which exchanges some of them, and [`tasks`], in which a program looks at them.
 
+pub(crate) mod build;
 pub(crate) mod graph;
 pub(crate) mod group;
 pub(crate) mod recording;
+pub(crate) mod tasks;
 
 pub(crate) use graph::destroy_all;
 pub(crate) use recording::{abandon, record_call, record_event, wait_event};
@@ -184,7 +187,8 @@ pub(crate) fn nothing_captured_on(device: u32) -> Result<(), Failure> {
         None => Ok(()),
         Some(_) => fail!(
             ACL_ERROR_RT_STREAM_CAPTURED,
-            "a stream of device {device} is being captured; aclmdlRICaptureEnd first",
+            "a stream of device {device} is being captured (aclmdlRICaptureEnd first), or a graph is being built on it \
+             (aclmdlRIBuildEnd first)",
             device = machine::named(device)
         ),
     }

@@ -23,6 +23,8 @@ use std::time::Duration;
 
 /// What a capture knows while it goes on.
 pub(super) struct CaptureRecording {
+    /// No capture, but a graph that is built: its streams were bound.
+    pub(super) is_built: bool,
     mode: Mode,
     thread: ThreadId,
     /// By branch: the stream that was captured, then those that joined.
@@ -35,15 +37,24 @@ pub(super) struct CaptureRecording {
 
 /// A captured stream.
 pub(super) struct CapturedStream {
-    stream: &'static Stream,
+    pub(super) stream: &'static Stream,
     newest: Option<usize>,
+    /// Of a graph that is built: nothing more belongs to it.
+    pub(super) has_ended: bool,
     /// The nodes of the task group that is open.
     pub(super) group: Option<Vec<usize>>,
 }
 
 impl CapturedStream {
-    fn new(stream: &'static Stream) -> CapturedStream {
-        CapturedStream { stream, newest: None, group: None }
+    pub(super) fn new(stream: &'static Stream) -> CapturedStream {
+        CapturedStream { stream, newest: None, has_ended: false, group: None }
+    }
+}
+
+impl CaptureRecording {
+    pub(super) fn new(is_built: bool, mode: Mode, tracks: Vec<CapturedStream>) -> CaptureRecording {
+        let thread = std::thread::current().id();
+        CaptureRecording { is_built, mode, thread, tracks, waited: BTreeSet::new(), invalid: None }
     }
 }
 
@@ -52,6 +63,8 @@ pub(crate) enum Status {
     None,
     Active(u64),
     Invalidated,
+    /// It is bound to a graph that is built.
+    Bound,
 }
 
 /// `aclmdlRICaptureBegin`.
@@ -81,10 +94,8 @@ pub(crate) fn begin(handle: u64, mode: u32) -> Result<(), Failure> {
             stream.describe()
         );
     }
-    let thread = std::thread::current().id();
-    let tracks = vec![CapturedStream::new(stream)];
-    let recording =
-        CaptureRecording { mode, thread, tracks, waited: BTreeSet::new(), invalid: None };
+    let recording = CaptureRecording::new(false, mode, vec![CapturedStream::new(stream)]);
+    let thread = recording.thread;
     let (context, device) = (current.context, stream.device_id());
     let graph = graph::create(context, device, recording)?;
     let taken = stream.diverted.compare_exchange(0, graph, Ordering::AcqRel, Ordering::Acquire);
@@ -113,6 +124,7 @@ pub(crate) fn status(stream: &'static Stream) -> Status {
     let handle = stream.diverted.load(Ordering::Acquire);
     let status = graph::with(handle, |state| {
         Ok(match state.captures(stream) {
+            Some((recording, _)) if recording.is_built => Status::Bound,
             Some((recording, _)) if recording.invalid.is_some() => Status::Invalidated,
             Some(_) => Status::Active(handle),
             None => Status::None,
@@ -131,6 +143,12 @@ pub(super) fn refuse_captured(stream: &'static Stream) -> Result<(), Failure> {
             "{} is being captured: what it is given is recorded and does not run; aclmdlRICaptureEnd first",
             stream.describe()
         ),
+        Status::Bound => fail!(
+            ACL_ERROR_RT_STREAM_CAPTURED,
+            "{} is bound to a graph that is being built: what it is given becomes part of that; aclmdlRIBuildEnd or \
+             aclmdlRIUnbindStream first",
+            stream.describe()
+        ),
     }
 }
 
@@ -144,7 +162,8 @@ pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
         )
     };
     let ended = graph::with(handle, |state| {
-        let (recording, branch) = state.captures(stream).ok_or_else(not_captured)?;
+        let captured = state.captures(stream).filter(|(recording, _)| !recording.is_built);
+        let (recording, branch) = captured.ok_or_else(not_captured)?;
         if branch != 0 {
             return fail!(
                 ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED,
@@ -186,7 +205,7 @@ impl CaptureRecording {
                 "the capture has become invalid: {why}"
             );
         }
-        for CapturedStream { stream, newest, group } in &self.tracks {
+        for CapturedStream { stream, newest, group, .. } in &self.tracks {
             if group.is_some() {
                 return fail!(
                     ACL_ERROR_STREAM_TASK_GROUP_STATUS,
@@ -268,10 +287,17 @@ impl GraphState {
                 stream.describe()
             );
         }
-        if let NodeAction::Wait(record) = step {
+        if let NodeAction::Wait(record, _) = step {
             recording.waited.insert(record);
         }
         let track = &mut recording.tracks[branch];
+        if track.has_ended {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "{} has its end in the graph that is being built (aclmdlRIEndTask), and takes no more",
+                stream.describe()
+            );
+        }
         track.newest = Some(node);
         if let Some(group) = &mut track.group {
             group.push(node);
@@ -360,7 +386,7 @@ fn record_in_graph(
         return record_call(stream, name, &[], Box::new(issue));
     }
     let handle = stream.diverted.load(Ordering::Acquire);
-    let node = push(stream, NodeAction::Record, Vec::new())?;
+    let node = push(stream, NodeAction::Record(event_handle), Vec::new())?;
     event.set_captured(handle, node);
     Ok(())
 }
@@ -426,7 +452,7 @@ fn wait_in_graph(
         if own == 0 {
             state.join(handle, stream)?;
         }
-        state.push(stream, NodeAction::Wait(record), Vec::new()).map(|_| true)
+        state.push(stream, NodeAction::Wait(record, event_handle), Vec::new()).map(|_| true)
     })
 }
 
@@ -440,6 +466,14 @@ impl GraphState {
             );
         }
         let Some(recording) = &mut self.recording else { return Ok(()) };
+        if recording.is_built {
+            return fail!(
+                ACL_ERROR_RT_CAPTURE_DEPENDENCY,
+                "the event was recorded in a stream that is bound to a graph being built, and {} is not; \
+                 aclmdlRIBindStream binds it",
+                stream.describe()
+            );
+        }
         is_free(stream)?;
         let diverted = &stream.diverted;
         if diverted.compare_exchange(0, handle, Ordering::AcqRel, Ordering::Relaxed).is_err() {

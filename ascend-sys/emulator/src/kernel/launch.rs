@@ -66,7 +66,7 @@ fn kernel(
 ) -> Result<(), Failure> {
     if stream.is_diverted() {
         let recorded = Arc::clone(recorded);
-        let name = format!("kernel {}", recorded.program.name);
+        let name = format!("{}{}", capture::tasks::KERNEL, recorded.program.name);
         let touched = touched(&arguments);
         let issue = move |stream| kernel(&recorded, blocks, arguments.clone(), limit, stream, call);
         return capture::record_call(stream, name, &touched, Box::new(issue));

@@ -263,22 +263,19 @@ fn a_device_that_goes_takes_its_captures_and_graphs_along() {
     drop(other);
 }
 
-/// What there is only for graphs that were not captured.
 #[test]
-fn graphs_are_not_built_edited_or_aborted() {
+fn graphs_are_not_captured_in_part_conditional_or_aborted() {
     let _block = Block::one();
     let s = stream();
     ok!(aclmdlRICaptureBegin(s, RELAXED));
     let graph = end(s);
-    let refusal = "graphs are captured";
-    let mut built = null_mut();
-    fails!(207000, [refusal], aclmdlRIBuildBegin(&mut built, 0));
-    fails!(207000, [refusal], aclmdlRIBindStream(graph, s, 0));
+    let (refusal, mut condition) = ("graphs are captured", null_mut());
     fails!(207000, [refusal], aclmdlRICaptureToModelRIBegin(s, graph, RELAXED));
-    fails!(207000, [refusal], aclmdlRIUpdate(graph));
+    let flag = aclmdlRICondHandleFlag::ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT;
+    fails!(207000, [refusal], aclmdlRICondHandleCreate(graph, 0, flag, &mut condition));
     fails!(207000, [refusal], aclmdlRIAbort(graph));
     // None of them has done anything.
-    assert_eq!(status(s).0, NONE);
+    assert_eq!((status(s).0, condition), (NONE, null_mut()));
     ok!(aclmdlRIExecute(graph, -1));
     ok!(aclmdlRIDestroy(graph));
 }

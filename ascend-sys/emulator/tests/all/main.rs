@@ -26,6 +26,8 @@ mod faults;
 mod floating_point;
 mod forced;
 mod freed;
+mod graphs_built;
+mod graphs_edited;
 mod groups;
 mod kernels;
 mod kernels_cores;

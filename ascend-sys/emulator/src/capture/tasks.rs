@@ -1,0 +1,180 @@
+//! Tasks of graphs, at which a program looks and which it edits.
+//!
+//! A task is a node of a complete graph. Its handle is good as long as the graph. An edit waits until
+//! the program asks for all of them to be made.
+
+use super::graph::{self, GraphState, NodeAction};
+use super::group;
+use crate::memory::held::{HeldMemory, hold};
+use crate::message::{Failure, fail};
+use crate::slots::{HandleKind, unknown};
+use crate::step::WordTask;
+use crate::stream::{Stream, Task};
+use ascend_sync::lock_std as lock;
+use ascend_sys::{ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+struct GraphTasks {
+    last: u64,
+    /// By handle: the graph, and the node.
+    nodes: BTreeMap<u64, (u64, usize)>,
+}
+
+static TASKS: Mutex<GraphTasks> = Mutex::new(GraphTasks { last: 0, nodes: BTreeMap::new() });
+
+/// What a task is, as far as programs can ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GraphTaskKind {
+    Other,
+    Kernel,
+    /// With the handle of the event, as the next.
+    EventRecord(u64),
+    EventWait(u64),
+    ValueWrite(WordTask),
+    ValueWait(WordTask),
+}
+
+/// With what the names of calls begin that launch kernels.
+pub(crate) const KERNEL: &str = "kernel ";
+
+impl GraphTaskKind {
+    fn of(action: &NodeAction) -> GraphTaskKind {
+        match action {
+            NodeAction::Task(task) => match task.word() {
+                Some(word) if word.flag.is_none() => GraphTaskKind::ValueWrite(word),
+                Some(word) => GraphTaskKind::ValueWait(word),
+                None => GraphTaskKind::Other,
+            },
+            NodeAction::Call(call) if call.name.starts_with(KERNEL) => GraphTaskKind::Kernel,
+            NodeAction::Call(_) | NodeAction::Disabled => GraphTaskKind::Other,
+            NodeAction::Record(event) => GraphTaskKind::EventRecord(*event),
+            NodeAction::Wait(_, event) => GraphTaskKind::EventWait(*event),
+        }
+    }
+}
+
+/// The handles of the streams that a graph has for its branches.
+pub(crate) fn streams(graph: u64) -> Result<Vec<u64>, Failure> {
+    graph::with_complete(graph, |state| {
+        (0..state.branches).map(|branch| state.own_stream(branch).map(Stream::handle)).collect()
+    })
+}
+
+/// The handles of the tasks of a stream that is a graph's own, in their order.
+pub(crate) fn of_stream(stream: &'static Stream) -> Result<Vec<u64>, Failure> {
+    let Some((graph, branch)) = graph::owner_of(stream.handle()) else {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "{} is no stream of a graph; aclmdlRIGetStreams tells those",
+            stream.describe()
+        );
+    };
+    graph::with_complete(graph, |state| {
+        let nodes = state.nodes.iter().enumerate();
+        // What the graph itself has added is of no event of the program.
+        let is_own =
+            |action: &NodeAction| matches!(action, NodeAction::Record(0) | NodeAction::Wait(_, 0));
+        let of_branch = nodes.filter(|(_, node)| node.branch == branch && !is_own(&node.step));
+        let mut tasks = lock(&TASKS);
+        let handle = |node: usize| {
+            *state.tasks.entry(node).or_insert_with(|| {
+                tasks.last += 1;
+                let handle = HandleKind::GraphTask.bits() | tasks.last;
+                tasks.nodes.insert(handle, (graph, node));
+                handle
+            })
+        };
+        Ok(of_branch.map(|(node, _)| node).map(handle).collect())
+    })
+}
+
+/// The tasks of a graph that goes.
+pub(super) fn forget<'a>(handles: impl Iterator<Item = &'a u64>) {
+    let mut tasks = lock(&TASKS);
+    handles.for_each(|handle| _ = tasks.nodes.remove(handle));
+}
+
+/// Uses the graph of a task, and its node.
+fn with<R>(
+    task: u64,
+    use_it: impl FnOnce(&mut GraphState, usize) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let unknown = || unknown(HandleKind::GraphTask, task);
+    let (graph, node) = lock(&TASKS).nodes.get(&task).copied().ok_or_else(unknown)?;
+    graph::with_complete(graph, |state| use_it(state, node))
+}
+
+/// What a task is, as it will be executed next.
+pub(crate) fn kind(task: u64) -> Result<GraphTaskKind, Failure> {
+    with(task, |state, node| {
+        let node = state.nodes.get(node);
+        Ok(node.map_or(GraphTaskKind::Other, |node| GraphTaskKind::of(&node.step)))
+    })
+}
+
+/// The place of a task in its graph.
+pub(crate) fn place(task: u64) -> Result<usize, Failure> {
+    with(task, |_, node| Ok(node))
+}
+
+/// The handle of the task group that a task belongs to.
+pub(crate) fn group(task: u64) -> Result<Option<u64>, Failure> {
+    with(task, |state, node| Ok(group::of_node(&state.groups, node)))
+}
+
+/// The stream of the graph's own that a task is for.
+pub(crate) fn stream(task: u64) -> Result<&'static Stream, Failure> {
+    with(task, |state, node| {
+        let branch = state.nodes.get(node).map_or(0, |node| node.branch);
+        state.own_stream(branch)
+    })
+}
+
+/// Has a task do nothing from the next update on.
+pub(crate) fn disable(task: u64) -> Result<(), Failure> {
+    edit(task, |kind| match kind {
+        GraphTaskKind::EventRecord(_) | GraphTaskKind::EventWait(_) => fail!(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "the task is a record of an event or a wait for one, which orders the streams of the graph"
+        ),
+        _ => Ok((NodeAction::Disabled, Vec::new())),
+    })
+}
+
+/// Puts another task about a word in the place of one of the same kind from the next update on.
+pub(crate) fn set(task: u64, new: Task) -> Result<(), Failure> {
+    let held =
+        hold(new.touched()).map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))?;
+    let wanted = new.kind();
+    edit(task, |kind| match kind {
+        GraphTaskKind::ValueWrite(_) | GraphTaskKind::ValueWait(_) => {
+            Ok((NodeAction::Task(new), held))
+        }
+        _ => fail!(ACL_ERROR_RT_PARAM_INVALID, "the task is no {wanted} any more"),
+    })
+}
+
+fn edit(
+    task: u64,
+    edit: impl FnOnce(GraphTaskKind) -> Result<(NodeAction, Vec<HeldMemory>), Failure>,
+) -> Result<(), Failure> {
+    with(task, |state, place| {
+        if let Some(node) = state.nodes.get(place) {
+            state.edits.insert(place, edit(GraphTaskKind::of(&node.step))?);
+        }
+        Ok(())
+    })
+}
+
+/// `aclmdlRIUpdate`: makes all edits. Executions that were issued before are as they were.
+pub(crate) fn update(graph: u64) -> Result<(), Failure> {
+    graph::with_complete(graph, |state| {
+        for (place, (step, held)) in std::mem::take(&mut state.edits) {
+            if let Some(node) = state.nodes.get_mut(place) {
+                (node.step, node.held) = (step, held);
+            }
+        }
+        Ok(())
+    })
+}
