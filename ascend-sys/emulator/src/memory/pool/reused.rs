@@ -1,5 +1,6 @@
 //! Memory of an allocation that becomes another allocation's as it is.
 
+use super::super::shadow;
 use super::{Allocation, MemoryPool};
 use std::sync::atomic::Ordering;
 
@@ -20,6 +21,8 @@ impl MemoryPool {
         };
         self.epoch.fetch_add(1, Ordering::Release);
         state.remember(start, old, by);
+        // What is queued for the old one may still touch all of its bytes.
+        shadow::taken(start, size.max(old.size), old.reserved);
         state.next_number += 1;
         let number = state.next_number;
         state.live.insert(start, Allocation { number, size, entry, ..old });
