@@ -68,7 +68,7 @@ handle_kinds! {
     EndpointChannelConfig = 0xb4, "channel configuration";
     OpArgs = 0xb5, "argument object";
     ArgumentItem = 0xb6, "argument of a list";
-    SymmetricWindow = 0xb9, "symmetric window";
+    SymmetricWindow = 0xba, "symmetric window";
     PhysicalMemory = 0xc1, "physical memory";
     MemoryPool = 0xc2, "memory pool";
     GraphTask = 0xc3, "task of a graph";
