@@ -58,14 +58,19 @@ pub enum Error {
         /// Buckets of a step.
         buckets: usize,
     },
-    /// The number of logical shards does not go with the number of ranks.
-    #[error("{shards} logical shards cannot be divided among {ranks} ranks: take a multiple")]
-    ShardsOfRanks {
-        /// The logical shards.
-        shards: usize,
+    /// Something that each rank has a share of cannot be divided evenly.
+    #[error("{count} {what} cannot be divided among {ranks} ranks: take a multiple")]
+    NotDivisible {
+        /// Columns, rows or elements.
+        what: &'static str,
+        /// How many there are.
+        count: usize,
         /// The ranks.
         ranks: usize,
     },
+    /// A checkpoint cannot be written or read.
+    #[error("checkpoint: {0}")]
+    Checkpoint(String),
     /// An object cannot be written, or what came is none.
     #[error("an object cannot be {what}: {source}")]
     Object {

@@ -34,7 +34,8 @@ impl FixedSum {
     pub fn shards_of(&self, comm: &Communicator) -> Result<std::ops::Range<usize>> {
         let (rank, ranks) = (comm.rank() as usize, comm.world_size() as usize);
         if self.shards == 0 || !self.shards.is_multiple_of(ranks) {
-            return Err(Error::ShardsOfRanks { shards: self.shards, ranks });
+            let count = self.shards;
+            return Err(Error::NotDivisible { what: "logical shards", count, ranks });
         }
         let each = self.shards / ranks;
         Ok(rank * each..(rank + 1) * each)

@@ -12,6 +12,19 @@ pub trait Gradient: Reduce<Sum> {
 
     /// The value as a double.
     fn to_f64(self) -> f64;
+
+    /// Appends its bytes, the lowest first.
+    fn write_to(self, bytes: &mut Vec<u8>);
+
+    /// The value of such bytes; what is missing of them is zero.
+    fn read_from(bytes: &[u8]) -> Self;
+}
+
+/// The first bytes of a slice, and zeros behind it.
+fn first<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut all = [0; N];
+    all.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    all
 }
 
 macro_rules! gradient {
@@ -27,6 +40,14 @@ macro_rules! gradient {
 
             fn to_f64(self) -> f64 {
                 f64::from(self)
+            }
+
+            fn write_to(self, bytes: &mut Vec<u8>) {
+                bytes.extend(self.to_le_bytes());
+            }
+
+            fn read_from(bytes: &[u8]) -> Self {
+                <$float>::from_le_bytes(first(bytes))
             }
         }
     )*};
@@ -47,6 +68,14 @@ macro_rules! half_gradient {
 
             fn to_f64(self) -> f64 {
                 f64::from(self.to_f32())
+            }
+
+            fn write_to(self, bytes: &mut Vec<u8>) {
+                bytes.extend(self.to_le_bytes());
+            }
+
+            fn read_from(bytes: &[u8]) -> Self {
+                <$float>::from_le_bytes(first(bytes))
             }
         }
 

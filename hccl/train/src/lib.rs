@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | every rank has the whole model and a part of each batch | [`GradientBuckets`] |
 //! | the optimiser's state, or the parameters too, are spread over the ranks | [`Shards`], [`LayerShards`] |
+//! | the layers are spread over the ranks | [`tensor_parallel`] |
+//! | a training goes on later, with other ranks | [`Checkpoints`] |
 //! | something that is no array of numbers goes to other ranks | [`objects`] |
 //! | the same bits at any number of ranks | [`FixedSum`] |
 //!
@@ -35,12 +37,14 @@
 //! ```
 
 mod buckets;
+mod checkpoint;
 mod error;
 mod fixed_sum;
 mod gradient;
 mod layer_shards;
 pub mod objects;
 mod shards;
+pub mod tensor_parallel;
 
 /// The examples of the page about this crate.
 #[cfg(doctest)]
@@ -48,6 +52,7 @@ mod shards;
 pub struct Page;
 
 pub use buckets::{BucketEvents, BucketOptions, GradientBuckets, Gradients, Step};
+pub use checkpoint::{ArrayPart, Checkpoints};
 pub use error::{Error, Result};
 pub use fixed_sum::FixedSum;
 pub use gradient::{Gradient, Widen};

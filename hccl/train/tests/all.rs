@@ -1,9 +1,12 @@
 //! Steps of training on one to four ranks, against what one rank computes by itself.
 
 use hccl::prelude::*;
+use hccl_train::tensor_parallel::{ColumnLinear, RowLinear, TensorParallel};
 use hccl_train::{
-    BucketOptions, Error, FixedSum, GradientBuckets, LayerShards, Result, Shards, objects,
+    ArrayPart, BucketOptions, Checkpoints, Error, FixedSum, GradientBuckets, LayerShards, Result,
+    Shards, objects,
 };
+use ndarray::{Array1, Array2};
 
 /// Runs a closure once a rank, for every number of ranks up to four; gives the results of each number.
 fn on_ranks<T: Send + 'static>(
@@ -282,7 +285,7 @@ fn a_fixed_sum_has_the_same_bits_at_any_number_of_ranks() {
     on_ranks(|rank, comm, stream| {
         let wrong = FixedSum::new(5).sum(&[[1.0f32]], comm, stream);
         if rank.world_size() > 1 {
-            assert!(matches!(wrong, Err(Error::ShardsOfRanks { shards: 5, .. })));
+            assert!(matches!(wrong, Err(Error::NotDivisible { count: 5, .. })));
         }
         let fixed = FixedSum::new(rank.world_size() as usize * 2);
         let uneven = fixed.sum(&[vec![1.0f32], vec![1.0, 2.0]], comm, stream);
@@ -320,4 +323,160 @@ fn objects_of_any_size_go_to_the_ranks_that_want_them() {
         }
         Ok(())
     });
+}
+
+/// Whole numbers, whose sums and products are exact.
+fn matrix(rows: usize, columns: usize, seed: usize) -> Array2<f32> {
+    let value = |(row, column)| ((row * 7 + column * 3 + seed) % 11) as f32 - 5.0;
+    Array2::from_shape_fn((rows, columns), value)
+}
+
+fn vector(length: usize, seed: usize) -> Array1<f32> {
+    Array1::from_shape_fn(length, |at| ((at * 5 + seed) % 7) as f32 - 3.0)
+}
+
+#[test]
+fn divided_layers_compute_what_whole_ones_do() {
+    on_ranks(|rank, comm, stream| {
+        let ranks = rank.world_size() as usize;
+        let (tokens, width, hidden) = (3, 5, 2 * ranks);
+        let inputs = matrix(tokens, width, 1);
+        let (first, first_bias) = (matrix(width, hidden, 2), vector(hidden, 3));
+        let (second, second_bias) = (matrix(hidden, width, 4), vector(width, 5));
+        let delta = matrix(tokens, width, 6);
+        // Whole.
+        let middle = inputs.dot(&first) + &first_bias;
+        let outputs = middle.dot(&second) + &second_bias;
+        let middle_delta = delta.dot(&second.t());
+        let inputs_delta = middle_delta.dot(&first.t());
+        // Divided.
+        let mut group = TensorParallel::new(comm, stream);
+        let column = ColumnLinear::part_of(&first, &first_bias, &group)?;
+        let row = RowLinear::part_of(&second, &second_bias, &group)?;
+        let own = rank.index() as isize * 2..rank.index() as isize * 2 + 2;
+        let own_middle = column.forward(inputs.view());
+        assert_eq!(own_middle, middle.slice(ndarray::s![.., own.clone()]));
+        assert_eq!(row.forward(own_middle.view(), &mut group)?, outputs);
+        let of_row = row.backward(own_middle.view(), delta.view());
+        assert_eq!(of_row.inputs, middle_delta.slice(ndarray::s![.., own.clone()]));
+        let weight = middle.t().dot(&delta);
+        assert_eq!(of_row.weight, weight.slice(ndarray::s![own.clone(), ..]));
+        assert_eq!(of_row.bias, delta.sum_axis(ndarray::Axis(0)));
+        let of_column = column.backward(inputs.view(), of_row.inputs.view(), &mut group)?;
+        assert_eq!(of_column.inputs, inputs_delta);
+        let weight = inputs.t().dot(&middle_delta);
+        assert_eq!(of_column.weight, weight.slice(ndarray::s![.., own.clone()]));
+        let bias = middle_delta.sum_axis(ndarray::Axis(0));
+        assert_eq!(of_column.bias, bias.slice(ndarray::s![own]));
+        if ranks > 1 {
+            let odd =
+                ColumnLinear::part_of(&matrix(2, ranks + 1, 0), &vector(ranks + 1, 0), &group);
+            assert!(matches!(odd, Err(Error::NotDivisible { what: "outputs", .. })));
+            let odd = RowLinear::part_of(&matrix(ranks + 1, 2, 0), &vector(2, 0), &group);
+            assert!(matches!(odd, Err(Error::NotDivisible { what: "inputs", .. })));
+        }
+        assert!(RowLinear::part_of(&matrix(ranks, 2, 0), &vector(3, 0), &group).is_err());
+        Ok(())
+    });
+}
+
+#[test]
+fn each_pair_has_the_backward_of_its_forward() {
+    on_ranks(|rank, comm, stream| {
+        let (me, ranks) = (rank.index() as usize, rank.world_size() as usize);
+        let mut group = TensorParallel::new(comm, stream);
+        let of = |rank: usize, length: usize| -> Vec<f32> {
+            (0..length).map(|at| (at + 100 * rank) as f32).collect()
+        };
+        let sum: Vec<f32> = (0..6 * ranks)
+            .map(|at| (0..ranks).map(|rank| (at + 100 * rank) as f32).sum())
+            .collect();
+        let own = of(me, 6 * ranks);
+        assert_eq!(group.reduce_out(&own)?, sum);
+        assert_eq!(group.copy_in_backward(&own)?, sum);
+        assert_eq!(group.scatter_out(&own)?, sum[6 * me..6 * me + 6]);
+        assert_eq!(group.gather_in_backward(&own)?, sum[6 * me..6 * me + 6]);
+        let all: Vec<f32> = (0..ranks).flat_map(|rank| of(rank, 4)).collect();
+        assert_eq!(group.gather_in(&of(me, 4))?, all);
+        assert_eq!(group.scatter_out_backward(&of(me, 4))?, all);
+        assert!(group.gather_in::<f32>(&[])?.is_empty());
+        assert!(group.scatter_out::<f32>(&[])?.is_empty());
+        assert!(group.reduce_out::<f32>(&[])?.is_empty());
+        if ranks > 1 {
+            let odd = group.scatter_out(&of(0, ranks + 1));
+            assert!(matches!(odd, Err(Error::NotDivisible { .. })));
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_checkpoint_is_read_with_another_number_of_ranks() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("checkpoints");
+    let _ = std::fs::remove_dir_all(&directory);
+    let value = |at: usize| (at as f32).sqrt();
+    const TOTAL: usize = 11;
+    on_ranks(|rank, comm, stream| {
+        let ranks = rank.world_size() as usize;
+        let saved = Checkpoints::new(directory.join(ranks.to_string()));
+        assert_eq!(saved.latest(), None);
+        let shards = Shards::<f32>::new(&[TOTAL], comm, stream)?;
+        // Of a training that was ended while it saved.
+        let stale = directory.join(ranks.to_string()).join("unfinished-12");
+        std::fs::create_dir_all(&stale).unwrap();
+        std::fs::write(stale.join("weights.0-1.part"), b"old").unwrap();
+        comm.barrier(stream)?.wait()?;
+        for step in [3, 12, 12] {
+            let values: Vec<f32> = shards.own().map(|at| value(at) + step as f32).collect();
+            let own = shards.own();
+            let part = ArrayPart { name: "weights", total: TOTAL, own, values: &values };
+            saved.save(step, &[part], comm, stream)?;
+            assert_eq!(saved.latest(), Some(step));
+        }
+        // By any other number of ranks.
+        for others in 1..=5 {
+            let share = TOTAL.div_ceil(others);
+            for other in 0..others {
+                let range = TOTAL.min(other * share)..TOTAL.min((other + 1) * share);
+                let expected: Vec<f32> = range.clone().map(|at| value(at) + 12.0).collect();
+                assert_eq!(saved.load::<f32>(12, "weights", range)?, expected);
+            }
+        }
+        let said = |outcome: Result<Vec<f32>>, piece: &str| {
+            let text = outcome.expect_err(piece).to_string();
+            assert!(text.contains(piece), "{piece:?} is not in: {text}");
+        };
+        said(saved.load(12, "weights", 0..12), "has no element 11 of the array \"weights\"");
+        said(saved.load(12, "bias", 0..1), "has no element 0 of the array \"bias\"");
+        said(saved.load(4, "weights", 0..1), "step-4");
+        let wrong = saved.load::<f16>(12, "weights", 0..1).expect_err("another type");
+        assert!(wrong.to_string().contains("of another type"), "{wrong}");
+        // What one rank cannot write fails on all, and the step is not there.
+        let last = rank.index() + 1 == rank.world_size();
+        let name = if last { "no/name" } else { "name" };
+        let part = ArrayPart::<f32> { name, total: 0, own: 0..0, values: &[] };
+        let failed = saved.save(20, &[part], comm, stream).expect_err("a name").to_string();
+        assert!(failed.contains(&format!("rank {}:", ranks - 1)), "{failed}");
+        assert_eq!(saved.latest(), Some(12));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_part_of_a_checkpoint_that_was_damaged_is_refused() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged");
+    let _ = std::fs::remove_dir_all(&directory);
+    let step = directory.join("step-1");
+    std::fs::create_dir_all(&step).unwrap();
+    let saved = Checkpoints::new(&directory);
+    for (bytes, piece) in [
+        (&b"short"[..], "failed to fill"),
+        (b"another!\x04\0\0\0\0\0\0\0\0\0\0\0", "no part of a checkpoint"),
+        (b"hccltr01\x04\0\0\0\0\0\0\0\0\0\0", "another length"),
+        (b"hccltr01\x02\0\0\0\0\0\0\0\0\0\0\0", "another type"),
+    ] {
+        std::fs::write(step.join("w.0-1.part"), bytes).unwrap();
+        let why = saved.load::<f32>(1, "w", 0..1).expect_err(piece).to_string();
+        assert!(why.contains(piece), "{piece:?} is not in: {why}");
+    }
 }

@@ -1,0 +1,195 @@
+//! Checkpoints of arrays that are spread over the ranks, to be read with another number of them.
+//!
+//! A checkpoint is a directory `step-N`. Each rank writes the part of each array that it has into a
+//! file of its own, whose name says where the part lies. The directory has another name until all ranks
+//! have written, so one that is found is whole. Readers look for the files that they need: how many
+//! ranks have written them does not matter.
+//!
+//! All ranks reach the directory by the same path, as on one machine or a shared file system.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use hccl::prelude::*;
+
+use crate::error::{Error, Result, check_length};
+use crate::gradient::Gradient;
+use crate::objects;
+
+/// The first bytes of a part: a name and a version.
+const MAGIC: &[u8; 8] = b"hccltr01";
+
+/// The checkpoints of a training.
+#[derive(Clone, Debug)]
+pub struct Checkpoints {
+    directory: PathBuf,
+}
+
+/// A part of an array, as [`Checkpoints::save`] takes it.
+pub struct ArrayPart<'a, T> {
+    /// The array's name: letters, digits and underscores.
+    pub name: &'a str,
+    /// Elements of the whole array.
+    pub total: usize,
+    /// Which of them this rank has. Together the ranks have each once.
+    pub own: Range<usize>,
+    /// Their values.
+    pub values: &'a [T],
+}
+
+impl Checkpoints {
+    /// Those in a directory, which is made when the first is saved.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into() }
+    }
+
+    fn step(&self, step: u64) -> PathBuf {
+        self.directory.join(format!("step-{step}"))
+    }
+
+    /// The latest step that was saved, if there is one.
+    pub fn latest(&self) -> Option<u64> {
+        let entries = fs::read_dir(&self.directory).ok()?;
+        let steps = entries.flatten().filter_map(|entry| {
+            let name = entry.file_name();
+            name.to_str()?.strip_prefix("step-")?.parse().ok()
+        });
+        steps.max()
+    }
+
+    /// Saves this rank's parts of some arrays. All ranks call it for the same step; it returns when all
+    /// have written, and fails on all when it fails on one.
+    pub fn save<T: Gradient>(
+        &self,
+        step: u64,
+        parts: &[ArrayPart<'_, T>],
+        comm: &mut Communicator,
+        stream: &Stream,
+    ) -> Result<()> {
+        let unfinished = self.directory.join(format!("unfinished-{step}"));
+        // A training that was ended in the middle of this may have left parts of other ranks there.
+        let cleared = match comm.rank() {
+            0 if unfinished.exists() => fs::remove_dir_all(&unfinished),
+            _ => Ok(()),
+        };
+        let cleared = cleared.map_err(|why| failed(&unfinished, why).to_string());
+        objects::broadcast(Some(&cleared), 0, comm, stream)?.map_err(Error::Checkpoint)?;
+        let outcome = parts.iter().try_for_each(|part| write(&unfinished, part));
+        let told = outcome.as_ref().map_err(ToString::to_string).copied();
+        for (rank, outcome) in objects::all_gather(&told, comm, stream)?.into_iter().enumerate() {
+            outcome.map_err(|why| Error::Checkpoint(format!("rank {rank}: {why}")))?;
+        }
+        let outcome = match comm.rank() {
+            0 => finish(&unfinished, &self.step(step)).map_err(|why| why.to_string()),
+            _ => Ok(()),
+        };
+        objects::broadcast(Some(&outcome), 0, comm, stream)?.map_err(Error::Checkpoint)
+    }
+
+    /// Some elements of an array, whatever the ranks that have saved it. Waits for no other rank.
+    pub fn load<T: Gradient>(&self, step: u64, name: &str, range: Range<usize>) -> Result<Vec<T>> {
+        let directory = self.step(step);
+        let mut parts = Vec::new();
+        for entry in fs::read_dir(&directory).map_err(|why| failed(&directory, why))? {
+            let path = entry.map_err(|why| failed(&directory, why))?.path();
+            let place = path.file_name().and_then(|name| name.to_str()).and_then(parse);
+            if let Some((_, own)) = place.filter(|(of, _)| *of == name) {
+                parts.push((own, path));
+            }
+        }
+        parts.sort_by_key(|(own, _)| own.start);
+        let mut values = Vec::with_capacity(range.len());
+        for (own, path) in parts {
+            let wanted = range.start.max(own.start)..range.end.min(own.end);
+            // In order, without a hole.
+            if wanted.is_empty() || wanted.start != range.start + values.len() {
+                continue;
+            }
+            read(&path, wanted.start - own.start..wanted.end - own.start, own.len(), &mut values)?;
+        }
+        if values.len() == range.len() {
+            return Ok(values);
+        }
+        Err(Error::Checkpoint(format!(
+            "{} has no element {} of the array \"{name}\"",
+            directory.display(),
+            range.start + values.len()
+        )))
+    }
+}
+
+fn failed(path: &Path, why: impl std::fmt::Display) -> Error {
+    Error::Checkpoint(format!("{}: {why}", path.display()))
+}
+
+/// The array and the place of a part, from its file's name.
+fn parse(file: &str) -> Option<(&str, Range<usize>)> {
+    let (name, place) = file.strip_suffix(".part")?.rsplit_once('.')?;
+    let (start, end) = place.split_once('-')?;
+    Some((name, start.parse().ok()?..end.parse().ok()?))
+}
+
+fn write<T: Gradient>(directory: &Path, part: &ArrayPart<'_, T>) -> Result<()> {
+    let ArrayPart { name, total, own, values } = part;
+    let is_name = |name: &str| name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
+    if name.is_empty() || !is_name(name) {
+        return Err(Error::Checkpoint(format!(
+            "an array's name has letters, digits and underscores: \"{name}\" has others"
+        )));
+    }
+    check_length(|| format!("the part of \"{name}\""), values.len(), own.len())?;
+    if own.end > *total {
+        return Err(Error::Checkpoint(format!(
+            "the part {own:?} of \"{name}\" reaches beyond its {total} elements"
+        )));
+    }
+    let path = directory.join(format!("{name}.{}-{}.part", own.start, own.end));
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend((size_of::<T>() as u64).to_le_bytes());
+    values.iter().for_each(|value| value.write_to(&mut bytes));
+    fs::create_dir_all(directory).map_err(|why| failed(directory, why))?;
+    let mut file = File::create(&path).map_err(|why| failed(&path, why))?;
+    let written = file.write_all(&bytes).and_then(|()| file.sync_all());
+    written.map_err(|why| failed(&path, why))
+}
+
+/// The directory gets its name.
+fn finish(unfinished: &Path, step: &Path) -> Result<()> {
+    if step.exists() {
+        fs::remove_dir_all(step).map_err(|why| failed(step, why))?;
+    }
+    fs::create_dir_all(unfinished).map_err(|why| failed(unfinished, why))?;
+    fs::rename(unfinished, step).map_err(|why| failed(step, why))
+}
+
+/// Reads some elements of a part that has so many.
+fn read<T: Gradient>(
+    path: &Path,
+    wanted: Range<usize>,
+    elements: usize,
+    to: &mut Vec<T>,
+) -> Result<()> {
+    const HEAD: usize = MAGIC.len() + 8;
+    let mut file = File::open(path).map_err(|why| failed(path, why))?;
+    let length = file.metadata().map_err(|why| failed(path, why))?.len();
+    let mut head = [0; HEAD];
+    file.read_exact(&mut head).map_err(|why| failed(path, why))?;
+    let (magic, size) = head.split_at(MAGIC.len());
+    if magic != MAGIC {
+        return Err(failed(path, "it is no part of a checkpoint"));
+    }
+    if size != (size_of::<T>() as u64).to_le_bytes() {
+        return Err(failed(path, "its elements are of another type"));
+    }
+    if length != (HEAD + elements * size_of::<T>()) as u64 {
+        return Err(failed(path, "it has another length than its name says"));
+    }
+    let start = (HEAD + wanted.start * size_of::<T>()) as u64;
+    let mut bytes = vec![0; wanted.len() * size_of::<T>()];
+    file.seek(SeekFrom::Start(start)).map_err(|why| failed(path, why))?;
+    file.read_exact(&mut bytes).map_err(|why| failed(path, why))?;
+    to.extend(bytes.chunks_exact(size_of::<T>()).map(T::read_from));
+    Ok(())
+}

@@ -1,0 +1,234 @@
+//! Layers that are divided over the ranks: each has a part of a weight, and of what goes through it.
+//!
+//! Four pairs of a function and its backward pass carry activations in and out of such layers. All are
+//! called by all ranks in one order and wait for their result; arrays are row-major, a token a row.
+//!
+//! | pair | forward | backward |
+//! | --- | --- | --- |
+//! | copy in | nothing | all-reduce |
+//! | reduce out | all-reduce | nothing |
+//! | gather in | all-gather of the tokens | reduce-scatter |
+//! | scatter out | reduce-scatter | all-gather |
+//!
+//! The first two belong to tensor parallelism, where every rank has all tokens between the layers; the
+//! last two to sequence parallelism, where each has its share of them.
+
+use hccl::prelude::*;
+use ndarray::{Array1, Array2, ArrayView2, Axis};
+
+use crate::error::{Error, Result, check_length};
+use crate::gradient::Gradient;
+
+/// The ranks over which layers are divided.
+pub struct TensorParallel<'a> {
+    comm: &'a mut Communicator,
+    stream: &'a Stream,
+}
+
+impl<'a> TensorParallel<'a> {
+    /// All ranks of a communicator.
+    pub fn new(comm: &'a mut Communicator, stream: &'a Stream) -> Self {
+        Self { comm, stream }
+    }
+
+    fn rank(&self) -> usize {
+        self.comm.rank() as usize
+    }
+
+    fn ranks(&self) -> usize {
+        self.comm.world_size() as usize
+    }
+
+    /// Backward of "copy in": the gradients that the parts of a layer give, added up.
+    pub fn copy_in_backward<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
+        self.sum(partial)
+    }
+
+    /// "Reduce out": what the parts of a layer give, added up.
+    pub fn reduce_out<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
+        self.sum(partial)
+    }
+
+    fn sum<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
+        if partial.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut buffer = self.stream.device().upload(partial, self.stream)?;
+        drop(self.comm.all_reduce_in_place(&mut buffer, Sum, self.stream)?);
+        Ok(buffer.to_vec(self.stream).wait()?)
+    }
+
+    /// "Gather in": the tokens of all ranks, in the order of the ranks, each of which brings as many.
+    pub fn gather_in<T: Gradient>(&mut self, own: &[T]) -> Result<Vec<T>> {
+        if own.is_empty() {
+            return Ok(Vec::new());
+        }
+        let part = self.stream.device().upload(own, self.stream)?;
+        let all = self.stream.device().alloc(own.len() * self.ranks())?;
+        let (all, _) = self.comm.all_gather(&part, all, self.stream)?;
+        Ok(all.to_vec(self.stream).wait()?)
+    }
+
+    /// Backward of "gather in": of the sum over the ranks, the share of this one.
+    pub fn gather_in_backward<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
+        self.share(partial)
+    }
+
+    /// "Scatter out": of what the parts of a layer give, added up, the share of this rank. The tokens
+    /// are a multiple of the ranks.
+    pub fn scatter_out<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
+        self.share(partial)
+    }
+
+    /// Backward of "scatter out": the gradients of all shares.
+    pub fn scatter_out_backward<T: Gradient>(&mut self, own: &[T]) -> Result<Vec<T>> {
+        self.gather_in(own)
+    }
+
+    fn share<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
+        let ranks = self.ranks();
+        if !partial.len().is_multiple_of(ranks) {
+            let elements = partial.len();
+            return Err(Error::NotDivisible { what: "elements", count: elements, ranks });
+        }
+        if partial.is_empty() {
+            return Ok(Vec::new());
+        }
+        let whole = self.stream.device().upload(partial, self.stream)?;
+        let part = self.stream.device().alloc(partial.len() / ranks)?;
+        let (part, _) = self.comm.reduce_scatter(&whole, part, Sum, self.stream)?;
+        Ok(part.to_vec(self.stream).wait()?)
+    }
+
+    fn sum_of(&mut self, partial: Array2<f32>) -> Result<Array2<f32>> {
+        let shape = partial.raw_dim();
+        // What a product gives lies row by row.
+        let sum = self.sum(partial.as_standard_layout().as_slice().unwrap_or_default())?;
+        let given = sum.len();
+        Array2::from_shape_vec(shape, sum).map_err(|_| Error::Length {
+            what: "the sum of a layer".into(),
+            given,
+            expected: partial.len(),
+        })
+    }
+
+    /// The part of `count` columns or rows that this rank has.
+    fn own(&self, what: &'static str, count: usize) -> Result<std::ops::Range<usize>> {
+        let (rank, ranks) = (self.rank(), self.ranks());
+        if !count.is_multiple_of(ranks) {
+            return Err(Error::NotDivisible { what, count, ranks });
+        }
+        let each = count / ranks;
+        Ok(rank * each..(rank + 1) * each)
+    }
+}
+
+/// What a linear layer's parameters get from a backward pass.
+pub struct LinearGradient {
+    /// With respect to the own part of the weight.
+    pub weight: Array2<f32>,
+    /// With respect to the bias.
+    pub bias: Array1<f32>,
+    /// With respect to the inputs that the layer was given.
+    pub inputs: Array2<f32>,
+}
+
+/// A linear layer whose outputs are divided: each rank has some columns of the weight.
+///
+/// It takes whole inputs, which every rank has, and gives this rank's columns of the outputs: those
+/// that [`RowLinear`] takes.
+#[derive(Clone, Debug)]
+pub struct ColumnLinear {
+    /// A row an input, a column an output of this rank.
+    pub weight: Array2<f32>,
+    /// One value an output of this rank.
+    pub bias: Array1<f32>,
+}
+
+impl ColumnLinear {
+    /// This rank's part of a whole layer, whose outputs are a multiple of the ranks.
+    pub fn part_of(
+        weight: &Array2<f32>,
+        bias: &Array1<f32>,
+        group: &TensorParallel<'_>,
+    ) -> Result<Self> {
+        check_length(|| "the bias".into(), bias.len(), weight.ncols())?;
+        let own = group.own("outputs", weight.ncols())?;
+        let range = own.start as isize..own.end as isize;
+        Ok(Self {
+            weight: weight.slice(ndarray::s![.., range.clone()]).to_owned(),
+            bias: bias.slice(ndarray::s![range]).to_owned(),
+        })
+    }
+
+    /// This rank's columns of the outputs. Moves nothing.
+    pub fn forward(&self, inputs: ArrayView2<'_, f32>) -> Array2<f32> {
+        inputs.dot(&self.weight) + &self.bias
+    }
+
+    /// What the outputs' gradient, of this rank's columns, means for the parameters and the inputs. The
+    /// gradient of the inputs is summed over the ranks.
+    pub fn backward(
+        &self,
+        inputs: ArrayView2<'_, f32>,
+        outputs: ArrayView2<'_, f32>,
+        group: &mut TensorParallel<'_>,
+    ) -> Result<LinearGradient> {
+        let partial = outputs.dot(&self.weight.t());
+        Ok(LinearGradient {
+            weight: inputs.t().dot(&outputs),
+            bias: outputs.sum_axis(Axis(0)),
+            inputs: group.sum_of(partial)?,
+        })
+    }
+}
+
+/// A linear layer whose inputs are divided: each rank has some rows of the weight.
+///
+/// It takes this rank's columns of the inputs, as [`ColumnLinear`] gives them, and gives whole outputs
+/// on every rank.
+#[derive(Clone, Debug)]
+pub struct RowLinear {
+    /// A row an input of this rank, a column an output.
+    pub weight: Array2<f32>,
+    /// One value an output: the same on every rank.
+    pub bias: Array1<f32>,
+}
+
+impl RowLinear {
+    /// This rank's part of a whole layer, whose inputs are a multiple of the ranks.
+    pub fn part_of(
+        weight: &Array2<f32>,
+        bias: &Array1<f32>,
+        group: &TensorParallel<'_>,
+    ) -> Result<Self> {
+        check_length(|| "the bias".into(), bias.len(), weight.ncols())?;
+        let own = group.own("inputs", weight.nrows())?;
+        let range = own.start as isize..own.end as isize;
+        let weight = weight.slice(ndarray::s![range, ..]).to_owned();
+        Ok(Self { weight, bias: bias.clone() })
+    }
+
+    /// The outputs, summed over the ranks.
+    pub fn forward(
+        &self,
+        inputs: ArrayView2<'_, f32>,
+        group: &mut TensorParallel<'_>,
+    ) -> Result<Array2<f32>> {
+        Ok(group.sum_of(inputs.dot(&self.weight))? + &self.bias)
+    }
+
+    /// What the outputs' gradient means for the parameters and this rank's columns of the inputs. Moves
+    /// nothing.
+    pub fn backward(
+        &self,
+        inputs: ArrayView2<'_, f32>,
+        outputs: ArrayView2<'_, f32>,
+    ) -> LinearGradient {
+        LinearGradient {
+            weight: inputs.t().dot(&outputs),
+            bias: outputs.sum_axis(Axis(0)),
+            inputs: outputs.dot(&self.weight.t()),
+        }
+    }
+}
