@@ -182,9 +182,7 @@ fn a_step_that_was_dropped_on_its_way_is_not_added_to_the_next() {
     on_ranks(|_, comm, stream| {
         let options = BucketOptions::default().bytes(4);
         let mut buckets = GradientBuckets::<f32>::with(options, &[1, 1], stream)?;
-        let mut step = buckets.step(comm, stream);
-        step.push(1, &[1.0])?;
-        drop(step);
+        buckets.step(comm, stream).push(1, &[1.0])?;
         let mut step = buckets.step(comm, stream);
         let refused = step.push(1, &[1.0]).expect_err("a bucket is under way");
         assert!(matches!(refused, Error::Unfinished { issued: 1, buckets: 2 }), "{refused}");
@@ -249,8 +247,8 @@ fn layers_are_whole_while_they_are_used_and_change_with_their_parts() {
                 layers.prefetch(next, comm, stream)?;
                 assert_eq!(layers.get(layer, comm, stream)?, all, "it stays while the next comes");
             }
-            for layer in 0..lengths.len() {
-                let gradient = vec![rank.index() as f32; lengths[layer]];
+            for (layer, length) in lengths.into_iter().enumerate() {
+                let gradient = vec![rank.index() as f32; length];
                 let own = layers.own(layer)?;
                 let mean = layers.reduce(layer, &gradient, comm, stream)?;
                 assert_near(&mean, &vec![(rank.world_size() - 1) as f32 / 2.0; own.len()]);
