@@ -8,8 +8,10 @@
 //! 2. When it is unmapped, its bytes stay where they are. They move when it is mapped elsewhere,
 //!    and before others are mapped at that place or the addresses are released.
 //! 3. It ends when it is neither mapped nor named by a reference.
+//! 4. What other processes have, or what is theirs, does not move: see [`shared`].
 
 pub(crate) mod rights;
+pub(crate) mod shared;
 
 use crate::check;
 use crate::collective::plan::store_for;
@@ -38,6 +40,7 @@ struct Physical {
     references: u32,
     mapped_at: Option<usize>,
     contents: Contents,
+    sharing: shared::Sharing,
 }
 
 /// Where the bytes of physical memory are that is not mapped.
@@ -96,10 +99,13 @@ pub(crate) fn release(start: usize) -> Result<(), Failure> {
             "virPtr: memory is mapped at {piece:#x}; aclrtUnmapMem first"
         );
     }
-    all.clear_place(&addresses)?;
+    let movable = |physical: &&mut Physical| !physical.sharing.is_fixed();
+    all.lying_in(&addresses).filter(movable).try_for_each(Physical::keep)?;
     all.ranges.remove(&start);
+    let held = all.hold(addresses);
     drop(all);
-    reserved::release(addresses);
+    // They are given back, unless memory that does not move lies there.
+    drop(held);
     Ok(())
 }
 
@@ -128,9 +134,9 @@ pub(crate) fn allocate(
     let mut all = lock(&ALL);
     all.last += 1;
     let handle = HandleKind::PhysicalMemory.bits() | all.last;
-    let contents = Contents::None;
-    let device = device.id;
-    let new = Physical { device, bytes, properties, references: 1, mapped_at: None, contents };
+    let (device, contents, sharing) = (device.id, Contents::None, shared::Sharing::default());
+    let new =
+        Physical { device, bytes, properties, references: 1, mapped_at: None, contents, sharing };
     all.physical.insert(handle, new);
     Ok(handle)
 }
@@ -176,18 +182,23 @@ pub(crate) fn map(
     let has_contents = all.bring_to(handle, &place, id)?;
     let device = machine::device_slot(id);
     all.pieces.insert(start, (handle, bytes));
+    let (mut process, mut is_fixed) = (0, false);
     if let Some(physical) = all.physical.get_mut(&handle) {
         physical.mapped_at = Some(start);
+        (process, is_fixed) = (physical.sharing.process(), physical.sharing.is_fixed());
     }
-    device.memory.map(start, bytes, by);
+    device.memory.map(start, bytes, by, process);
     // Nobody asks whether bytes that it had before were written.
     check::allocated(id, &device.memory, start, has_contents);
+    if is_fixed {
+        check::written_by_others(start);
+    }
     Ok(())
 }
 
 /// Unmaps the piece that begins at an address.
 pub(crate) fn unmap(start: usize, by: &'static str) -> Result<(), Failure> {
-    if lock(&ALL).unmap(start, by) {
+    if lock(&ALL).unmap(start, by)? {
         return Ok(());
     }
     fail!(ACL_ERROR_RT_PARAM_INVALID, "virPtr: no memory is mapped that begins at {start:#x}")
@@ -232,26 +243,20 @@ pub(crate) fn properties(handle: u64) -> Result<aclrtPhysicalMemProp, Failure> {
 pub(crate) fn end_on(devices: &Range<u32>, by: &'static str) {
     let mut all = lock(&ALL);
     let is_on = |id: u32| devices.contains(&id);
-    let handles: Vec<u64> =
-        all.physical.iter().filter(|(_, it)| is_on(it.device)).map(|it| *it.0).collect();
-    for handle in handles {
-        if let Some(physical) = all.physical.get_mut(&handle) {
-            physical.references = 0;
-        }
-        match all.physical.get(&handle).and_then(|physical| physical.mapped_at) {
-            Some(start) => _ = all.unmap(start, by),
-            None => all.end_if_unused(handle),
-        }
-    }
-    // Nothing is mapped in them now: what is mapped in a range is memory of its device.
     let on = all.ranges.iter().filter(|(_, range)| is_on(range.device));
     let ended: Vec<_> = on.map(|(_, range)| range.addresses.clone()).collect();
+    // Other processes may have memory that lies there.
+    let held: Vec<_> = ended.iter().map(|addresses| all.hold(addresses.clone())).collect();
+    let on = all.physical.iter().filter(|(_, it)| is_on(it.device));
+    let handles: Vec<u64> = on.map(|(handle, _)| *handle).collect();
+    handles.into_iter().for_each(|handle| all.end(handle, by));
+    // Nothing is mapped in them now: what is mapped in a range is memory of its device.
     for addresses in &ended {
         all.give_up_place(addresses);
         all.ranges.remove(&addresses.start);
     }
     drop(all);
-    ended.into_iter().for_each(reserved::release);
+    drop(held);
 }
 
 impl VirtualMemory {
@@ -271,7 +276,8 @@ impl VirtualMemory {
         place: &Range<usize>,
         device: u32,
     ) -> Result<bool, Failure> {
-        let range = self.range_for(place, device)?;
+        let is_imported = self.find(handle)?.sharing.is_imported();
+        let range = self.range_for(place, device, is_imported)?;
         let has_contents = self.bring(handle, place)?;
         if let Some(range) = self.ranges.get_mut(&range)
             && range.device != device
@@ -284,7 +290,12 @@ impl VirtualMemory {
 
     /// Where the range begins that a place lies in. Nothing is mapped at the place, and memory of
     /// the device can be.
-    fn range_for(&self, place: &Range<usize>, device: u32) -> Result<usize, Failure> {
+    fn range_for(
+        &self,
+        place: &Range<usize>,
+        device: u32,
+        is_imported: bool,
+    ) -> Result<usize, Failure> {
         let Range { start, end } = *place;
         let range = self.ranges.range(..=start).next_back().map(|(_, range)| range);
         let Some(range) = range.filter(|it| end - it.addresses.start <= it.bytes) else {
@@ -312,12 +323,20 @@ impl VirtualMemory {
                 machine::named(range.device)
             );
         }
+        self.may_lie_in(range.addresses.clone(), is_imported)?;
         Ok(range.addresses.start)
     }
 
     /// Brings what physical memory holds to a place; returns whether it holds something.
     fn bring(&mut self, handle: u64, place: &Range<usize>) -> Result<bool, Failure> {
         let physical = self.find(handle)?;
+        if physical.sharing.is_fixed() {
+            if !matches!(physical.contents, Contents::At(home) if home == place.start) {
+                self.clear_place(place)?;
+            }
+            self.find(handle)?.show_at(place.start)?;
+            return Ok(true);
+        }
         match physical.contents {
             Contents::None => {
                 self.clear_place(place)?;
@@ -369,18 +388,23 @@ impl VirtualMemory {
     }
 
     /// False where no piece begins.
-    fn unmap(&mut self, start: usize, by: &'static str) -> bool {
-        let Some((handle, _)) = self.pieces.remove(&start) else { return false };
+    fn unmap(&mut self, start: usize, by: &'static str) -> Result<bool, Failure> {
+        let Some((handle, _)) = self.pieces.get(&start).copied() else { return Ok(false) };
         self.end_rights(start);
         if let Some(physical) = self.physical.get_mut(&handle) {
-            physical.mapped_at = None;
-            physical.contents = Contents::At(start);
             let device = machine::device_slot(physical.device);
             check::freed(Some(device.id), start, by);
             device.memory.unmap(start, by);
+            // Where that fails, nothing else is mapped here, and the next call tries it again.
+            physical.hide_from(start)?;
+            physical.mapped_at = None;
+            if !physical.sharing.is_fixed() {
+                physical.contents = Contents::At(start);
+            }
         }
+        self.pieces.remove(&start);
         self.end_if_unused(handle);
-        true
+        Ok(true)
     }
 
     /// Rule 3 of the module.
@@ -389,10 +413,10 @@ impl VirtualMemory {
         if self.physical.get_mut(&handle).is_some_and(is_unused)
             && let Some(ended) = self.physical.remove(&handle)
         {
-            machine::device_slot(ended.device).memory.uncharge(ended.bytes);
-            if let Contents::At(start) = ended.contents {
-                window::discard(data_of(start).addr(), ended.bytes);
+            if !ended.sharing.is_imported() {
+                machine::device_slot(ended.device).memory.uncharge(ended.bytes);
             }
+            ended.end();
         }
     }
 }
@@ -401,6 +425,7 @@ impl Physical {
     /// Takes its bytes from where it was mapped, where none are left: they would count twice.
     fn keep(&mut self) -> Result<(), Failure> {
         let Contents::At(start) = self.contents else { return Ok(()) };
+        self.may_move(start)?;
         let mut kept = Vec::new();
         if kept.try_reserve_exact(self.bytes).is_err() {
             return fail!(
@@ -436,7 +461,8 @@ mod tests {
 
     fn physical(bytes: usize, contents: Contents) -> Physical {
         let properties = aclrtPhysicalMemProp::default();
-        Physical { device: 0, bytes, properties, references: 1, mapped_at: None, contents }
+        let sharing = shared::Sharing::default();
+        Physical { device: 0, bytes, properties, references: 1, mapped_at: None, contents, sharing }
     }
 
     fn holding(physical: impl IntoIterator<Item = Physical>) -> VirtualMemory {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::key::{ExportKey, ExportKind};
 use super::news::{Granted, IpcNews, say};
@@ -36,6 +36,11 @@ pub(crate) enum ExportedThing {
     },
     /// The same, of which no other process can have a part, and why.
     OfThisProcess(String),
+    /// Memory apart from its addresses.
+    Physical {
+        device: u32,
+        granted: Granted,
+    },
 }
 
 struct Export {
@@ -67,6 +72,7 @@ impl Export {
             ExportedThing::Registered { .. } | ExportedThing::OfThisProcess(_) => {
                 ExportKind::Registered
             }
+            ExportedThing::Physical { .. } => ExportKind::Physical,
         }
     }
 
@@ -105,6 +111,11 @@ impl Export {
                 self.written_by_others();
                 (granted.clone(), None)
             }
+            // It stays until its export has ended.
+            ExportedThing::Physical { granted, .. } => {
+                self.written_by_others();
+                (granted.clone(), None)
+            }
             // Nobody has a part of it.
             ExportedThing::OfThisProcess(why) => {
                 return Ok((Granted::OfItsProcess(why.clone()), None));
@@ -132,9 +143,9 @@ impl Export {
     /// Where exported memory lies.
     fn memory(&self) -> Option<Range<usize>> {
         match &self.thing {
-            ExportedThing::Memory { granted, .. } | ExportedThing::Registered { granted, .. } => {
-                granted.memory()
-            }
+            ExportedThing::Memory { granted, .. }
+            | ExportedThing::Registered { granted, .. }
+            | ExportedThing::Physical { granted, .. } => granted.memory(),
             _ => None,
         }
     }
@@ -257,8 +268,12 @@ pub(crate) fn end_on(devices: &Range<u32>) {
     }
     let mut exports = EXPORTS.lock();
     for (number, export) in exports.iter_mut().filter(|(_, export)| !export.has_ended) {
-        if matches!(&export.thing, ExportedThing::Memory { device, .. } if devices.contains(device))
-        {
+        let is_on = matches!(
+            &export.thing,
+            ExportedThing::Memory { device, .. } | ExportedThing::Physical { device, .. }
+                if devices.contains(device)
+        );
+        if is_on {
             export.has_ended = true;
             for Importer { peer, .. } in &export.importers {
                 say(peer, IpcNews::Withdrawn { number: *number }, None);
@@ -310,7 +325,12 @@ pub(crate) fn withdraw(number: u64) {
     }
 }
 
-/// The creator of an event or a notify has destroyed it. It stays as long as somebody has imported it.
+/// What lives as long as an export, or an importer of it.
+pub(crate) fn hold_of(number: u64) -> Weak<()> {
+    EXPORTS.lock().get(&number).map_or_else(Weak::new, |export| Arc::downgrade(&export.hold))
+}
+
+/// The creator of something has destroyed it. It stays as long as somebody has imported it.
 pub(crate) fn end(number: u64) {
     let mut exports = EXPORTS.lock();
     if let Some(export) = exports.get_mut(&number) {

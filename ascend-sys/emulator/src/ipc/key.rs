@@ -20,10 +20,13 @@ pub(crate) enum ExportKind {
     Notify,
     /// Memory that is registered on an endpoint.
     Registered,
+    /// Memory apart from its addresses.
+    Physical,
 }
 
 impl ExportKind {
-    const ALL: [Self; 4] = [Self::Memory, Self::Event, Self::Notify, Self::Registered];
+    const ALL: [Self; 5] =
+        [Self::Memory, Self::Event, Self::Notify, Self::Registered, Self::Physical];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -31,6 +34,7 @@ impl ExportKind {
             Self::Event => "an event",
             Self::Notify => "a notify",
             Self::Registered => "registered memory",
+            Self::Physical => "physical memory",
         }
     }
 
@@ -40,6 +44,7 @@ impl ExportKind {
             Self::Event => 'e',
             Self::Notify => 'n',
             Self::Registered => 'r',
+            Self::Physical => 'p',
         }
     }
 }

@@ -180,7 +180,7 @@ pub(super) fn withdrawn(from: &Arc<Peer>, number: u64) {
 }
 
 /// Tells the exporter of the end when nothing queued here reaches the memory. Then it reuses it.
-fn let_go(imported: Imported) {
+pub(super) fn let_go(imported: Imported) {
     let (mut until, mut imported) = (unfinished_on(0..u32::MAX), Some(imported));
     later::until_done(move || {
         let is_done = are_complete(&mut until);

@@ -20,6 +20,7 @@ pub(crate) mod import;
 pub(crate) mod key;
 pub(crate) mod memory;
 pub(crate) mod news;
+pub(crate) mod physical;
 pub(crate) mod registered;
 pub(crate) mod shared_event;
 pub(crate) mod shared_notify;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 
 use crate::processes::line::Frame;
 use crate::processes::peer::Peer;
+use crate::virtual_memory;
 
 /// A process says something that is none of the fabric's news.
 pub(crate) fn hear(from: &Arc<Peer>, frame: Frame) {
@@ -43,6 +45,7 @@ pub(crate) fn hear(from: &Arc<Peer>, frame: Frame) {
         news::IpcNews::Withdrawn { number } => {
             memory::withdrawn(from, number);
             registered::withdrawn(from, number);
+            virtual_memory::shared::withdrawn(&from.home, number);
         }
     }
 }

@@ -176,7 +176,7 @@ pub(crate) fn is_outside(address: usize) -> bool {
 /// Whether an address lies in memory of another process.
 #[inline]
 pub(crate) fn is_foreign(address: usize) -> bool {
-    LIVE.load(Ordering::Relaxed) != 0
+    (LIVE.load(Ordering::Relaxed) != 0 || is_any_mapped())
         && match place_of(address) {
             Ok(MemoryPlace::Device(id)) => device_slot(id).memory.is_adopted(address),
             Ok(MemoryPlace::Pinned) => host_pool().is_adopted(address),

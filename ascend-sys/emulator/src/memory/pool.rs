@@ -404,7 +404,7 @@ impl PoolState {
 
     fn complain_free(&self, address: usize) -> String {
         match self.live.range(..=address).next_back() {
-            Some((&start, a)) if start == address && a.process != 0 => {
+            Some((&start, a)) if start == address && a.process != 0 && !a.is_mapped => {
                 let what = match a.entry {
                     "aclrtIpcMemImportByKey" => "aclrtIpcMemClose with its key ends the import",
                     _ => "only that process can free it",

@@ -7,6 +7,7 @@ mod notifies;
 mod opened;
 mod orders;
 mod pair;
+mod physical;
 
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;

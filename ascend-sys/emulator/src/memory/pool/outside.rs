@@ -60,21 +60,14 @@ impl MemoryPool {
         state.charged = state.charged.saturating_sub(bytes as u64);
     }
 
-    /// Makes reserved addresses an allocation, which charges nothing. Neighbours that are mapped
-    /// too are used as one.
-    pub(crate) fn map(&self, start: usize, size: usize, entry: &'static str) {
+    /// Makes reserved addresses an allocation, of memory of a process (0: this one), which charges
+    /// nothing. Neighbours that are mapped too are used as one.
+    pub(crate) fn map(&self, start: usize, size: usize, entry: &'static str, process: u32) {
         let mut state = self.state();
         state.next_number += 1;
         let number = state.next_number;
-        let new = Allocation {
-            number,
-            size,
-            reserved: 0,
-            charged: 0,
-            entry,
-            process: 0,
-            is_mapped: true,
-        };
+        let new =
+            Allocation { number, size, reserved: 0, charged: 0, entry, process, is_mapped: true };
         state.live.insert(start, new);
         MAPPED.fetch_add(1, Ordering::Relaxed);
     }

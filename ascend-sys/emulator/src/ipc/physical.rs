@@ -1,0 +1,66 @@
+//! Physical memory of another process, which has exported it: pages that can be shown at addresses of
+//! this one. What becomes of it here is the business of `virtual_memory`.
+
+use super::ask::Imported;
+use super::key::{ExportKey, ExportKind};
+use super::memory::let_go;
+use super::news::Granted;
+use crate::memory::window::{self, HUGE_PAGE};
+use crate::message::{Failure, fail};
+use crate::processes::peer::{Home, Peer};
+use ascend_sys::ACL_ERROR_RT_IPC_ERROR;
+use std::io;
+use std::sync::Arc;
+
+/// See the [module](self). When it is dropped the exporter is told, as soon as nothing that is queued
+/// reaches the memory.
+pub(crate) struct ImportedPhysical {
+    imported: Option<Imported>,
+    peer: Arc<Peer>,
+    number: u64,
+    /// The number of its device, in the block of that.
+    pub(crate) card: u32,
+    start: usize,
+    pub(crate) bytes: usize,
+}
+
+impl ImportedPhysical {
+    /// Asks the process that has exported it.
+    pub(crate) fn want(peer: &Arc<Peer>, key: &ExportKey) -> Result<Self, Failure> {
+        let process = key.home.process;
+        let (imported, granted, _) = Imported::want(peer, ExportKind::Physical, key.number)
+            .map_err(|text| Failure::new(ACL_ERROR_RT_IPC_ERROR, text))?;
+        let Granted::Memory { card, start, bytes } = granted else {
+            return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} has answered something else");
+        };
+        let is_whole = |number: usize| number.is_multiple_of(HUGE_PAGE);
+        if bytes == 0 || !is_whole(start) || !is_whole(bytes) || peer.file(start, bytes).is_err() {
+            return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} has answered no memory");
+        }
+        let (imported, peer) = (Some(imported), Arc::clone(peer));
+        Ok(Self { imported, peer, number: key.number, card, start, bytes })
+    }
+
+    /// Shows it in the place of as many bytes of data of this process, which nobody uses.
+    pub(crate) fn show(&self, data: usize) -> io::Result<()> {
+        window::show(data, self.bytes, self.peer.file(self.start, self.bytes)?, self.start)
+    }
+
+    /// The process that has exported it.
+    pub(crate) fn process(&self) -> u32 {
+        self.peer.home.process
+    }
+
+    /// Whether it is what a process has exported under a number.
+    pub(crate) fn is(&self, home: &Home, number: u64) -> bool {
+        self.peer.home == *home && self.number == number
+    }
+}
+
+impl Drop for ImportedPhysical {
+    fn drop(&mut self) {
+        if let Some(imported) = self.imported.take() {
+            let_go(imported);
+        }
+    }
+}
