@@ -297,7 +297,7 @@ fn objects_of_any_size_go_to_the_ranks_that_want_them() {
     type Object = (String, Vec<u32>, Option<f64>);
     let object = |rank: u32| -> Object {
         let rank = rank as usize;
-        (format!("rank {rank}"), vec![7; 1000 * rank], (rank % 2 == 0).then_some(0.5))
+        (format!("rank {rank}"), vec![7; 1000 * rank], rank.is_multiple_of(2).then_some(0.5))
     };
     on_ranks(|rank, comm, stream| {
         let (own, last) = (object(rank.index()), rank.world_size() - 1);
