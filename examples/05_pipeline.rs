@@ -8,6 +8,8 @@
 //! What a stage gives and what it needs next go in one batch of messages. With a send and a receive one
 //! after the other, two neighbours would each wait for the other to receive.
 //!
+//! `hccl-train` has the schedule, the messages and the picture; what a stage computes is here.
+//!
 //! The weights at the end are compared with those of a training without ranks: they are the same bits.
 //!
 //!     cargo run --release --example 05_pipeline
@@ -18,6 +20,8 @@ use std::path::Path;
 use hccl::prelude::*;
 use hccl_examples::train::data::{CLASSES, Digits, PIXELS};
 use hccl_examples::train::network::{Layer, Momentum, Network, softmax_cross_entropy};
+use hccl_train::pipeline::Pass::{self, Backward, Forward};
+use hccl_train::pipeline::{Pipeline, picture};
 use ndarray::{Array1, Array2};
 
 const STAGES: usize = 4;
@@ -37,7 +41,9 @@ fn main() -> Result<()> {
     let network = Network::new(&WIDTHS, &mut fastrand::Rng::with_seed(1));
 
     println!("the first batch, a column a pass (F forward, B backward, and the micro-batch):\n");
-    print!("{}", picture(BATCH / MICRO));
+    for line in picture(STAGES, BATCH / MICRO).lines() {
+        println!("  {line}");
+    }
 
     let runtime = Runtime::auto()?;
     let stages = runtime.run_ranks(STAGES as u32, |rank| {
@@ -73,84 +79,40 @@ fn batches(digits: &Digits, mut step: impl FnMut(Vec<Digits>) -> Result<()>) -> 
     Ok(())
 }
 
-/// A pass of one micro-batch through a stage.
-#[derive(Clone, Copy)]
-enum Pass {
-    Forward(usize),
-    Backward(usize),
-}
-use Pass::{Backward, Forward};
-
-/// The order in which a stage works on `micros` micro-batches.
-fn schedule(stage: usize, micros: usize) -> Vec<Pass> {
-    let fill = (STAGES - 1 - stage).min(micros);
-    let steady = (fill..micros).flat_map(|micro| [Forward(micro), Backward(micro - fill)]);
-    let drain = (micros - fill..micros).map(Backward);
-    (0..fill).map(Forward).chain(steady).chain(drain).collect()
-}
-
 /// One rank: a layer, and its connection with the layers before and behind.
 struct Stage {
     part: Part,
+    pipeline: Pipeline<f32>,
     comm: Communicator,
     stream: Stream,
-    outgoing: DeviceBuffer<f32>,
-    incoming: DeviceBuffer<f32>,
 }
 
 impl Stage {
     fn new(rank: &Rank, layer: Layer) -> Result<Self> {
         let stream = rank.device().stream()?;
+        let comm = rank.communicator()?;
         let room = MICRO * WIDTHS.into_iter().max().unwrap_or(0);
-        Ok(Self {
-            part: Part::new(rank.index() as usize, layer),
-            comm: rank.communicator()?,
-            outgoing: rank.device().zeros(room, &stream)?,
-            incoming: rank.device().zeros(room, &stream)?,
-            stream,
-        })
+        let pipeline = Pipeline::new(room, &comm, &stream)?;
+        Ok(Self { part: Part::new(pipeline.stage(), layer), pipeline, comm, stream })
     }
 
     /// One batch, all its micro-batches there and back, and one step of the optimiser.
     fn step(&mut self, micros: &[Digits]) -> Result<()> {
-        let passes = schedule(self.part.index, micros.len());
-        let mut input = self.exchange(None, passes.first(), micros)?;
-        for (at, pass) in passes.iter().enumerate() {
-            let output = self.part.run(*pass, input, micros)?;
-            input = self.exchange(output, passes.get(at + 1), micros)?;
-        }
-        self.part.update(micros.iter().map(Digits::len).sum())
-    }
-
-    /// Sends the output of a pass to the stage that works on it next, and receives what the next pass works on.
-    fn exchange(
-        &mut self,
-        output: Option<(Array2<f32>, usize)>,
-        next: Option<&Pass>,
-        micros: &[Digits],
-    ) -> Result<Option<Array2<f32>>> {
-        let Self { part, comm, stream, outgoing, incoming } = self;
+        let Self { part, pipeline, comm, stream } = self;
         let me = part.index;
         // The width of a gradient is that of the activations it belongs to.
-        let needs = match next {
-            Some(&Forward(micro)) if me > 0 => Some((me - 1, micro, WIDTHS[me])),
-            Some(&Backward(micro)) if me + 1 < STAGES => Some((me + 1, micro, WIDTHS[me + 1])),
-            _ => None,
+        let shape = |pass| match pass {
+            Forward(micro) => (micros[micro].len(), WIDTHS[me]),
+            Backward(micro) => (micros[micro].len(), WIDTHS[me + 1]),
         };
-        let mut messages = comm.batch();
-        if let Some((output, to)) = &output {
-            let mut part = outgoing.slice_mut(..output.len())?;
-            drop(part.upload(output.as_slice().ok_or("rows that are apart")?, stream)?);
-            messages = messages.send(outgoing.slice(..output.len())?, *to as u32);
-        }
-        let shape = needs.map(|(_, micro, width)| (micros[micro].len(), width));
-        let len = shape.map_or(0, |(rows, width)| rows * width);
-        if let Some((from, ..)) = needs {
-            messages = messages.recv(incoming.slice_mut(..len)?, from as u32);
-        }
-        messages.submit(stream)?.wait()?;
-        let Some(shape) = shape else { return Ok(None) };
-        Ok(Some(incoming.slice(..len)?.to_array(shape, stream).wait()?))
+        let expects = |pass| shape(pass).0 * shape(pass).1;
+        let run = |pass, input: Option<Vec<f32>>| -> Result<Vec<f32>> {
+            let input =
+                input.map(|input| Array2::from_shape_vec(shape(pass), input)).transpose()?;
+            Ok(part.run(pass, input, micros)?.into_iter().collect())
+        };
+        pipeline.step(micros.len(), comm, stream, expects, run)?;
+        part.update(micros.iter().map(Digits::len).sum())
     }
 }
 
@@ -173,14 +135,14 @@ impl Part {
         Self { index, layer, optimiser, gradient, kept: VecDeque::new(), most_kept: 0 }
     }
 
-    /// A pass with its input, which is the micro-batch itself at the beginning of the network and its loss at the end. Returns its
-    /// output and the stage that it goes to, if it goes to one.
+    /// A pass with its input, which is the micro-batch itself at the beginning of the network and its
+    /// loss at the end. Returns its output, for the stage that it goes to.
     fn run(
         &mut self,
         pass: Pass,
         input: Option<Array2<f32>>,
         micros: &[Digits],
-    ) -> Result<Option<(Array2<f32>, usize)>> {
+    ) -> Result<Array2<f32>> {
         let is_last = self.index + 1 == STAGES;
         match pass {
             Forward(micro) => {
@@ -192,7 +154,7 @@ impl Part {
                 };
                 self.kept.push_back((input, loss));
                 self.most_kept = self.most_kept.max(self.kept.len());
-                Ok((!is_last).then_some((output, self.index + 1)))
+                Ok(output)
             }
             Backward(_) => {
                 let (inputs, loss) = self.kept.pop_front().ok_or("backward before forward")?;
@@ -200,8 +162,10 @@ impl Part {
                 let mut gradient = vec![0.0; self.layer.parameters()];
                 self.layer.backward(&inputs.view(), &delta, 1.0, &mut gradient)?;
                 self.gradient += &Array1::from(gradient);
-                let before = || self.layer.delta_before(&inputs.view(), &delta);
-                Ok((self.index > 0).then(|| (before(), self.index - 1)))
+                match self.index {
+                    0 => Ok(Array2::default((0, 0))),
+                    _ => Ok(self.layer.delta_before(&inputs.view(), &delta)),
+                }
             }
         }
     }
@@ -224,45 +188,15 @@ fn without_ranks(network: Network, digits: &Digits) -> Result<Network> {
         for micro in 0..micros.len() {
             let mut data = None;
             for part in &mut parts {
-                data = part.run(Forward(micro), data, &micros)?.map(|(data, _)| data);
+                data = Some(part.run(Forward(micro), data, &micros)?);
             }
+            data = None;
             for part in parts.iter_mut().rev() {
-                data = part.run(Backward(micro), data, &micros)?.map(|(data, _)| data);
+                data = Some(part.run(Backward(micro), data, &micros)?);
             }
         }
         let rows = micros.iter().map(Digits::len).sum();
         parts.iter_mut().try_for_each(|part| part.update(rows))
     })?;
     Ok(Network { layers: parts.into_iter().map(|part| part.layer).collect() })
-}
-
-/// Who does what when, if all passes take as long: a line a stage, a column a pass.
-fn picture(micros: usize) -> String {
-    let mut queues = Vec::from_iter((0..STAGES).map(|stage| schedule(stage, micros).into_iter()));
-    let mut next: Vec<_> = queues.iter_mut().map(Iterator::next).collect();
-    let mut lines = Vec::from_iter((0..STAGES).map(|stage| format!("stage {stage} ")));
-    // How many micro-batches have gone through a stage forward, and come back.
-    let (mut forward, mut backward) = ([0; STAGES], [0; STAGES]);
-    while next.iter().any(Option::is_some) {
-        let (gone, back) = (forward, backward);
-        for stage in 0..STAGES {
-            let ready = next[stage].filter(|pass| match *pass {
-                Forward(micro) => stage == 0 || gone[stage - 1] > micro,
-                Backward(micro) => stage + 1 == STAGES || back[stage + 1] > micro,
-            });
-            lines[stage] += &match ready {
-                Some(Forward(micro)) => format!(" F{micro}"),
-                Some(Backward(micro)) => format!(" B{micro}"),
-                None => "  .".to_string(),
-            };
-            if let Some(pass) = ready {
-                match pass {
-                    Forward(_) => forward[stage] += 1,
-                    Backward(_) => backward[stage] += 1,
-                }
-                next[stage] = queues[stage].next();
-            }
-        }
-    }
-    lines.iter().map(|line| format!("  {}\n", line.trim_end_matches([' ', '.']))).collect()
 }

@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | every rank has the whole model and a part of each batch | [`GradientBuckets`] |
 //! | the optimiser's state, or the parameters too, are spread over the ranks | [`Shards`], [`LayerShards`] |
-//! | the layers are spread over the ranks | [`tensor_parallel`] |
+//! | each layer is spread over the ranks | [`tensor_parallel`] |
+//! | each rank has some of the layers | [`pipeline`] |
 //! | a training goes on later, with other ranks | [`Checkpoints`] |
 //! | something that is no array of numbers goes to other ranks | [`objects`] |
 //! | the same bits at any number of ranks | [`FixedSum`] |
@@ -43,6 +44,7 @@ mod fixed_sum;
 mod gradient;
 mod layer_shards;
 pub mod objects;
+pub mod pipeline;
 mod shards;
 pub mod tensor_parallel;
 

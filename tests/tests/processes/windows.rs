@@ -3,7 +3,6 @@
 use std::ptr::null_mut;
 
 use ascend_emulator_testing::{hccl, issue, refuses};
-use ascend_sys::*;
 
 use crate::channels::joined;
 use crate::ranks::run;

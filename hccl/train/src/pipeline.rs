@@ -1,0 +1,209 @@
+//! A model that is cut between its layers: each rank is a *stage* and has some of them.
+//!
+//! A batch is cut into *micro-batches*, so that the stages work at the same time on different ones. The
+//! order is 1F1B: after a few forward passes to fill the pipeline, a stage goes one backward for each
+//! one forward. So it keeps the inputs of at most as many micro-batches as there are stages from it to
+//! the end, however many a batch has.
+//!
+//! What a pass gives and what the next one needs go in one batch of messages. With a send and a receive
+//! one after the other, two neighbours would each wait for the other to receive.
+
+use hccl::prelude::*;
+
+use crate::error::{Error, Result, check_length};
+use crate::gradient::Gradient;
+
+/// A pass of one micro-batch through a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Of the micro-batch with this number.
+    Forward(usize),
+    /// The same on its way back. The micro-batches come back in the order in which they went.
+    Backward(usize),
+}
+use Pass::{Backward, Forward};
+
+/// The order in which a stage works on `micros` micro-batches.
+pub fn schedule(stage: usize, stages: usize, micros: usize) -> Vec<Pass> {
+    let fill = stages.saturating_sub(stage + 1).min(micros);
+    let steady = (fill..micros).flat_map(|micro| [Forward(micro), Backward(micro - fill)]);
+    let drain = (micros - fill..micros).map(Backward);
+    (0..fill).map(Forward).chain(steady).chain(drain).collect()
+}
+
+/// Who does what when, if all passes take as long: a line a stage, a column a pass.
+///
+/// ```
+/// let picture = hccl_train::pipeline::picture(2, 3);
+/// assert_eq!(picture.lines().next(), Some("stage 0  F0 F1  . B0 F2 B1  . B2"));
+/// assert_eq!(picture.lines().nth(1), Some("stage 1   . F0 B0 F1 B1 F2 B2"));
+/// ```
+pub fn picture(stages: usize, micros: usize) -> String {
+    let mut queues =
+        Vec::from_iter((0..stages).map(|stage| schedule(stage, stages, micros).into_iter()));
+    let mut next: Vec<_> = queues.iter_mut().map(Iterator::next).collect();
+    let mut lines = Vec::from_iter((0..stages).map(|stage| format!("stage {stage} ")));
+    // As wide as the longest name of a pass.
+    let width = 1 + format!("F{}", micros.saturating_sub(1)).len();
+    // How many micro-batches have gone through a stage forward, and come back.
+    let (mut forward, mut backward) = (vec![0; stages], vec![0; stages]);
+    while next.iter().any(Option::is_some) {
+        let (gone, back) = (forward.clone(), backward.clone());
+        for stage in 0..stages {
+            let ready = next[stage].filter(|pass| match *pass {
+                Forward(micro) => stage == 0 || gone[stage - 1] > micro,
+                Backward(micro) => stage + 1 == stages || back[stage + 1] > micro,
+            });
+            let name = match ready {
+                Some(Forward(micro)) => format!("F{micro}"),
+                Some(Backward(micro)) => format!("B{micro}"),
+                None => ".".to_string(),
+            };
+            lines[stage] += &format!("{name:>width$}");
+            match ready {
+                Some(Forward(_)) => forward[stage] += 1,
+                Some(Backward(_)) => backward[stage] += 1,
+                None => continue,
+            }
+            next[stage] = queues[stage].next();
+        }
+    }
+    lines.iter().map(|line| format!("{}\n", line.trim_end_matches([' ', '.']))).collect()
+}
+
+/// One rank's stage, and its connection with those before and behind it.
+pub struct Pipeline<T: Gradient> {
+    stage: usize,
+    stages: usize,
+    outgoing: DeviceBuffer<T>,
+    incoming: DeviceBuffer<T>,
+}
+
+impl<T: Gradient> Pipeline<T> {
+    /// The stages are the ranks of a communicator, in their order. `room` is the most elements that go
+    /// between two stages for one micro-batch. Allocates twice as many on the device of the stream.
+    pub fn new(room: usize, comm: &Communicator, stream: &Stream) -> Result<Self> {
+        let device = stream.device();
+        Ok(Self {
+            stage: comm.rank() as usize,
+            stages: comm.world_size() as usize,
+            outgoing: device.zeros(room, stream)?,
+            incoming: device.zeros(room, stream)?,
+        })
+    }
+
+    /// This rank's stage, from 0.
+    pub fn stage(&self) -> usize {
+        self.stage
+    }
+
+    /// Whether the model ends here.
+    pub fn is_last(&self) -> bool {
+        self.stage + 1 == self.stages
+    }
+
+    /// One batch, all its micro-batches there and back.
+    ///
+    /// `run` computes a pass. Its input is what the neighbour has sent: the activations of the stage
+    /// before, or the gradient of what this one has sent on. There is none for a forward pass of the
+    /// first stage, which begins with the data, and for a backward pass of the last, which begins with
+    /// the loss. What it returns goes to the neighbour that the pass goes to, and nowhere at the end of
+    /// the pipeline. `expects` says how many elements the input of a pass has: all ranks agree about
+    /// that.
+    pub fn step<E: From<Error>>(
+        &mut self,
+        micros: usize,
+        comm: &mut Communicator,
+        stream: &Stream,
+        expects: impl Fn(Pass) -> usize,
+        mut run: impl FnMut(Pass, Option<Vec<T>>) -> std::result::Result<Vec<T>, E>,
+    ) -> std::result::Result<(), E> {
+        let passes = schedule(self.stage, self.stages, micros);
+        let mut given = None;
+        for pass in passes {
+            let input = self.exchange(given, Some((pass, expects(pass))), comm, stream)?;
+            let output = run(pass, input)?;
+            given = self.after(pass).map(|to| (output, to));
+        }
+        self.exchange(given, None, comm, stream)?;
+        Ok(())
+    }
+
+    /// The stage from which a pass comes, if it comes from one.
+    fn before(&self, pass: Pass) -> Option<usize> {
+        match pass {
+            Forward(_) => self.stage.checked_sub(1),
+            Backward(_) => Some(self.stage + 1).filter(|stage| *stage < self.stages),
+        }
+    }
+
+    /// The stage to which it goes.
+    fn after(&self, pass: Pass) -> Option<usize> {
+        match pass {
+            Forward(micro) => self.before(Backward(micro)),
+            Backward(micro) => self.before(Forward(micro)),
+        }
+    }
+
+    /// Sends the output of a pass, and receives the input of the next one.
+    fn exchange(
+        &mut self,
+        given: Option<(Vec<T>, usize)>,
+        next: Option<(Pass, usize)>,
+        comm: &mut Communicator,
+        stream: &Stream,
+    ) -> Result<Option<Vec<T>>> {
+        let needs = next.and_then(|(pass, elements)| Some((self.before(pass)?, elements)));
+        let room = self.outgoing.len();
+        // Before anything moves.
+        let lengths = needs.map(|(_, elements)| elements).into_iter();
+        for elements in lengths.chain(given.as_ref().map(|(output, _)| output.len())) {
+            check_length(|| "the room of the pipeline".into(), room.min(elements), elements)?;
+        }
+        let mut messages = comm.batch();
+        if let Some((output, to)) = &given {
+            let mut place = self.outgoing.slice_mut(..output.len())?;
+            drop(place.upload(output, stream)?);
+            messages = messages.send(self.outgoing.slice(..output.len())?, *to as u32);
+        }
+        if let Some((from, elements)) = needs {
+            messages = messages.recv(self.incoming.slice_mut(..elements)?, from as u32);
+        }
+        messages.submit(stream)?.wait()?;
+        let Some((_, elements)) = needs else { return Ok(None) };
+        Ok(Some(self.incoming.slice(..elements)?.to_vec(stream).wait()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_keeps_no_more_micro_batches_than_there_are_stages_behind_it() {
+        for stages in 1..6 {
+            for micros in 0..9 {
+                for stage in 0..stages {
+                    let passes = schedule(stage, stages, micros);
+                    assert_eq!(passes.len(), 2 * micros);
+                    let (mut gone, mut back, mut most) = (0, 0, 0);
+                    for pass in passes {
+                        match pass {
+                            Forward(micro) => {
+                                assert_eq!(micro, gone);
+                                gone += 1;
+                            }
+                            Backward(micro) => {
+                                assert_eq!(micro, back);
+                                back += 1;
+                            }
+                        }
+                        most = most.max(gone - back);
+                    }
+                    assert_eq!((gone, back), (micros, micros));
+                    assert_eq!(most, micros.min(stages - stage));
+                }
+            }
+        }
+    }
+}
