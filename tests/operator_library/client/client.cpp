@@ -63,7 +63,7 @@ public:
     }
 
 private:
-    // What a rank has at an index: small enough that every sum is exact.
+    // The value of a rank at an index: small enough that every sum is exact.
     template <typename T>
     static T Value(uint32_t rank, uint64_t index)
     {

@@ -18,7 +18,7 @@ constexpr uint32_t CHANNEL_NOTIFIES = 3;
 // The longest wait of a kernel, in seconds.
 constexpr uint32_t LONGEST = 1836;
 
-// What a rank has for operators of a communicator.
+// The resources of a rank for operators of a communicator.
 struct Resources {
     uint32_t rank = 0;
     uint32_t ranks = 0;

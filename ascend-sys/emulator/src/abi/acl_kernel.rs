@@ -35,7 +35,7 @@ entries! {
         bin_handle: Out<aclrtBinHandle>,
     ) {
         let path = path.required("binPath")?;
-        // What a file holds says the file itself.
+        // The file itself says what it holds.
         cpu_kernel_mode(&options)?;
         let path = Path::new(&path);
         let stem = path.file_stem().and_then(|stem| stem.to_str());

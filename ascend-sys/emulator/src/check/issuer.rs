@@ -1,4 +1,4 @@
-//! What the code that issues work knows.
+//! The knowledge of the code that issues work.
 //!
 //! A thread of the host knows what the host knows. A CPU kernel is no host: it runs on the device, and
 //! knows what its stream knew when it began, and what it has waited for since. So an operation that
@@ -9,7 +9,7 @@ use super::engine::Checker;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// What a CPU kernel knows; nothing where its device is not checked.
+/// The knowledge of a CPU kernel; none where its device is not checked.
 #[derive(Clone)]
 pub(crate) struct KernelClock(Option<(Arc<Checker>, Arc<Clock>)>);
 
@@ -33,7 +33,7 @@ impl KernelClock {
     }
 }
 
-/// What the kernel of the calling thread knows, if it runs one that `engine` watches.
+/// Uses the knowledge of the calling thread's kernel, if it runs one that `engine` watches.
 fn of_kernel<R>(engine: &Checker, use_it: impl FnOnce(&mut Arc<Clock>) -> R) -> Option<R> {
     KERNEL.with_borrow_mut(|kernel| match &mut kernel.0 {
         Some((own, clock)) if std::ptr::eq(&raw const **own, engine) => Some(use_it(clock)),
@@ -41,7 +41,7 @@ fn of_kernel<R>(engine: &Checker, use_it: impl FnOnce(&mut Arc<Clock>) -> R) -> 
     })
 }
 
-/// What is known to the calling thread: for an operation that it issues.
+/// The knowledge of the calling thread, for an operation that it issues.
 pub(super) fn known_to_issuer(engine: &Checker) -> Arc<Clock> {
     of_kernel(engine, |clock| Arc::clone(clock)).unwrap_or_else(|| engine.known_to_host())
 }

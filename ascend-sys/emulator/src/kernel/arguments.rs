@@ -265,7 +265,7 @@ impl ArgumentList {
         )
     }
 
-    /// What a CPU kernel is launched with: a block of all arguments, each at a multiple of 8 bytes, and
+    /// The block with which a CPU kernel is launched: all arguments, each at a multiple of 8 bytes, and
     /// behind them the bytes of the placeholders, whose arguments are their addresses.
     pub(crate) fn block(&self) -> Result<CpuBlock, Failure> {
         self.is_finalised()?;

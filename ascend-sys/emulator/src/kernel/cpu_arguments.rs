@@ -93,7 +93,7 @@ impl CpuBlock {
 }
 
 impl CpuArguments {
-    /// What one run of the kernel gets. The error says what became of memory that has them.
+    /// The copy that one run of the kernel gets. The error says what became of memory that has them.
     pub(super) fn copy(&self) -> Result<Vec<ArgumentLine>, String> {
         match self {
             CpuArguments::Block(block) => Ok(block.copy()),

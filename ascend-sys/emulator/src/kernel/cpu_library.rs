@@ -8,7 +8,7 @@
 //! {"Name": {"opInfo": {"kernelSo": "libkernels.so", "functionName": "Symbol"}}}
 //! ```
 //!
-//! What was loaded stays in the process: a kernel may run after its binary was unloaded, and code of
+//! A library that was loaded stays in the process: a kernel may run after its binary was unloaded, and code of
 //! the library may have left something behind in any thread.
 
 use crate::memory::window;
@@ -19,6 +19,7 @@ use ascend_sys::{
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_void};
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
@@ -26,7 +27,7 @@ use std::ptr::NonNull;
 /// A CPU kernel: it gets its block of arguments, and returns 0 when nothing was wrong.
 pub(super) type CpuEntry = unsafe extern "C" fn(*mut c_void) -> u32;
 
-/// What a binary of CPU kernels holds.
+/// A binary of CPU kernels.
 pub(crate) struct CpuBinary {
     /// By the name of a kernel: the library, and the symbol in it. `None`: every symbol of the only
     /// library.
@@ -45,7 +46,7 @@ unsafe impl Send for HostLibrary {}
 // SAFETY: as above.
 unsafe impl Sync for HostLibrary {}
 
-/// What a file is, by its first bytes.
+/// The kind of a file, by its first bytes.
 pub(crate) enum FileKind {
     Descriptor,
     /// A shared object of this processor.
@@ -181,7 +182,7 @@ fn parse(text: &[u8]) -> Result<BTreeMap<String, (String, CString)>, String> {
     kernels.iter().map(kernel).collect()
 }
 
-/// Where the library of a descriptor lies: beside it, or where the loader looks.
+/// The path of a descriptor's library: beside it, or a name for the loader to look for.
 fn place_of(descriptor: &Path, library: &str) -> PathBuf {
     let beside = descriptor.with_file_name(library);
     match beside.canonicalize() {
@@ -202,12 +203,33 @@ impl HostLibrary {
         // SAFETY: a text of C. What the library does when it is loaded is for the program to know,
         // which has asked for its code to be run.
         let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
-        match NonNull::new(handle) {
-            Some(handle) => Ok(HostLibrary { handle, path }),
+        let library = match NonNull::new(handle) {
+            Some(handle) => HostLibrary { handle, path },
             None => {
-                fail!(ACL_ERROR_RT_FILE_OPEN, "cannot load {}: {}", path.display(), loader_error())
+                let why = loader_error();
+                return fail!(ACL_ERROR_RT_FILE_OPEN, "cannot load {}: {why}", path.display());
             }
+        };
+        library.is_of_this_emulator()?;
+        Ok(library)
+    }
+
+    /// Refuses a library whose primitives are those of another emulator in this process: a program
+    /// that has the emulator built in shares nothing with the installed libraries.
+    fn is_of_this_emulator(&self) -> Result<(), Failure> {
+        // SAFETY: as for any symbol. Libraries that this one needs are looked through, too.
+        let table = unsafe { libc::dlsym(self.handle.as_ptr(), CORE.as_ptr()) };
+        let own: fn(&[u8]) -> FileKind = FileKind::of;
+        if table.is_null() || image_of(table) == image_of(own as *const c_void) {
+            return Ok(());
         }
+        fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "{} is linked with the libraries of an installed emulator, and this program has another \
+             one built in, which would know none of its handles; give the kernel the functions that \
+             it calls, or run the program on the installed libraries",
+            self.path.display()
+        )
     }
 
     fn symbol(&self, name: &CStr) -> Result<CpuEntry, Failure> {
@@ -223,6 +245,21 @@ impl HostLibrary {
         }
         // SAFETY: not null; the program says that it is a CPU kernel by asking for it as one.
         Ok(unsafe { std::mem::transmute::<*mut c_void, CpuEntry>(symbol) })
+    }
+}
+
+/// The only symbol of the core of an installed emulator.
+const CORE: &CStr = c"ascend_emulator_table";
+
+/// Where the program or the library begins that an address lies in; 0: in none.
+fn image_of(address: *const c_void) -> usize {
+    let mut about = MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: the out parameter is a live local, which the loader has filled when it says so.
+    unsafe {
+        match libc::dladdr(address, about.as_mut_ptr()) {
+            0 => 0,
+            _ => about.assume_init().dli_fbase.addr(),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use ascend_emulator_testing::{call, fails, issue, ok};
 use ascend_sys::*;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -230,6 +231,25 @@ fn what_is_no_library_of_this_machine_is_refused_with_the_reason() {
         INVALID,
         ["not a recorded kernel", "from a file"],
         aclrtBinaryLoadFromData(bytes, whole.len(), null(), &mut none)
+    );
+}
+
+/// A program that has the emulator built in cannot run a library that is linked with an installed one.
+#[test]
+fn a_library_with_an_emulator_of_its_own_is_refused() {
+    let _block = Block::one();
+    // The symbol by which the core of an installed emulator is known.
+    let core = b"const void *ascend_emulator_table(void) { return 0; }";
+    let source = TestFile::new("core.c", core);
+    let built = TestFile(source.0.with_extension("so"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).args([&built.0, &source.0]);
+    assert!(compiler.status().unwrap().success());
+    let (path, mut none) = (path_of(&built.0), null_mut());
+    fails!(
+        INVALID,
+        ["has another one built in"],
+        aclrtBinaryLoadFromFile(path.as_ptr(), null_mut(), &mut none)
     );
 }
 
@@ -480,8 +500,8 @@ fn a_captured_kernel_runs_at_each_execution_with_arguments_of_its_own() {
     ok!(aclmdlRIDestroy(graph));
 }
 
-/// What a kernel issues comes after the work before the kernel, and after nothing else that the host
-/// or another kernel knows.
+/// The work that a kernel issues comes after the work before the kernel, and after nothing else that
+/// the host or another kernel knows.
 #[test]
 fn checked_mode_knows_what_the_work_that_a_kernel_issues_comes_after() {
     for ordered in [true, false] {

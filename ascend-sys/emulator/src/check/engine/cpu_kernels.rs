@@ -1,17 +1,17 @@
-//! What CPU kernels are to the checker: issuers of their own, and writers that it does not see.
+//! CPU kernels as the checker takes them: issuers of their own, and writers that it does not see.
 
 use super::{Checker, Clock, ClockPoint, HOST, lock};
 
 impl Checker {
-    /// A CPU kernel begins when a point is passed: what it knows. Nobody is asked from now on who has
-    /// written what an operation reads, since it may have been the kernel.
+    /// The knowledge of a CPU kernel that begins when a point is passed. From now on nobody asks who has
+    /// written the bytes that an operation reads, since it may have been the kernel.
     pub(crate) fn kernel_begins(&self, before: ClockPoint) -> Clock {
         let mut state = lock(&self.state);
         state.kernels_write = true;
         state.clock_at(before)
     }
 
-    /// What is known to be complete when a point is passed.
+    /// The clock of a component when a point is passed.
     pub(crate) fn clock_at(&self, point: ClockPoint) -> Clock {
         lock(&self.state).clock_at(point)
     }
