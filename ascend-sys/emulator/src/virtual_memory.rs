@@ -27,7 +27,7 @@ use ascend_sys::{
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// What sizes and places of physical memory are multiples of.
 pub(crate) const GRANULARITY: usize = window::HUGE_PAGE;
@@ -53,7 +53,7 @@ enum Contents {
 }
 
 struct ReservedRange {
-    addresses: Range<usize>,
+    addresses: Arc<shared::HeldAddresses>,
     /// As many as the program has asked for.
     bytes: usize,
     device: u32,
@@ -81,6 +81,7 @@ static ALL: Mutex<VirtualMemory> = Mutex::new(VirtualMemory {
 pub(crate) fn reserve(device: &Device, bytes: usize, by: &'static str) -> Result<usize, Failure> {
     let addresses = reserved::reserve(device, bytes, by)?;
     let start = addresses.start;
+    let addresses = Arc::new(shared::HeldAddresses::new(addresses));
     let range = ReservedRange { addresses, bytes, device: device.id };
     lock(&ALL).ranges.insert(start, range);
     Ok(start)
@@ -92,7 +93,7 @@ pub(crate) fn release(start: usize) -> Result<(), Failure> {
     let Some(range) = all.ranges.get(&start) else {
         return fail!(ACL_ERROR_RT_PARAM_INVALID, "virPtr: no reserved range begins at {start:#x}");
     };
-    let addresses = range.addresses.clone();
+    let addresses = range.addresses.bytes();
     if let Some((piece, _)) = all.pieces.range(addresses.clone()).next() {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
@@ -101,11 +102,10 @@ pub(crate) fn release(start: usize) -> Result<(), Failure> {
     }
     let movable = |physical: &&mut Physical| !physical.sharing.is_fixed();
     all.lying_in(&addresses).filter(movable).try_for_each(Physical::keep)?;
-    all.ranges.remove(&start);
-    let held = all.hold(addresses);
+    let ended = all.ranges.remove(&start);
     drop(all);
-    // They are given back, unless memory that does not move lies there.
-    drop(held);
+    // The addresses are given back, unless memory that does not move lies there.
+    drop(ended);
     Ok(())
 }
 
@@ -243,20 +243,16 @@ pub(crate) fn properties(handle: u64) -> Result<aclrtPhysicalMemProp, Failure> {
 pub(crate) fn end_on(devices: &Range<u32>, by: &'static str) {
     let mut all = lock(&ALL);
     let is_on = |id: u32| devices.contains(&id);
-    let on = all.ranges.iter().filter(|(_, range)| is_on(range.device));
-    let ended: Vec<_> = on.map(|(_, range)| range.addresses.clone()).collect();
-    // Other processes may have memory that lies there.
-    let held: Vec<_> = ended.iter().map(|addresses| all.hold(addresses.clone())).collect();
     let on = all.physical.iter().filter(|(_, it)| is_on(it.device));
     let handles: Vec<u64> = on.map(|(handle, _)| *handle).collect();
     handles.into_iter().for_each(|handle| all.end(handle, by));
     // Nothing is mapped in them now: what is mapped in a range is memory of its device.
-    for addresses in &ended {
-        all.give_up_place(addresses);
-        all.ranges.remove(&addresses.start);
-    }
+    let on = all.ranges.iter().filter(|(_, range)| is_on(range.device));
+    let starts: Vec<usize> = on.map(|(start, _)| *start).collect();
+    let ended: Vec<_> = starts.iter().filter_map(|start| all.ranges.remove(start)).collect();
+    ended.iter().for_each(|range| all.give_up_place(&range.addresses.bytes()));
     drop(all);
-    drop(held);
+    drop(ended);
 }
 
 impl VirtualMemory {
@@ -283,7 +279,7 @@ impl VirtualMemory {
             && range.device != device
         {
             range.device = device;
-            reserved::assign(&range.addresses, machine::device_slot(device));
+            reserved::assign(&range.addresses.bytes(), machine::device_slot(device));
         }
         Ok(has_contents)
     }
@@ -298,7 +294,7 @@ impl VirtualMemory {
     ) -> Result<usize, Failure> {
         let Range { start, end } = *place;
         let range = self.ranges.range(..=start).next_back().map(|(_, range)| range);
-        let Some(range) = range.filter(|it| end - it.addresses.start <= it.bytes) else {
+        let Some(range) = range.filter(|it| end - it.addresses.start() <= it.bytes) else {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
                 "virPtr: {start:#x} with {} bytes lies in no reserved range",
@@ -314,7 +310,7 @@ impl VirtualMemory {
                 end - start
             );
         }
-        if range.device != device && self.pieces.range(range.addresses.clone()).next().is_some() {
+        if range.device != device && self.pieces.range(range.addresses.bytes()).next().is_some() {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
                 "the physical memory is of device {}, and memory of device {} is mapped in the range; a range has \
@@ -323,8 +319,8 @@ impl VirtualMemory {
                 machine::named(range.device)
             );
         }
-        self.may_lie_in(range.addresses.clone(), is_imported)?;
-        Ok(range.addresses.start)
+        self.may_lie_in(range.addresses.bytes(), is_imported)?;
+        Ok(range.addresses.start())
     }
 
     /// Brings what physical memory holds to a place; returns whether it holds something.
@@ -373,7 +369,7 @@ impl VirtualMemory {
     /// which there is no memory are lost.
     fn give_up_place(&mut self, place: &Range<usize>) {
         for physical in self.lying_in(place) {
-            if physical.keep().is_err() {
+            if !physical.sharing.is_fixed() && physical.keep().is_err() {
                 physical.contents = Contents::None;
             }
         }
@@ -409,14 +405,15 @@ impl VirtualMemory {
 
     /// Rule 3 of the module.
     fn end_if_unused(&mut self, handle: u64) {
-        let is_unused = |it: &mut Physical| it.references == 0 && it.mapped_at.is_none();
-        if self.physical.get_mut(&handle).is_some_and(is_unused)
+        let is_unused = |it: &&mut Physical| it.references == 0 && it.mapped_at.is_none();
+        let Some(physical) = self.physical.get_mut(&handle).filter(is_unused) else { return };
+        if !physical.sharing.is_imported() && !physical.sharing.has_ended() {
+            machine::device_slot(physical.device).memory.uncharge(physical.bytes);
+        }
+        if !shared::linger(handle, physical)
             && let Some(ended) = self.physical.remove(&handle)
         {
-            if !ended.sharing.is_imported() {
-                machine::device_slot(ended.device).memory.uncharge(ended.bytes);
-            }
-            ended.end();
+            ended.discard();
         }
     }
 }
@@ -497,10 +494,16 @@ mod tests {
         let addresses = start..start + GRANULARITY;
         all.ranges.insert(
             start,
-            ReservedRange { addresses: addresses.clone(), bytes: GRANULARITY, device: 0 },
+            ReservedRange {
+                addresses: Arc::new(shared::HeldAddresses::new(addresses.clone())),
+                bytes: GRANULARITY,
+                device: 0,
+            },
         );
         let refused = all.bring_to(2, &addresses, 1);
         assert!(refused.is_err_and(|why| why.text.contains("no memory for the")));
         assert_eq!(all.ranges[&start].device, 0);
+        // The addresses are made up, and nobody gives them back.
+        std::mem::forget(all);
     }
 }

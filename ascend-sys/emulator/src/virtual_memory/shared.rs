@@ -33,8 +33,10 @@ use std::sync::{Arc, Weak};
 pub(super) struct Sharing {
     exported: Option<ExportedMemory>,
     imported: Option<ImportedPhysical>,
-    /// Addresses that nobody else gets while the memory lives: its home lies there.
-    addresses: Vec<Arc<HeldAddresses>>,
+    /// It is neither mapped nor named any more, but other processes may have it while this lives.
+    lingers: Option<Weak<()>>,
+    /// In which the home lies: nobody else gets them as long as the memory is there.
+    addresses: Option<Arc<HeldAddresses>>,
 }
 
 struct ExportedMemory {
@@ -44,7 +46,22 @@ struct ExportedMemory {
 }
 
 /// Reserved addresses, given back when this is dropped.
+#[derive(Debug)]
 pub(super) struct HeldAddresses(Range<usize>);
+
+impl HeldAddresses {
+    pub(super) fn new(addresses: Range<usize>) -> HeldAddresses {
+        HeldAddresses(addresses)
+    }
+
+    pub(super) fn bytes(&self) -> Range<usize> {
+        self.0.clone()
+    }
+
+    pub(super) fn start(&self) -> usize {
+        self.0.start
+    }
+}
 
 impl Drop for HeldAddresses {
     fn drop(&mut self) {
@@ -66,14 +83,21 @@ pub(crate) fn export(handle: u64, home: Home, permitted: bool) -> Result<ExportK
     if let Some(exported) = &physical.sharing.exported {
         return Ok(exported.key);
     }
-    let start = physical.settle()?;
+    let place = physical.place();
+    let addresses = match place.and_then(|start| all.range_of(start)) {
+        Some(addresses) => addresses,
+        None => reserve_home(all.find(handle)?)?,
+    };
+    let physical = all.find(handle)?;
+    let start = physical.settle(addresses);
     let device = machine::device_slot(physical.device);
     let card = device.id - device.settings().map_or(0, |settings| settings.first);
     let nominal = window::reserved().map_or(0, |windows| windows.nominal);
     let granted = Granted::Memory { card, start: start - nominal, bytes: physical.bytes };
     let thing = ExportedThing::Physical { device: device.id, granted };
     let key = exports::export(home, thing, permitted);
-    physical.sharing.exported = Some(ExportedMemory { key, hold: exports::hold_of(key.number) });
+    let hold = exports::hold_of(key.number);
+    physical.sharing.exported = Some(ExportedMemory { key, hold });
     Ok(key)
 }
 
@@ -124,7 +148,7 @@ pub(crate) fn withdrawn(from: &Home, number: u64) {
 impl Sharing {
     /// Whether the bytes stay where they are.
     pub(super) fn is_fixed(&self) -> bool {
-        self.exported.is_some() || self.imported.is_some()
+        self.exported.is_some() || self.imported.is_some() || self.lingers.is_some()
     }
 
     pub(super) fn is_imported(&self) -> bool {
@@ -136,30 +160,60 @@ impl Sharing {
         self.imported.as_ref().map_or(0, ImportedPhysical::process)
     }
 
-    /// The bytes lie in these addresses, which the program has released.
-    pub(super) fn keep_addresses(&mut self, addresses: &Arc<HeldAddresses>) {
-        self.addresses.push(Arc::clone(addresses));
+    /// Whether it has ended here, and other processes may have it.
+    pub(super) fn has_ended(&self) -> bool {
+        self.lingers.is_some()
     }
 }
 
+/// Physical memory is neither mapped nor named any more. True if it stays until no other process has
+/// it.
+pub(super) fn linger(handle: u64, physical: &mut Physical) -> bool {
+    let sharing = &mut physical.sharing;
+    if let Some(ExportedMemory { key, hold }) = sharing.exported.take() {
+        exports::end(key.number);
+        if hold.strong_count() > 0 {
+            sharing.lingers = Some(hold.clone());
+            later::until_done(move || is_let_go(handle, &hold));
+        }
+    }
+    sharing.has_ended()
+}
+
+/// Ends physical memory that no other process has any more.
+fn is_let_go(handle: u64, hold: &Weak<()>) -> bool {
+    if hold.strong_count() > 0 {
+        return false;
+    }
+    // Whoever has the lock may have called this: it is called again.
+    let Ok(mut all) = ALL.try_lock() else { return false };
+    let ended = all.physical.remove(&handle);
+    drop(all);
+    ended.iter().for_each(Physical::discard);
+    true
+}
+
+/// Addresses for the bytes of memory that is nowhere.
+fn reserve_home(physical: &Physical) -> Result<Arc<HeldAddresses>, Failure> {
+    let device = machine::device_slot(physical.device);
+    let by = "an export of physical memory";
+    reserved::reserve(device, physical.bytes, by).map(HeldAddresses::new).map(Arc::new)
+}
+
 impl Physical {
-    /// Gives the bytes a home, from which they do not move any more: where they are, if they are
-    /// somewhere.
-    fn settle(&mut self) -> Result<usize, Failure> {
-        let place = match (self.mapped_at, &self.contents) {
-            (Some(start), _) => start,
-            (None, Contents::At(start)) => *start,
-            (None, Contents::None | Contents::Kept(_)) => self.find_home()?,
-        };
-        self.contents = Contents::At(place);
-        Ok(place)
+    /// Where the bytes are, if they are somewhere.
+    fn place(&self) -> Option<usize> {
+        match (self.mapped_at, &self.contents) {
+            (Some(start), _) => Some(start),
+            (None, Contents::At(start)) => Some(*start),
+            (None, Contents::None | Contents::Kept(_)) => None,
+        }
     }
 
-    fn find_home(&mut self) -> Result<usize, Failure> {
-        let device = machine::device_slot(self.device);
-        let addresses = reserved::reserve(device, self.bytes, "an export of physical memory")?;
-        let start = addresses.start;
-        self.sharing.addresses.push(Arc::new(HeldAddresses(addresses)));
+    /// Gives the bytes a home in these addresses, from which they do not move any more: where they
+    /// are, if they are somewhere.
+    fn settle(&mut self, addresses: Arc<HeldAddresses>) -> usize {
+        let start = self.place().unwrap_or(addresses.start());
         if let Contents::Kept(bytes) = &self.contents {
             // SAFETY: the addresses are those of a range, whose data is mapped for ever; it has as
             // many bytes as the memory, and the vector is no part of it.
@@ -167,7 +221,9 @@ impl Physical {
                 copy::copy(data_of(start), bytes.as_ptr(), bytes.len(), store_for(bytes.len()))
             };
         }
-        Ok(start)
+        self.contents = Contents::At(start);
+        self.sharing.addresses = Some(addresses);
+        start
     }
 
     /// Shows the bytes, which do not move, at a place where they are not.
@@ -217,41 +273,20 @@ impl Physical {
         Ok(())
     }
 
-    /// The memory has ended here. Its pages go when no other process has them any more.
-    pub(super) fn end(self) {
-        let Physical { bytes, contents, sharing, .. } = self;
-        let discard = move || {
-            if let Contents::At(start) = contents {
-                window::discard(data_of(start).addr(), bytes);
-            }
-        };
-        let Some(ExportedMemory { key, hold }) = sharing.exported else {
-            // Of imported memory nothing lies here.
-            return if sharing.imported.is_none() {
-                discard()
-            };
-        };
-        exports::end(key.number);
-        let mut last = Some((discard, sharing.addresses));
-        later::until_done(move || {
-            let is_over = hold.strong_count() == 0;
-            if is_over && let Some((discard, addresses)) = last.take() {
-                discard();
-                drop(addresses);
-            }
-            is_over
-        });
+    /// Gives up the bytes.
+    pub(super) fn discard(&self) {
+        // Of imported memory nothing lies here.
+        if let Contents::At(start) = self.contents {
+            window::discard(data_of(start).addr(), self.bytes);
+        }
     }
 }
 
 impl VirtualMemory {
-    /// The addresses of a range that ends. Physical memory that does not move and lies there holds
-    /// them too.
-    pub(super) fn hold(&mut self, addresses: Range<usize>) -> Arc<HeldAddresses> {
-        let held = Arc::new(HeldAddresses(addresses));
-        let fixed = self.lying_in(&held.0).filter(|physical| physical.sharing.is_fixed());
-        fixed.for_each(|physical| physical.sharing.keep_addresses(&held));
-        held
+    /// The addresses of the range that an address lies in.
+    fn range_of(&self, address: usize) -> Option<Arc<HeldAddresses>> {
+        let (_, range) = self.ranges.range(..=address).next_back()?;
+        range.addresses.0.contains(&address).then(|| Arc::clone(&range.addresses))
     }
 
     /// Ends physical memory, wherever it is mapped and however often it is named.
