@@ -1,23 +1,20 @@
 //! Addresses and memory apart: reserving, allocating, mapping.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::acl_ipc::{exporter, one_flag, own_home, permit};
 use super::arguments::{Handle, In, MOST_ITEMS, Out, Slice};
 use super::entries::{Acl, entries};
-use crate::ipc::key::{ExportKey, ExportKind, KEY};
 use crate::message::{Failure, fail};
-use crate::virtual_memory::{self, GRANULARITY, rights, shared};
+use crate::virtual_memory::{self, GRANULARITY, rights};
 use crate::{context, machine};
 use ascend_sys::{
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID,
-    ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION, aclrtDrvMemHandle, aclrtMemAccessDesc,
-    aclrtMemAccessFlags, aclrtMemAllocationType, aclrtMemAttr, aclrtMemFabricHandle,
-    aclrtMemGranularityOptions, aclrtMemHandleType, aclrtMemLocation, aclrtMemLocationType,
-    aclrtMemSharedHandleType, aclrtPhysicalMemProp,
+    aclrtDrvMemHandle, aclrtMemAccessDesc, aclrtMemAccessFlags, aclrtMemAllocationType,
+    aclrtMemAttr, aclrtMemGranularityOptions, aclrtMemHandleType, aclrtMemLocation,
+    aclrtMemLocationType, aclrtPhysicalMemProp,
 };
 use std::ffi::c_void;
 
-enum PhysicalMemory {}
+pub(super) enum PhysicalMemory {}
 
 entries! {
     Acl;
@@ -159,61 +156,6 @@ entries! {
         Ok(())
     }
 
-    fn aclrtMemExportToShareableHandleV2(
-        handle: Handle<PhysicalMemory>,
-        flags: u64,
-        share_type: aclrtMemSharedHandleType,
-        shareable_handle: Out<aclrtMemFabricHandle, *mut c_void>,
-    ) {
-        let handle = handle.required("handle")?.number();
-        let to = shareable_handle.required("shareableHandle")?;
-        let is_open = one_flag(flags, ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION)?;
-        is_fabric(share_type)?;
-        context::current_device()?;
-        let key = shared::export(handle, own_home()?, !is_open)?;
-        let mut fabric = aclrtMemFabricHandle { data: [0; FABRIC] };
-        fabric.data[..KEY].copy_from_slice(key.text().as_bytes());
-        to.write(fabric);
-        Ok(())
-    }
-
-    fn aclrtMemImportFromShareableHandleV2(
-        shareable_handle: In<aclrtMemFabricHandle, *mut c_void>,
-        share_type: aclrtMemSharedHandleType,
-        flags: u64,
-        handle: Out<aclrtDrvMemHandle>,
-    ) {
-        let fabric = shareable_handle.required("shareableHandle")?;
-        let handle = handle.required("handle")?;
-        is_fabric(share_type)?;
-        is_zero("flags", flags)?;
-        let key = key_of(fabric)?;
-        let (_, device) = context::current_device()?;
-        let made = shared::import(&exporter(&key)?, &key, device)?;
-        handle.write(std::ptr::without_provenance_mut(made as usize));
-        Ok(())
-    }
-
-    fn aclrtMemSetPidToShareableHandleV2(
-        shareable_handle: In<aclrtMemFabricHandle, *mut c_void>,
-        share_type: aclrtMemSharedHandleType,
-        pid: Slice<i32, *mut i32>[num],
-        num: usize,
-    ) {
-        let fabric = shareable_handle.required("shareableHandle")?;
-        is_fabric(share_type)?;
-        let key = key_of(fabric)?;
-        context::current_device()?;
-        if key.home != own_home()? {
-            return fail!(
-                ACL_ERROR_RT_PARAM_INVALID,
-                "process {} has exported it, and it alone says who may import it",
-                key.home.process
-            );
-        }
-        permit(key.number, pid, num)
-    }
-
     each _kind in {
         aclrtReserveMemAddress: (),
         // The emulator's memory is all of one kind.
@@ -244,39 +186,11 @@ entries! {
     }
 }
 
-/// Bytes of a handle for processes of all servers.
-const FABRIC: usize = size_of::<aclrtMemFabricHandle>();
-
-/// The one kind of shareable handles that says how its process is reached.
-fn is_fabric(kind: aclrtMemSharedHandleType) -> Result<(), Failure> {
-    match kind {
-        aclrtMemSharedHandleType::ACL_MEM_SHARE_HANDLE_TYPE_FABRIC => Ok(()),
-        aclrtMemSharedHandleType::ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT => fail!(
-            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "shareType is 1 (DEFAULT), whose 8 bytes do not say how the process is reached; the emulator shares by handles              of {FABRIC} bytes, type 2 (FABRIC)"
-        ),
-        other => fail!(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "shareType is {}; 1 (DEFAULT) and 2 (FABRIC) exist",
-            other.0
-        ),
-    }
-}
-
-/// The key that a shareable handle has.
-fn key_of(fabric: &aclrtMemFabricHandle) -> Result<ExportKey, Failure> {
-    let (key, rest) = fabric.data.split_at(KEY);
-    if rest.iter().any(|byte| *byte != 0) {
-        return fail!(ACL_ERROR_RT_PARAM_INVALID, "this is no shareable handle of the emulator");
-    }
-    ExportKey::of(key, ExportKind::Physical)
-}
-
 fn given(vir_ptr: *mut c_void) -> Result<(), Failure> {
     if vir_ptr.is_null() { Err(Failure::null("virPtr")) } else { Ok(()) }
 }
 
-fn is_zero(argument: &str, value: u64) -> Result<(), Failure> {
+pub(super) fn is_zero(argument: &str, value: u64) -> Result<(), Failure> {
     if value != 0 {
         return fail!(ACL_ERROR_RT_PARAM_INVALID, "{argument} is {value:#x}; it must be 0");
     }

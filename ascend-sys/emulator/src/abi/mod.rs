@@ -64,6 +64,7 @@ mod acl_memory_pool;
 mod acl_notify;
 mod acl_prof;
 mod acl_reduce;
+mod acl_shareable;
 mod acl_state;
 mod acl_stream;
 mod acl_value;
@@ -130,6 +131,7 @@ pub(crate) fn fill(table: &mut Functions) {
     acl_notify::fill(table);
     acl_prof::fill(table);
     acl_reduce::fill(table);
+    acl_shareable::fill(table);
     acl_state::fill(table);
     acl_stream::fill(table);
     acl_value::fill(table);

@@ -82,9 +82,6 @@ unsupported! {
         aclrtGetBufChainNum, aclrtGetBufFromChain;
     "memory is mapped on its own device, which may read and write it, over one link":
         aclrtMemMapNoAccess, aclrtMemMapSelectedLink, aclrtMemMapSetLink, aclrtMemP2PMap;
-    "8 bytes do not say how a process is reached; aclrtMemExportToShareableHandleV2 exports physical memory by handles of the type FABRIC":
-        aclrtMemExportToShareableHandle, aclrtMemImportFromShareableHandle,
-        aclrtMemSetPidToShareableHandle;
 
     // Kernels.
     "a recorded kernel has no code, no symbols and no memory at an address":

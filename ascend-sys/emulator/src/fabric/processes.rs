@@ -8,6 +8,7 @@ use super::news::Seat;
 use crate::machine::Settings;
 use crate::processes::listener;
 use crate::processes::peer::{Home, Peer};
+use crate::processes::rendezvous::{KeeperReply, KeptRendezvous, Rendezvous};
 
 /// Where this process is reached from now on.
 pub(crate) fn home() -> Result<Home, String> {
@@ -17,6 +18,30 @@ pub(crate) fn home() -> Result<Home, String> {
 /// The process at an address. Waits for its answer, at most so long.
 pub(crate) fn reach(home: &Home, limit: Duration) -> Result<Arc<Peer>, String> {
     listener::reach(home, HEARS, limit)
+}
+
+/// Tells each process of the user that brings a number how this one is reached, until the value is
+/// dropped.
+pub(crate) fn announce(number: u64) -> Result<KeptRendezvous, String> {
+    match place_of(number).bind() {
+        Ok(Some(socket)) => listener::keep(socket, HEARS, number, 0),
+        Ok(None) => Err(format!("the name of {number:#x} is taken on this machine")),
+        Err(e) => Err(format!("{number:#x} cannot be announced: {e}")),
+    }
+}
+
+/// How the process is reached that has announced a number, if there is one. Waits for its answer, at
+/// most so long.
+pub(crate) fn find(number: u64, limit: Duration) -> Result<Option<Home>, String> {
+    match place_of(number).ask(limit) {
+        KeeperReply::Keeper(keeper) if keeper.number == number => Ok(Some(keeper.home)),
+        KeeperReply::Keeper(_) | KeeperReply::Nobody => Ok(None),
+        KeeperReply::Unusable(why) => Err(why),
+    }
+}
+
+fn place_of(number: u64) -> Rendezvous {
+    Rendezvous::of("number", &format!("{number:x}"))
 }
 
 /// Whether an address is that of this process.

@@ -15,6 +15,7 @@ use crate::machine::{self, Device, reserved};
 use crate::memory::window;
 use crate::message::{Failure, fail};
 use crate::processes::peer::{Home, Peer};
+use crate::processes::rendezvous::KeptRendezvous;
 use crate::slots::HandleKind;
 use ascend_reduce::copy;
 use ascend_sync::lock_std as lock;
@@ -43,6 +44,8 @@ struct ExportedMemory {
     key: ExportKey,
     /// Lives as long as some process has it.
     hold: Weak<()>,
+    /// Has others find this process by the number of the export.
+    announced: Option<KeptRendezvous>,
 }
 
 /// Reserved addresses, given back when this is dropped.
@@ -97,8 +100,23 @@ pub(crate) fn export(handle: u64, home: Home, permitted: bool) -> Result<ExportK
     let thing = ExportedThing::Physical { device: device.id, granted };
     let key = exports::export(home, thing, permitted);
     let hold = exports::hold_of(key.number);
-    physical.sharing.exported = Some(ExportedMemory { key, hold });
+    physical.sharing.exported = Some(ExportedMemory { key, hold, announced: None });
     Ok(key)
+}
+
+/// Keeps what `announce` makes as long as exported memory is there, if nothing is kept yet.
+pub(crate) fn keep_announced(
+    handle: u64,
+    announce: impl FnOnce() -> Result<KeptRendezvous, Failure>,
+) -> Result<(), Failure> {
+    let mut all = lock(&ALL);
+    match &mut all.find(handle)?.sharing.exported {
+        Some(ExportedMemory { announced: announced @ None, .. }) => {
+            *announced = Some(announce()?);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Imports physical memory of another process, for a device of the calling thread; returns its handle.
@@ -170,7 +188,7 @@ impl Sharing {
 /// it.
 pub(super) fn linger(handle: u64, physical: &mut Physical) -> bool {
     let sharing = &mut physical.sharing;
-    if let Some(ExportedMemory { key, hold }) = sharing.exported.take() {
+    if let Some(ExportedMemory { key, hold, .. }) = sharing.exported.take() {
         exports::end(key.number);
         if hold.strong_count() > 0 {
             sharing.lingers = Some(hold.clone());

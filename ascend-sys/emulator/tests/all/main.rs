@@ -60,6 +60,7 @@ mod rank_tables;
 mod reached;
 mod reductions;
 mod reports;
+mod shared_memory;
 mod state_hooks;
 mod status;
 mod stream_attributes;

@@ -135,6 +135,56 @@ fn the_pages_are_those_of_the_exporter_wherever_they_are_mapped() {
 }
 
 #[test]
+fn a_number_leads_to_the_process_that_has_exported_under_it() {
+    let Some(mut other) =
+        other("ipc::physical::a_number_leads_to_the_process_that_has_exported_under_it", |talk| {
+            let mut number = talk.next().parse::<u64>().unwrap();
+            let (mut device, mut first, mut second) = (0, null_mut(), null_mut());
+            ok!(aclrtGetDevice(&mut device));
+            let fails_with = |piece: &str| {
+                let mut handle = null_mut();
+                fails!(
+                    ACL_ERROR_RT_IPC_ERROR,
+                    [piece],
+                    aclrtMemImportFromShareableHandle(number, device, &mut handle)
+                );
+            };
+            fails_with("may not import it; permitted are [1]");
+            talk.say(own_process());
+            talk.next();
+            ok!(aclrtMemImportFromShareableHandle(number, device, &mut first));
+            let (default, from) = (
+                aclrtMemSharedHandleType::ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT,
+                (&raw mut number).cast(),
+            );
+            ok!(aclrtMemImportFromShareableHandleV2(from, default, 0, &mut second));
+            // Each of the two can be mapped, and is the same memory.
+            let (a, b) = (reserve(), reserve());
+            ok!(aclrtMapMem(a, UNIT, 0, first, 0));
+            ok!(aclrtMapMem(b, UNIT, 0, second, 0));
+            assert!(read(a, UNIT) == pattern(5));
+            write(a, &pattern(6));
+            assert!(read(b, UNIT) == pattern(6));
+            talk.say("written");
+            talk.next();
+        })
+    else {
+        return;
+    };
+    let _block = Block::one();
+    let (handle, start) = mapped(5);
+    let (mut number, kind) = (0, aclrtMemHandleType::ACL_MEM_HANDLE_TYPE_NONE);
+    ok!(aclrtMemExportToShareableHandle(handle, kind, 0, &mut number));
+    ok!(aclrtMemSetPidToShareableHandle(number, [1].as_mut_ptr(), 1));
+    let mut process = other.ask(&number.to_string()).parse::<i32>().unwrap();
+    ok!(aclrtMemSetPidToShareableHandle(number, &mut process, 1));
+    assert_eq!(other.ask("permitted"), "written");
+    assert!(read(start, UNIT) == pattern(6));
+    other.say("end");
+    other.end();
+}
+
+#[test]
 fn only_permitted_processes_import_physical_memory() {
     let Some(mut other) =
         other("ipc::physical::only_permitted_processes_import_physical_memory", |talk| {
