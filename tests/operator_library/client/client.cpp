@@ -1,6 +1,6 @@
-// Calls the collectives of the library, and says how many numbers are wrong.
-//   client RANKS    the ranks are threads of this process
-//   client FILE     a launcher has started this process as a rank; the root info goes through the file
+// Calls the collectives of the library, and says how many numbers are wrong. client RANKS    the
+// ranks are threads of this process client FILE     a launcher has started this process as a rank;
+// the root info goes through the file
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -151,7 +151,8 @@ private:
         CHECK(aclrtFree(recv));
     }
 
-    // Several calls in a stream, and work of the runtime between them, before anything is waited for.
+    // Several calls in a stream, and work of the runtime between them, before anything is waited
+    // for.
     void Overlapping()
     {
         const uint64_t count = 5000;

@@ -1,5 +1,5 @@
-// A library of two collectives, made of CANN's resource interface: threads, channels, notifies, engine
-// contexts, and a kernel for the AI CPU.
+// A library of two collectives, made of CANN's resource interface: threads, channels, notifies,
+// engine contexts, and a kernel for the AI CPU.
 #ifndef OWN_COLLECTIVES_H
 #define OWN_COLLECTIVES_H
 

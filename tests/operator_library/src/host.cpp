@@ -1,5 +1,5 @@
-// The host part: it checks a call, makes the resources of a communicator in the first one, and launches
-// the kernel, which finds them in an engine context.
+// The host part: it checks a call, makes the resources of a communicator in the first one, and
+// launches the kernel, which finds them in an engine context.
 #include "own_collectives.h"
 
 #include <dlfcn.h>
@@ -88,7 +88,8 @@ HcclResult Kernel(aclrtFuncHandle &kernel)
     return HCCL_SUCCESS;
 }
 
-// A channel to each other rank. On A2 and A3 rank and protocol say which; on Ascend 950 the ends of a link.
+// A channel to each other rank. On A2 and A3 rank and protocol say which; on Ascend 950 the ends of
+// a link.
 HcclResult Describe(HcclComm comm, uint32_t rank, uint32_t peer, HcclChannelDesc &desc)
 {
     RETURN_IF_FAILED(HcclChannelDescInit(&desc, 1));

@@ -1,5 +1,5 @@
-// The AI CPU part: it writes the tasks of a call into the queues of the rank's threads, and waits for
-// none of them. On a server it is compiled for the device, here for the host.
+// The AI CPU part: it writes the tasks of a call into the queues of the rank's threads, and waits
+// for none of them. On a server it is compiled for the device, here for the host.
 #include <algorithm>
 #include <cstdint>
 
@@ -71,8 +71,8 @@ private:
     const own::Resources &it_;
 };
 
-// In slices of a half of the communication buffer: the inputs lie in the first half, the results in the
-// second one.
+// In slices of a half of the communication buffer: the inputs lie in the first half, the results in
+// the second one.
 int32_t Orchestrator::AllReduce()
 {
     const uint64_t results = it_.bufferBytes / 2 / 64 * 64;
@@ -83,7 +83,8 @@ int32_t Orchestrator::AllReduce()
     return 0;
 }
 
-// Each rank reduces its own part of the slice, and takes the other parts from where they were reduced.
+// Each rank reduces its own part of the slice, and takes the other parts from where they were
+// reduced.
 int32_t Orchestrator::ReduceSlice(uint64_t first, uint64_t count, uint64_t results)
 {
     const uint64_t size = call_.elementBytes;
@@ -125,8 +126,8 @@ int32_t Orchestrator::ReduceSlice(uint64_t first, uint64_t count, uint64_t resul
     return AwaitOthers();
 }
 
-// The root puts the block of each rank into a part of its communication buffer, from which that rank
-// reads it.
+// The root puts the block of each rank into a part of its communication buffer, from which that
+// rank reads it.
 int32_t Orchestrator::Scatter()
 {
     const uint64_t slot = it_.bufferBytes / it_.ranks / 64 * 64;

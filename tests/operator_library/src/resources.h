@@ -1,5 +1,5 @@
-// The language between the host part and the AI CPU part: what a rank has, as bytes in an engine context,
-// and the arguments of a call.
+// The language between the host part and the AI CPU part: what a rank has, as bytes in an engine
+// context, and the arguments of a call.
 #ifndef OWN_COLLECTIVES_RESOURCES_H
 #define OWN_COLLECTIVES_RESOURCES_H
 
