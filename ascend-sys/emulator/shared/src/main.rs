@@ -19,7 +19,8 @@ const CORE: &str = "libascend_emulator_core.so";
 ///
 /// Afterwards `DIR` can be `ASCEND_HOME_PATH`. It holds `include`, `set_env.sh`, and in `lib64` the
 /// libraries libacl_rt.so, libascendcl.so, libhcomm.so (also as libhccl_fwk.so), libhccl.so,
-/// libhccl_compat.so, libmsprofiler.so, libccl_kernel.so, the core that they share, and `pkgconfig/ascend-emulator.pc`.
+/// libhccl_compat.so, libmsprofiler.so, libccl_kernel.so, the core that they share, and
+/// `pkgconfig/ascend-emulator.pc`.
 /// After `. DIR/set_env.sh` a program runs on virtual NPUs. Needs `cc` to link.
 #[derive(Parser)]
 #[command(version, about)]

@@ -25,8 +25,8 @@ pub(super) fn at_head(
     Arc::new(CheckedOperation { what, place, process: None, member: None, issued, touches })
 }
 
-/// The knowledge of a CPU kernel that is the head of the stream and begins. Called with the lock of the
-/// stream's queue held.
+/// The knowledge of a CPU kernel that is the head of the stream and begins. Called with the lock of
+/// the stream's queue held.
 pub(crate) fn kernel_begins(stream: &Stream) -> KernelClock {
     let at = here(stream);
     // The kernel itself is not over.

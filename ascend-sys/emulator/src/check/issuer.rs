@@ -1,8 +1,8 @@
 //! The knowledge of the code that issues work.
 //!
-//! A thread of the host knows what the host knows. A CPU kernel is no host: it runs on the device, and
-//! knows what its stream knew when it began, and what it has waited for since. So an operation that
-//! two kernels of two ranks issue is ordered only by what the operation itself waits for.
+//! A thread of the host knows what the host knows. A CPU kernel is no host: it runs on the device,
+//! and knows what its stream knew when it began, and what it has waited for since. So an operation
+//! that two kernels of two ranks issue is ordered only by what the operation itself waits for.
 
 use super::clock::{Clock, ClockPoint};
 use super::engine::Checker;

@@ -28,7 +28,8 @@
 //! | the exchange of memory with a rank of another process | what that rank does with the memory |
 //!
 //! The threads of the host count as one: what one of them was told, all know. They have ways to tell each other that cannot be
-//! seen here, and a finding must never be wrong. A CPU kernel is [none of them](issuer). The progress line of a stream (`ascendExtStreamProgress`) could tell the host
+//! seen here, and a finding must never be wrong. A CPU kernel is [none of them](issuer). The
+//! progress line of a stream (`ascendExtStreamProgress`) could tell the host
 //! something without a call, so a checked block gives none.
 
 mod abroad;

@@ -265,8 +265,8 @@ impl ArgumentList {
         )
     }
 
-    /// The block with which a CPU kernel is launched: all arguments, each at a multiple of 8 bytes, and
-    /// behind them the bytes of the placeholders, whose arguments are their addresses.
+    /// The block with which a CPU kernel is launched: all arguments, each at a multiple of 8 bytes,
+    /// and behind them the bytes of the placeholders, whose arguments are their addresses.
     pub(crate) fn block(&self) -> Result<CpuBlock, Failure> {
         self.is_finalised()?;
         let mut block = CpuBlock::default();

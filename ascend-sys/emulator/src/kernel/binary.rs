@@ -1,6 +1,7 @@
 //! Binaries, the functions in them, and argument lists: what handles name on the way to a launch.
 //!
-//! A binary is a recorded program, a library of CPU kernels, or stands for the library of the communication server, which every CANN has and the emulator
+//! A binary is a recorded program, a library of CPU kernels, or stands for the library of the
+//! communication server, which every CANN has and the emulator
 //! has built in. It belongs to the device that was current when it was loaded.
 
 use super::arguments::ArgumentList;

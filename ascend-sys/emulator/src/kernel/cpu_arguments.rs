@@ -1,5 +1,5 @@
-//! The arguments of a CPU kernel: one block of bytes, which is copied at the launch. The kernel gets the
-//! address of a copy of its own.
+//! The arguments of a CPU kernel: one block of bytes, which is copied at the launch. The kernel
+//! gets the address of a copy of its own.
 
 use super::arguments::MOST_BYTES;
 use crate::memory;
@@ -93,7 +93,8 @@ impl CpuBlock {
 }
 
 impl CpuArguments {
-    /// The copy that one run of the kernel gets. The error says what became of memory that has them.
+    /// The copy that one run of the kernel gets. The error says what became of memory that has
+    /// them.
     pub(super) fn copy(&self) -> Result<Vec<ArgumentLine>, String> {
         match self {
             CpuArguments::Block(block) => Ok(block.copy()),

@@ -1,9 +1,10 @@
 //! A CPU kernel in a stream: code of the program that stands for a kernel of the AI CPU.
 //!
-//! It runs on an OS thread of its own, on which the device is set, when its stream has come to it; the
-//! stream goes on when it has returned. It may call the primitives of operators, also those that wait,
-//! and reads and writes memory of the device by its addresses. A result other than 0 fails the stream. A
-//! kernel that takes too long, or whose stream is aborted, is left alone: its result means nothing then.
+//! It runs on an OS thread of its own, on which the device is set, when its stream has come to it;
+//! the stream goes on when it has returned. It may call the primitives of operators, also those
+//! that wait, and reads and writes memory of the device by its addresses. A result other than 0
+//! fails the stream. A kernel that takes too long, or whose stream is aborted, is left alone: its
+//! result means nothing then.
 
 use super::binary::is_on;
 use super::code::KernelFunction;
@@ -96,8 +97,8 @@ impl CpuKernel {
                 return;
             }
             enter(stream, knows);
-            // SAFETY: the program has named the function as a CPU kernel, and launched it with these
-            // arguments; they stay until it returns.
+            // SAFETY: the program has named the function as a CPU kernel, and launched it with
+            // these arguments; they stay until it returns.
             let returned = unsafe { entry(arguments.as_mut_ptr().cast()) };
             result.store(returned, Ordering::Relaxed);
             caller.returns();

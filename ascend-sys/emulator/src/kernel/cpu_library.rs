@@ -1,15 +1,15 @@
 //! Libraries of CPU kernels: code for the AI CPU of a device that was compiled for the host.
 //!
-//! A library is a shared object of the processor that the program runs on. Either the program loads it
-//! itself, and each symbol is a kernel; or it loads a descriptor, a JSON file that gives each
+//! A library is a shared object of the processor that the program runs on. Either the program loads
+//! it itself, and each symbol is a kernel; or it loads a descriptor, a JSON file that gives each
 //! kernel a library and a symbol:
 //!
 //! ```json
 //! {"Name": {"opInfo": {"kernelSo": "libkernels.so", "functionName": "Symbol"}}}
 //! ```
 //!
-//! A library that was loaded stays in the process: a kernel may run after its binary was unloaded, and code of
-//! the library may have left something behind in any thread.
+//! A library that was loaded stays in the process: a kernel may run after its binary was unloaded,
+//! and code of the library may have left something behind in any thread.
 
 use crate::memory::window;
 use crate::message::{Failure, fail};

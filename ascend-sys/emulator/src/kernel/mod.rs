@@ -2,15 +2,17 @@
 //!
 //! # How a program gets here
 //!
-//! - A *recorded kernel* is what `Recorded::to_bytes` of the crate `hccl` gives: `aclrtBinaryLoadFromFile`, `aclrtBinaryLoadFromData` or
+//! - A *recorded kernel* is what `Recorded::to_bytes` of the crate `hccl` gives:
+//!   `aclrtBinaryLoadFromFile`, `aclrtBinaryLoadFromData` or
 //!   `aclrtCreateBinary` with `aclrtBinaryLoad`, then `aclrtBinaryGetFunction` with its name. Object files of Ascend C are refused.
 //! - The *communication server* is the function `RunAicpuKfcSrvLaunch` of CANN's own library. A program gets hold of it as of any AICPU
 //!   library: `aclrtBinaryLoadFromFile` with a path that ends in `libccl_kernel.json` (of the installed CANN; here the file need not exist)
 //!   and the option `ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE`, then `aclrtBinaryGetFunction`, or `aclrtRegisterCpuFunc` where the
 //!   kernel is to have a name of its own. Its arguments are an 8-byte descriptor, whose bits 4 to 7 count the contexts, then these, then
 //!   whatever the kernel gets, which it does not look at.
-//! - A *CPU kernel* is a function of a [library](cpu_library) for the AI CPU that was compiled for the host. It is [launched](cpu_kernel) like any kernel; its
-//!   arguments are a [block](cpu_arguments) of bytes.
+//! - A *CPU kernel* is a function of a [library](cpu_library) for the AI CPU that was compiled for
+//!   the host. It is [launched](cpu_kernel) like any kernel; its arguments are a
+//!   [block](cpu_arguments) of bytes.
 //! - The arguments of a kernel are pointers: the context of each group, inputs and outputs, workspace, tiling. The
 //!   workspace begins with the user's part: nothing here needs the system's.
 //!

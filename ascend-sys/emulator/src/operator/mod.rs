@@ -9,7 +9,8 @@
 //!
 //! # Who calls the primitives
 //!
-//! On hardware an AICPU kernel does, on the device. Here a [CPU kernel](crate::kernel) does, or the host itself, with the
+//! On hardware an AICPU kernel does, on the device. Here a [CPU kernel](crate::kernel) does, or the
+//! host itself, with the
 //! handle of the AICPU thread. The handles are the same everywhere, so a thread need not be exported to another engine.
 //!
 //! # When they run

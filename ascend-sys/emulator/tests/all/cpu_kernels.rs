@@ -234,7 +234,8 @@ fn what_is_no_library_of_this_machine_is_refused_with_the_reason() {
     );
 }
 
-/// A program that has the emulator built in cannot run a library that is linked with an installed one.
+/// A program that has the emulator built in cannot run a library that is linked with an installed
+/// one.
 #[test]
 fn a_library_with_an_emulator_of_its_own_is_refused() {
     let _block = Block::one();
@@ -500,8 +501,8 @@ fn a_captured_kernel_runs_at_each_execution_with_arguments_of_its_own() {
     ok!(aclmdlRIDestroy(graph));
 }
 
-/// The work that a kernel issues comes after the work before the kernel, and after nothing else that
-/// the host or another kernel knows.
+/// The work that a kernel issues comes after the work before the kernel, and after nothing else
+/// that the host or another kernel knows.
 #[test]
 fn checked_mode_knows_what_the_work_that_a_kernel_issues_comes_after() {
     for ordered in [true, false] {

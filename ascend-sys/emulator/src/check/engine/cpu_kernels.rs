@@ -3,8 +3,8 @@
 use super::{Checker, Clock, ClockPoint, HOST, lock};
 
 impl Checker {
-    /// The knowledge of a CPU kernel that begins when a point is passed. From now on nobody asks who has
-    /// written the bytes that an operation reads, since it may have been the kernel.
+    /// The knowledge of a CPU kernel that begins when a point is passed. From now on nobody asks
+    /// who has written the bytes that an operation reads, since it may have been the kernel.
     pub(crate) fn kernel_begins(&self, before: ClockPoint) -> Clock {
         let mut state = lock(&self.state);
         state.kernels_write = true;

@@ -1,9 +1,10 @@
 //! Device memory at its own addresses, for CPU kernels.
 //!
-//! A CPU kernel gets addresses of device memory and reads and writes there, as on the device. So the
-//! first library of CPU kernels that a process loads has the data mapped a second time, in the place of
-//! the range that nobody could touch. From then on any code of the process reaches device memory by
-//! its addresses, and a host access by mistake faults no more. It stays so until the process ends.
+//! A CPU kernel gets addresses of device memory and reads and writes there, as on the device. So
+//! the first library of CPU kernels that a process loads has the data mapped a second time, in the
+//! place of the range that nobody could touch. From then on any code of the process reaches device
+//! memory by its addresses, and a host access by mistake faults no more. It stays so until the
+//! process ends.
 
 use super::{MemoryWindows, map_over, windows};
 use std::collections::BTreeMap;
@@ -49,8 +50,8 @@ fn map_again(windows: &MemoryWindows, data: usize, bytes: usize) -> io::Result<(
     if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A part of a file takes the place of a range of data; `is_own` if that is the data of this process
-/// again.
+/// A part of a file takes the place of a range of data; `is_own` if that is the data of this
+/// process again.
 pub(super) fn shows(
     data: usize,
     bytes: usize,
