@@ -169,6 +169,10 @@ fn edits_are_made_together_by_the_update() {
         ok!(aclrtMemset(at, 8, 0, 8));
         ok!(aclmdlRIExecuteAsync(graph, t));
     };
+    let tell = |value: u64| {
+        ok!(aclrtValueWrite(at, value, 0, s));
+        ok!(aclrtSynchronizeStream(s));
+    };
     let mut waits = params(wait);
     waits.anon_1.valueWaitTaskParams =
         aclmdlRIValueWaitTaskParams { devAddr: at, value: 6, flag: ACL_STREAM_WAIT_VALUE_GEQ };
@@ -180,7 +184,7 @@ fn edits_are_made_together_by_the_update() {
     // So far it is as it was.
     run();
     assert!(!idle(t));
-    write(at, &1u64.to_ne_bytes());
+    tell(1);
     ok!(aclrtSynchronizeStream(t));
     assert_eq!((has(at), has(other), read(a, 8)), (2, 0, vec![3; 8]));
     // SAFETY: the member that the type says.
@@ -188,9 +192,9 @@ fn edits_are_made_together_by_the_update() {
     ok!(aclmdlRIUpdate(graph));
     run();
     assert!(!idle(t));
-    write(at, &1u64.to_ne_bytes());
+    tell(1);
     assert!(!idle(t), "it waits for another value");
-    write(at, &7u64.to_ne_bytes());
+    tell(7);
     ok!(aclrtSynchronizeStream(t));
     assert_eq!((has(at), has(other), read(a, 8)), (7, 9, vec![0; 8]));
     assert_eq!(kind(fill), OTHER);
