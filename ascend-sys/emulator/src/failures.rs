@@ -51,7 +51,9 @@ impl Failures {
 
     /// The failure of a task, if it is still remembered.
     pub(crate) fn of(&self, ticket: u64) -> Option<Failure> {
-        self.first_within(&(ticket..ticket + 1))
+        let noted = lock(&self.noted);
+        let found = noted.last.iter().find(|(noted, _)| *noted == ticket);
+        found.map(|(_, failure)| failure.clone())
     }
 
     /// The first failure among some tasks, if it is still remembered.

@@ -40,6 +40,15 @@ fn failing(stream: aclrtStream) {
 }
 
 #[test]
+fn a_task_of_any_number_is_asked_for() {
+    let _block = Block::one();
+    let s = stream();
+    for ticket in [0, 1 << 40, u64::MAX - 1, u64::MAX] {
+        assert_eq!(failure(s, ticket), (0, String::new()));
+    }
+}
+
+#[test]
 fn counters_and_failures() {
     let _block = Block::one();
     let (a, s) = (malloc(8), stream());

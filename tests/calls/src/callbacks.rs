@@ -1,0 +1,51 @@
+//! Functions of the program that the library calls.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ascend_sys::*;
+
+/// How often the library has called one.
+pub static CALLED: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" fn with_data(_: *mut c_void) {
+    CALLED.fetch_add(1, Ordering::Relaxed);
+}
+
+unsafe extern "C" fn exception(info: *mut aclrtExceptionInfo) {
+    CALLED.fetch_add(1, Ordering::Relaxed);
+    // What it says is asked for here, where it is there.
+    for get in [
+        ascend_emulator_testing::common::table().aclrtGetTaskIdFromExceptionInfo,
+        ascend_emulator_testing::common::table().aclrtGetStreamIdFromExceptionInfo,
+        ascend_emulator_testing::common::table().aclrtGetErrorCodeFromExceptionInfo,
+    ] {
+        if let Some(get) = get {
+            // SAFETY: it is there for as long as the callback runs.
+            unsafe { get(info) };
+        }
+    }
+}
+
+unsafe extern "C" fn state(_: HcclComm, _: HcclCommStatePhase, _: *mut c_void) -> HcclResult {
+    CALLED.fetch_add(1, Ordering::Relaxed);
+    HcclResult::HCCL_SUCCESS
+}
+
+/// The address of a callback of this type; `None` for a type that is none, or that nothing here takes.
+pub fn of_type(ty: &str) -> Option<u64> {
+    Some(match ty {
+        "aclrtCallback" | "aclrtHostFunc" => with_data as *const () as u64,
+        "aclrtExceptionInfoCallback" => exception as *const () as u64,
+        "HcclCommStateCallback" => state as *const () as u64,
+        // Only functions that are not supported take others.
+        _ if ["Callback", "CallBack", "Func"].iter().any(|end| ty.ends_with(end)) => 0,
+        _ => return None,
+    })
+}
+
+/// What `aclrtSubscribeReport` calls a thread.
+pub fn this_thread() -> u64 {
+    // SAFETY: has no preconditions.
+    unsafe { libc::pthread_self() as u64 }
+}

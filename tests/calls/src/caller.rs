@@ -1,0 +1,202 @@
+//! One thread that calls functions: it chooses arguments, writes the call down, makes it, and keeps what
+//! it has made.
+
+use std::fmt::Write as _;
+use std::sync::OnceLock;
+
+use ascend_emulator_testing::common::table;
+use fastrand::Rng;
+
+use crate::functions::{Answer, FUNCTIONS, Function, Value};
+use crate::memory::Memory;
+use crate::objects::{Objects, Piece, kind_of, made_at};
+use crate::trace::Trace;
+use crate::world::{PIECE, UNIT, World};
+use crate::{hostile, plausible};
+
+/// What the threads of a process share.
+pub struct Run {
+    /// Seen by the parent.
+    pub trace: Trace,
+    /// Arguments.
+    pub memory: Memory,
+    /// What there is.
+    pub objects: Objects,
+    /// The devices, where they have been made.
+    pub world: OnceLock<World>,
+}
+
+impl Run {
+    /// Nothing yet.
+    pub fn new(trace: Trace) -> Run {
+        Run { trace, memory: Memory::new(), objects: Objects::default(), world: OnceLock::new() }
+    }
+}
+
+/// A thread that calls.
+pub struct Caller<'run> {
+    /// What all of them share.
+    pub run: &'run Run,
+    /// Its number.
+    pub thread: u32,
+    /// Where its choices come from.
+    pub random: Rng,
+    /// Set, the object of each kind is the one at this place, so that calls in a row are about the same.
+    pub focus: Option<usize>,
+}
+
+/// How an argument is chosen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// One that may succeed.
+    Plausible,
+    /// One that is wrong in some way.
+    Hostile,
+}
+
+impl<'run> Caller<'run> {
+    /// With choices of its own.
+    pub fn new(run: &'run Run, thread: u32, seed: u64) -> Caller<'run> {
+        Caller { run, thread, random: Rng::with_seed(seed), focus: None }
+    }
+
+    /// One of these.
+    pub fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.random.usize(..of.len())]
+    }
+
+    /// One in so many.
+    pub fn chance(&mut self, one_in: u32) -> bool {
+        self.random.u32(..one_in) == 0
+    }
+
+    /// A handle of a kind, or 0 where there is none.
+    pub fn handle(&mut self, kind: &str) -> u64 {
+        let list = self.run.objects.lists().live.get(kind).cloned().unwrap_or_default();
+        match (list.len(), self.focus) {
+            (0, _) => 0,
+            (count, Some(focus)) => list[focus % count],
+            (count, None) => list[self.random.usize(..count)],
+        }
+    }
+
+    /// Memory of a device or pinned memory: where, and how much.
+    pub fn memory(&mut self, pinned: bool) -> (u64, u64) {
+        let list = self.run.objects.lists().memory.clone();
+        let usable = |piece: &Piece| {
+            piece.pinned == pinned && (PIECE..UNIT).contains(&piece.bytes)
+        };
+        let list = list.iter().filter(|piece| usable(piece));
+        let list: Vec<(u64, u64)> = list.map(|piece| (piece.at, piece.bytes)).collect();
+        match (list.len(), self.focus) {
+            (0, _) => (self.run.memory.data(), PIECE),
+            (count, Some(focus)) => list[focus % count],
+            (count, None) => list[self.random.usize(..count)],
+        }
+    }
+
+    /// The number of a device.
+    pub fn device(&mut self) -> i32 {
+        let first = self.run.world.get().map_or(0, |world| world.first);
+        first + i32::from(self.focus.is_none() && self.chance(8))
+    }
+
+    /// Calls a function with arguments of this choice, but for one that is hostile, if told.
+    pub fn call(&mut self, function: usize, choice: Choice, hostile: Option<usize>) -> bool {
+        let callee = &FUNCTIONS[function];
+        let values: Vec<Value> = (0..callee.parameters.len())
+            .map(|at| {
+                if choice == Choice::Hostile || hostile == Some(at) {
+                    hostile::value(self, callee, at)
+                } else {
+                    plausible::value(self, callee, at)
+                }
+            })
+            .collect();
+        self.call_with(function, &values)
+    }
+
+    /// Calls a function; gives whether it has succeeded.
+    pub fn call_with(&mut self, function: usize, values: &[Value]) -> bool {
+        let callee = &FUNCTIONS[function];
+        let mut text = String::from(callee.name);
+        for (parameter, value) in callee.parameters.iter().zip(values) {
+            let before = if text.len() == callee.name.len() { '(' } else { ',' };
+            write!(text, "{before} {}: {}", parameter.name, shown(parameter.size, value))
+                .expect("it grows");
+        }
+        let begun = self.run.trace.begin(self.thread, function, &text);
+        // SAFETY: what the C contract asks of pointers is what the choosers of arguments keep to: a
+        // place is NULL or there, and everything else may be wrong.
+        let answer = unsafe { (callee.call)(table(), values) };
+        let (code, success) = match answer {
+            None => (i64::MIN, false),
+            Some(Answer::Code(code)) => (code, code == 0),
+            Some(Answer::Number(number)) => (number as i64, number != 0),
+            Some(Answer::Pointer(pointer)) => (pointer as i64, pointer != 0),
+            Some(Answer::Nothing) => (0, true),
+        };
+        self.run.trace.end(begun, function, code, success);
+        if success {
+            self.learn(callee, values, answer);
+        }
+        success
+    }
+
+    /// Notes what a call has made, and what it has ended.
+    fn learn(&mut self, callee: &Function, values: &[Value], answer: Option<Answer>) {
+        let objects = &self.run.objects;
+        let name = callee.name;
+        let ends = ["Destroy", "Free", "UnLoad", "Finalize", "Release", "Dereg", "Unreg", "Unmap"]
+            .iter()
+            .any(|word| name.contains(word) && name != "aclrtKernelArgsFinalize");
+        if let Some(Answer::Pointer(pointer)) = answer {
+            match name {
+                "aclCreateDataBuffer" => objects.add("aclDataBuffer", pointer),
+                "aclprofCreateConfig" => objects.add("aclprofConfig", pointer),
+                "aclrtCreateBinary" => objects.add("aclrtBinary", pointer),
+                _ => {}
+            }
+        }
+        for (parameter, value) in callee.parameters.iter().zip(values) {
+            let at = value.number();
+            if let Some(kind) = made_at(parameter.ty)
+                && self.run.memory.holds(at)
+                && !ends
+            {
+                objects.add(kind, self.run.memory.word(at));
+            }
+            if let Some(kind) = kind_of(parameter.ty)
+                && ends
+            {
+                objects.remove(kind, at);
+            }
+        }
+        match name {
+            "HcclKfcAllocOpArgs" => objects.add("opArgs", self.run.memory.word(values[0].number())),
+            "HcommMemAlloc" => {
+                objects.add("HcommMemAlloc", self.run.memory.word(values[0].number()));
+            }
+            "HcclKfcFreeOpArgs" => objects.remove("opArgs", values[0].number()),
+            _ => {}
+        }
+        let makes_memory = name.contains("Malloc") || name.contains("ReserveMem");
+        if makes_memory && !name.contains("Physical") {
+            let size = values.get(1).map_or(0, Value::number);
+            let pinned = name.contains("MallocHost");
+            objects.add_memory(self.run.memory.word(values[0].number()), size, pinned);
+        }
+        if ends && let Some(first) = values.first() {
+            objects.remove_memory(first.number());
+        }
+    }
+}
+
+fn shown(size: usize, value: &Value) -> String {
+    match size {
+        0..=1 => format!("{}", value.number() as u8),
+        2..=4 => format!("{}", value.number() as u32 as i32),
+        _ if value.number() < 1 << 16 => format!("{}", value.number()),
+        _ => format!("{:#x}", value.number()),
+    }
+}

@@ -1,0 +1,190 @@
+//! Runs modes in child processes, and says how each has ended.
+
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use crate::caller::Run;
+use crate::functions::FUNCTIONS;
+use crate::modes::{self, Mode};
+use crate::trace::Trace;
+
+/// Nothing lasts so long. What does is a hang.
+const HANG: Duration = Duration::from_secs(30);
+/// So long a child stays in calls that may wait for ever. Then it is given up: that it waits is no
+/// mistake, and that it is ended early on a slow machine costs some calls.
+const WAITING: Duration = Duration::from_millis(300);
+
+/// Functions that wait for as long as the program makes them wait: for work on a stream that waits for
+/// something that nobody does, as CANN documents.
+pub const MAY_WAIT: &[(&str, &str)] = &[
+    ("aclrtSynchronizeStream", "waits until the stream is idle"),
+    ("aclrtSynchronizeDevice", "waits until all streams are idle"),
+    ("aclrtSynchronizeEvent", "waits until the event is complete"),
+];
+
+/// A job, and what becomes of it.
+#[derive(Clone, Copy)]
+pub struct Job {
+    /// How to call.
+    pub mode: Mode,
+    /// Decides the rest.
+    pub seed: u64,
+}
+
+/// How a child has ended.
+pub enum End {
+    /// As it should.
+    Well,
+    /// In a call that may wait.
+    GivenUp,
+    /// Otherwise: what, what it has printed, and its calls.
+    Badly(String),
+}
+
+struct Child {
+    pid: libc::pid_t,
+    job: Job,
+    printed: fs::File,
+    activity: u64,
+    since: Instant,
+}
+
+/// Runs all jobs, so many at once, and tells the end of each. Gives the traces, which know what was
+/// reached. The process must not have other threads.
+///
+/// # Errors
+///
+/// When no process can be started.
+pub fn run(jobs: &[Job], beside: usize, mut ended: impl FnMut(Job, End)) -> io::Result<Vec<Trace>> {
+    let traces: Vec<Trace> = (0..beside).map(|_| Trace::new()).collect();
+    let mut children: Vec<Option<Child>> = (0..beside).map(|_| None).collect();
+    let mut jobs = jobs.iter();
+    loop {
+        let mut running = false;
+        for (trace, place) in traces.iter().zip(&mut children) {
+            if let Some(child) = place {
+                if let Some(end) = child.look(trace) {
+                    ended(child.job, end);
+                    *place = None;
+                } else {
+                    running = true;
+                }
+            }
+            if place.is_none()
+                && let Some(job) = jobs.next()
+            {
+                trace.clear();
+                *place = Some(start(*job, trace)?);
+                running = true;
+            }
+        }
+        if !running {
+            return Ok(traces);
+        }
+        std::thread::sleep(Duration::from_micros(300));
+    }
+}
+
+fn start(job: Job, trace: &Trace) -> io::Result<Child> {
+    let path = std::env::temp_dir().join(format!("abi-calls-out-{}", std::process::id()));
+    let printed =
+        fs::File::options().create(true).truncate(true).read(true).write(true).open(&path)?;
+    fs::remove_file(&path)?;
+    // SAFETY: this process has one thread.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            for to in [1, 2] {
+                // SAFETY: both are open.
+                unsafe { libc::dup2(printed.as_raw_fd(), to) };
+            }
+            here(job, trace.clone());
+            // SAFETY: ends this process at once, whatever its threads do.
+            unsafe { libc::_exit(0) }
+        }
+        pid => Ok(Child { pid, job, printed, activity: 0, since: Instant::now() }),
+    }
+}
+
+/// Runs a job in this process. A panic anywhere ends it.
+pub fn here(job: Job, trace: Trace) {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        before(info);
+        std::process::abort();
+    }));
+    // Leaked, since threads of the emulator may still look at it.
+    let run: &Run = Box::leak(Box::new(Run::new(trace)));
+    modes::run(job.mode, job.seed, run);
+}
+
+impl Child {
+    fn look(&mut self, trace: &Trace) -> Option<End> {
+        let mut status = 0;
+        // SAFETY: a child of this process that was not waited for.
+        let ended = unsafe { libc::waitpid(self.pid, &mut status, libc::WNOHANG) };
+        if ended == self.pid {
+            self.clean();
+            return Some(if libc::WIFSIGNALED(status) {
+                let signal = libc::WTERMSIG(status);
+                self.badly(&format!("ended by signal {signal}"), trace)
+            } else if libc::WEXITSTATUS(status) != 0 {
+                self.badly(&format!("ended with {}", libc::WEXITSTATUS(status)), trace)
+            } else {
+                End::Well
+            });
+        }
+        let activity = trace.activity();
+        if activity != self.activity {
+            (self.activity, self.since) = (activity, Instant::now());
+            return None;
+        }
+        let idle = self.since.elapsed();
+        if idle > WAITING {
+            let pending = trace.pending();
+            let may_wait = |name| MAY_WAIT.iter().any(|(it, _)| *it == name);
+            if !pending.is_empty()
+                && pending.iter().all(|call| may_wait(FUNCTIONS[call.function].name))
+            {
+                self.kill();
+                return Some(End::GivenUp);
+            }
+        }
+        if idle > HANG {
+            let end = self.badly("hangs", trace);
+            self.kill();
+            return Some(end);
+        }
+        None
+    }
+
+    /// Removes the files of a child that has not done so itself.
+    fn clean(&self) {
+        let _ = fs::remove_dir_all(crate::world::files_of(self.pid as u32));
+    }
+
+    fn kill(&self) {
+        // SAFETY: a child of this process that was not waited for.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+        // SAFETY: the same.
+        unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+        self.clean();
+    }
+
+    fn badly(&self, how: &str, trace: &Trace) -> End {
+        use std::io::{Read as _, Seek as _};
+        let mut printed = String::new();
+        let mut file = &self.printed;
+        // What cannot be read is not printed.
+        let _ = file.rewind();
+        let _ = file.read_to_string(&mut printed);
+        let mode = format!("{:?}", self.job.mode).to_lowercase();
+        End::Badly(format!(
+            "{mode} {} {how}\n{printed}{}try it again: cargo run -p abi-calls -- one {mode} {}\n",
+            self.job.seed,
+            trace.report(40),
+            self.job.seed
+        ))
+    }
+}

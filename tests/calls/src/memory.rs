@@ -1,0 +1,87 @@
+//! Memory of the program for arguments: each is used once, so that whatever a function keeps of it stays
+//! what it was.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// For arguments and results of calls.
+const ARGUMENTS: usize = 1 << 30;
+/// Each argument has as much room at least, so that a list of a few items is always there.
+const LEAST: usize = 512;
+/// The data that copies read and write on the host. Nobody else looks at it.
+pub const DATA: usize = 1 << 20;
+
+/// The memory of a process.
+pub struct Memory {
+    arguments: usize,
+    used: AtomicUsize,
+    data: usize,
+}
+
+fn map(bytes: usize) -> usize {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: fresh memory at a place of the system's choice.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    assert_ne!(at, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+    at.addr()
+}
+
+impl Memory {
+    /// Maps it; it is never given back.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub fn new() -> Memory {
+        Memory { arguments: map(ARGUMENTS), used: AtomicUsize::new(0), data: map(DATA) }
+    }
+
+    /// Room for an argument, all zeros.
+    pub fn room(&self, bytes: usize) -> u64 {
+        let bytes = bytes.max(LEAST).next_multiple_of(64);
+        let offset = self.used.fetch_add(bytes, Ordering::Relaxed);
+        assert!(offset + bytes <= ARGUMENTS, "a run has fewer arguments");
+        (self.arguments + offset) as u64
+    }
+
+    /// A copy of these bytes, with zeros behind.
+    pub fn put(&self, bytes: &[u8]) -> u64 {
+        let at = self.room(bytes.len() + 1);
+        // SAFETY: so much room is there, and nobody else has it.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len());
+        }
+        at
+    }
+
+    /// A copy of plain data of C.
+    pub fn put_value<T: Copy>(&self, value: &T) -> u64 {
+        // SAFETY: the bytes of a value, which is copied as a whole, padding and all.
+        self.put(unsafe {
+            std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>())
+        })
+    }
+
+    /// The same for a list.
+    pub fn put_list<T: Copy>(&self, list: &[T]) -> u64 {
+        // SAFETY: the bytes of the values.
+        self.put(unsafe { std::slice::from_raw_parts(list.as_ptr().cast(), size_of_val(list)) })
+    }
+
+    /// The word at a place that was given out.
+    pub fn word(&self, at: u64) -> u64 {
+        assert!((self.arguments as u64..(self.arguments + ARGUMENTS) as u64).contains(&at));
+        // SAFETY: in the mapping, which holds any bytes.
+        unsafe { (at as *const u64).read_unaligned() }
+    }
+
+    /// Whether it is a place that was given out.
+    pub fn holds(&self, at: u64) -> bool {
+        (self.arguments as u64..(self.arguments + ARGUMENTS) as u64 - 8).contains(&at)
+    }
+
+    /// The data of copies.
+    pub fn data(&self) -> u64 {
+        self.data as u64
+    }
+}

@@ -1,0 +1,362 @@
+//! What a process does: each mode is a way to call functions, and a seed decides the rest.
+
+use std::ffi::c_void;
+use std::ptr::null;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ascend_emulator::UNSUPPORTED;
+use ascend_emulator_testing::common::message;
+use ascend_emulator_testing::{call, ok};
+use ascend_sys::*;
+use fastrand::Rng;
+
+use crate::caller::{Caller, Choice, Run};
+use crate::functions::{FUNCTIONS, Value};
+use crate::world::{self, Files};
+
+/// A way to call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mode {
+    /// Each function of a part of the table, until it succeeds.
+    Tour,
+    /// Each function of a part of the table, with one argument wrong after the other.
+    Sweep,
+    /// Random calls, one after the other.
+    Chain,
+    /// Random calls on three threads that share what they make.
+    Threads,
+    /// Before anything is initialised, and after the end of everything.
+    Bare,
+    /// In a process that was forked.
+    Forked,
+    /// In a callback of a stream.
+    Callback,
+}
+
+/// All of them.
+pub const MODES: [Mode; 7] =
+    [Mode::Tour, Mode::Sweep, Mode::Chain, Mode::Threads, Mode::Bare, Mode::Forked, Mode::Callback];
+
+/// The parts into which the table is divided for a tour or a sweep.
+pub const PARTS: usize = 30;
+/// The products, the one first that has most.
+const PRODUCTS: [u32; 3] = [3, 950, 2];
+
+/// Calls that have to be made before a function can succeed.
+const BEFORE: &[(&str, &[&str])] = &[
+    ("aclmdlRICaptureEnd", &["aclmdlRICaptureBegin"]),
+    ("aclmdlRICaptureTaskGrpBegin", &["aclmdlRICaptureBegin"]),
+    ("aclmdlRICaptureTaskGrpEnd", &["aclmdlRICaptureBegin", "aclmdlRICaptureTaskGrpBegin"]),
+    ("aclmdlRICaptureTaskUpdateEnd", &["aclmdlRICaptureTaskUpdateBegin", "aclrtMemsetAsync"]),
+    ("aclGetRecentErrMsg", &["aclrtIpcOpenEventHandle"]),
+    ("aclmdlRIDestroyUnregisterCallback", &["aclmdlRICaptureBegin", "aclmdlRICaptureEnd", "aclmdlRIDestroyRegisterCallback"]),
+    ("aclrtMapMem", &["aclrtReserveMemAddress", "aclrtMallocPhysical"]),
+    ("aclrtUnmapMem", &["aclrtReserveMemAddress", "aclrtMallocPhysical", "aclrtMapMem"]),
+    (
+        "aclrtMemRetainAllocationHandle",
+        &["aclrtReserveMemAddress", "aclrtMallocPhysical", "aclrtMapMem"],
+    ),
+    ("aclrtKernelArgsAppend", &["aclrtKernelArgsInit"]),
+    ("aclrtKernelArgsAppendPlaceHolder", &["aclrtKernelArgsInit"]),
+    (
+        "aclrtKernelArgsGetPlaceHolderBuffer",
+        &["aclrtKernelArgsInit", "aclrtKernelArgsAppendPlaceHolder"],
+    ),
+    ("aclrtKernelArgsParaUpdate", &["aclrtKernelArgsInit", "aclrtKernelArgsAppend"]),
+    (
+        "aclrtKernelArgsFinalize",
+        &[
+            "aclrtKernelArgsInit",
+            "aclrtKernelArgsAppend",
+            "aclrtKernelArgsAppend",
+            "aclrtKernelArgsAppend",
+        ],
+    ),
+    (
+        "aclrtLaunchKernelWithConfig",
+        &[
+            "aclrtKernelArgsInit",
+            "aclrtKernelArgsAppend",
+            "aclrtKernelArgsAppend",
+            "aclrtKernelArgsAppend",
+            "aclrtKernelArgsFinalize",
+        ],
+    ),
+    ("aclrtBinaryLoad", &["aclrtCreateBinary"]),
+    ("aclrtDestroyBinary", &["aclrtCreateBinary"]),
+    ("aclDestroyDataBuffer", &["aclCreateDataBuffer"]),
+    ("aclUpdateDataBuffer", &["aclCreateDataBuffer"]),
+    ("aclGetDataBufferAddr", &["aclCreateDataBuffer"]),
+    ("aclGetDataBufferSize", &["aclCreateDataBuffer"]),
+    ("aclGetDataBufferSizeV2", &["aclCreateDataBuffer"]),
+    ("aclrtHostUnregister", &["aclrtHostRegister"]),
+    ("aclrtHostGetDevicePointer", &["aclrtHostRegisterV2"]),
+    ("aclrtProcessReport", &["aclrtSubscribeReport", "aclrtLaunchCallback"]),
+    ("aclrtLaunchCallback", &["aclrtSubscribeReport"]),
+    ("aclrtUnSubscribeReport", &["aclrtSubscribeReport"]),
+    ("aclrtExceptionInfoCallbackUnregister", &["aclrtExceptionInfoCallbackRegister"]),
+    ("aclrtQueryEventWaitStatus", &["aclrtRecordEvent"]),
+    ("aclrtEventGetTimestamp", &["aclrtRecordEvent", "aclrtSynchronizeStream"]),
+    ("aclrtEventElapsedTime", &["aclrtRecordEvent", "aclrtSynchronizeStream"]),
+    ("aclrtUnuseStreamResInCurrentThread", &["aclrtUseStreamResInCurrentThread"]),
+    ("aclrtDeviceDisablePeerAccess", &["aclrtDeviceEnablePeerAccess"]),
+    ("aclrtDestroyContext", &["aclrtCreateContext"]),
+    ("aclFinalize", &["aclInit"]),
+    ("aclFinalizeReference", &["aclInit"]),
+    ("aclprofFinalize", &["aclprofInit"]),
+    ("aclprofDestroyConfig", &["aclprofCreateConfig"]),
+    ("aclprofStart", &["aclprofInit", "aclprofCreateConfig"]),
+    ("aclprofStop", &["aclprofInit", "aclprofCreateConfig", "aclprofStart"]),
+    ("HcclGroupEnd", &["HcclGroupStart"]),
+    ("HcclCommResume", &["HcclCommSuspend"]),
+    ("HcclEngineCtxGet", &["HcclEngineCtxCreate"]),
+    ("HcclEngineCtxCopy", &["HcclEngineCtxCreate"]),
+    ("HcclEngineCtxDestroy", &["HcclEngineCtxCreate"]),
+    ("HcclChannelConfigDestroy", &["HcclChannelConfigCreate"]),
+    ("HcclChannelConfigSetInt", &["HcclChannelConfigCreate"]),
+    ("HcclChannelConfigSetStr", &["HcclChannelConfigCreate"]),
+    ("HcclChannelAcquireWithConfig", &["HcclChannelConfigCreate"]),
+    ("HcommChannelConfigDestroy", &["HcommChannelConfigCreate"]),
+    ("HcommChannelConfigSetInt", &["HcommChannelConfigCreate"]),
+    ("HcommChannelCreateWithConfig", &["HcommChannelConfigCreate"]),
+    ("HcclSubTeamCreate", &["HcclWorldTeamCreate"]),
+    ("HcclTeamWindowDeregister", &["HcclTeamWindowRegister"]),
+    ("HcclKfcFreeOpArgs", &["HcclKfcAllocOpArgs"]),
+    ("HcclKfcOpArgsSetSrcDataType", &["HcclKfcAllocOpArgs"]),
+    ("HcclKfcOpArgsSetDstDataType", &["HcclKfcAllocOpArgs"]),
+    ("HcclKfcOpArgsSetReduceType", &["HcclKfcAllocOpArgs"]),
+    ("HcclKfcOpArgsSetCount", &["HcclKfcAllocOpArgs"]),
+    ("HcclKfcOpArgsSetAlgConfig", &["HcclKfcAllocOpArgs"]),
+    ("HcclKfcOpArgsSetCommEngine", &["HcclKfcAllocOpArgs"]),
+    (
+        "HcclCreateOpResCtx",
+        &["HcclKfcAllocOpArgs", "HcclKfcOpArgsSetAlgConfig", "HcclKfcOpArgsSetCommEngine"],
+    ),
+    ("HcommAicpuTsTaskCacheEnd", &["HcommAicpuTsTaskCacheStart"]),
+    (
+        "HcommAicpuTsTaskCacheExecute",
+        &["HcommAicpuTsTaskCacheStart", "HcommLocalCopyOnThread", "HcommAicpuTsTaskCacheEnd"],
+    ),
+    ("HcommAicpuTsTaskCacheClear", &["HcommAicpuTsTaskCacheStart", "HcommAicpuTsTaskCacheEnd"]),
+    ("HcommBatchModeEnd", &["HcommBatchModeStart"]),
+    ("HcommReleaseComm", &["HcommAcquireComm"]),
+    ("HcommMemUnimport", &["HcommMemImport"]),
+    ("HcommThreadFree", &["HcommThreadAlloc"]),
+    ("HcommMemFree", &["HcommMemAlloc"]),
+    ("aclrtIpcMemClose", &["aclrtIpcMemImportByKey"]),
+    ("HcclRecv", &["HcclSend"]),
+];
+
+/// Whether the page of functions says that it works.
+pub fn works(index: usize) -> bool {
+    let name = FUNCTIONS[index].name;
+    let there = (FUNCTIONS[index].is_there)(ascend_emulator_testing::common::table());
+    there && !name.starts_with("ascendExt") && !UNSUPPORTED.iter().any(|it| it.name == name)
+}
+
+/// Runs a mode to its end.
+pub fn run(mode: Mode, seed: u64, run: &Run) {
+    let files = Files::new();
+    let product = PRODUCTS[seed as usize % PRODUCTS.len()];
+    let build = || {
+        let built = world::build(product, &run.objects, &run.memory, &files);
+        assert!(run.world.set(built).is_ok(), "there is one world");
+    };
+    match mode {
+        Mode::Tour => {
+            build();
+            let (last, first): (Vec<usize>, Vec<usize>) = part(seed).partition(|&it| ends(it));
+            first.into_iter().chain(last).for_each(|index| tour(run, index, seed));
+        }
+        Mode::Sweep => {
+            build();
+            part(seed).for_each(|index| sweep(run, index, seed));
+        }
+        Mode::Chain => {
+            build();
+            chain(&mut Caller::new(run, 0, seed), 150);
+        }
+        Mode::Threads => {
+            build();
+            threads(run, seed);
+        }
+        Mode::Bare => bare(run, seed, build),
+        Mode::Forked => {
+            build();
+            forked(run, seed);
+        }
+        Mode::Callback => {
+            build();
+            in_callback(run, seed);
+        }
+    }
+    // Whatever the calls have left behind, the devices go.
+    if let Some(world) = run.world.get() {
+        let _ = call!(ascendExtBlockDestroy(world.block));
+    }
+}
+
+/// The functions of the part that a seed is about.
+fn part(seed: u64) -> impl Iterator<Item = usize> {
+    let part = (seed / PRODUCTS.len() as u64) as usize % PARTS;
+    (0..FUNCTIONS.len()).filter(move |index| index % PARTS == part)
+}
+
+fn index_of(name: &str) -> usize {
+    let found = FUNCTIONS.iter().position(|it| it.name == name);
+    found.unwrap_or_else(|| panic!("{name} is no function"))
+}
+
+fn tour(run: &Run, index: usize, seed: u64) {
+    if !works(index) {
+        return;
+    }
+    let mut caller = Caller::new(run, 0, seed ^ index as u64);
+    let mut text = String::new();
+    let before = BEFORE.iter().find(|(name, _)| *name == FUNCTIONS[index].name);
+    for attempt in 0..12 {
+        caller.focus = Some(attempt);
+        let device = Value::new(caller.device() as u64);
+        caller.call_with(index_of("aclrtSetDevice"), &[device]);
+        for name in before.map_or(&[][..], |(_, before)| before) {
+            caller.call(index_of(name), Choice::Plausible, None);
+        }
+        if FUNCTIONS[index].name != "aclGetRecentErrMsg" {
+            let _ = message();
+        }
+        if caller.call(index, Choice::Plausible, None) {
+            return;
+        }
+        text = message();
+    }
+    // Seen where the process is not a child: `one tour SEED --here`.
+    println!("{} has not succeeded: {text}", FUNCTIONS[index].name);
+}
+
+fn sweep(run: &Run, index: usize, seed: u64) {
+    let mut caller = Caller::new(run, 0, seed ^ index as u64);
+    let count = FUNCTIONS[index].parameters.len();
+    for at in 0..count {
+        for attempt in 0..if works(index) { 7 } else { 1 } {
+            caller.focus = (attempt < 3).then_some(attempt);
+            caller.call(index, Choice::Plausible, Some(at));
+        }
+    }
+    for _ in 0..2 {
+        caller.call(index, Choice::Hostile, None);
+    }
+}
+
+/// Random calls.
+fn chain(caller: &mut Caller<'_>, calls: usize) {
+    for _ in 0..calls {
+        let index = choose(&mut caller.random);
+        if caller.chance(4) {
+            // A row about the same objects.
+            caller.focus = Some(caller.random.usize(..8));
+        } else if caller.chance(3) {
+            caller.focus = None;
+        }
+        let count = FUNCTIONS[index].parameters.len();
+        match caller.random.u32(..20) {
+            0 => caller.call(index, Choice::Hostile, None),
+            1..5 if count > 0 => {
+                let at = caller.random.usize(..count);
+                caller.call(index, Choice::Plausible, Some(at))
+            }
+            _ => caller.call(index, Choice::Plausible, None),
+        };
+    }
+}
+
+/// Whether a function ends what others need.
+fn ends(index: usize) -> bool {
+    const ENDS: [&str; 12] = [
+        "Reset",
+        "Finalize",
+        "Destroy",
+        "Free",
+        "Abort",
+        "Leave",
+        "Close",
+        "Suspend",
+        "Resume",
+        "CreateContext",
+        "Release",
+        "UnLoad",
+    ];
+    ENDS.iter().any(|word| FUNCTIONS[index].name.contains(word))
+}
+
+/// A function, seldom one that ends things.
+fn choose(random: &mut Rng) -> usize {
+    loop {
+        let index = random.usize(..FUNCTIONS.len());
+        let name = FUNCTIONS[index].name;
+        let common = works(index) || name.starts_with("ascendExt");
+        if (common || random.u32(..20) == 0) && (!ends(index) || random.u32(..4) == 0) {
+            return index;
+        }
+    }
+}
+
+fn threads(run: &Run, seed: u64) {
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            scope.spawn(move || {
+                let mut caller = Caller::new(run, thread, seed * 3 + u64::from(thread));
+                let first = run.world.get().map_or(0, |world| world.first);
+                let device = first + i32::from(caller.chance(4));
+                caller.call_with(index_of("aclrtSetDevice"), &[Value::new(device as u64)]);
+                chain(&mut caller, 80);
+            });
+        }
+    });
+}
+
+fn bare(run: &Run, seed: u64, build: impl Fn()) {
+    let mut caller = Caller::new(run, 0, seed);
+    chain(&mut caller, 100);
+    while call!(HcclGroupEnd()).0 == 0 {}
+    // Whether somebody has done so already does not matter.
+    let _ = call!(aclInit(null()));
+    build();
+    while call!(aclFinalize()) == 0 {}
+    chain(&mut caller, 100);
+}
+
+fn forked(run: &Run, seed: u64) {
+    // SAFETY: this process has one thread that calls, and the child goes on with that one.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        chain(&mut Caller::new(run, 1, seed), 150);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child made above.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "the forked process has ended so");
+    // Nothing has happened to the parent.
+    ok!(aclrtSynchronizeDevice());
+    chain(&mut Caller::new(run, 0, seed), 30);
+}
+
+static IN_CALLBACK: AtomicBool = AtomicBool::new(false);
+
+fn in_callback(run: &Run, seed: u64) {
+    unsafe extern "C" fn calls(argument: *mut c_void) {
+        // SAFETY: what was given below, which waits for this.
+        let (run, seed) = unsafe { *argument.cast::<(&Run, u64)>() };
+        chain(&mut Caller::new(run, 1, seed), 80);
+        IN_CALLBACK.store(true, Ordering::Release);
+    }
+    let mut argument = (run, seed);
+    let mut caller = Caller::new(run, 0, seed);
+    let stream = caller.handle("aclrtStream") as aclrtStream;
+    ok!(aclrtLaunchHostFunc(stream, Some(calls), (&raw mut argument).cast()));
+    while !IN_CALLBACK.load(Ordering::Acquire) {
+        std::thread::sleep(std::time::Duration::from_micros(100));
+    }
+    chain(&mut caller, 30);
+}

@@ -1,0 +1,119 @@
+//! What calls have made: handles by their type, and memory of devices.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The types that are handles.
+pub const HANDLES: [&str; 25] = [
+    "aclDataBuffer",
+    "aclmdlRI",
+    "aclprofConfig",
+    "aclrtArgsHandle",
+    "aclrtBinHandle",
+    "aclrtBinary",
+    "aclrtContext",
+    "aclrtDrvMemHandle",
+    "aclrtEvent",
+    "aclrtFuncHandle",
+    "aclrtNotify",
+    "aclrtParamHandle",
+    "aclrtStream",
+    "aclrtTaskGrp",
+    "aclrtExceptionInfo",
+    "ChannelHandle",
+    "EndpointHandle",
+    "HcclChannelConfig",
+    "HcclComm",
+    "HcclMemHandle",
+    "HcommChannelConfig",
+    "HcommMemHandle",
+    "HcommTeamHandle",
+    "HcommWindowHandle",
+    "ThreadHandle",
+];
+
+/// The kind of handle that an argument of this type is, or that a pointer to an opaque type is.
+pub fn kind_of(ty: &str) -> Option<&'static str> {
+    let opaque = ty.trim_start_matches("*const ").trim_start_matches("*mut ");
+    let is_pointer = opaque.len() < ty.len();
+    HANDLES.into_iter().find(|kind| {
+        let of_c = ["aclDataBuffer", "aclprofConfig", "aclrtExceptionInfo"].contains(kind);
+        *kind == opaque && is_pointer == of_c
+    })
+}
+
+/// The kind of handle that a function writes to a place of this type.
+pub fn made_at(ty: &str) -> Option<&'static str> {
+    kind_of(ty.strip_prefix("*mut ")?)
+}
+
+/// The handles and the memory of a process.
+#[derive(Default)]
+pub struct Objects(Mutex<Lists>);
+
+/// A piece of memory.
+#[derive(Clone, Copy)]
+pub struct Piece {
+    /// Where.
+    pub at: u64,
+    /// How much.
+    pub bytes: u64,
+    /// Whether it is of the host.
+    pub pinned: bool,
+}
+
+/// What is in [`Objects`].
+#[derive(Default)]
+pub struct Lists {
+    /// What is there, by kind.
+    pub live: BTreeMap<&'static str, Vec<u64>>,
+    /// What was there.
+    pub gone: Vec<u64>,
+    /// Memory of devices and pinned memory.
+    pub memory: Vec<Piece>,
+}
+
+impl Objects {
+    /// All of it, for as long as the guard is there.
+    pub fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a handle.
+    pub fn add(&self, kind: &'static str, handle: u64) {
+        if handle != 0 {
+            let mut lists = self.lists();
+            let list = lists.live.entry(kind).or_default();
+            if !list.contains(&handle) {
+                list.push(handle);
+            }
+        }
+    }
+
+    /// Notes that a handle is no more.
+    pub fn remove(&self, kind: &str, handle: u64) {
+        let mut lists = self.lists();
+        if let Some(list) = lists.live.get_mut(kind)
+            && let Some(at) = list.iter().position(|&other| other == handle)
+        {
+            list.remove(at);
+            lists.gone.push(handle);
+        }
+    }
+
+    /// Notes memory.
+    pub fn add_memory(&self, at: u64, bytes: u64, pinned: bool) {
+        if at != 0 {
+            self.lists().memory.push(Piece { at, bytes, pinned });
+        }
+    }
+
+    /// Notes that memory was freed.
+    pub fn remove_memory(&self, at: u64) {
+        let mut lists = self.lists();
+        if let Some(index) = lists.memory.iter().position(|piece| piece.at == at) {
+            lists.memory.remove(index);
+            lists.gone.push(at);
+        }
+    }
+}
