@@ -15,15 +15,14 @@ unsafe extern "C" fn with_data(_: *mut c_void) {
 unsafe extern "C" fn exception(info: *mut aclrtExceptionInfo) {
     CALLED.fetch_add(1, Ordering::Relaxed);
     // What it says is asked for here, where it is there.
-    for get in [
+    let asked = [
         ascend_emulator_testing::common::table().aclrtGetTaskIdFromExceptionInfo,
         ascend_emulator_testing::common::table().aclrtGetStreamIdFromExceptionInfo,
         ascend_emulator_testing::common::table().aclrtGetErrorCodeFromExceptionInfo,
-    ] {
-        if let Some(get) = get {
-            // SAFETY: it is there for as long as the callback runs.
-            unsafe { get(info) };
-        }
+    ];
+    for get in asked.into_iter().flatten() {
+        // SAFETY: it is there for as long as the callback runs.
+        unsafe { get(info) };
     }
 }
 

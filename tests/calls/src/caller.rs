@@ -29,7 +29,7 @@ pub struct Run {
 impl Run {
     /// Nothing yet.
     pub fn new(trace: Trace) -> Run {
-        Run { trace, memory: Memory::new(), objects: Objects::default(), world: OnceLock::new() }
+        Run { trace, memory: Memory::map(), objects: Objects::default(), world: OnceLock::new() }
     }
 }
 
@@ -83,13 +83,11 @@ impl<'run> Caller<'run> {
     /// Memory of a device or pinned memory: where, and how much.
     pub fn memory(&mut self, pinned: bool) -> (u64, u64) {
         let list = self.run.objects.lists().memory.clone();
-        let usable = |piece: &Piece| {
-            piece.pinned == pinned && (PIECE..UNIT).contains(&piece.bytes)
-        };
+        let usable = |piece: &Piece| piece.pinned == pinned && (PIECE..UNIT).contains(&piece.bytes);
         let list = list.iter().filter(|piece| usable(piece));
         let list: Vec<(u64, u64)> = list.map(|piece| (piece.at, piece.bytes)).collect();
         match (list.len(), self.focus) {
-            (0, _) => (self.run.memory.data(), PIECE),
+            (0, _) => (0, PIECE),
             (count, Some(focus)) => list[focus % count],
             (count, None) => list[self.random.usize(..count)],
         }
@@ -104,6 +102,12 @@ impl<'run> Caller<'run> {
     /// Calls a function with arguments of this choice, but for one that is hostile, if told.
     pub fn call(&mut self, function: usize, choice: Choice, hostile: Option<usize>) -> bool {
         let callee = &FUNCTIONS[function];
+        let (choice, hostile) = match choice {
+            Choice::Hostile if hostile::is_copy(callee) => {
+                (Choice::Plausible, Some(self.random.usize(..callee.parameters.len())))
+            }
+            _ => (choice, hostile),
+        };
         let values: Vec<Value> = (0..callee.parameters.len())
             .map(|at| {
                 if choice == Choice::Hostile || hostile == Some(at) {
@@ -149,7 +153,11 @@ impl<'run> Caller<'run> {
         let name = callee.name;
         let ends = ["Destroy", "Free", "UnLoad", "Finalize", "Release", "Dereg", "Unreg", "Unmap"]
             .iter()
-            .any(|word| name.contains(word) && name != "aclrtKernelArgsFinalize");
+            .any(|word| {
+                name.contains(word)
+                    && !name.ends_with("Callback")
+                    && name != "aclrtKernelArgsFinalize"
+            });
         if let Some(Answer::Pointer(pointer)) = answer {
             match name {
                 "aclCreateDataBuffer" => objects.add("aclDataBuffer", pointer),

@@ -11,17 +11,42 @@ use crate::trace::Trace;
 
 /// Nothing lasts so long. What does is a hang.
 const HANG: Duration = Duration::from_secs(30);
+/// The same where a hang is expected.
+const PLANTED: Duration = Duration::from_secs(3);
 /// So long a child stays in calls that may wait for ever. Then it is given up: that it waits is no
 /// mistake, and that it is ended early on a slow machine costs some calls.
 const WAITING: Duration = Duration::from_millis(300);
 
-/// Functions that wait for as long as the program makes them wait: for work on a stream that waits for
-/// something that nobody does, as CANN documents.
+/// How a child ends that could not make its devices and communicators, which have a time limit.
+const NO_WORLD: libc::c_int = 77;
+/// How often it is tried again.
+const TRIES: u32 = 3;
+
+/// Functions that wait for as long as the program makes them wait, as CANN documents: for work on a
+/// stream that waits for something that nobody does, or for ranks that do not come. The beginning of
+/// the name (`*`) or all of it, and for what.
 pub const MAY_WAIT: &[(&str, &str)] = &[
-    ("aclrtSynchronizeStream", "waits until the stream is idle"),
-    ("aclrtSynchronizeDevice", "waits until all streams are idle"),
-    ("aclrtSynchronizeEvent", "waits until the event is complete"),
+    ("aclrtSynchronize*", "waits until a stream, a device or an event is complete"),
+    ("aclrtDestroyStream*", "waits until the stream is idle"),
+    ("aclrtReset*", "waits until the device is idle"),
+    ("aclrtFreeWithDevSync", "waits until the device is idle"),
+    ("aclrtFreeHostWithDevSync", "waits until the device is idle"),
+    ("aclrtMemcpy*", "a copy with memory that is not pinned is done when the call returns"),
+    ("HcommChannelNotifyWait", "a timeOut of 0 is no limit"),
+    ("HcclCommInit*", "waits for the other ranks, up to the connect time-out"),
+    ("HcclCreateSubComm*", "waits for the other ranks, up to the connect time-out"),
+    ("HcclChannelAcquire*", "waits for the other side, up to the connect time-out"),
+    ("HcclTeamChannelsCreate", "waits for the other side, up to the connect time-out"),
+    ("ascendExtAwaitTask", "waits up to its time limit, which may be 49 days"),
 ];
+
+/// Whether a function is one of [`MAY_WAIT`].
+pub fn may_wait(name: &str) -> bool {
+    MAY_WAIT.iter().any(|(function, _)| match function.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => name == *function,
+    })
+}
 
 /// A job, and what becomes of it.
 #[derive(Clone, Copy)]
@@ -38,6 +63,8 @@ pub enum End {
     Well,
     /// In a call that may wait.
     GivenUp,
+    /// Before it had its devices and communicators.
+    NoWorld,
     /// Otherwise: what, what it has printed, and its calls.
     Badly(String),
 }
@@ -45,6 +72,7 @@ pub enum End {
 struct Child {
     pid: libc::pid_t,
     job: Job,
+    tries: u32,
     printed: fs::File,
     activity: u64,
     since: Instant,
@@ -57,25 +85,31 @@ struct Child {
 ///
 /// When no process can be started.
 pub fn run(jobs: &[Job], beside: usize, mut ended: impl FnMut(Job, End)) -> io::Result<Vec<Trace>> {
-    let traces: Vec<Trace> = (0..beside).map(|_| Trace::new()).collect();
+    let traces: Vec<Trace> = (0..beside).map(|_| Trace::shared()).collect();
     let mut children: Vec<Option<Child>> = (0..beside).map(|_| None).collect();
     let mut jobs = jobs.iter();
     loop {
         let mut running = false;
         for (trace, place) in traces.iter().zip(&mut children) {
             if let Some(child) = place {
-                if let Some(end) = child.look(trace) {
-                    ended(child.job, end);
-                    *place = None;
-                } else {
-                    running = true;
+                match child.look(trace) {
+                    None => running = true,
+                    Some(End::NoWorld) if child.tries < TRIES => {
+                        trace.clear();
+                        *place = Some(start(child.job, child.tries + 1, trace)?);
+                        running = true;
+                    }
+                    Some(end) => {
+                        ended(child.job, end);
+                        *place = None;
+                    }
                 }
             }
             if place.is_none()
                 && let Some(job) = jobs.next()
             {
                 trace.clear();
-                *place = Some(start(*job, trace)?);
+                *place = Some(start(*job, 1, trace)?);
                 running = true;
             }
         }
@@ -86,7 +120,7 @@ pub fn run(jobs: &[Job], beside: usize, mut ended: impl FnMut(Job, End)) -> io::
     }
 }
 
-fn start(job: Job, trace: &Trace) -> io::Result<Child> {
+fn start(job: Job, tries: u32, trace: &Trace) -> io::Result<Child> {
     let path = std::env::temp_dir().join(format!("abi-calls-out-{}", std::process::id()));
     let printed =
         fs::File::options().create(true).truncate(true).read(true).write(true).open(&path)?;
@@ -103,19 +137,23 @@ fn start(job: Job, trace: &Trace) -> io::Result<Child> {
             // SAFETY: ends this process at once, whatever its threads do.
             unsafe { libc::_exit(0) }
         }
-        pid => Ok(Child { pid, job, printed, activity: 0, since: Instant::now() }),
+        pid => Ok(Child { pid, job, tries, printed, activity: 0, since: Instant::now() }),
     }
 }
 
 /// Runs a job in this process. A panic anywhere ends it.
 pub fn here(job: Job, trace: Trace) {
     let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        before(info);
-        std::process::abort();
-    }));
     // Leaked, since threads of the emulator may still look at it.
     let run: &Run = Box::leak(Box::new(Run::new(trace)));
+    std::panic::set_hook(Box::new(move |info| {
+        before(info);
+        if run.world.get().is_none() {
+            // SAFETY: ends this process at once.
+            unsafe { libc::_exit(NO_WORLD) };
+        }
+        std::process::abort();
+    }));
     modes::run(job.mode, job.seed, run);
 }
 
@@ -129,6 +167,8 @@ impl Child {
             return Some(if libc::WIFSIGNALED(status) {
                 let signal = libc::WTERMSIG(status);
                 self.badly(&format!("ended by signal {signal}"), trace)
+            } else if libc::WEXITSTATUS(status) == NO_WORLD && self.tries < TRIES {
+                End::NoWorld
             } else if libc::WEXITSTATUS(status) != 0 {
                 self.badly(&format!("ended with {}", libc::WEXITSTATUS(status)), trace)
             } else {
@@ -143,7 +183,6 @@ impl Child {
         let idle = self.since.elapsed();
         if idle > WAITING {
             let pending = trace.pending();
-            let may_wait = |name| MAY_WAIT.iter().any(|(it, _)| *it == name);
             if !pending.is_empty()
                 && pending.iter().all(|call| may_wait(FUNCTIONS[call.function].name))
             {
@@ -151,7 +190,7 @@ impl Child {
                 return Some(End::GivenUp);
             }
         }
-        if idle > HANG {
+        if idle > if self.job.mode == Mode::Planted { PLANTED } else { HANG } {
             let end = self.badly("hangs", trace);
             self.kill();
             return Some(end);

@@ -133,7 +133,14 @@ macro_rules! numbers {
 }
 numbers!(u16, u32, u64, usize, i64);
 
-include!(concat!(env!("OUT_DIR"), "/functions.rs"));
+#[allow(clippy::unit_arg, reason = "some functions return nothing")]
+mod list {
+    use super::*;
+
+    include!(concat!(env!("OUT_DIR"), "/functions.rs"));
+}
+
+pub use list::{ENUMS, FUNCTIONS};
 
 /// The function of a name.
 ///

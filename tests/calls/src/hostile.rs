@@ -24,10 +24,18 @@ pub const FOLLOWED: &[(&str, &str, &str)] = &[
     ("HcommMemImport", "memDesc", "the bytes of an export, which the caller has received"),
     ("HcommMemUnimport", "memDesc", "the bytes of an export, which the caller has received"),
     ("aclrtKernelArgsInitByUserMem", "", "memory of the caller for a list, filled by the call"),
+    ("HcclConfigGetInfo", "info", "a place for as much as infoLen says"),
+    ("HcclRankGraphGetEndpointInfo", "info", "a place for as much as infoLen says"),
     ("aclrtMemcpy", "dst", HOST),
     ("aclrtMemcpy", "src", HOST),
     ("aclrtMemset", "devPtr", HOST),
     ("aclrtMemset", "ptr", HOST),
+    ("aclrtMemcpy2d", "spitch", "the rows of the host lie so far apart"),
+    ("aclrtKernelArgsInitByUserMem", "argsHandle", "memory of the caller for a list"),
+    ("aclrtLaunchKernelWithHostArgs", "hostArgs", "arguments, of as many bytes as argsSize says"),
+    ("aclrtKernelArgsAppend", "param", "a value of as many bytes as paramSize says"),
+    ("aclrtKernelArgsParaUpdate", "param", "a value of as many bytes as paramSize says"),
+    ("HcclAllocComResourceByTiling", "mc2Tiling", "a structure, whose length it says itself"),
 ];
 
 const COUNTS: &str = "a list of counts, one for each rank, which the host reads";
@@ -60,8 +68,11 @@ pub fn value(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     if is_place(parameter) {
         return place(caller, function, at);
     }
-    if is_followed(function, parameter) {
-        return somewhere(caller, function, at);
+    match followed(function, parameter) {
+        Some(HOST) => return somewhere(caller, function, at),
+        Some(_) if !parameter.ty.starts_with('*') => return plausible::value(caller, function, at),
+        Some(_) => return place(caller, function, at),
+        None => {}
     }
     if parameter.ty.ends_with("Callback")
         || parameter.ty.ends_with("Func")
@@ -99,9 +110,17 @@ fn is_place(parameter: &Parameter) -> bool {
     is_pointer && kind_of(parameter.ty).is_none() && parameter.pointee > 0
 }
 
-fn is_followed(function: &Function, parameter: &Parameter) -> bool {
+/// Whether it copies or fills memory of the host: then at most one argument is wrong, since a wrong
+/// length beside a wrong address is followed.
+pub fn is_copy(function: &Function) -> bool {
+    FOLLOWED.iter().any(|(name, _, why)| *why == HOST && function.name.starts_with(name))
+}
+
+/// Why C follows the pointer although its type does not say so.
+fn followed(function: &Function, parameter: &Parameter) -> Option<&'static str> {
     let is_of = |of: &str| of == parameter.name || (of.is_empty() && parameter.ty.starts_with('*'));
-    FOLLOWED.iter().any(|(name, of, _)| function.name.starts_with(name) && is_of(of))
+    let is_it = |(name, of, _): &&(&str, &str, _)| function.name.starts_with(name) && is_of(of);
+    FOLLOWED.iter().find(is_it).map(|(_, _, why)| *why)
 }
 
 /// An address that leads to memory, or to none of the program: NULL, memory of a device, within it or
@@ -111,7 +130,7 @@ fn somewhere(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     match caller.random.u32(..5) {
         0 => Value::new(0),
         1 => Value::new(caller.run.memory.data()),
-        2 if device != caller.run.memory.data() => {
+        2 if device != 0 => {
             Value::new(device.wrapping_add(caller.one(&[1, 3, 1 << 16, (1 << 16) - 1, 1 << 30])))
         }
         _ => plausible::value(caller, function, at),
@@ -163,7 +182,7 @@ fn holds_no_pointer(ty: &str) -> bool {
         "Handle",
         "*",
     ];
-    let pointee = ty.trim_start_matches("*const ").trim_start_matches("*mut ");
+    let pointee = ty.strip_prefix("*const ").or(ty.strip_prefix("*mut ")).unwrap_or(ty);
     !WITH.iter().any(|with| pointee.contains(with))
 }
 

@@ -25,11 +25,11 @@ enum Command {
         /// The first seed
         #[arg(long, default_value_t = 0)]
         first: u64,
-        /// How many seeds of each mode
+        /// How many seeds of a tour and a sweep; of other modes half as many
         #[arg(long, default_value_t = 90)]
         seeds: u64,
         /// How many processes beside each other
-        #[arg(long, default_value_t = 2)]
+        #[arg(long, default_value_t = 4)]
         beside: usize,
         /// Print the functions that work, and have not succeeded
         #[arg(long)]
@@ -50,19 +50,22 @@ enum Command {
 fn main() -> ExitCode {
     let (jobs, beside, missing) = match Options::parse().command {
         Command::One { mode, seed, here: true } => {
-            children::here(Job { mode, seed }, Trace::new());
+            children::here(Job { mode, seed }, Trace::shared());
             return ExitCode::SUCCESS;
         }
         Command::One { mode, seed, .. } => (vec![Job { mode, seed }], 1, false),
         Command::Many { mode, first, seeds, beside, missing } => {
             let modes = mode.map_or(MODES.to_vec(), |mode| vec![mode]);
-            let of = |mode| (first..first + seeds).map(move |seed| Job { mode, seed });
+            let of = |mode| {
+                let halves = if matches!(mode, Mode::Tour | Mode::Sweep) { 2 } else { 1 };
+                (first..first + seeds * halves / 2).map(move |seed| Job { mode, seed })
+            };
             (modes.into_iter().flat_map(of).collect(), beside, missing)
         }
     };
     let (mut bad, mut given_up) = (0, 0);
     let traces = children::run(&jobs, beside, |_, end| match end {
-        End::Well => {}
+        End::Well | End::NoWorld => {}
         End::GivenUp => given_up += 1,
         End::Badly(report) => {
             bad += 1;

@@ -17,12 +17,19 @@ pub struct Memory {
     data: usize,
 }
 
+/// Addresses around each mapping that nobody may touch, so that whoever goes beyond it is caught.
+const AROUND: usize = 8 << 30;
+
 fn map(bytes: usize) -> usize {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: fresh memory at a place of the system's choice.
-    let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    let (all, none) = (bytes + 2 * AROUND, libc::PROT_NONE);
+    // SAFETY: fresh addresses at a place of the system's choice.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), all, none, flags, -1, 0) };
     assert_ne!(at, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+    let at = at.wrapping_byte_add(AROUND);
+    // SAFETY: a part of the mapping.
+    let opened = unsafe { libc::mprotect(at, bytes, libc::PROT_READ | libc::PROT_WRITE) };
+    assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
     at.addr()
 }
 
@@ -32,7 +39,7 @@ impl Memory {
     /// # Panics
     ///
     /// When there is none.
-    pub fn new() -> Memory {
+    pub fn map() -> Memory {
         Memory { arguments: map(ARGUMENTS), used: AtomicUsize::new(0), data: map(DATA) }
     }
 

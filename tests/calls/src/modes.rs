@@ -11,6 +11,7 @@ use ascend_sys::*;
 use fastrand::Rng;
 
 use crate::caller::{Caller, Choice, Run};
+use crate::children::may_wait;
 use crate::functions::{FUNCTIONS, Value};
 use crate::world::{self, Files};
 
@@ -31,6 +32,9 @@ pub enum Mode {
     Forked,
     /// In a callback of a stream.
     Callback,
+    /// A call, and then a mistake of this program itself: a crash, a panic or a hang.
+    #[value(hide = true)]
+    Planted,
 }
 
 /// All of them.
@@ -42,6 +46,9 @@ pub const PARTS: usize = 30;
 /// The products, the one first that has most.
 const PRODUCTS: [u32; 3] = [3, 950, 2];
 
+/// How often a tour tries a function.
+const ATTEMPTS: usize = 48;
+
 /// Calls that have to be made before a function can succeed.
 const BEFORE: &[(&str, &[&str])] = &[
     ("aclmdlRICaptureEnd", &["aclmdlRICaptureBegin"]),
@@ -49,7 +56,12 @@ const BEFORE: &[(&str, &[&str])] = &[
     ("aclmdlRICaptureTaskGrpEnd", &["aclmdlRICaptureBegin", "aclmdlRICaptureTaskGrpBegin"]),
     ("aclmdlRICaptureTaskUpdateEnd", &["aclmdlRICaptureTaskUpdateBegin", "aclrtMemsetAsync"]),
     ("aclGetRecentErrMsg", &["aclrtIpcOpenEventHandle"]),
-    ("aclmdlRIDestroyUnregisterCallback", &["aclmdlRICaptureBegin", "aclmdlRICaptureEnd", "aclmdlRIDestroyRegisterCallback"]),
+    (
+        "aclmdlRIDestroyUnregisterCallback",
+        &["aclmdlRICaptureBegin", "aclmdlRICaptureEnd", "aclmdlRIDestroyRegisterCallback"],
+    ),
+    ("aclrtGetLastError", &["aclrtGetLastError"]),
+    ("aclrtResetEvent", &["aclrtCreateEventWithFlag", "aclrtStreamWaitEvent"]),
     ("aclrtMapMem", &["aclrtReserveMemAddress", "aclrtMallocPhysical"]),
     ("aclrtUnmapMem", &["aclrtReserveMemAddress", "aclrtMallocPhysical", "aclrtMapMem"]),
     (
@@ -156,7 +168,7 @@ pub fn works(index: usize) -> bool {
 
 /// Runs a mode to its end.
 pub fn run(mode: Mode, seed: u64, run: &Run) {
-    let files = Files::new();
+    let files = Files::make();
     let product = PRODUCTS[seed as usize % PRODUCTS.len()];
     let build = || {
         let built = world::build(product, &run.objects, &run.memory, &files);
@@ -165,8 +177,9 @@ pub fn run(mode: Mode, seed: u64, run: &Run) {
     match mode {
         Mode::Tour => {
             build();
-            let (last, first): (Vec<usize>, Vec<usize>) = part(seed).partition(|&it| ends(it));
-            first.into_iter().chain(last).for_each(|index| tour(run, index, seed));
+            let mut part: Vec<usize> = part(seed).collect();
+            part.sort_by_key(|&index| (may_wait(FUNCTIONS[index].name), ends(index)));
+            part.into_iter().for_each(|index| tour(run, index, seed));
         }
         Mode::Sweep => {
             build();
@@ -189,10 +202,27 @@ pub fn run(mode: Mode, seed: u64, run: &Run) {
             build();
             in_callback(run, seed);
         }
+        Mode::Planted => {
+            build();
+            planted(run, seed);
+        }
     }
     // Whatever the calls have left behind, the devices go.
     if let Some(world) = run.world.get() {
         let _ = call!(ascendExtBlockDestroy(world.block));
+    }
+}
+
+fn planted(run: &Run, seed: u64) {
+    let place = Value::new(run.memory.room(8));
+    Caller::new(run, 0, seed).call_with(index_of("aclrtGetDeviceCount"), &[place]);
+    match seed {
+        // SAFETY: nothing is there, which ends this process.
+        0 => drop(unsafe { std::ptr::with_exposed_provenance::<u8>(4096).read_volatile() }),
+        1 => panic!("as asked for"),
+        _ => loop {
+            std::thread::park();
+        },
     }
 }
 
@@ -214,8 +244,11 @@ fn tour(run: &Run, index: usize, seed: u64) {
     let mut caller = Caller::new(run, 0, seed ^ index as u64);
     let mut text = String::new();
     let before = BEFORE.iter().find(|(name, _)| *name == FUNCTIONS[index].name);
-    for attempt in 0..12 {
-        caller.focus = Some(attempt);
+    // Of a call that waits for ever the others of the part would not be reached.
+    let attempts = if may_wait(FUNCTIONS[index].name) { ATTEMPTS / 4 } else { ATTEMPTS };
+    for attempt in 0..attempts {
+        // First with objects that belong together, then with any.
+        caller.focus = (attempt < ATTEMPTS / 4).then_some(attempt);
         let device = Value::new(caller.device() as u64);
         caller.call_with(index_of("aclrtSetDevice"), &[device]);
         for name in before.map_or(&[][..], |(_, before)| before) {
@@ -224,13 +257,47 @@ fn tour(run: &Run, index: usize, seed: u64) {
         if FUNCTIONS[index].name != "aclGetRecentErrMsg" {
             let _ = message();
         }
+        if FUNCTIONS[index].name == "HcommChannelNotifyWait" {
+            record_all(&mut caller);
+        }
         if caller.call(index, Choice::Plausible, None) {
+            settle(&mut caller, FUNCTIONS[index].name);
             return;
         }
-        text = message();
+        let said = message();
+        settle(&mut caller, FUNCTIONS[index].name);
+        if !text.contains(&said) {
+            text += &said;
+            text.push('\n');
+        }
     }
     // Seen where the process is not a child: `one tour SEED --here`.
     println!("{} has not succeeded: {text}", FUNCTIONS[index].name);
+}
+
+/// Records the notifies of all channels, so that nobody waits for them.
+fn record_all(caller: &mut Caller<'_>) {
+    let channels = caller.run.objects.lists().live.get("ChannelHandle").cloned();
+    for channel in channels.unwrap_or_default() {
+        for notify in 0..3 {
+            let arguments = [Value::new(channel), Value::new(notify)];
+            caller.call_with(index_of("HcommChannelNotifyRecord"), &arguments);
+        }
+    }
+}
+
+/// Ends what keeps others from succeeding.
+fn settle(caller: &mut Caller<'_>, name: &str) {
+    let streams = caller.run.objects.lists().live.get("aclrtStream").cloned().unwrap_or_default();
+    for stream in streams {
+        let mut graph = std::ptr::null_mut();
+        // Most of them are not being captured, and are idle.
+        let _ = call!(aclmdlRICaptureEnd(stream as aclrtStream, &mut graph));
+        if name.contains("Wait") {
+            let _ = call!(aclrtStreamAbort(stream as aclrtStream));
+        }
+    }
+    let _ = call!(HcclGroupEnd());
 }
 
 fn sweep(run: &Run, index: usize, seed: u64) {
@@ -272,7 +339,7 @@ fn chain(caller: &mut Caller<'_>, calls: usize) {
 /// Whether a function ends what others need.
 fn ends(index: usize) -> bool {
     const ENDS: [&str; 12] = [
-        "Reset",
+        "ResetDevice",
         "Finalize",
         "Destroy",
         "Free",

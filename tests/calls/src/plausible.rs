@@ -96,7 +96,9 @@ fn by_function(caller: &mut Caller<'_>, function: &str, parameter: &Parameter) -
         ("HcommMemImport" | "HcommMemUnimport", "descLen") => world.export.len() as u64,
         ("HcommThreadAlloc", "notifyNumPerThread") => memory.put_list(&[2_u32; 8]),
         ("HcclThreadExportToCommEngine", "threadNum") => 1,
+        ("HcclBatchSendRecv", "itemNum") => 2,
         (_, "channelNum" | "listNum" | "threadNum" | "transferDescNum" | "itemNum") => 1,
+        ("HcclChannelAcquire" | "HcclChannelAcquireWithConfig", "engine") => caller.one(&[0, 2]),
         (_, "channels" | "channelList") if parameter.ty.starts_with("*const") => {
             memory.put_value(&caller.handle("ChannelHandle"))
         }
@@ -119,6 +121,7 @@ fn by_function(caller: &mut Caller<'_>, function: &str, parameter: &Parameter) -
         }
         (name, "sizes") if name.starts_with("HcommAicpu") => memory.put_list(&[256_u64, 256]),
         (name, "count") if name.starts_with("HcommAicpu") => 2,
+        (name, "timeOut") if name.starts_with("Hcomm") => 1,
         // Kernels.
         ("aclrtBinaryLoadFromData", "data") => memory.put(&world.kernel),
         ("aclrtBinaryLoadFromData", "length") => world.kernel.len() as u64,
@@ -247,7 +250,9 @@ fn by_function(caller: &mut Caller<'_>, function: &str, parameter: &Parameter) -
         ("aclrtSetStreamAttribute", "value") => memory.put_value(&caller.random.u64(..2)),
         ("HcclTeamWindowRegister", "flag" | "winFlag") => 1,
         ("ascendExtBlockDestroy", _) if caller.focus.is_some() => 77,
-        (name, "block") if name.starts_with("ascendExt") && parameter.size == 4 => u64::from(world.block),
+        (name, "block") if name.starts_with("ascendExt") && parameter.size == 4 => {
+            u64::from(world.block)
+        }
         ("ascendExtFaultSet", "fault") => 0,
         _ => return None,
     };

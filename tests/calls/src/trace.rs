@@ -61,7 +61,7 @@ impl Trace {
     /// # Panics
     ///
     /// When there is no memory.
-    pub fn new() -> Trace {
+    pub fn shared() -> Trace {
         const { assert!(MOST_FUNCTIONS > FUNCTIONS.len()) };
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
@@ -143,6 +143,10 @@ impl Trace {
         let begun = self.begun();
         let first = begun.saturating_sub(most.min(KEPT) as u64);
         let mut text = String::new();
+        for pending in self.pending() {
+            let (thread, call) = (pending.thread, pending.text);
+            writeln!(text, "pending in thread {thread}: {call}").expect("it grows");
+        }
         for number in first..begun {
             let call = &self.0.calls[number as usize % KEPT];
             let state = match call.state.load(Ordering::Acquire) {

@@ -23,7 +23,7 @@ pub const PIECE: u64 = 64 << 10;
 /// The unit of virtual memory.
 pub const UNIT: u64 = 2 << 20;
 /// How long ranks of the world wait for one another, in milliseconds.
-const PATIENCE: u32 = 200;
+const PATIENCE: u32 = 1000;
 
 /// What calls can use, apart from handles.
 pub struct World {
@@ -74,7 +74,7 @@ impl Files {
     /// # Panics
     ///
     /// When it cannot be made.
-    pub fn new() -> Files {
+    pub fn make() -> Files {
         let path = files_of(std::process::id());
         std::fs::create_dir_all(&path).expect("a directory for files");
         Files(path)
@@ -201,8 +201,11 @@ pub fn build(product: u32, objects: &Objects, memory: &Memory, files: &Files) ->
         objects.add_memory(malloc(PIECE as usize) as u64, PIECE, false);
         objects.add_memory(malloc_host(PIECE as usize) as u64, PIECE, true);
     }
+    let mut shared = null_mut();
     for flag in [ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE | ACL_EVENT_SYNC, ACL_EVENT_IPC] {
-        objects.add("aclrtEvent", made!(aclrtCreateEventExWithFlag(to, to, flag)));
+        let event = made!(aclrtCreateEventExWithFlag(to, to, flag));
+        objects.add("aclrtEvent", event);
+        shared = event as aclrtEvent;
     }
     let notify = made!(aclrtCreateNotify(to, to, 0));
     objects.add("aclrtNotify", notify);
@@ -235,8 +238,7 @@ pub fn build(product: u32, objects: &Objects, memory: &Memory, files: &Files) ->
     );
     std::fs::write(&texts.table, table).expect("a file with a table");
     let mut key = aclrtIpcEventHandle::default();
-    let events = objects.lists().live["aclrtEvent"].clone();
-    ok!(aclrtIpcGetEventHandle(events[2] as aclrtEvent, &mut key));
+    ok!(aclrtIpcGetEventHandle(shared, &mut key));
 
     let protocol = protocol_of(product);
     let endpoints = [first, first + 1].map(|device| endpoint_of(device, protocol));
@@ -302,24 +304,34 @@ fn communicators(world: &mut World, objects: &Objects) {
             hccl!(HcclChannelAcquire(comm, engine, &desc, 1, &mut channel));
             channel
         });
+        let mut third = 0;
+        let (mut other, mut engine) = (desc, engines[1]);
+        if product == 950 {
+            engine = CommEngine::COMM_ENGINE_CCU;
+            other.channelProtocol = CommProtocol::COMM_PROTOCOL_UB_CTP;
+        } else {
+            other.channelProtocol = CommProtocol::COMM_PROTOCOL_ROCE;
+        }
+        hccl!(HcclChannelAcquire(comm, engine, &other, 1, &mut third));
         let (mut remote, mut size) = (null_mut(), 0);
         hccl!(HcclChannelGetHcclBuffer(comm, channels[0], &mut remote, &mut size));
         let mut thread = 0;
         hccl!(HcclThreadAcquire(comm, engines[0], 1, 3, &mut thread));
-        [comm as u64, channels[0], channels[1], thread, remote as u64, size]
+        [comm as u64, channels[0], channels[1], third, thread, remote as u64, size]
     };
     let sides = std::thread::scope(|scope| {
         let other = scope.spawn(|| join(1));
         let own = join(0);
         [own, other.join().expect("the other rank has joined")]
     });
-    for [comm, first, second, thread, ..] in sides {
+    for [comm, first, second, third, thread, ..] in sides {
         objects.add("HcclComm", comm);
         objects.add("ChannelHandle", first);
         objects.add("ChannelHandle", second);
+        objects.add("ChannelHandle", third);
         objects.add("ThreadHandle", thread);
     }
-    world.remote = (sides[0][4], sides[0][5]);
+    world.remote = (sides[0][5], sides[0][6]);
     world.texts.comms = [alone, sides[0][0] as HcclComm].map(name_of);
     let mut team_handle = null_mut();
     hccl!(HcclWorldTeamCreate(alone, &team(null(), 0), &mut team_handle));

@@ -1,0 +1,59 @@
+//! Every function of the C ABI is called, in child processes, with fixed seeds: a crash, a panic or a hang
+//! fails with the calls that led to it.
+
+use std::process::Command;
+
+/// Functions that work, and that no call here brings to success.
+const UNREACHED: &[(&str, &str)] = &[
+    ("aclrtIpcMemImportByKey", OTHER_PROCESS),
+    ("aclrtIpcOpenEventHandle", OTHER_PROCESS),
+    ("aclrtNotifyImportByKey", OTHER_PROCESS),
+    ("aclrtIpcMemImportPidInterServer", ONE_SERVER),
+    ("aclrtNotifySetImportPidInterServer", ONE_SERVER),
+];
+
+const OTHER_PROCESS: &str = "another process imports; `tests/tests/processes/ipc` does";
+const ONE_SERVER: &str = "answers 207000 to what is right: the machine is one server";
+
+/// Seeds of each mode.
+fn seeds() -> u64 {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| value == "1");
+    match (set("HCCL_TEST_FULL"), set("HCCL_TEST_SLOW")) {
+        (true, _) => 900,
+        (_, true) => 30,
+        _ => 90,
+    }
+}
+
+fn calls(arguments: &[&str]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_abi-calls"));
+    let output =
+        command.args(arguments).env("RUST_BACKTRACE", "0").output().expect("the program runs");
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn no_call_crashes_panics_or_hangs_and_every_function_that_works_succeeds() {
+    let seeds = seeds().to_string();
+    let (passed, said) = calls(&["many", "--seeds", &seeds, "--missing"]);
+    assert!(passed, "{said}");
+    // After the summary a line for each.
+    let missing = said.lines().filter_map(|line| line.strip_suffix(" calls)"));
+    let mut missing: Vec<&str> = missing.filter_map(|line| line.split(' ').next()).collect();
+    missing.sort_unstable();
+    let mut expected: Vec<&str> = UNREACHED.iter().map(|(name, _)| *name).collect();
+    expected.sort_unstable();
+    assert_eq!(missing, expected, "{said}");
+}
+
+/// What the modes would find, if it were there.
+#[test]
+fn a_crash_a_panic_and_a_hang_are_reported_with_the_calls_before() {
+    for (seed, how) in [(0, "ended by signal 11"), (1, "ended by signal 6"), (2, "hangs")] {
+        let (passed, said) = calls(&["one", "planted", &seed.to_string()]);
+        assert!(!passed, "{said}");
+        for piece in [how, "aclrtGetDeviceCount(", "abi-calls -- one planted"] {
+            assert!(said.contains(piece), "{piece} is not in: {said}");
+        }
+    }
+}
