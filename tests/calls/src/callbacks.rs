@@ -31,7 +31,8 @@ unsafe extern "C" fn state(_: HcclComm, _: HcclCommStatePhase, _: *mut c_void) -
     HcclResult::HCCL_SUCCESS
 }
 
-/// The address of a callback of this type; `None` for a type that is none, or that nothing here takes.
+/// The address of a callback of this type; `None` for a type that is none, or that nothing here
+/// takes.
 pub fn of_type(ty: &str) -> Option<u64> {
     Some(match ty {
         "aclrtCallback" | "aclrtHostFunc" => with_data as *const () as u64,

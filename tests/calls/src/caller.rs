@@ -1,5 +1,5 @@
-//! One thread that calls functions: it chooses arguments, writes the call down, makes it, and keeps what
-//! it has made.
+//! One thread that calls functions: it chooses arguments, writes the call down, makes it, and keeps
+//! what it has made.
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;
@@ -41,7 +41,8 @@ pub struct Caller<'run> {
     pub thread: u32,
     /// Where its choices come from.
     pub random: Rng,
-    /// Set, the object of each kind is the one at this place, so that calls in a row are about the same.
+    /// Set, the object of each kind is the one at this place, so that calls in a row are about the
+    /// same.
     pub focus: Option<usize>,
 }
 

@@ -13,8 +13,8 @@ pub struct Function {
     pub parameters: &'static [Parameter],
     /// Whether a table has it.
     pub is_there: fn(&Functions) -> bool,
-    /// Calls it with a value for each parameter; `None` where the table lacks it. The values have to
-    /// keep to its C contract.
+    /// Calls it with a value for each parameter; `None` where the table lacks it. The values have
+    /// to keep to its C contract.
     pub call: unsafe fn(&Functions, &[Value]) -> Option<Answer>,
 }
 
@@ -26,7 +26,8 @@ pub struct Parameter {
     pub ty: &'static str,
     /// The bytes of a value.
     pub size: usize,
-    /// The bytes that a pointer points to; 0 when it is none, or points to something without a size.
+    /// The bytes that a pointer points to; 0 when it is none, or points to something without a
+    /// size.
     pub pointee: usize,
 }
 

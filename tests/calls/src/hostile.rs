@@ -1,8 +1,9 @@
 //! Arguments that are wrong.
 //!
-//! What C hands over as a place (a structure, a list, a text, a place for a result) is NULL or there:
-//! the real library has to follow it too. Everything else is any number: handles, addresses of data,
-//! counts and lengths, values of enums. Counts are small, or so large that no list is so long.
+//! What C hands over as a place (a structure, a list, a text, a place for a result) is NULL or
+//! there: the real library has to follow it too. Everything else is any number: handles, addresses
+//! of data, counts and lengths, values of enums. Counts are small, or so large that no list is so
+//! long.
 
 use crate::caller::Caller;
 use crate::functions::{Function, Parameter, Value, values_of};
@@ -10,7 +11,8 @@ use crate::objects::kind_of;
 use crate::plausible;
 
 /// Arguments of no type that are followed all the same: the beginning of the function's name, the
-/// parameter, and why the real library has to follow them too. Here they are NULL, or lead to memory.
+/// parameter, and why the real library has to follow them too. Here they are NULL, or lead to
+/// memory.
 pub const FOLLOWED: &[(&str, &str, &str)] = &[
     ("HcclAllGatherV", "recvCounts", COUNTS),
     ("HcclAllGatherV", "recvDispls", COUNTS),
@@ -123,8 +125,8 @@ fn followed(function: &Function, parameter: &Parameter) -> Option<&'static str> 
     FOLLOWED.iter().find(is_it).map(|(_, _, why)| *why)
 }
 
-/// An address that leads to memory, or to none of the program: NULL, memory of a device, within it or
-/// behind it, or what was freed.
+/// An address that leads to memory, or to none of the program: NULL, memory of a device, within it
+/// or behind it, or what was freed.
 fn somewhere(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     let device = caller.memory(false).0;
     match caller.random.u32(..5) {

@@ -1,9 +1,10 @@
-//! Random calls of every function of the C ABI: with arguments that may succeed and with wrong ones,
-//! alone and on several threads, before and after everything, after a fork, and from callbacks.
+//! Random calls of every function of the C ABI: with arguments that may succeed and with wrong
+//! ones, alone and on several threads, before and after everything, after a fork, and from
+//! callbacks.
 //!
-//! The functions and their parameters come from the table of `ascend-sys`, so a new one is called as
-//! soon as it is there. Each run is a child process with a mode and a seed; a crash, a panic or a hang
-//! is reported with the calls that led to it, and the same mode and seed repeat it.
+//! The functions and their parameters come from the table of `ascend-sys`, so a new one is called
+//! as soon as it is there. Each run is a child process with a mode and a seed; a crash, a panic or
+//! a hang is reported with the calls that led to it, and the same mode and seed repeat it.
 
 pub mod callbacks;
 pub mod caller;

@@ -1,5 +1,5 @@
-//! Memory of the program for arguments: each is used once, so that whatever a function keeps of it stays
-//! what it was.
+//! Memory of the program for arguments: each is used once, so that whatever a function keeps of it
+//! stays what it was.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

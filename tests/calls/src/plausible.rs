@@ -1,5 +1,5 @@
-//! Arguments with which a call may succeed: by the type of the parameter and its name, and where that
-//! says too little, by the function.
+//! Arguments with which a call may succeed: by the type of the parameter and its name, and where
+//! that says too little, by the function.
 
 use std::ffi::c_void;
 

@@ -9,8 +9,8 @@ use crate::caller::Caller;
 use crate::plausible;
 use crate::world::{channel_between, channel_to, physical, team};
 
-/// The place of a structure of the type that a pointer points to; `None` for types that need nothing in
-/// particular.
+/// The place of a structure of the type that a pointer points to; `None` for types that need
+/// nothing in particular.
 pub fn put(caller: &mut Caller<'_>, ty: &str) -> Option<u64> {
     let pointee = ty.trim_start_matches("*const ").trim_start_matches("*mut ");
     if pointee.len() == ty.len() {

@@ -1,5 +1,6 @@
-//! What a child process is doing, in memory that its parent sees: the calls that it has begun, which
-//! of them came back, and which functions have succeeded. It survives whatever ends the child.
+//! What a child process is doing, in memory that its parent sees: the calls that it has begun,
+//! which of them came back, and which functions have succeeded. It survives whatever ends the
+//! child.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! A world to call functions in: two devices of a product, and something of every kind on the first of
-//! them.
+//! A world to call functions in: two devices of a product, and something of every kind on the first
+//! of them.
 
 use std::ffi::{CString, c_void};
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ pub struct Texts {
     pub kernel: String,
 }
 
-/// A directory for the files of a run, which goes with it.
+/// A directory for the files of a run, which goes with it. It is the current one.
 pub struct Files(pub PathBuf);
 
 impl Files {
@@ -77,6 +77,8 @@ impl Files {
     pub fn make() -> Files {
         let path = files_of(std::process::id());
         std::fs::create_dir_all(&path).expect("a directory for files");
+        // A wrong path is a name of a file there.
+        std::env::set_current_dir(&path).expect("it is there");
         Files(path)
     }
 
