@@ -1,4 +1,5 @@
 //! Properties of the safe interface, on the emulator: with the optional entries, and again without them.
+//! With `HCCL_TEST_RUNTIME=cann` they are tried once, on libraries that are loaded under CANN's names.
 //!
 //! A [`Gate`] keeps a stream busy, so that work is really in flight when things are dropped.
 
@@ -36,16 +37,46 @@ const KEPT: [&[u8]; 4] = [
     b"ascendExtFaultClear",
 ];
 
+/// Whether the runtime of this run is that of loaded libraries.
+pub(crate) fn is_loaded() -> bool {
+    std::env::var_os("HCCL_TEST_RUNTIME").is_some_and(|runtime| runtime == "cann")
+}
+
+/// The runtime of this run, with so many devices or more: small ones of the emulator, or those of loaded libraries.
+pub(crate) fn runtime_with(devices: usize) -> Runtime {
+    if !is_loaded() {
+        return own(devices, ascend_emulator::table());
+    }
+    let runtime = Runtime::cann().unwrap();
+    assert!(runtime.device_count() >= devices, "{runtime:?}");
+    runtime
+}
+
+/// Small devices of the test's own, behind a table that may be changed. Over loaded libraries such a test does not run: a row in
+/// `docs/src/design/loaded-suite.md` says so.
+pub(crate) fn own(devices: usize, table: ascend_sys::Functions) -> Runtime {
+    assert!(
+        !is_loaded(),
+        "a test that needs emulated devices of its own belongs into the table of the tests that do not run over loaded \
+         libraries"
+    );
+    EmulatorOptions::small(devices).start_with(table).unwrap()
+}
+
 /// Runs a test on a runtime that counts and on one that does not, whose table has no optional entry but those
 /// that make and end its devices.
 fn on_both(devices: usize, test: impl Fn(&Runtime)) {
+    if is_loaded() {
+        let runtime = runtime_with(devices);
+        runtime.set_deadline(LONG);
+        return test(&runtime);
+    }
     for optional in [true, false] {
         let table = ascend_emulator::table().retain(|symbol| {
             let name = symbol.name.to_bytes();
             optional || symbol.library != Library::Extension || KEPT.contains(&name)
         });
-        let options = EmulatorOptions::small(devices);
-        let runtime = options.start_with(table).unwrap();
+        let runtime = own(devices, table);
         runtime.set_deadline(LONG);
         println!("optional entries: {optional}");
         test(&runtime);

@@ -4,10 +4,13 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::Duration;
 
-use ascend_sys::{Api, Library};
-use hccl::Runtime;
+mod run;
+
+pub use run::{
+    Devices, RUNTIME, both_backends, both_with, is_loaded, own_devices, products, runtime_with,
+    without_extensions,
+};
 
 /// The root of the repository.
 pub fn repository() -> &'static Path {
@@ -25,39 +28,71 @@ pub fn installed_emulator() -> &'static Path {
 /// program, by the program that the book runs. The profile is that of the tests.
 pub fn emulator_home() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
-    DIR.get_or_init(|| {
-        let program = std::env::current_exe().expect("a running test has a path");
-        let name = program.file_stem().expect("which ends in a name");
-        let dir = program.with_file_name("virtual-cann").join(name);
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(repository()).args([
-            "build",
-            "--quiet",
-            "--message-format=json",
-            "--workspace",
-        ]);
-        // With a test, and in the whole workspace, cargo chooses the same features as for `cargo test`: else it would build the emulator again.
-        cargo.args(["--lib", "--bin", INSTALLER, "--test", "abi_load"]);
-        // As anybody makes it, also when the tests themselves are built with sanitizers.
-        cargo.env_remove("RUSTFLAGS");
-        if !cfg!(debug_assertions) {
-            cargo.arg("--release");
-        }
-        let messages = output(&mut cargo);
-        let mut executables = messages.lines().filter_map(|line| {
-            let message: serde_json::Value = serde_json::from_str(line).ok()?;
-            Some(PathBuf::from(message["executable"].as_str()?))
-        });
-        let installer = executables.find(|path| path.ends_with(INSTALLER));
-        output(Command::new(installer.expect("cargo says where it is")).arg(&dir));
-        dir
-    })
+    DIR.get_or_init(|| install("virtual-cann", &[]))
+}
+
+/// The same without the functions that CANN does not have, as on an Ascend machine.
+pub fn cann_home() -> &'static Path {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    DIR.get_or_init(|| install("plain-cann", &["--without-extensions"]))
+}
+
+/// Runs the installer for a directory of this test program.
+fn install(kind: &str, options: &[&str]) -> PathBuf {
+    let program = std::env::current_exe().expect("a running test has a path");
+    let name = program.file_stem().expect("which ends in a name");
+    let dir = program.with_file_name(kind).join(name);
+    // With a test, and in the whole workspace, cargo chooses the same features as for `cargo test`: else it would build the emulator again.
+    let built = built(&["build", "--lib", "--bin", INSTALLER, "--test", "abi_load"]);
+    let installer = built.into_iter().find(|built| built.executable.ends_with(INSTALLER));
+    let installer = installer.expect("cargo says where it is").executable;
+    output(Command::new(installer).args(options).arg(&dir));
+    dir
 }
 
 const INSTALLER: &str = "ascend-emulator-install";
 
+/// A program that cargo has built.
+pub struct Built {
+    /// The library, the test or the program that it is made of.
+    pub target: String,
+    /// The manifest of its package.
+    pub manifest: PathBuf,
+    /// Where it is.
+    pub executable: PathBuf,
+}
+
+/// What cargo builds of the whole workspace, in the profile of the tests.
+///
+/// # Panics
+///
+/// When cargo fails.
+pub fn built(arguments: &[&str]) -> Vec<Built> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(repository()).args(arguments);
+    cargo.args(["--quiet", "--message-format=json", "--workspace"]);
+    // As anybody makes it, also when the tests themselves are built with sanitizers.
+    cargo.env_remove("RUSTFLAGS");
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let built = |line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some(Built {
+            target: message["target"]["name"].as_str()?.to_owned(),
+            manifest: PathBuf::from(message["manifest_path"].as_str()?),
+            executable: PathBuf::from(message["executable"].as_str()?),
+        })
+    };
+    output(&mut cargo).lines().filter_map(built).collect()
+}
+
 /// What a command prints, which has to succeed.
-fn output(command: &mut Command) -> String {
+///
+/// # Panics
+///
+/// When it does not; with what it has printed to its standard error.
+pub fn output(command: &mut Command) -> String {
     let output = command.output().expect("it can be started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -120,31 +155,6 @@ pub fn has_cpp() -> bool {
 /// Whether the whole matrix is asked for (`HCCL_TEST_FULL=1`), or the sample that every `cargo test` takes.
 pub fn full() -> bool {
     std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
-}
-
-/// A runtime on a table that has nothing but CANN's own functions, as on an Ascend machine: the emulator's default devices, eight of them.
-///
-/// # Panics
-///
-/// When the emulator does not start.
-pub fn without_extensions() -> Runtime {
-    let table = ascend_emulator::table().retain(|symbol| symbol.library != Library::Extension);
-    // SAFETY: what is left of the emulator's table does what CANN documents.
-    let api = unsafe { Api::from_table(table) };
-    Runtime::from_api(api).expect("the emulator starts")
-}
-
-/// Runs a test on both kinds of backend: with the optional entries of the table, and without. A minute is long enough for
-/// whatever it waits for.
-///
-/// # Panics
-///
-/// When the emulator does not start, and when the test does.
-pub fn both_backends(test: impl Fn(&Runtime)) {
-    for runtime in [Runtime::emulator(2).expect("two devices"), without_extensions()] {
-        runtime.set_deadline(Duration::from_secs(60));
-        test(&runtime);
-    }
 }
 
 /// The programs in the book and in the README, which run as documentation tests.

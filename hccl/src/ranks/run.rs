@@ -199,12 +199,12 @@ fn failure_of(state: &RunState, rank: u32) -> Option<Error> {
 #[cfg(all(test, not(loom), not(miri), feature = "emulator"))]
 mod tests {
     use super::*;
-    use crate::runtime::Runtime;
     use crate::sync::lock;
+    use crate::tests::runtime_with;
 
     #[test]
     fn a_run_keeps_what_somebody_has_or_may_come_for() {
-        let runtime = Runtime::emulator(2).unwrap();
+        let runtime = runtime_with(2);
         let device = runtime.device(0).unwrap();
         let run = RankRun::new(2);
         let made = [Mutex::new(0), Mutex::new(0)];

@@ -173,7 +173,7 @@ fn what_does_not_say_in_time_how_it_ended_is_asked_again() {
     let mut table = ascend_emulator::table();
     table.ascendExtStreamProgress = None;
     table.aclrtSynchronizeEventWithTimeout = Some(event);
-    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let runtime = own(1, table);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let mut x = device.zeros::<u8>(4, &stream).unwrap();

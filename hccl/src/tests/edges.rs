@@ -23,7 +23,7 @@ fn a_null_pointer_is_an_error_whatever_the_code_says() {
     let mut table = ascend_emulator::table();
     table.aclrtMalloc = Some(malloc);
     table.aclrtMallocHost = Some(malloc_host);
-    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let runtime = own(1, table);
     let device = runtime.device(0).unwrap();
     let text = device.alloc::<f32>(4).unwrap_err().to_string();
     assert!(text.contains("null pointer") && text.contains("aclrtMalloc"), "{text}");

@@ -76,7 +76,7 @@ fn a_failure_that_the_backend_forgot_is_a_failure() {
     }
     let mut table = ascend_emulator::table();
     table.ascendExtStreamProgress = Some(progress);
-    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let runtime = own(1, table);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let mut x = device.zeros::<u8>(4, &stream).unwrap();
@@ -121,7 +121,7 @@ fn a_failure_is_known_from_synchronising() {
     table.ascendExtStreamProgress = None;
     table.aclrtSynchronizeStreamWithTimeout = Some(stream);
     table.aclrtSynchronizeEventWithTimeout = Some(event);
-    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let runtime = own(1, table);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let x = device.upload(&[1_u8; 8], &stream).unwrap();
@@ -148,7 +148,7 @@ fn what_cannot_be_asked_how_it_ended_is_not_called_well() {
     let mut table = ascend_emulator::table();
     table.ascendExtStreamProgress = None;
     table.aclrtSynchronizeEventWithTimeout = None;
-    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let runtime = own(1, table);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let error = block_on(stream.host_fn(|| ()).unwrap()).unwrap_err();
@@ -159,7 +159,7 @@ fn what_cannot_be_asked_how_it_ended_is_not_called_well() {
 fn a_missing_function_is_an_error_with_its_name() {
     let mut table = ascend_emulator::table();
     table.aclrtMemsetAsync = None;
-    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let runtime = own(1, table);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let free = device.memory_info().unwrap().free;

@@ -32,8 +32,7 @@ fn drop_in_flight() {
 fn dropping_everything_in_flight_gives_the_devices_back() {
     on_both(1, |runtime| {
         let watch = {
-            let options = EmulatorOptions::small(1);
-            let runtime = options.start_with(*runtime.table().functions()).unwrap();
+            let runtime = own(1, *runtime.table().functions());
             let device = runtime.device(0).unwrap();
             let stream = device.stream().unwrap();
             let gate = Gate::on(&stream);

@@ -78,7 +78,7 @@ fn buffer_of_another_device_is_refused() {
             matches!(refused, Error::WrongDevice { expected: 1, found: 0, what: "the source", .. }),
             "{refused}"
         );
-        let foreign = Runtime::emulator(1).unwrap().device(0).unwrap();
+        let foreign = runtime_with(1).device(0).unwrap();
         let z = foreign.upload(&[1_i32, 2], &foreign.stream().unwrap()).unwrap();
         let refused = y.copy_from(&z, &other).unwrap_err();
         assert!(matches!(refused, Error::WrongRuntime { what: "the source", .. }), "{refused}");

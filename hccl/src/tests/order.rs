@@ -165,7 +165,7 @@ fn an_operation_of_a_communicator_waits_for_one_on_another_stream() {
     }
     let mut table = ascend_emulator::table();
     table.aclrtStreamWaitEvent = Some(wait);
-    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let runtime = own(1, table);
     let device = runtime.device(0).unwrap();
     let (busy, other) = (device.stream().unwrap(), device.stream().unwrap());
     let mut comm = Communicator::init_all(std::slice::from_ref(&device)).wait().unwrap().remove(0);

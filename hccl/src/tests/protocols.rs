@@ -19,7 +19,7 @@ fn a_part_is_destroyed_before_the_whole() {
     }
     let mut table = ascend_emulator::table();
     table.HcclCommDestroy = Some(destroy);
-    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let runtime = own(1, table);
     let device = runtime.device(0).unwrap();
     let mut whole = Communicator::init_all(std::slice::from_ref(&device)).wait().unwrap().remove(0);
     let part = whole.split(Some(0), 0).wait().unwrap().unwrap();
@@ -62,7 +62,7 @@ fn a_failure_that_another_thread_is_being_told_is_not_overlooked() {
     let mut table = ascend_emulator::table();
     table.ascendExtStreamProgress = None;
     table.aclrtSynchronizeEventWithTimeout = Some(event);
-    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let runtime = own(1, table);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let mut x = device.zeros::<u8>(8, &stream).unwrap();

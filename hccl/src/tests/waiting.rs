@@ -66,7 +66,7 @@ fn a_long_wait_says_once_what_it_waits_for() {
 /// While a communicator is made, which takes until all ranks have come, operations of others are issued meanwhile.
 #[test]
 fn operations_do_not_stand_in_line_behind_a_communicator_that_is_made() {
-    let runtime = emulator(2);
+    let runtime = runtime_with(2);
     let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
     let root = crate::comm::RootInfo::new(&devices[0]).unwrap();
     let build = |rank: u32| {
@@ -94,7 +94,7 @@ fn operations_do_not_stand_in_line_behind_a_communicator_that_is_made() {
 
 #[test]
 fn a_long_wait_for_a_communicator_says_so_once() {
-    let runtime = emulator(2);
+    let runtime = runtime_with(2);
     let device = runtime.device(0).unwrap();
     let root = crate::comm::RootInfo::new(&device).unwrap();
     let build = |rank: u32| {
@@ -113,13 +113,9 @@ fn a_long_wait_for_a_communicator_says_so_once() {
     let _comms = [build(1), pending].map(|pending| pending.wait().unwrap());
 }
 
-fn emulator(devices: usize) -> Runtime {
-    EmulatorOptions::small(devices).start_with(ascend_emulator::table()).unwrap()
-}
-
 /// A device with a stream of its own.
 fn one_device() -> (Device, Stream) {
-    let device = emulator(1).device(0).unwrap();
+    let device = runtime_with(1).device(0).unwrap();
     let stream = device.stream().unwrap();
     (device, stream)
 }
@@ -133,7 +129,7 @@ fn alone(device: &Device) -> Communicator {
 /// Two hundred waits of half a second would be seen.
 #[test]
 fn a_stream_that_goes_gives_the_issue_order_back() {
-    let runtime = emulator(3);
+    let runtime = runtime_with(3);
     for _ in 0..200 {
         let run = runtime.run_ranks(3, |rank| -> Result<()> {
             let mut comm = rank.communicator()?;
@@ -147,7 +143,7 @@ fn a_stream_that_goes_gives_the_issue_order_back() {
 /// The lock of the issue order of a device is the issue lock of one of its streams, and a group holds several. A thousand waits of half a second would be seen.
 #[test]
 fn a_group_does_not_stand_in_line_behind_itself() {
-    let runtime = emulator(1);
+    let runtime = runtime_with(1);
     let device = runtime.device(0).unwrap();
     let streams = [device.stream().unwrap(), device.stream().unwrap()];
     let mut comms = [alone(&device), alone(&device)];
@@ -169,7 +165,7 @@ fn a_group_does_not_stand_in_line_behind_itself() {
 /// A correct program: the thread that will issue has not touched a device yet.
 #[test]
 fn a_thread_that_comes_late_is_no_deadlock() {
-    let runtime = emulator(2);
+    let runtime = runtime_with(2);
     let result = runtime.run_ranks(2, |rank| {
         let stream = rank.device().stream()?;
         let (mut x, mut y) = (rank.communicator()?, rank.communicator()?);

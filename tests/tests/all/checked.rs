@@ -17,7 +17,7 @@ use std::time::Duration;
 use ascend_emulator_testing::ranks::slow;
 use hccl::prelude::*;
 use hccl::{Error, Result};
-use hccl_tests::full;
+use hccl_tests::{full, own_devices, runtime_with};
 use program::Program;
 use reference::State;
 
@@ -37,7 +37,7 @@ fn attempt_in(
     steps: usize,
     expected: &[State],
 ) -> Result<(), String> {
-    let runtime = Runtime::emulator_builder()
+    let runtime = own_devices()
         .devices(program.ranks)
         .memory(64 << 20)
         .checked(checked)
@@ -92,7 +92,7 @@ fn safe_programs_have_no_finding_and_the_results_of_one_step_after_the_other() {
 /// What only `unsafe` can do.
 #[test]
 fn a_program_that_goes_around_the_types_is_found_out() -> Result<()> {
-    let runtime = Runtime::emulator_builder().devices(1).checked(true).build()?;
+    let runtime = own_devices().devices(1).checked(true).build()?;
     let raced = runtime.run_ranks(1, |rank| {
         let device = rank.device();
         let (one, two) = (device.stream()?, device.stream()?);
@@ -120,7 +120,7 @@ fn a_program_that_goes_around_the_types_is_found_out() -> Result<()> {
 
 #[test]
 fn a_runtime_that_is_not_checked_finds_nothing() -> Result<()> {
-    let runtime = Runtime::emulator(1)?;
+    let runtime = runtime_with(1);
     assert!(runtime.findings().is_empty());
     Ok(())
 }
@@ -130,8 +130,7 @@ fn a_runtime_that_is_not_checked_finds_nothing() -> Result<()> {
 fn two_checked_runtimes_share_the_addresses_of_the_host_and_find_nothing() -> Result<()> {
     // Larger than what a runtime keeps for the next time.
     const BYTES: usize = 300 << 20;
-    let [one, two] =
-        [(); 2].map(|()| Runtime::emulator_builder().devices(1).checked(true).build().unwrap());
+    let [one, two] = [(); 2].map(|()| own_devices().devices(1).checked(true).build().unwrap());
     for runtime in [&one, &two, &one] {
         drop(runtime.host_buffer::<u8>(BYTES)?);
         let stream = runtime.device(0)?.stream()?;

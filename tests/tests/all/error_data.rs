@@ -12,13 +12,14 @@ use hccl::dtype::{DType, ReduceKind};
 use hccl::error::{CommCause, Presence};
 use hccl::prelude::*;
 use hccl::{Error, ErrorKind, Result};
+use hccl_tests::{own_devices, runtime_with};
 
 /// How each of three ranks comes out of a closure that gets a communicator on which all have met.
 fn outcomes(
     body: impl Fn(&mut Communicator, &Stream, &Barrier) -> Result<()> + Sync,
 ) -> Vec<Result<()>> {
     let together = Barrier::new(3);
-    let ranks = Runtime::emulator(3).unwrap().run_ranks(3, |rank| -> Result<_> {
+    let ranks = runtime_with(3).run_ranks(3, |rank| -> Result<_> {
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
         comm.barrier(&stream)?.wait()?;
@@ -99,7 +100,7 @@ fn a_wait_that_is_too_long_names_the_missing_and_can_be_repeated() {
 
 #[test]
 fn a_rank_that_is_gone_or_has_aborted_is_told_from_one_that_is_late() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let devices = [0, 1].map(|index| runtime.device(index).unwrap());
     for aborts in [false, true] {
         let [mut one, mut two] =
@@ -129,7 +130,7 @@ fn a_rank_that_is_gone_or_has_aborted_is_told_from_one_that_is_late() {
 
 #[test]
 fn a_deadlock_is_of_its_own_kind() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let failed = runtime.run_ranks(2, |rank| -> Result<()> {
         let stream = rank.device().stream()?;
         let (mut one, mut two) = (rank.communicator()?, rank.communicator()?);
@@ -225,7 +226,7 @@ fn a_message_that_waits_too_long_has_the_rank_whose_side_is_missing() {
 #[test]
 fn a_message_that_fails_by_a_time_limit_has_the_rank_whose_side_is_missing() {
     let limit = Duration::from_millis(300);
-    let runtime = Runtime::emulator_builder().devices(2).exec_timeout(limit).build().unwrap();
+    let runtime = own_devices().devices(2).exec_timeout(limit).build().unwrap();
     let together = Barrier::new(2);
     let outcomes = runtime.run_ranks(2, |rank| -> Result<_> {
         let stream = rank.device().stream()?;
@@ -283,7 +284,7 @@ fn a_rank_that_is_missing_is_told_with_how_long_it_has_been_quiet() {
 /// Whatever collectives it has issued before.
 #[test]
 fn a_message_to_a_rank_that_is_gone_has_that_rank() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let devices = [0, 1].map(|index| runtime.device(index).unwrap());
     for linked in [false, true] {
         let comms = Communicator::init_all(&devices).wait().unwrap();
@@ -308,7 +309,7 @@ fn a_message_to_a_rank_that_is_gone_has_that_rank() {
 
 #[test]
 fn a_first_message_that_fails_by_a_time_limit_names_its_peer_alone() {
-    let builder = Runtime::emulator_builder().devices(4);
+    let builder = own_devices().devices(4);
     let runtime = builder.connect_timeout(Duration::from_millis(300)).build().unwrap();
     let devices: Vec<Device> = (0..4).map(|index| runtime.device(index).unwrap()).collect();
     let mut comms = Communicator::init_all(&devices).wait().unwrap();
@@ -348,7 +349,7 @@ fn a_mismatch_of_anything_has_what_each_side_has_said() {
     });
     // Without links.
     let first_contact = Mutex::new(Vec::new());
-    let failed = Runtime::emulator(2).unwrap().run_ranks(2, |rank| {
+    let failed = runtime_with(2).run_ranks(2, |rank| {
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
         let mut x = rank.device().zeros::<f32>(8, &stream)?;
@@ -387,7 +388,7 @@ fn a_mismatch_of_anything_has_what_each_side_has_said() {
 /// What was called is data too, whether it was issued or refused, or has no number.
 #[test]
 fn an_error_says_what_was_called() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let mut x = device.zeros::<i32>(4, &stream).unwrap();

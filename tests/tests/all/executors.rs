@@ -15,7 +15,7 @@ use hccl::operator::Operator;
 use hccl::prelude::*;
 use hccl::{Backend, Error, Partition};
 use hccl_examples::kernels::vadd;
-use hccl_tests::{from_the_left, without_extensions};
+use hccl_tests::{Devices, both_with, from_the_left, own_devices, runtime_with};
 
 const RANKS: u32 = 8;
 /// Long enough for whatever ends by itself.
@@ -24,11 +24,7 @@ const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(50);
 
 fn both(test: impl Fn(&Runtime)) {
-    let small = Runtime::emulator_builder().devices(RANKS as usize).memory(64 << 20);
-    for runtime in [small.build().unwrap(), without_extensions()] {
-        runtime.set_deadline(LONG);
-        test(&runtime);
-    }
+    both_with(Devices::new(RANKS as usize).memory(64 << 20), LONG, test);
 }
 
 fn making(runtime: &Runtime, rank: u32, ranks: u32, root: &RootInfo) -> Pending<Communicator> {
@@ -221,7 +217,7 @@ fn a_replay_follows_first_operations_in_the_order_of_the_program() {
 
 #[test]
 fn an_operator_whose_peer_opens_no_channel_fails_with_its_work_when_that_one_leaves() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     late(&runtime, |[mut zero, one], [stream, _]| {
         // Rank 1 does not take part.
         let lonely = Operator::other("lonely", 1, 1, |op, main| {
@@ -419,7 +415,7 @@ fn first_operations_in_another_order_on_another_device_come_to_an_end() {
 #[test]
 fn communicators_in_another_order_on_another_device_are_made_before_the_time_limit() {
     const MANY: usize = 24;
-    let builder = Runtime::emulator_builder().devices(2);
+    let builder = own_devices().devices(2);
     let runtime = builder.connect_timeout(LONG).build().unwrap();
     let roots: Vec<RootInfo> = (0..MANY).map(|_| root(&runtime)).collect();
     let forwards: Vec<_> = roots.iter().map(|root| making(&runtime, 0, 2, root)).collect();

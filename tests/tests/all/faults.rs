@@ -6,6 +6,7 @@ use ascend_emulator_testing::alone;
 use ascend_emulator_testing::ranks::slow;
 use hccl::prelude::*;
 use hccl::{Error, Fault};
+use hccl_tests::{own_devices, runtime_with};
 
 const RANKS: u32 = 3;
 /// For what a time limit tells.
@@ -38,7 +39,7 @@ fn outcomes_within(
     fault: Fault,
     run: impl Fn(&Device, &mut Communicator) -> hccl::Result<()> + Sync,
 ) -> Vec<hccl::Result<()>> {
-    let runtime = Runtime::emulator_builder()
+    let runtime = own_devices()
         .devices(RANKS as usize)
         .memory(64 << 20)
         .connect_timeout(limits.connect)
@@ -209,10 +210,10 @@ fn links_that_do_not_come_up_are_an_error_of_the_call() {
 
 #[test]
 fn faults_that_make_no_sense_are_refused() {
-    let with = |fault| Runtime::emulator_builder().devices(2).fault(fault).build().unwrap_err();
+    let with = |fault| own_devices().devices(2).fault(fault).build().unwrap_err();
     assert!(matches!(with(Fault::stop(2)), Error::NoSuchDevice { index: 2, count: 2 }));
     said(&with(Fault::delay(0, Duration::from_secs(1 << 40))), &["a delay of"]);
-    let runtime = Runtime::emulator(1).unwrap();
+    let runtime = runtime_with(1);
     assert!(matches!(runtime.clear_faults(1), Err(Error::NoSuchDevice { .. })));
     let cann = hccl_tests::without_extensions();
     assert!(matches!(cann.clear_faults(0), Err(Error::MissingSymbol { .. })));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hccl::ErrorKind;
 use hccl::prelude::*;
+use hccl_tests::Devices;
 
 /// Far beyond what takes a moment; a rank that is not told would wait for longer.
 const LONG: Duration = Duration::from_secs(60);
@@ -14,7 +15,7 @@ const LONG: Duration = Duration::from_secs(60);
 type Pair = Vec<Communicator>;
 
 fn small() -> Runtime {
-    Runtime::emulator_builder().devices(2).memory(64 << 20).build().unwrap()
+    Devices::new(2).memory(64 << 20).runtime()
 }
 
 fn ways(runtime: &Runtime) -> Vec<(&'static str, Pair, Pair)> {

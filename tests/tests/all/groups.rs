@@ -10,7 +10,7 @@ use hccl::error::Code;
 use hccl::group::Recorder;
 use hccl::prelude::*;
 use hccl::{Error, Result};
-use hccl_tests::both_backends;
+use hccl_tests::{Devices, both_backends, products, runtime_with};
 
 /// All ranks, in the hands of one thread.
 struct World {
@@ -197,8 +197,8 @@ fn several_operations_of_each_rank() {
 /// Messages, whichever comes first.
 #[test]
 fn messages_from_one_thread() {
-    for product in [Product::A2, Product::A3, Product::Ascend950] {
-        let runtime = Runtime::emulator_builder().devices(3).product(product).build().unwrap();
+    for product in products() {
+        let runtime = Devices::new(3).product(product).runtime();
         let mut world = World::new(&runtime, 3);
         for round in 1..=2 {
             let x = world.upload(|rank| vec![10 * round + rank; 5]);
@@ -295,7 +295,7 @@ fn a_group_comes_after_what_its_buffers_wait_for() {
 /// CANN keeps to itself what goes wrong at the end; the emulator tells.
 #[test]
 fn a_failure_at_the_end_is_told() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let mut world = World::new(&runtime, 2);
     let mut x = world.upload(|rank| vec![0; 4 + rank as usize]);
     let World { comms, streams, .. } = &mut world;

@@ -10,12 +10,16 @@ use hccl::prelude::*;
 use hccl_examples::kernels::*;
 
 use crate::kernels::checked::cube;
+use hccl_tests::{is_loaded, own_devices, runtime_with};
 
 const RANKS: u32 = 4;
 
-/// Devices that look for races.
+/// Devices that look for races, where they can be made.
 fn a3() -> Runtime {
-    let devices = Runtime::emulator_builder().devices(RANKS as usize);
+    if is_loaded() {
+        return runtime_with(RANKS as usize);
+    }
+    let devices = own_devices().devices(RANKS as usize);
     devices.product(Product::A3).checked(true).build().unwrap()
 }
 
@@ -171,7 +175,7 @@ fn launches_of_one_kernel_keep_their_order_whoever_is_late() {
 fn the_first_launch_on_a_communicator_does_not_wait_for_the_other_ranks() {
     let kernel = all_to_all::all_to_all_custom::record().unwrap();
     let other = reduce_scatter::reduce_scatter_custom::record().unwrap();
-    let runtime = Runtime::emulator(4).unwrap();
+    let runtime = runtime_with(4);
     let devices: Vec<Device> = (0..4).map(|index| runtime.device(index).unwrap()).collect();
     let mut comms = Communicator::init_all(&devices).wait().unwrap();
     type Launch<'a> = &'a dyn Fn(&mut Communicator, u32, &Stream) -> DeviceBuffer<f16>;
@@ -289,7 +293,7 @@ fn all_to_all_v_moves_blocks_of_different_lengths() {
 
 #[test]
 fn vadd_adds() {
-    let runtime = Runtime::emulator(1).unwrap();
+    let runtime = runtime_with(1);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let total = 1000;
@@ -396,7 +400,7 @@ fn all_gather_matmul_multiplies_the_rows_of_all_ranks() {
 /// Kernels are dropped at once, with launches in flight too.
 #[test]
 fn a_kernel_may_be_dropped_while_it_runs() {
-    let runtime = Runtime::emulator(1).unwrap();
+    let runtime = runtime_with(1);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let x = device.upload(&halves(0..4096), &stream).unwrap();
@@ -415,7 +419,7 @@ fn a_kernel_may_be_dropped_while_it_runs() {
 /// What is loaded, launched and dropped leaves nothing on the device.
 #[test]
 fn a_thousand_kernels_leave_no_memory_behind() {
-    let runtime = Runtime::emulator(1).unwrap();
+    let runtime = runtime_with(1);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let x = device.upload(&halves(0..64), &stream).unwrap();

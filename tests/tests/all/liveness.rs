@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use hccl::prelude::*;
 use hccl::{Event, Graph, Result};
-use hccl_tests::both_backends;
+use hccl_tests::{both_backends, own_devices, runtime_with};
 
 const MIB: usize = 1 << 20;
 /// Long enough for whatever ends by itself.
@@ -13,7 +13,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// One device with so much memory.
 fn device_of(bytes: usize) -> Device {
-    let builder = Runtime::emulator_builder().devices(1).memory(bytes as u64).deadline(LONG);
+    let builder = own_devices().devices(1).memory(bytes as u64).deadline(LONG);
     builder.build().unwrap().device(0).unwrap()
 }
 
@@ -300,7 +300,8 @@ fn a_graph_that_leaves_its_run_replays() {
 
 #[test]
 fn a_graph_whose_peer_is_gone_after_the_run_is_told_so() {
-    let runtime = Runtime::emulator_builder().devices(2).deadline(LONG).build().unwrap();
+    let runtime = runtime_with(2);
+    runtime.set_deadline(LONG);
     let graphs = runtime
         .run_ranks(2, |rank| graph_of(&rank).map(|graph| (rank.index() == 0).then_some(graph)))
         .unwrap();

@@ -13,7 +13,7 @@ use ascend_emulator_testing::ranks::slow;
 use fastrand::Rng;
 use hccl::prelude::*;
 use hccl::{Event, Result};
-use hccl_tests::{full, without_extensions};
+use hccl_tests::{Devices, full, is_loaded, own_devices, without_extensions};
 
 const LEN: usize = 3000;
 const BUFFERS: usize = 3;
@@ -243,12 +243,15 @@ fn programs(runtime: &Runtime, tells: bool, seeds: u64) {
 
 fn devices(checked: bool) -> Runtime {
     // What is forgotten keeps its devices, and a sanitizer leaves few addresses.
-    Runtime::emulator_builder().devices(4).memory(1 << 30).checked(checked).build().unwrap()
+    if !checked {
+        return Devices::new(4).memory(1 << 30).runtime();
+    }
+    own_devices().devices(4).memory(1 << 30).checked(true).build().unwrap()
 }
 
 #[test]
 fn nothing_is_done_before_its_event() {
-    programs(&devices(false), true, 15);
+    programs(&devices(false), !is_loaded(), 15);
 }
 
 #[test]

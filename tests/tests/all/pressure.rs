@@ -10,7 +10,7 @@ use ascend_emulator_testing::ranks::slow;
 use fastrand::Rng;
 use hccl::prelude::*;
 use hccl::{Download, Graph, Result};
-use hccl_tests::{full, without_extensions};
+use hccl_tests::{full, own_devices, without_extensions};
 
 /// Buffers are all of one size, a MiB, so that memory does not fall to pieces.
 const LEN: usize = 1 << 18;
@@ -219,7 +219,7 @@ fn programs(runtime: &Runtime, seeds: u64) {
 }
 
 fn devices(checked: bool) -> Runtime {
-    let builder = Runtime::emulator_builder().devices(4).memory(MEMORY);
+    let builder = own_devices().devices(4).memory(MEMORY);
     builder.checked(checked).build().unwrap()
 }
 

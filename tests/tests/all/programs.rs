@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::collectives::reference;
 use generate::generate;
 use hccl::prelude::*;
-use hccl_tests::{full, installed_emulator, without_extensions};
+use hccl_tests::{full, installed_emulator, own_devices, without_extensions};
 use program::Program;
 use shrink::{Failure, attempt, shrink};
 
@@ -30,15 +30,9 @@ const MOST_RANKS: usize = 17;
 fn devices(product: Product) -> Runtime {
     // Nothing here takes long, unless something hangs, or much memory: a sanitizer leaves few addresses.
     let limit = Duration::from_secs(30);
-    Runtime::emulator_builder()
-        .devices(MOST_RANKS)
-        .memory(1 << 30)
-        .product(product)
-        .connect_timeout(limit)
-        .exec_timeout(limit)
-        .deadline(limit)
-        .build()
-        .expect("the emulator starts")
+    let options = own_devices().devices(MOST_RANKS).memory(1 << 30).product(product);
+    let options = options.connect_timeout(limit).exec_timeout(limit).deadline(limit);
+    options.build().expect("the emulator starts")
 }
 
 /// Fails with the shortest program that fails in the same way.

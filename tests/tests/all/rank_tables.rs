@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hccl::prelude::*;
-use hccl_tests::both_backends;
+use hccl_tests::{both_backends, own_devices};
 
 /// A file that goes with it.
 struct TableFile(PathBuf);
@@ -93,7 +93,7 @@ fn what_is_wrong_with_a_table_is_told_with_its_field() {
 
 #[test]
 fn ranks_of_a_table_that_do_not_come_are_missing_ranks() {
-    let builder = Runtime::emulator_builder().devices(3);
+    let builder = own_devices().devices(3);
     let runtime = builder.connect_timeout(Duration::from_secs(3)).build().unwrap();
     let file = table("missing", 3);
     let ranks = [0, 2].map(|rank: u32| {

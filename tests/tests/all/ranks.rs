@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ascend_emulator_testing::barrier::Barrier;
 use hccl::prelude::*;
-use hccl_tests::{both_backends, without_extensions};
+use hccl_tests::{both_backends, runtime_with, without_extensions};
 
 /// Far below every time limit of the emulator and of `hccl`, and far above what a busy machine needs.
 const SOON: Duration = Duration::from_secs(100);
@@ -32,7 +32,7 @@ fn problem<T>(text: &str) -> hccl::Result<T> {
 
 #[test]
 fn an_abort_of_another_rank_gives_way_to_its_error() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let (rank, text) = first_failure(&runtime, 2, |rank| -> hccl::Result<()> {
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
@@ -50,7 +50,7 @@ fn an_abort_of_another_rank_gives_way_to_its_error() {
 
 #[test]
 fn an_error_about_another_rank_gives_way_to_the_error_of_that_rank() {
-    let runtime = Runtime::emulator(3).unwrap();
+    let runtime = runtime_with(3);
     let told = Barrier::new(2);
     let (rank, text) = first_failure(&runtime, 3, |rank| -> hccl::Result<()> {
         match rank.index() {
@@ -76,7 +76,7 @@ fn an_error_about_another_rank_gives_way_to_the_error_of_that_rank() {
 
 #[test]
 fn values_come_back_in_the_order_of_the_ranks() {
-    let runtime = Runtime::emulator(5).unwrap();
+    let runtime = runtime_with(5);
     let borrowed = AtomicU32::new(0);
     let names = runtime
         .run_ranks(5, |rank| -> hccl::Result<_> {
@@ -91,7 +91,7 @@ fn values_come_back_in_the_order_of_the_ranks() {
 
 #[test]
 fn a_rank_may_return_any_error() {
-    let runtime = Runtime::emulator(1).unwrap();
+    let runtime = runtime_with(1);
     let outcome: hccl::Result<Vec<()>> = runtime.run_ranks(1, |_| Err("no such file"));
     assert_eq!(outcome.unwrap_err().to_string(), "rank 0: no such file");
 }
@@ -99,7 +99,7 @@ fn a_rank_may_return_any_error() {
 /// Who prints an error and its sources, one after the other, prints nothing twice.
 #[test]
 fn a_chain_of_errors_says_everything_once() {
-    let runtime = Runtime::emulator(1).unwrap();
+    let runtime = runtime_with(1);
     let outcome: hccl::Result<Vec<()>> = runtime.run_ranks(1, |_| Err(Layer));
     let error = outcome.unwrap_err();
     let mut source: Option<&dyn std::error::Error> = Some(&error);
@@ -140,7 +140,7 @@ impl std::error::Error for Below {}
 
 #[test]
 fn more_ranks_than_devices_are_refused() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let outcome = runtime.run_ranks(3, |_| Ok::<_, hccl::Error>(()));
     assert!(matches!(outcome, Err(hccl::Error::TooFewDevices { ranks: 3, devices: 2 })));
     assert!(runtime.run_ranks(0, |_| Ok::<_, hccl::Error>(())).is_err());
@@ -148,7 +148,7 @@ fn more_ranks_than_devices_are_refused() {
 
 #[test]
 fn an_error_before_the_communicator() {
-    let runtime = Runtime::emulator(4).unwrap();
+    let runtime = runtime_with(4);
     let (rank, text) = first_failure(&runtime, 4, |rank| {
         if rank.index() == 2 {
             return problem("out of luck");
@@ -160,7 +160,7 @@ fn an_error_before_the_communicator() {
 
 #[test]
 fn a_panic_before_the_communicator() {
-    let runtime = Runtime::emulator(3).unwrap();
+    let runtime = runtime_with(3);
     let (rank, text) = first_failure(&runtime, 3, |rank| {
         if rank.index() == 0 {
             panic!("number {}", 7);
@@ -172,7 +172,7 @@ fn a_panic_before_the_communicator() {
 
 #[test]
 fn a_late_error_while_the_others_build_the_communicator() {
-    let runtime = Runtime::emulator(3).unwrap();
+    let runtime = runtime_with(3);
     let (rank, _) = first_failure(&runtime, 3, |rank| {
         if rank.index() == 1 {
             // Late enough that the others are inside the call.
@@ -186,7 +186,7 @@ fn a_late_error_while_the_others_build_the_communicator() {
 
 #[test]
 fn a_panic_between_communicator_and_first_operation() {
-    let runtime = Runtime::emulator(3).unwrap();
+    let runtime = runtime_with(3);
     let (rank, text) = first_failure(&runtime, 3, |rank| {
         let mut comm = rank.communicator()?;
         let stream = rank.device().stream()?;
@@ -218,12 +218,12 @@ fn fails_in_mid_collective(runtime: &Runtime, panics: bool) {
 
 #[test]
 fn an_error_in_mid_collective() {
-    fails_in_mid_collective(&Runtime::emulator(3).unwrap(), false);
+    fails_in_mid_collective(&runtime_with(3), false);
 }
 
 #[test]
 fn a_panic_in_mid_collective() {
-    fails_in_mid_collective(&Runtime::emulator(3).unwrap(), true);
+    fails_in_mid_collective(&runtime_with(3), true);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn a_failure_in_mid_collective_without_optional_entries() {
 
 #[test]
 fn a_rank_that_returns_early_does_not_leave_the_others_waiting() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let (rank, text) = first_failure(&runtime, 2, |rank| {
         if rank.index() == 1 {
             return Ok(());
@@ -259,7 +259,7 @@ fn a_rank_that_returns_early_does_not_leave_the_others_waiting() {
 
 #[test]
 fn a_communicator_that_is_returned_goes_on() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let comms = runtime.run_ranks(2, |rank| rank.communicator()).unwrap();
     std::thread::scope(|scope| {
         for mut comm in comms {
@@ -273,7 +273,7 @@ fn a_communicator_that_is_returned_goes_on() {
 
 #[test]
 fn several_communicators_of_one_run() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     runtime
         .run_ranks(2, |rank| -> hccl::Result<()> {
             let (mut first, mut second) = (rank.communicator()?, rank.communicator()?);
@@ -289,7 +289,7 @@ fn several_communicators_of_one_run() {
 /// for its peer inside the call, so strict turns would never end.
 #[test]
 fn opposite_orders_on_two_devices_do_not_lock_up() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let since = Instant::now();
     runtime
         .run_ranks(2, |rank| -> hccl::Result<()> {
@@ -318,7 +318,7 @@ fn opposite_orders_on_two_devices_do_not_lock_up() {
 
 #[test]
 fn a_communicator_that_was_refused_may_be_asked_for_again() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     runtime
         .run_ranks(2, |rank| -> hccl::Result<()> {
             if rank.index() == 1 {
@@ -335,7 +335,7 @@ fn a_communicator_that_was_refused_may_be_asked_for_again() {
 
 #[test]
 fn several_threads_of_one_rank_make_communicators() {
-    let runtime = Runtime::emulator(1).unwrap();
+    let runtime = runtime_with(1);
     for _ in 0..20 {
         runtime
             .run_ranks(1, |rank| -> hccl::Result<()> {
@@ -371,7 +371,7 @@ impl Drop for Trap {
 
 #[test]
 fn a_panic_whose_payload_panics_when_dropped() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let (rank, text) = first_failure::<()>(&runtime, 2, |rank| {
         if rank.index() == 1 {
             std::panic::panic_any(Trap);
@@ -395,7 +395,7 @@ impl std::error::Error for Mute {}
 
 #[test]
 fn an_error_whose_text_panics() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let outcome =
         runtime.run_ranks(2, |rank| -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
             if rank.index() == 1 {
@@ -420,7 +420,7 @@ impl From<Stubborn> for Box<dyn std::error::Error + Send + Sync> {
 
 #[test]
 fn an_error_whose_conversion_panics() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let outcome = runtime.run_ranks(2, |rank| {
         if rank.index() == 0 && rank.communicator().is_ok() {
             return Ok(());

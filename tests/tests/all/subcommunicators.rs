@@ -5,17 +5,16 @@ use std::time::Duration;
 use ascend_emulator_testing::barrier::Barrier;
 use hccl::prelude::*;
 use hccl::{Error, Result};
-use hccl_tests::without_extensions;
+use hccl_tests::{Devices, both_with, runtime_with};
 
 /// Four ranks, with the optional entries and without.
 fn on_four_ranks<T: Send + PartialEq + std::fmt::Debug>(
     run: impl Fn(Rank) -> Result<T> + Sync,
     expected: &[T],
 ) {
-    for runtime in [Runtime::emulator(4).unwrap(), without_extensions()] {
-        runtime.set_deadline(Duration::from_secs(60));
+    both_with(Devices::new(4), Duration::from_secs(60), |runtime| {
         assert_eq!(runtime.run_ranks(4, &run).unwrap(), expected);
-    }
+    });
 }
 
 /// The ranks of a communicator, as one of its members learns them.
@@ -115,7 +114,7 @@ fn the_whole_may_go_while_a_part_is_made() {
 
 #[test]
 fn what_cann_would_refuse_is_refused() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
     let mut world = Communicator::init_all(&devices).wait().unwrap().remove(0);
     assert!(matches!(world.subset(&[], 1).wait(), Err(Error::Empty { .. })));
@@ -136,7 +135,7 @@ fn what_cann_would_refuse_is_refused() {
 
 #[test]
 fn a_rank_that_is_gone_ends_the_waiting_of_its_parts() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let outcome = runtime.run_ranks(2, |rank| -> Result<()> {
         let stream = rank.device().stream()?;
         let mut world = rank.communicator()?;
@@ -151,7 +150,7 @@ fn a_rank_that_is_gone_ends_the_waiting_of_its_parts() {
 /// Of a part only its own ranks are told, of the whole those of all parts.
 #[test]
 fn an_abort_of_a_part_leaves_the_whole_and_one_of_the_whole_ends_its_parts() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     runtime.set_deadline(Duration::from_secs(60));
     let issued = Barrier::new(2);
     let outcome = runtime.run_ranks(2, |rank| -> Result<()> {

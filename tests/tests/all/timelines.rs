@@ -5,12 +5,12 @@ use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingCo
 use hccl::kernel::{Tiling, Timeline};
 use hccl::prelude::*;
 use hccl_examples::kernels::reduce_scatter::{ReduceScatterTiling, reduce_scatter_custom};
-use hccl_tests::without_extensions;
+use hccl_tests::{runtime_with, without_extensions};
 
 const RANKS: u32 = 2;
 
 fn runtime() -> Runtime {
-    Runtime::emulator_builder().devices(RANKS as usize).product(Product::A3).build().unwrap()
+    runtime_with(RANKS as usize)
 }
 
 /// One launch of 3 blocks on each rank.

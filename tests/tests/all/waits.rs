@@ -10,7 +10,7 @@ use ascend_emulator_testing::barrier::Barrier;
 use futures::executor::block_on;
 use hccl::prelude::*;
 use hccl::{Error, ErrorKind, Result};
-use hccl_tests::both_backends;
+use hccl_tests::{both_backends, own_devices, runtime_with};
 
 /// How a rank waits.
 #[derive(Clone, Copy)]
@@ -209,7 +209,7 @@ fn a_wait_for_a_replay_ends_with_each_of_its_communicators() {
 #[test]
 fn a_deadlock_of_safe_code_is_found() {
     alone!(beside);
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let (_idle, idles) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || idles.recv());
     let errors = runtime.run_ranks(2, |rank| {
@@ -235,7 +235,7 @@ fn a_deadlock_of_safe_code_is_found() {
 
 /// What a rank of three does wrong, and whether all have met before: the error of the run.
 fn a_rank_receives_what_nobody_sends(have_met: bool) -> Error {
-    let ranks = Runtime::emulator(3).unwrap().run_ranks(3, |rank| -> Result<()> {
+    let ranks = runtime_with(3).run_ranks(3, |rank| -> Result<()> {
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
         if have_met {
@@ -272,7 +272,7 @@ fn a_first_contact_that_nobody_answers_is_told_at_once() {
 fn a_rank_that_nobody_here_will_bring_is_waited_for() {
     alone!(beside);
     let limit = Duration::from_secs(4);
-    let runtime = Runtime::emulator_builder().devices(2).connect_timeout(limit).build().unwrap();
+    let runtime = own_devices().devices(2).connect_timeout(limit).build().unwrap();
     let device = runtime.device(0).unwrap();
     let root = RootInfo::new(&device).unwrap();
     let build =
@@ -286,7 +286,7 @@ fn a_rank_that_nobody_here_will_bring_is_waited_for() {
 #[test]
 fn a_thread_that_sleeps_may_bring_a_rank() {
     alone!(beside);
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let comms = Communicator::init_all(&[0, 1].map(|i| runtime.device(i).unwrap())).wait();
     let comms = comms.unwrap().into_iter().map(|comm| Arc::new(Mutex::new(comm)));
     let [early, late] = <[_; 2]>::try_from(comms.collect::<Vec<_>>()).unwrap();

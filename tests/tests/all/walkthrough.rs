@@ -8,6 +8,7 @@ use hccl::kernel::{Project, Recorded, Tiling};
 use hccl::prelude::*;
 use hccl_examples::kernels::reduce_scatter;
 use hccl_examples::kernels::weighted_sum::*;
+use hccl_tests::{is_loaded, own_devices, runtime_with};
 
 const WEIGHTS: [f32; 4] = [0.5, 0.25, 0.125, 0.125];
 
@@ -58,7 +59,10 @@ fn on_all_ranks(
 }
 
 fn runtime() -> Runtime {
-    let devices = Runtime::emulator_builder().devices(4);
+    if is_loaded() {
+        return runtime_with(4);
+    }
+    let devices = own_devices().devices(4);
     devices.product(Product::A3).checked(true).build().unwrap()
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
+use ascend_sys::Library;
 use clap::Parser;
 use facade::{Arch, FACADES, Facade, LINKS};
 
@@ -31,6 +32,11 @@ struct Options {
     /// The core library, when it is not beside this program
     #[arg(long, value_name = "FILE")]
     core: Option<PathBuf>,
+
+    /// Leave out the functions that CANN does not have (ascendExt...), so that programs do without
+    /// them, as on an Ascend machine
+    #[arg(long)]
+    without_extensions: bool,
 }
 
 fn main() -> ExitCode {
@@ -60,7 +66,8 @@ fn install(options: &Options) -> Result<String, String> {
         .and_then(|_| fs::rename(&staged, dir.join(CORE)))
         .map_err(|e| format!("cannot copy {} into {}: {e}", core.display(), dir.display()))?;
 
-    let table = ascend_emulator::table();
+    let kept = |library| !options.without_extensions || library != Library::Extension;
+    let table = ascend_emulator::table().retain(|symbol| kept(symbol.library));
     let mut lines = format!("{:<20} the emulator itself\n", CORE);
     for facade in FACADES {
         let symbols = facade.symbols(&table);

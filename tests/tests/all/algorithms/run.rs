@@ -4,7 +4,7 @@ use std::ops::Add;
 
 use hccl::operator::{Goal, Operator};
 use hccl::prelude::*;
-use hccl_tests::full;
+use hccl_tests::{full, own_devices, runtime_with};
 
 use crate::algorithms::catalogue::{catalogue, even, with_a_matrix};
 
@@ -107,7 +107,7 @@ fn all(ranks: u32) -> Vec<(String, Operator)> {
 
 #[test]
 fn all_give_what_a_plain_loop_gives() {
-    let runtime = Runtime::emulator(17).unwrap();
+    let runtime = runtime_with(17);
     let sample = [1, 2, 3, 4, 5, 8];
     for ranks in (1..=17).filter(|ranks| full() || sample.contains(ranks)) {
         let counts = [0, 1, 2 * ranks as usize + 3];
@@ -124,7 +124,7 @@ fn all_give_what_a_plain_loop_gives() {
 
 #[test]
 fn nothing_is_found_when_they_run_in_checked_mode() {
-    let checked = || Runtime::emulator_builder().devices(17).checked(true).build().unwrap();
+    let checked = || own_devices().devices(17).checked(true).build().unwrap();
     for ranks in if full() { 1..=17 } else { 4..=5 } {
         let runtime = checked();
         run::<i32>(&runtime, ranks, &all(ranks), &[11], false);
@@ -134,14 +134,14 @@ fn nothing_is_found_when_they_run_in_checked_mode() {
 
 #[test]
 fn more_than_the_communication_buffer_holds_is_right_too() {
-    let runtime = Runtime::emulator(3).unwrap();
+    let runtime = runtime_with(3);
     // The buffer has 2 MiB, these are nearly three.
     run::<i16>(&runtime, 3, &all(3), &[1_400_001], false);
 }
 
 #[test]
 fn in_place_they_give_the_same() {
-    let runtime = Runtime::emulator(6).unwrap();
+    let runtime = runtime_with(6);
     for ranks in [1, 3, 6] {
         let in_place = ["all-reduce", "all-gather", "all-to-all", "broadcast", "reduce"];
         let mut operators = all(ranks);
@@ -153,7 +153,7 @@ fn in_place_they_give_the_same() {
 /// Every rank, in every run, with numbers whose sums depend on the order.
 #[test]
 fn an_all_reduce_gives_the_same_bits_everywhere_and_always() {
-    let runtime = Runtime::emulator(6).unwrap();
+    let runtime = runtime_with(6);
     let mut operators = all(6);
     operators.retain(|(_, operator)| operator.name() == "all-reduce");
     let sums = runtime.run_ranks(6, |rank| -> hccl::Result<Vec<Vec<u32>>> {

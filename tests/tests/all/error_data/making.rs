@@ -7,6 +7,7 @@ use ascend_emulator_testing::alone;
 use ascend_emulator_testing::barrier::Barrier;
 use hccl::prelude::*;
 use hccl::{CommConfig, Error, ErrorKind, Pending, Result};
+use hccl_tests::{own_devices, runtime_with};
 
 use super::said;
 
@@ -15,7 +16,7 @@ fn joins<const N: usize>(
     limit: Duration,
     ranks: [(u32, u32, CommConfig); N],
 ) -> [Result<Communicator>; N] {
-    let runtime = Runtime::emulator_builder().devices(4).connect_timeout(limit).build().unwrap();
+    let runtime = own_devices().devices(4).connect_timeout(limit).build().unwrap();
     let root_info = RootInfo::new(&runtime.device(0).unwrap()).unwrap();
     let begun = ranks.map(|(rank, world_size, config)| {
         let builder = Communicator::builder().runtime(&runtime).rank(rank).world_size(world_size);
@@ -69,7 +70,7 @@ fn a_communicator_that_is_not_made_has_both_sides_of_what_differs() {
 #[test]
 fn a_part_that_is_not_made_has_both_sides_of_what_differs() {
     let together = Barrier::new(3);
-    let outcomes = Runtime::emulator(3).unwrap().run_ranks(3, |rank| -> Result<_> {
+    let outcomes = runtime_with(3).run_ranks(3, |rank| -> Result<_> {
         let mut world = rank.communicator()?;
         let stream = rank.device().stream()?;
         let config = CommConfig::builder().buffer_mib(1 + rank.index()).build();
@@ -116,7 +117,7 @@ fn a_part_that_is_not_made_has_both_sides_of_what_differs() {
 
 #[test]
 fn a_communicator_that_is_not_made_has_the_rank_that_is_gone() {
-    let runtime = Runtime::emulator(3).unwrap();
+    let runtime = runtime_with(3);
     let outcomes = Mutex::new(Vec::new());
     let failed = runtime.run_ranks(
         3,
@@ -141,7 +142,7 @@ fn a_communicator_that_is_not_made_has_the_rank_that_is_gone() {
 #[test]
 fn a_communicator_that_nobody_is_left_to_join_is_told_at_once_as_a_deadlock() {
     alone!();
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let failed = runtime.run_ranks(2, |rank| -> Result<()> {
         let mut world = rank.communicator()?;
         let stream = rank.device().stream()?;
@@ -157,7 +158,7 @@ fn a_communicator_that_nobody_is_left_to_join_is_told_at_once_as_a_deadlock() {
 /// Each issues an operation of another name.
 #[test]
 fn links_and_splits_that_fail_are_named_as_the_program_called_them() {
-    let builder = Runtime::emulator_builder().devices(2);
+    let builder = own_devices().devices(2);
     let runtime = builder.connect_timeout(Duration::from_millis(100)).build().unwrap();
     let devices = [0, 1].map(|index| runtime.device(index).unwrap());
     type Begin<'a> = &'a dyn Fn(&mut Communicator) -> Result<()>;

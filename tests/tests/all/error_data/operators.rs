@@ -9,6 +9,7 @@ use hccl::{Error, ErrorKind, Result};
 
 use super::timed_out;
 use crate::operators::algorithms::mesh_all_reduce;
+use hccl_tests::{own_devices, runtime_with};
 
 const ENGINES: [Engine; 2] = [Engine::CpuTs, Engine::AicpuTs];
 
@@ -16,7 +17,7 @@ const ENGINES: [Engine; 2] = [Engine::CpuTs, Engine::AicpuTs];
 fn a_wait_for_an_operator_has_the_ranks_that_do_not_take_part() {
     for engine in ENGINES {
         let together = Barrier::new(3);
-        let ranks = Runtime::emulator(3).unwrap().run_ranks(3, |rank| -> Result<_> {
+        let ranks = runtime_with(3).run_ranks(3, |rank| -> Result<_> {
             let stream = rank.device().stream()?;
             let mut comm = rank.communicator()?;
             let mut x = rank.device().zeros::<f32>(4, &stream)?;
@@ -44,7 +45,7 @@ fn a_wait_for_an_operator_has_the_ranks_that_do_not_take_part() {
 
 /// How the first run of an operator ends for rank 0 when rank 2 does not take part, and then a barrier of all.
 fn first_run(limit: Duration, leaves: bool) -> (Error, Result<()>) {
-    let runtime = Runtime::emulator_builder().devices(3).connect_timeout(limit).build().unwrap();
+    let runtime = own_devices().devices(3).connect_timeout(limit).build().unwrap();
     let together = Barrier::new(3);
     let ranks = runtime.run_ranks(3, |rank| -> Result<_> {
         let stream = rank.device().stream()?;

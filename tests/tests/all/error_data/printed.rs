@@ -6,6 +6,7 @@ use hccl::kernel::{Input, Kernel, Output, Tiling, kernel};
 use hccl::operator::Operator;
 use hccl::prelude::*;
 use hccl::{Error, Result};
+use hccl_tests::own_devices;
 
 fn check<E: Debug + Display + std::error::Error>(name: &str, error: &E) {
     assert_eq!(format!("{error:?}"), format!("{name}: {error}"));
@@ -25,8 +26,7 @@ fn mistaken(k: Kernel<Sizes>, x: Input<u64>, y: Output<u64>) {
 
 #[test]
 fn every_error_type_is_debugged_as_its_text() {
-    let runtime =
-        Runtime::emulator_builder().devices(2).product(Product::Ascend950).build().unwrap();
+    let runtime = own_devices().devices(2).product(Product::Ascend950).build().unwrap();
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let comms = Communicator::init_all(std::slice::from_ref(&device)).wait().unwrap();

@@ -2,7 +2,7 @@
 //! ended, with what its cores have read.
 
 use hccl::kernel::*;
-use hccl::prelude::*;
+use hccl_tests::own_devices;
 
 /// Doubles as many numbers as `counts` says, if it says any, with no wait between the copies and the product.
 #[kernel(mix = "aiv_only")]
@@ -32,7 +32,7 @@ fn waits_and_doubles_some(k: Kernel, counts: Input<u32>, x: Input<f32>, y: Outpu
 
 /// Launches it with this number; what checked mode has found.
 fn findings(kernel: &Recorded<()>, count: u32, checked: bool) -> hccl::Result<Vec<String>> {
-    let runtime = Runtime::emulator_builder().devices(1).checked(checked).build()?;
+    let runtime = own_devices().devices(1).checked(checked).build()?;
     let device = runtime.device(0)?;
     let stream = device.stream()?;
     let counts = device.upload(&[count; 8], &stream)?;

@@ -4,6 +4,7 @@ use hccl::dtype::ReduceKind;
 use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
 use hccl::kernel::*;
 use hccl::prelude::*;
+use hccl_tests::runtime_with;
 
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
@@ -234,7 +235,7 @@ fn all_of_x(k: Kernel, x: Input<u32>, y: Output<u32>) {
 /// Ten launches of each: the work has the notes of its own launch, and a strict launch is one that was checked.
 #[test]
 fn a_launch_says_what_was_not_checked() -> hccl::Result<()> {
-    let runtime = Runtime::emulator(1)?;
+    let runtime = runtime_with(1);
     let device = runtime.device(0)?;
     let stream = device.stream()?;
     let x = device.upload(&[8_u32; 64], &stream)?;

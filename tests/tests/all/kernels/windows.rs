@@ -5,6 +5,7 @@ use hccl::dtype::ReduceKind;
 use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
 use hccl::kernel::*;
 use hccl::prelude::*;
+use hccl_tests::{own_devices, runtime_with};
 
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
@@ -85,7 +86,7 @@ fn what_is_read_of_a_window_was_written_by_some_rank() -> hccl::Result<()> {
     assert_eq!(report.findings().map(|finding| finding.rule).collect::<Vec<_>>(), ["windows"]);
     assert!(errors[0].message.contains("byte 252 of the input window of rank 0"), "{report}");
 
-    let runtime = Runtime::emulator_builder().devices(2).product(Product::A3).build()?;
+    let runtime = runtime_with(2);
     let outcome = runtime.run_ranks(2, |rank| launches(&rank, 64))?;
     assert_eq!(outcome, [(vec!["windows"], 2.0), (vec!["windows"], 1.0)]);
     Ok(())
@@ -95,7 +96,7 @@ fn what_is_read_of_a_window_was_written_by_some_rank() -> hccl::Result<()> {
 #[test]
 fn what_is_read_of_a_window_was_written() -> hccl::Result<()> {
     let checked = |count| {
-        let devices = Runtime::emulator_builder().devices(2).product(Product::A3);
+        let devices = own_devices().devices(2).product(Product::A3);
         let runtime = devices.checked(true).build()?;
         let outcome = runtime.run_ranks(2, |rank| launches(&rank, count));
         let found: Vec<_> = runtime.findings().iter().map(ToString::to_string).collect();

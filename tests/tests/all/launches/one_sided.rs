@@ -3,6 +3,7 @@
 use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
 use hccl::kernel::*;
 use hccl::prelude::*;
+use hccl_tests::{own_devices, runtime_with};
 
 use super::RANKS;
 
@@ -70,7 +71,7 @@ mod kernels {
 /// What a rank writes is in the window of another one, which a safe program cannot see; that the turn meets all ranks it can.
 #[test]
 fn one_sided_writes_are_configured_and_launched_as_other_operations_are() {
-    let devices = Runtime::emulator_builder().devices(RANKS as usize);
+    let devices = own_devices().devices(RANKS as usize);
     let runtime = devices.product(Product::Ascend950).build().unwrap();
     let recorded = kernels::blocks::record().unwrap();
     let run = |size: u64| {
@@ -102,8 +103,7 @@ fn one_sided_writes_are_configured_and_launched_as_other_operations_are() {
 /// Two queues for each of three cores, which end on their own.
 #[test]
 fn queues_are_set_by_the_host_and_launched() {
-    let devices = Runtime::emulator_builder().devices(2);
-    let runtime = devices.product(Product::A3).build().unwrap();
+    let runtime = runtime_with(2);
     let recorded = kernels::batches::record().unwrap();
     let done = runtime.run_ranks(2, |rank| {
         let stream = rank.device().stream()?;
@@ -134,7 +134,7 @@ fn queues_are_set_by_the_host_and_launched() {
 fn the_window_of_another_rank_may_be_used_at_once() {
     let recorded = kernels::at_once::record().unwrap();
     for _ in 0..10 {
-        let runtime = Runtime::emulator_builder().devices(RANKS as usize).build().unwrap();
+        let runtime = runtime_with(RANKS as usize);
         let sums = runtime.run_ranks(RANKS, |rank| {
             let (device, index) = (rank.device(), rank.index());
             let stream = device.stream()?;

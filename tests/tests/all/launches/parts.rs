@@ -9,6 +9,7 @@ use hccl_examples::kernels::*;
 
 use super::{RANKS, a3, filled, halves, nothing_found, numbered, transposed};
 use hccl::kernel::tiling::CmdType;
+use hccl_tests::runtime_with;
 
 /// Element 0 of the kernel is the first of the slice, and what is around the slice stays as it was.
 #[test]
@@ -40,7 +41,7 @@ fn a_kernel_computes_in_slices() {
 /// The end of a slice is the end of the tensor, also inside of a buffer, for what is read, what is written and the workspace.
 #[test]
 fn a_kernel_stays_within_its_slices() {
-    let runtime = Runtime::emulator(1).unwrap();
+    let runtime = runtime_with(1);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let x = device.upload(&halves(0..100), &stream).unwrap();
@@ -63,7 +64,7 @@ fn a_kernel_stays_within_its_slices() {
 /// What is checked before a launch is checked of slices too.
 #[test]
 fn slices_are_checked_as_buffers_are() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let (device, other) = (runtime.device(0).unwrap(), runtime.device(1).unwrap());
     let (stream, other_stream) = (device.stream().unwrap(), other.stream().unwrap());
     let x = device.upload(&halves(0..16), &stream).unwrap();

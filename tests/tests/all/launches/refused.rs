@@ -6,6 +6,7 @@ use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingCo
 use hccl::kernel::*;
 use hccl::prelude::*;
 use hccl_examples::kernels::*;
+use hccl_tests::{own_devices, runtime_with};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::{RANKS, filled, halves, small};
 /// Arguments that are not the kernel's are refused, and nothing is launched.
 #[test]
 fn arguments_are_checked_before_a_launch() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let (device, other) = (runtime.device(0).unwrap(), runtime.device(1).unwrap());
     let (stream, other_stream) = (device.stream().unwrap(), other.stream().unwrap());
     let x = device.upload(&halves(0..16), &stream).unwrap();
@@ -42,7 +43,7 @@ fn arguments_are_checked_before_a_launch() {
 /// What the server could not read, or not read rightly, and what its field does not take.
 #[test]
 fn a_tiling_struct_that_is_not_filled_for_the_product_is_refused() {
-    let runtime = Runtime::emulator_builder().devices(1).product(Product::A3).build().unwrap();
+    let runtime = runtime_with(1);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let mut comm = Communicator::init_all(std::slice::from_ref(&device)).wait().unwrap().remove(0);
@@ -88,8 +89,7 @@ fn a_tiling_struct_that_is_not_filled_for_the_product_is_refused() {
 /// No server is left behind that waits for a kernel that was never launched.
 #[test]
 fn too_many_blocks_are_refused_before_the_server_is_launched() {
-    let devices = Runtime::emulator_builder().devices(1).product(Product::A3);
-    let runtime = devices.build().unwrap();
+    let runtime = runtime_with(1);
     runtime.set_deadline(Duration::from_secs(20));
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
@@ -119,7 +119,7 @@ fn too_many_blocks_are_refused_before_the_server_is_launched() {
 /// A kernel that would leave its tensor is stopped before its first block, and the error has the line.
 #[test]
 fn sizes_that_do_not_fit_come_back_from_the_work() {
-    let runtime = Runtime::emulator(1).unwrap();
+    let runtime = runtime_with(1);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let x = device.upload(&halves(0..16), &stream).unwrap();
@@ -143,7 +143,7 @@ fn fills_workspace(k: Kernel, y: Output<u64>) {
 /// The last element that the kernel uses is the 16th.
 #[test]
 fn a_workspace_that_is_too_small_is_told_with_the_line() {
-    let runtime = Runtime::emulator(1).unwrap();
+    let runtime = runtime_with(1);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let mut y = device.zeros::<u64>(1, &stream).unwrap();
@@ -168,7 +168,7 @@ fn a_workspace_that_is_too_small_is_told_with_the_line() {
 /// An exchange of blocks of different lengths, which the A2 does not have.
 #[test]
 fn a_kernel_for_another_product_is_refused_by_name() {
-    let runtime = Runtime::emulator_builder().devices(1).product(Product::A2).build().unwrap();
+    let runtime = own_devices().devices(1).product(Product::A2).build().unwrap();
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let root = RootInfo::new(&device).unwrap();
@@ -221,7 +221,7 @@ mod others {
 /// A kernel that was saved is launched like one that was recorded just now, if it takes the same.
 #[test]
 fn a_saved_kernel_is_told_by_its_layout_and_arguments() {
-    let runtime = Runtime::emulator(1).unwrap();
+    let runtime = runtime_with(1);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let recorded = vadd::vadd::record().unwrap();
@@ -260,7 +260,7 @@ fn a_saved_kernel_is_told_by_its_layout_and_arguments() {
 /// However the outcome is asked for: where races are looked for, completion is known from events.
 #[test]
 fn what_is_refused_is_an_error_where_races_are_looked_for() {
-    let devices = Runtime::emulator_builder().devices(1).checked(true);
+    let devices = own_devices().devices(1).checked(true);
     let runtime = devices.build().unwrap();
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
@@ -291,7 +291,7 @@ fn what_is_refused_is_an_error_where_races_are_looked_for() {
 /// Of several that ask at once each is told: an answer that one of them gets is not given to the next.
 #[test]
 fn all_threads_that_ask_are_told_that_a_kernel_was_refused() {
-    let devices = Runtime::emulator_builder().devices(1).checked(true);
+    let devices = own_devices().devices(1).checked(true);
     let runtime = devices.build().unwrap();
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
@@ -331,8 +331,7 @@ fn all_threads_that_ask_are_told_that_a_kernel_was_refused() {
 #[test]
 fn a_refused_kernel_says_why_and_leaves_no_server_waiting() {
     let kernel = reduce_scatter::reduce_scatter_custom::record().unwrap();
-    let devices = Runtime::emulator_builder().devices(RANKS as usize);
-    let runtime = devices.product(Product::A3).build().unwrap();
+    let runtime = runtime_with(RANKS as usize);
     let errors = runtime.run_ranks(RANKS, |rank| {
         let device = rank.device();
         let stream = device.stream()?;
@@ -355,8 +354,7 @@ fn a_refused_kernel_says_why_and_leaves_no_server_waiting() {
 #[test]
 fn all_ranks_are_told_what_is_wrong_on_one() {
     let kernel = reduce_scatter::reduce_scatter_custom::record().unwrap();
-    let devices = Runtime::emulator_builder().devices(RANKS as usize);
-    let runtime = devices.product(Product::A3).build().unwrap();
+    let runtime = runtime_with(RANKS as usize);
     let errors = runtime.run_ranks(RANKS, |rank| {
         let device = rank.device();
         let stream = device.stream()?;
@@ -380,7 +378,7 @@ fn all_ranks_are_told_what_is_wrong_on_one() {
 /// Communicators are as many as the kernel has groups.
 #[test]
 fn a_kernel_with_a_client_is_not_launched_without_a_communicator() {
-    let runtime = Runtime::emulator(1).unwrap();
+    let runtime = runtime_with(1);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
     let x = device.upload(&halves(0..16), &stream).unwrap();

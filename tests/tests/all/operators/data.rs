@@ -2,7 +2,7 @@
 
 use hccl::operator::*;
 use hccl::prelude::*;
-use hccl_tests::{both_backends, full};
+use hccl_tests::{Devices, both_backends, full, own_devices, products, runtime_with};
 
 use crate::operators::algorithms::*;
 
@@ -111,7 +111,7 @@ fn everything<E: Number + PartialOrd + std::ops::Add<Output = E>>(runtime: &Runt
 
 #[test]
 fn results_are_right_for_any_number_of_ranks() {
-    let runtime = Runtime::emulator(8).unwrap();
+    let runtime = runtime_with(8);
     for ranks in RANKS {
         everything::<f32>(&runtime, *ranks);
     }
@@ -119,7 +119,7 @@ fn results_are_right_for_any_number_of_ranks() {
 
 #[test]
 fn results_are_right_for_any_type() {
-    let runtime = Runtime::emulator(4).unwrap();
+    let runtime = runtime_with(4);
     everything::<f16>(&runtime, 3);
     everything::<bf16>(&runtime, 4);
     everything::<i8>(&runtime, 2);
@@ -129,8 +129,8 @@ fn results_are_right_for_any_type() {
 
 #[test]
 fn results_are_right_on_every_product_with_every_engine() {
-    for product in [Product::A2, Product::A3, Product::Ascend950] {
-        let runtime = Runtime::emulator_builder().devices(3).product(product).build().unwrap();
+    for product in products() {
+        let runtime = Devices::new(3).product(product).runtime();
         let (gather, sum) = (mesh_all_gather(), ring_all_reduce(Sum, 4));
         use Engine::{AicpuTs, CpuTs};
         for engines in [[CpuTs, CpuTs], [AicpuTs, AicpuTs], [CpuTs, AicpuTs]] {
@@ -156,14 +156,14 @@ fn results_are_right_on_every_product_with_every_engine() {
 
 #[test]
 fn nothing_is_found_in_checked_mode() {
-    let build = || Runtime::emulator_builder().devices(4).checked(true).build().unwrap();
+    let build = || own_devices().devices(4).checked(true).build().unwrap();
     everything::<i32>(&build(), 4);
     everything::<f32>(&build(), 2);
 }
 
 #[test]
 fn what_is_larger_than_the_communication_buffer_goes_in_rounds() {
-    let runtime = Runtime::emulator(3).unwrap();
+    let runtime = runtime_with(3);
     let config = CommConfig::builder().buffer_mib(1).build();
     // The buffer is twice as much as is said: 2 MiB.
     let n = 1_300_001;
@@ -176,7 +176,7 @@ fn what_is_larger_than_the_communication_buffer_goes_in_rounds() {
 
 #[test]
 fn an_input_may_lie_in_the_output() {
-    let runtime = Runtime::emulator(3).unwrap();
+    let runtime = runtime_with(3);
     let got = runtime.run_ranks(3, |rank| -> hccl::Result<_> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
         let (mut comm, me) = (rank.communicator()?, rank.index() as i32);
@@ -259,7 +259,7 @@ fn a_rank_without_buffers_helps() {
             main.copy(own, op.output());
         }
     });
-    let runtime = Runtime::emulator(3).unwrap();
+    let runtime = runtime_with(3);
     let got = runtime.run_ranks(3, |rank| -> hccl::Result<Vec<i8>> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
         let (mut comm, me) = (rank.communicator()?, rank.index() as i8);
@@ -277,7 +277,7 @@ fn a_rank_without_buffers_helps() {
 
 #[test]
 fn many_operators_share_threads_and_channels() {
-    let runtime = Runtime::emulator(4).unwrap();
+    let runtime = runtime_with(4);
     let sums = runtime.run_ranks(4, |rank| -> hccl::Result<Vec<i32>> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
         let mut comm = rank.communicator()?;
@@ -298,7 +298,7 @@ fn many_operators_share_threads_and_channels() {
 
 #[test]
 fn a_part_of_a_communicator_runs_operators_of_its_own() {
-    let runtime = Runtime::emulator(4).unwrap();
+    let runtime = runtime_with(4);
     let got = runtime.run_ranks(4, |rank| -> hccl::Result<Vec<i32>> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
         let (mut comm, me) = (rank.communicator()?, rank.index() as i32);

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use hccl::operator::*;
 use hccl::prelude::*;
 use hccl::{Error, Result};
-use hccl_tests::both_backends;
+use hccl_tests::{both_backends, own_devices, runtime_with};
 
 use crate::operators::algorithms::*;
 
@@ -28,7 +28,7 @@ fn nobody_exposes() -> Operator {
 #[test]
 fn a_peer_that_never_exposes_its_buffer_is_a_deadlock_that_says_who_waits_for_what() {
     alone!(beside);
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let since = Instant::now();
     let texts = runtime.run_ranks(2, |rank| -> Result<(String, String)> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
@@ -79,7 +79,7 @@ fn a_deadline_ends_a_wait_and_the_operator_goes_on() {
 
 #[test]
 fn a_wait_that_is_cancelled_cancels_nothing() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let sums = runtime.run_ranks(2, |rank| -> Result<Vec<i32>> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
         let mut comm = rank.communicator()?;
@@ -96,7 +96,7 @@ fn a_wait_that_is_cancelled_cancels_nothing() {
 
 #[test]
 fn an_abort_ends_an_operator_that_waits() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let since = Instant::now();
     let errors = runtime.run_ranks(2, |rank| -> Result<Option<Error>> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
@@ -127,7 +127,7 @@ fn an_abort_ends_an_operator_that_waits() {
 
 #[test]
 fn a_peer_that_is_gone_ends_an_operator_that_waits_for_it() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let since = Instant::now();
     let outcome = runtime.run_ranks(2, |rank| -> Result<()> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
@@ -146,7 +146,7 @@ fn a_peer_that_is_gone_ends_an_operator_that_waits_for_it() {
 
 #[test]
 fn a_stream_may_go_while_its_operator_runs() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let sums = runtime.run_ranks(2, |rank| -> Result<Vec<i32>> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
         let mut comm = rank.communicator()?;
@@ -177,7 +177,7 @@ fn after_a_failure_nothing_is_written_any_more() {
             }
         });
     });
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let submitted = Barrier::new(2);
     let left = runtime.run_ranks(2, |rank| -> Result<bool> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
@@ -206,7 +206,7 @@ fn a_failure_does_not_let_an_operator_begin_before_what_its_stream_holds() {
     let copies = Operator::all_reduce("copies", Sum, |op, main| {
         main.fork(2, |threads| threads.get(1).copy(op.input(), op.output()));
     });
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let aborted = Barrier::new(2);
     let read = runtime.run_ranks(2, |rank| -> Result<bool> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
@@ -240,7 +240,7 @@ fn a_failure_does_not_let_an_operator_begin_before_what_its_stream_holds() {
 
 #[test]
 fn an_operator_whose_peer_has_dropped_the_communicator_fails_and_so_does_the_next() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let (gone, wait) = mpsc::sync_channel::<()>(1);
     let wait = std::sync::Mutex::new(wait);
     let texts = runtime.run_ranks(2, |rank| -> Result<[String; 2]> {
@@ -279,7 +279,7 @@ fn what_is_refused_in_the_midst_is_over_before_its_buffers_are_used() {
         });
         main.lend(op.channel(1 - op.rank()));
     });
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let (gone, gate) = mpsc::sync_channel::<()>(1);
     let gate = std::sync::Mutex::new(gate);
     let left = runtime.run_ranks(2, |rank| -> Result<bool> {
@@ -308,7 +308,7 @@ fn what_is_refused_in_the_midst_is_over_before_its_buffers_are_used() {
 #[test]
 fn waits_have_the_time_limit_of_the_devices() {
     let limit = Duration::from_secs(1);
-    let runtime = Runtime::emulator_builder().devices(2).exec_timeout(limit).build().unwrap();
+    let runtime = own_devices().devices(2).exec_timeout(limit).build().unwrap();
     let (over, gate) = mpsc::sync_channel::<()>(1);
     let gate = std::sync::Mutex::new(gate);
     let texts = runtime.run_ranks(2, |rank| -> Result<String> {

@@ -8,6 +8,7 @@ use hccl::prelude::*;
 use hccl::{Error, Result};
 
 use crate::operators::algorithms::*;
+use hccl_tests::{Devices, products, runtime_with};
 
 /// The error of one rank of two, its cause, and whether an operation behind it is the first.
 fn refused(
@@ -20,7 +21,7 @@ fn on(
     product: Product,
     run: impl Fn(&mut Communicator, &Device, &Stream) -> Result<Work> + Sync,
 ) -> (String, Error) {
-    let runtime = Runtime::emulator_builder().devices(2).product(product).build().unwrap();
+    let runtime = Devices::new(2).product(product).runtime();
     let errors = runtime.run_ranks(2, |rank| -> Result<Error> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
         let mut comm = rank.communicator()?;
@@ -167,7 +168,7 @@ fn what_no_task_reduces_is_found_before_anything_moves() {
         assert!(matches!(cause, Error::NotSupported { .. }), "{text}");
         text
     }
-    for product in [Product::A2, Product::A3, Product::Ascend950] {
+    for product in products() {
         assert!(reduce::<f32>(product, &mesh_all_reduce(Prod)).contains("f32 (prod)"));
         assert!(reduce::<i64>(product, &mesh_all_reduce(Sum)).contains("i64 (sum)"));
         assert!(reduce::<f64>(product, &mesh_all_reduce(Max)).contains("f64 (max)"));
@@ -186,7 +187,7 @@ fn a_channel_has_as_many_notifies_as_its_first_operator_has_room_for() {
     };
     let (text, _) = refused(|comm, _, stream| comm.run(&with_signals(63)).submit(stream));
     assert!(text.contains("would need 65 notifies at each end, and 64 are the most"), "{text}");
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     runtime
         .run_ranks(2, |rank| -> Result<()> {
             let (stream, mut comm) = (rank.device().stream()?, rank.communicator()?);

@@ -1,11 +1,12 @@
 //! What random programs have found, each as a small program of its own.
 
 use hccl::prelude::*;
+use hccl_tests::runtime_with;
 
 /// CANN tells an operation in place by equal pointers, also when one of the buffers is empty and happens to begin where the other does.
 #[test]
 fn an_empty_source_may_begin_where_the_destination_does() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let outcome = runtime.run_ranks(2, |rank| -> hccl::Result<()> {
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
@@ -46,7 +47,7 @@ fn an_empty_source_may_begin_where_the_destination_does() {
 /// Who leaves a communicator leaves its parts, so a rank has left when it has dropped all of them.
 #[test]
 fn a_part_outlives_what_it_is_part_of() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = runtime_with(2);
     let root = RootInfo::new(&runtime.device(0).unwrap()).unwrap();
     let parts = runtime.run_ranks(2, |rank| -> hccl::Result<_> {
         let (device, stream) = (rank.device(), rank.device().stream()?);

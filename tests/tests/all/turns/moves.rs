@@ -9,6 +9,7 @@ use hccl::dtype::ReduceKind;
 use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
 use hccl::kernel::*;
 use hccl::prelude::*;
+use hccl_tests::runtime_with;
 
 pub const RANKS: usize = 4;
 
@@ -228,7 +229,7 @@ fn look<T: Tiling + symbol::TilingArgument + Copy>(
     sums: bool,
     tiling: impl Fn(usize, usize) -> T + Sync,
 ) -> Vec<Move> {
-    let runtime = Runtime::emulator_builder().devices(RANKS).product(Product::A3).build().unwrap();
+    let runtime = runtime_with(RANKS);
     let each = |rank: Rank| {
         let (device, index) = (rank.device(), rank.index() as usize);
         let stream = device.stream()?;

@@ -1,0 +1,161 @@
+//! The runtime of this run: the one that a test asks for when it does not matter which it is.
+//!
+//! `HCCL_TEST_RUNTIME` chooses it. Unset it is the emulator in this process, with devices of the
+//! test's own. With `cann` it is [`Runtime::cann`]: the libraries at `ASCEND_HOME_PATH` or on the
+//! loader's path, with whatever devices they have, which all tests share. The test program `loaded`
+//! runs the suite so, over the emulator's libraries with CANN's names.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use ascend_sys::{Api, Library};
+use hccl::runtime::EmulatorOptionsBuilder;
+use hccl::{Product, Runtime};
+
+/// The variable that chooses the runtime of a run.
+pub const RUNTIME: &str = "HCCL_TEST_RUNTIME";
+
+/// Whether the runtime of this run is that of loaded libraries.
+///
+/// # Panics
+///
+/// When the variable is neither unset nor `cann`.
+pub fn is_loaded() -> bool {
+    static LOADED: OnceLock<bool> = OnceLock::new();
+    *LOADED.get_or_init(|| match std::env::var(RUNTIME).as_deref() {
+        Err(_) => false,
+        Ok("cann") => true,
+        Ok(other) => panic!("{RUNTIME}={other}: `cann` is expected, or nothing"),
+    })
+}
+
+/// The runtime of this run, with so many devices or more.
+///
+/// # Panics
+///
+/// When it does not start, or has fewer.
+pub fn runtime_with(devices: usize) -> Runtime {
+    Devices::new(devices).runtime()
+}
+
+/// The devices that a test needs. Devices that are there have their own properties; emulated ones
+/// are made with what is said here.
+pub struct Devices {
+    count: usize,
+    memory: Option<u64>,
+    product: Option<Product>,
+}
+
+impl Devices {
+    /// So many, or more.
+    pub fn new(count: usize) -> Devices {
+        Devices { count, memory: None, product: None }
+    }
+
+    /// That much memory each is enough.
+    #[must_use]
+    pub fn memory(self, bytes: u64) -> Devices {
+        Devices { memory: Some(bytes), ..self }
+    }
+
+    /// They have to be of this product: one of [`products`].
+    #[must_use]
+    pub fn product(self, product: Product) -> Devices {
+        Devices { product: Some(product), ..self }
+    }
+
+    /// The runtime with the devices.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start, or when its devices are others.
+    pub fn runtime(self) -> Runtime {
+        let Devices { count, memory, product } = self;
+        if is_loaded() {
+            let runtime = loaded();
+            assert!(runtime.device_count() >= count, "{count} devices are needed: {runtime:?}");
+            assert!(product.is_none() || product == runtime.product(), "{product:?} is needed");
+            return runtime;
+        }
+        let builder = Runtime::emulator_builder().devices(count);
+        let builder = builder.product(product.unwrap_or(Product::A3));
+        let runtime = match memory {
+            Some(memory) => builder.memory(memory).build(),
+            None => builder.build(),
+        };
+        runtime.expect("the emulator starts")
+    }
+}
+
+/// The products that [`Devices`] of this run can be of.
+///
+/// # Panics
+///
+/// When the libraries do not load.
+pub fn products() -> Vec<Product> {
+    if is_loaded() {
+        return vec![loaded().product().expect("a product that is known")];
+    }
+    vec![Product::A2, Product::A3, Product::Ascend950]
+}
+
+/// Options of emulated devices of the test's own, for a test that is about such an option. A row of
+/// the table in `docs/src/design/loaded-suite.md` says so.
+///
+/// # Panics
+///
+/// Over loaded libraries: the test has no row.
+pub fn own_devices() -> EmulatorOptionsBuilder {
+    assert!(
+        !is_loaded(),
+        "a test that needs emulated devices of its own belongs into the table of the tests that do not run over loaded \
+         libraries"
+    );
+    Runtime::emulator_builder()
+}
+
+fn loaded() -> Runtime {
+    Runtime::cann().expect("the libraries load, and a device answers")
+}
+
+/// A runtime on a table that has nothing but CANN's own functions, as on an Ascend machine: the
+/// emulator's default devices, eight of them. Over loaded libraries it is the runtime of this run.
+///
+/// # Panics
+///
+/// When it does not start.
+pub fn without_extensions() -> Runtime {
+    if is_loaded() {
+        return loaded();
+    }
+    let table = ascend_emulator::table().retain(|symbol| symbol.library != Library::Extension);
+    // SAFETY: what is left of the emulator's table does what CANN documents.
+    let api = unsafe { Api::from_table(table) };
+    Runtime::from_api(api).expect("the emulator starts")
+}
+
+/// Runs a test on both kinds of backend: with the optional entries of the table, and without. Over
+/// loaded libraries there is one kind. A minute is long enough for whatever it waits for.
+///
+/// # Panics
+///
+/// When a runtime does not start, and when the test does.
+pub fn both_backends(test: impl Fn(&Runtime)) {
+    both_with(Devices::new(2), Duration::from_secs(60), test);
+}
+
+/// The same with other devices and another limit of what is waited for.
+///
+/// # Panics
+///
+/// When a runtime does not start, and when the test does.
+pub fn both_with(devices: Devices, deadline: Duration, test: impl Fn(&Runtime)) {
+    let mut runtimes = vec![devices.runtime()];
+    if !is_loaded() {
+        runtimes.push(without_extensions());
+    }
+    for runtime in runtimes {
+        runtime.set_deadline(deadline);
+        test(&runtime);
+    }
+}
