@@ -31,6 +31,24 @@ unsafe extern "C" fn state(_: HcclComm, _: HcclCommStatePhase, _: *mut c_void) -
     HcclResult::HCCL_SUCCESS
 }
 
+unsafe extern "C" fn device_state(_: i32, _: aclrtDeviceState, _: *mut c_void) {
+    CALLED.fetch_add(1, Ordering::Relaxed);
+}
+
+unsafe extern "C" fn stream_state(_: aclrtStream, _: aclrtStreamState, _: *mut c_void) {
+    CALLED.fetch_add(1, Ordering::Relaxed);
+}
+
+unsafe extern "C" fn task_abort(
+    _: i32,
+    _: aclrtDeviceTaskAbortStage,
+    _: u32,
+    _: *mut c_void,
+) -> std::ffi::c_int {
+    CALLED.fetch_add(1, Ordering::Relaxed);
+    0
+}
+
 /// The address of a callback of this type; `None` for a type that is none, or that nothing here
 /// takes.
 pub fn of_type(ty: &str) -> Option<u64> {
@@ -38,6 +56,9 @@ pub fn of_type(ty: &str) -> Option<u64> {
         "aclrtCallback" | "aclrtHostFunc" => with_data as *const () as u64,
         "aclrtExceptionInfoCallback" => exception as *const () as u64,
         "HcclCommStateCallback" => state as *const () as u64,
+        "aclrtDeviceStateCallback" => device_state as *const () as u64,
+        "aclrtStreamStateCallback" => stream_state as *const () as u64,
+        "aclrtDeviceTaskAbortCallback" => task_abort as *const () as u64,
         // Only functions that are not supported take others.
         _ if ["Callback", "CallBack", "Func"].iter().any(|end| ty.ends_with(end)) => 0,
         _ => return None,

@@ -81,6 +81,12 @@ impl<'run> Caller<'run> {
         }
     }
 
+    /// The last handle of a kind that was made.
+    pub fn newest(&self, kind: &str) -> u64 {
+        let lists = self.run.objects.lists();
+        lists.live.get(kind).and_then(|list| list.last()).copied().unwrap_or_default()
+    }
+
     /// Memory of a device or pinned memory: where, and how much.
     pub fn memory(&mut self, pinned: bool) -> (u64, u64) {
         let list = self.run.objects.lists().memory.clone();
@@ -183,8 +189,8 @@ impl<'run> Caller<'run> {
         }
         match name {
             "HcclKfcAllocOpArgs" => objects.add("opArgs", self.run.memory.word(values[0].number())),
-            "HcommMemAlloc" => {
-                objects.add("HcommMemAlloc", self.run.memory.word(values[0].number()));
+            "HcommMemAlloc" | "aclrtMemPoolMallocAsync" => {
+                objects.add(name, self.run.memory.word(values[0].number()));
             }
             "HcclKfcFreeOpArgs" => objects.remove("opArgs", values[0].number()),
             _ => {}

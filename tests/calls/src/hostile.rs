@@ -34,12 +34,18 @@ pub const FOLLOWED: &[(&str, &str, &str)] = &[
     ("aclrtMemset", "ptr", HOST),
     ("aclrtMemcpy2d", "spitch", "the rows of the host lie so far apart"),
     ("aclrtKernelArgsInitByUserMem", "argsHandle", "memory of the caller for a list"),
+    ("aclrtMemPoolGetAttr", "value", "a place for the value"),
+    ("aclrtMemPoolSetAttr", "value", "the value, of as many bytes as the attribute has"),
+    ("aclrtMemExportToShareableHandleV2", "shareableHandle", SHAREABLE),
+    ("aclrtMemImportFromShareableHandleV2", "shareableHandle", SHAREABLE),
+    ("aclrtMemSetPidToShareableHandleV2", "shareableHandle", SHAREABLE),
     ("aclrtLaunchKernelWithHostArgs", "hostArgs", "arguments, of as many bytes as argsSize says"),
     ("aclrtKernelArgsAppend", "param", "a value of as many bytes as paramSize says"),
     ("aclrtKernelArgsParaUpdate", "param", "a value of as many bytes as paramSize says"),
     ("HcclAllocComResourceByTiling", "mc2Tiling", "a structure, whose length it says itself"),
 ];
 
+const SHAREABLE: &str = "a structure of the caller, whose size is that of the handle's type";
 const COUNTS: &str = "a list of counts, one for each rank, which the host reads";
 const HOST: &str = "pageable memory of the host is copied and filled as by memcpy and memset";
 

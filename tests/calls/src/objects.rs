@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The types that are handles.
-pub const HANDLES: [&str; 25] = [
+pub const HANDLES: [&str; 29] = [
     "aclDataBuffer",
     "aclmdlRI",
+    "aclmdlRITask",
     "aclprofConfig",
     "aclrtArgsHandle",
     "aclrtBinHandle",
     "aclrtBinary",
+    "aclrtCntNotify",
     "aclrtContext",
     "aclrtDrvMemHandle",
     "aclrtEvent",
     "aclrtFuncHandle",
+    "aclrtMemPool",
     "aclrtNotify",
     "aclrtParamHandle",
     "aclrtStream",
@@ -24,6 +27,7 @@ pub const HANDLES: [&str; 25] = [
     "EndpointHandle",
     "HcclChannelConfig",
     "HcclComm",
+    "HcclCommSymWindow",
     "HcclMemHandle",
     "HcommChannelConfig",
     "HcommMemHandle",

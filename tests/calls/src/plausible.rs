@@ -151,7 +151,50 @@ fn by_function(caller: &mut Caller<'_>, function: &str, parameter: &Parameter) -
         }
         ("aclrtKernelArgsAppend" | "aclrtKernelArgsParaUpdate", "paramSize") => 8,
         ("aclrtFunctionGetParamInfo", "paramIndex") => caller.one(&[0, 1, 2]),
+        // Graphs that are built or edited.
+        (
+            "aclmdlRIBindStream" | "aclmdlRIUnbindStream" | "aclmdlRIEndTask" | "aclmdlRIBuildEnd",
+            "modelRI",
+        ) => caller.newest("aclmdlRI"),
+        ("aclmdlRIBindStream" | "aclmdlRIUnbindStream" | "aclmdlRIEndTask", "stream") => {
+            caller.newest("aclrtStream")
+        }
+        ("aclmdlRIGetTasksByStream", "stream") => world.task_stream,
+        ("aclmdlRIGetTasksByStream", "numTasks") => memory.put_value(&8_u32),
+        ("aclmdlRITaskGetParams" | "aclmdlRITaskSetParams", "task") => world.task,
+        // Pools.
+        ("aclrtMemPoolSetAttr", "attr") => {
+            aclrtMemPoolAttr::ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD.0 as u64
+        }
+        ("aclrtMemPoolSetAttr" | "aclrtMemPoolGetAttr", "value") => memory.put_value(&0_u64),
+        ("aclrtMemPoolFreeAsync", "ptr") => caller.handle("aclrtMemPoolMallocAsync"),
+        // Physical memory that is shared.
+        (_, "shareType") => aclrtMemSharedHandleType::ACL_MEM_SHARE_HANDLE_TYPE_FABRIC.0 as u64,
+        (_, "shareableHandle") if parameter.ty == "u64" => world.shareable.0,
+        (_, "shareableHandle") if parameter.ty == "*mut c_void" => memory.put(&world.shareable.1),
+        (name, "pidNum") if name.contains("Shareable") => 1,
+        ("aclrtMemSetAccess" | "aclrtMemGetAccess", "virPtr") => reserved(caller),
+        ("aclrtMemSetAccess", "size") => UNIT,
+        ("aclrtMemSetAccess", "count") => 1,
+        // Windows and ranges of a communicator.
+        ("HcclCommSymWinRegister", "addr") => caller.newest("HcommMemAlloc"),
+        ("HcclCommSymWinRegister", "flag") => 1,
+        (
+            "HcclCommSetMemoryRange"
+            | "HcclCommUnsetMemoryRange"
+            | "HcclCommActivateCommMemory"
+            | "HcclCommDeactivateCommMemory",
+            "baseVirPtr" | "virPtr",
+        ) => reserved(caller),
+        ("HcclCommSetMemoryRange" | "HcclCommActivateCommMemory", "size") => UNIT,
+        ("HcclCommActivateCommMemory", "handle") => caller.newest("aclrtDrvMemHandle"),
         // Copies.
+        ("aclrtMemcpyAsyncWithOffset", "dst") => memory.put_value(&caller.memory(false).0),
+        ("aclrtMemcpyAsyncWithOffset", "src") => {
+            memory.put_value(&(caller.memory(false).0 + PIECE / 2))
+        }
+        ("aclrtMemcpyAsyncWithOffset", "dstDataOffset" | "srcDataOffset") => 0,
+        ("aclrtMemcpyAsyncWithOffset", "kind") => 3,
         (name, "dsts" | "srcs") if name.starts_with("aclrtMemcpyBatch") => {
             let (near, _) = caller.memory(false);
             let far = memory.data();

@@ -73,6 +73,34 @@ pub fn put(caller: &mut Caller<'_>, ty: &str) -> Option<u64> {
             attrs: memory.room(64) as *mut aclrtMallocAttribute,
             numAttrs: 0,
         }),
+        "aclrtCntNotifyRecordInfo" => memory.put_value(&aclrtCntNotifyRecordInfo {
+            mode: aclrtCntNotifyRecordMode::ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE,
+            value: 1,
+        }),
+        "aclrtCntNotifyWaitInfo" => memory.put_value(&aclrtCntNotifyWaitInfo {
+            mode: aclrtCntNotifyWaitMode::ACL_RT_CNT_NOTIFY_WAIT_BIGGER_OR_EQUAL_MODE,
+            value: 0,
+            timeout: 1,
+            isClear: 0,
+            rsv: [0; 3],
+        }),
+        "aclrtMemPoolProps" => memory.put_value(&aclrtMemPoolProps {
+            location: physical(world.first).location,
+            ..aclrtMemPoolProps::default()
+        }),
+        "aclrtMemLocation" => memory.put_value(&physical(world.first).location),
+        "aclrtMemAccessDesc" => memory.put_value(&aclrtMemAccessDesc {
+            flags: aclrtMemAccessFlags(3),
+            location: physical(world.first).location,
+            rsv: [0; 12],
+        }),
+        "aclmdlRITaskParams" => {
+            let params = memory.room(size_of::<aclmdlRITaskParams>());
+            let task = world.task as aclmdlRITask;
+            // If they cannot be had, they are zeros.
+            let _ = ascend_emulator_testing::call!(aclmdlRITaskGetParams(task, params as *mut _));
+            params
+        }
         "aclrtPhysicalMemProp" => memory.put_value(&physical(world.first)),
         "aclrtMemcpyBatchAttr" => {
             let place = |type_, id| aclrtMemLocation { id, type_ };

@@ -47,6 +47,12 @@ pub struct World {
     pub remote: (u64, u64),
     /// An exported piece of memory of an endpoint.
     pub export: Vec<u8>,
+    /// Physical memory that is exported, in both kinds of handles.
+    pub shareable: (u64, [u8; 128]),
+    /// A task of a graph that can be edited.
+    pub task: u64,
+    /// The stream of the graph that has it.
+    pub task_stream: u64,
 }
 
 /// See [`World::texts`].
@@ -255,15 +261,24 @@ pub fn build(product: u32, objects: &Objects, memory: &Memory, files: &Files) ->
         event_key: key.reserved.map(|byte| byte as u8),
         remote: (0, 0),
         export: Vec::new(),
+        shareable: (0, [0; 128]),
+        task: 0,
+        task_stream: 0,
     };
     communicators(&mut world, objects);
     connect_endpoints(&mut world, objects);
-    graph(objects);
+    graph(&mut world, objects);
     let reserved = memory.room(8);
     ok!(aclrtReserveMemAddress(reserved as *mut *mut c_void, UNIT as usize, 0, null_mut(), 1));
     objects.add_memory(memory.word(reserved), UNIT, false);
     let pieces = made!(aclrtMallocPhysical(to, to, UNIT as usize, &physical(first), 0));
     objects.add("aclrtDrvMemHandle", pieces);
+    let pieces = made!(aclrtMallocPhysical(to, to, UNIT as usize, &physical(first), 0));
+    let (own, fabric) = (pieces as aclrtDrvMemHandle, (&raw mut world.shareable.1).cast());
+    let kind = aclrtMemSharedHandleType::ACL_MEM_SHARE_HANDLE_TYPE_FABRIC;
+    ok!(aclrtMemExportToShareableHandleV2(own, 0, kind, fabric));
+    let none = aclrtMemHandleType::ACL_MEM_HANDLE_TYPE_NONE;
+    ok!(aclrtMemExportToShareableHandle(own, none, 0, &mut world.shareable.0));
     world
 }
 
@@ -377,15 +392,23 @@ fn connect_endpoints(world: &mut World, objects: &Objects) {
         unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length as usize) }.to_vec();
 }
 
-/// A graph with a group of tasks.
-fn graph(objects: &Objects) {
+/// A graph with a group of tasks, and one that can be edited.
+fn graph(world: &mut World, objects: &Objects) {
     let (stream, at) = (common::stream(), malloc(64));
     let (mut graph, mut group) = (null_mut(), null_mut());
     ok!(aclmdlRICaptureBegin(stream, aclmdlRICaptureMode(2)));
     ok!(aclmdlRICaptureTaskGrpBegin(stream));
     ok!(aclrtMemsetAsync(at, 64, 1, 64, stream));
     ok!(aclmdlRICaptureTaskGrpEnd(stream, &mut group));
+    ok!(aclrtValueWrite(at, 3, 0, stream));
     ok!(aclmdlRICaptureEnd(stream, &mut graph));
     objects.add("aclmdlRI", graph as u64);
     objects.add("aclrtTaskGrp", group as u64);
+    let (mut streams, mut count) = ([null_mut(); 1], 1);
+    ok!(aclmdlRIGetStreams(graph, streams.as_mut_ptr(), &mut count));
+    let (mut tasks, mut count) = ([null_mut(); 4], 4);
+    ok!(aclmdlRIGetTasksByStream(streams[0], tasks.as_mut_ptr(), &mut count));
+    let last = tasks[count as usize - 1] as u64;
+    objects.add("aclmdlRITask", last);
+    (world.task, world.task_stream) = (last, streams[0] as u64);
 }
