@@ -200,16 +200,18 @@ impl Replica {
         let mut enqueued = vec![0.0; lengths.len()];
         for (index, layer) in network.layers.iter().enumerate().rev() {
             let inputs = if index == 0 { images } else { outputs[index - 1].view() };
-            let gradient = recorder.record(Activity::Backward(index + 1), || {
-                let mut gradient = vec![0.0; lengths[index]];
-                let (of_layer, rest) = gradient.split_at_mut(layer.parameters());
-                rest.fill(loss * scale);
-                layer.backward(&inputs, &delta, scale, of_layer)?;
-                Result::Ok(gradient)
-            })?;
             // Enqueued, not awaited: the ranks add while the next layer is on its way back.
-            enqueued[index] = recorder.now();
-            recorder.record(Activity::Enqueue(index + 1), || step.push(index, &gradient))?;
+            step.push_with(index, |gradient| {
+                let written = recorder.record(Activity::Backward(index + 1), || {
+                    let (of_layer, rest) = gradient.split_at_mut(layer.parameters());
+                    rest.fill(loss * scale);
+                    layer.backward(&inputs, &delta, scale, of_layer)
+                });
+                enqueued[index] = recorder.now();
+                written
+            })??;
+            let span = Span { from: enqueued[index], to: recorder.now() };
+            recorder.note(Activity::Enqueue(index + 1), span);
             if index > 0 {
                 delta = recorder
                     .record(Activity::Backward(index + 1), || layer.delta_before(&inputs, &delta));

@@ -145,11 +145,15 @@ impl Recorder {
     pub fn record<T>(&mut self, activity: Activity, work: impl FnOnce() -> T) -> T {
         let from = self.now();
         let result = work();
-        let to = self.now();
-        if let Some(step) = self.steps.last_mut() {
-            step.activities.push((activity, Span { from, to }));
-        }
+        self.note(activity, Span { from, to: self.now() });
         result
+    }
+
+    /// Writes down what was done in a span of time.
+    pub fn note(&mut self, activity: Activity, span: Span) {
+        if let Some(step) = self.steps.last_mut() {
+            step.activities.push((activity, span));
+        }
     }
 
     /// Writes down a message of this step.
