@@ -11,17 +11,16 @@
 
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
+use crate::sleeping_streams::SleepingStreams;
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::step::{Helpers, Need, Step};
 use crate::stream::{Stream, Task};
 use crate::task::{Effects, Passed, TaskBody};
-use ascend_sync::lock_std as lock;
 use ascend_sys::{
     ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_NO_NOTIFY_RESOURCE,
     ACL_ERROR_RT_STREAM_CONTEXT,
 };
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -34,7 +33,7 @@ pub(crate) struct CountNotify {
     index: u32,
     device: AtomicU32,
     state: AtomicU64,
-    sleepers: Mutex<Vec<&'static Stream>>,
+    sleepers: SleepingStreams,
 }
 
 impl Slotted for CountNotify {
@@ -45,7 +44,7 @@ impl Slotted for CountNotify {
             index,
             device: AtomicU32::new(0),
             state: AtomicU64::new(0),
-            sleepers: Mutex::new(Vec::new()),
+            sleepers: SleepingStreams::default(),
         }
     }
 }
@@ -83,7 +82,7 @@ impl CountNotify {
         if !COUNT_NOTIFIES.retire(handle) {
             return Err(unknown(HandleKind::CountNotify, handle));
         }
-        notify.wake();
+        notify.sleepers.wake();
         COUNT_NOTIFIES.recycle(notify.index);
         Ok(())
     }
@@ -110,17 +109,12 @@ impl CountNotify {
         match self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) {
             Ok(before) => {
                 if before & AWAITED != 0 {
-                    self.wake();
+                    self.sleepers.wake();
                 }
                 true
             }
             Err(_) => false,
         }
-    }
-
-    fn wake(&self) {
-        let sleepers = std::mem::take(&mut *lock(&self.sleepers));
-        sleepers.into_iter().for_each(Stream::wake);
     }
 }
 
@@ -274,12 +268,7 @@ impl TaskBody<Stream> for WaitForCount {
     }
 
     fn arm(&mut self, stream: &'static Stream) -> bool {
-        {
-            let mut sleepers = lock(&self.notify.sleepers);
-            if !sleepers.iter().any(|sleeper| std::ptr::eq(*sleeper, stream)) {
-                sleepers.push(stream);
-            }
-        }
+        self.notify.sleepers.add(stream);
         self.holds(self.notify.state.fetch_or(AWAITED, Ordering::AcqRel) as u32)
     }
 

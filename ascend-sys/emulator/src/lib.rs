@@ -61,6 +61,7 @@ mod progress;
 mod queue;
 mod report;
 mod sleep;
+mod sleeping_streams;
 mod slots;
 mod state_hooks;
 mod step;

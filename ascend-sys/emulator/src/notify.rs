@@ -7,6 +7,7 @@ use crate::ipc::shared_notify::SharedNotify;
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
 use crate::processes::peer::Home;
+use crate::sleeping_streams::SleepingStreams;
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::step::{Helpers, Need, Step};
 use crate::stream::{Stream, Task};
@@ -31,7 +32,7 @@ pub(crate) struct Notify {
     index: u32,
     device: AtomicU32,
     state: AtomicU32,
-    sleepers: Mutex<Vec<&'static Stream>>,
+    sleepers: SleepingStreams,
     /// What it has to do with other processes.
     shared: Mutex<Option<NotifyLink>>,
     /// So that nobody takes the lock of one that is for this process only.
@@ -53,7 +54,7 @@ impl Slotted for Notify {
             index,
             device: AtomicU32::new(0),
             state: AtomicU32::new(0),
-            sleepers: Mutex::new(Vec::new()),
+            sleepers: SleepingStreams::default(),
             shared: Mutex::new(None),
             is_shared: AtomicBool::new(false),
         }
@@ -112,7 +113,7 @@ impl Notify {
         self.is_shared.store(true, Ordering::Release);
         drop(link);
         // Those that wait already look at the other processes too.
-        self.wake();
+        self.sleepers.wake();
         Ok(key)
     }
 
@@ -155,7 +156,7 @@ impl Notify {
             shared.close();
             end(key.number);
         }
-        notify.wake();
+        notify.sleepers.wake();
         NOTIFIES.recycle(notify.index);
         Ok(())
     }
@@ -188,11 +189,6 @@ impl Notify {
             shared.take();
         }
         Ok(())
-    }
-
-    fn wake(&self) {
-        let sleepers = std::mem::take(&mut *lock(&self.sleepers));
-        sleepers.into_iter().for_each(Stream::wake);
     }
 }
 
@@ -258,7 +254,7 @@ impl TaskBody<Stream> for RecordNotify {
         }
         // One step sets the bit and asks who sleeps.
         if self.notify.state.swap(SET, Ordering::AcqRel) & AWAITED != 0 {
-            self.notify.wake();
+            self.notify.sleepers.wake();
         }
         Step::Done(Ok(()))
     }
@@ -324,12 +320,7 @@ impl TaskBody<Stream> for WaitNotify {
     }
 
     fn arm(&mut self, stream: &'static Stream) -> bool {
-        {
-            let mut sleepers = lock(&self.notify.sleepers);
-            if !sleepers.iter().any(|sleeper| std::ptr::eq(*sleeper, stream)) {
-                sleepers.push(stream);
-            }
-        }
+        self.notify.sleepers.add(stream);
         let here = self.notify.state.fetch_or(AWAITED, Ordering::AcqRel) & SET != 0;
         match self.notify.shared() {
             Some(shared) => {

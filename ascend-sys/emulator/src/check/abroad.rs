@@ -16,18 +16,18 @@ use super::hosts;
 use super::reached;
 use crate::fabric::{CheckNews, Comm, CommPart, Heard, Member, PartNews, ToldOperation, ToldTouch};
 use crate::memory::nominal;
+use crate::sleeping_streams::SleepingStreams;
 use crate::stream::Stream;
 use crate::task::Touch;
-use ascend_sync::lock_std as lock;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Once};
 
 /// The part of a communicator that hears other checkers.
 struct CheckedComm {
     comm: u64,
     engines: Vec<Arc<Checker>>,
     /// Streams that wait for an arrival.
-    waiting: Mutex<Vec<&'static Stream>>,
+    waiting: SleepingStreams,
     linked: Once,
 }
 
@@ -41,7 +41,12 @@ impl CheckedComm {
                     engines.push(checker);
                 }
             }
-            CheckedComm { comm: comm.id, engines, waiting: Mutex::default(), linked: Once::new() }
+            CheckedComm {
+                comm: comm.id,
+                engines,
+                waiting: SleepingStreams::default(),
+                linked: Once::new(),
+            }
         })
     }
 
@@ -70,11 +75,6 @@ impl CheckedComm {
         });
         part
     }
-
-    fn wake(&self) {
-        let waiting = std::mem::take(&mut *lock(&self.waiting));
-        waiting.into_iter().for_each(Stream::wake);
-    }
 }
 
 fn engine_of(comm: &Comm, rank: usize) -> Option<Arc<Checker>> {
@@ -85,11 +85,11 @@ impl CommPart for CheckedComm {
     fn left(&self, _: usize, _: &str) {}
 
     fn broken(&self) {
-        self.wake();
+        self.waiting.wake();
     }
 
     fn lost(&self, _: &Comm, _: usize) {
-        self.wake();
+        self.waiting.wake();
     }
 
     fn heard(&self, comm: &Comm, rank: usize, news: &PartNews) -> Heard {
@@ -100,7 +100,7 @@ impl CommPart for CheckedComm {
                     for engine in &self.engines {
                         engine.arrived_abroad(key, participant, participants, known);
                     }
-                    self.wake();
+                    self.waiting.wake();
                 }
             }
             PartNews::Check(CheckNews::Touches { to, operation }) => {
@@ -232,11 +232,7 @@ impl Arrivals {
         if is_over() {
             return true;
         }
-        let mut waiting = lock(&part.waiting);
-        if !waiting.iter().any(|known| std::ptr::eq(*known, stream)) {
-            waiting.push(stream);
-        }
-        drop(waiting);
+        part.waiting.add(stream);
         is_over()
     }
 

@@ -5,19 +5,15 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
+use crate::sleeping_streams::SleepingStreams;
 use crate::stream::Stream;
 use ascend_sync::{Thread, lock_std as lock};
 
 /// Those that wait for one object.
 #[derive(Default)]
 pub(crate) struct Waiters {
-    waiting: Mutex<WaitingHere>,
-}
-
-#[derive(Default)]
-struct WaitingHere {
-    threads: Vec<Thread>,
-    streams: Vec<&'static Stream>,
+    threads: Mutex<Vec<Thread>>,
+    streams: SleepingStreams,
 }
 
 /// The lists of all objects.
@@ -33,24 +29,21 @@ impl Waiters {
     }
 
     pub(crate) fn add_stream(&self, stream: &'static Stream) {
-        let streams = &mut lock(&self.waiting).streams;
-        if !streams.iter().any(|known| std::ptr::eq(*known, stream)) {
-            streams.push(stream);
-        }
+        self.streams.add(stream);
     }
 
     pub(crate) fn add_thread(&self, thread: &Thread) {
-        lock(&self.waiting).threads.push(thread.clone());
+        lock(&self.threads).push(thread.clone());
     }
 
     pub(crate) fn forget_thread(&self, thread: &Thread) {
-        lock(&self.waiting).threads.retain(|known| known.id() != thread.id());
+        lock(&self.threads).retain(|known| known.id() != thread.id());
     }
 
     pub(crate) fn wake(&self) {
-        let WaitingHere { threads, streams } = std::mem::take(&mut *lock(&self.waiting));
+        let threads = std::mem::take(&mut *lock(&self.threads));
         threads.iter().for_each(Thread::unpark);
-        streams.into_iter().for_each(Stream::wake);
+        self.streams.wake();
     }
 }
 

@@ -11,6 +11,7 @@ use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::sides::{Sides, list};
 use crate::collective::validate::name_of;
 use crate::fabric::{Comm, CommPart, Heard, PartNews};
+use crate::sleeping_streams::SleepingStreams;
 use crate::stream::Stream;
 use ascend_sync::lock_std as lock;
 use std::collections::BTreeMap;
@@ -30,6 +31,8 @@ pub(crate) struct Hub {
 struct Tasks {
     ranks: usize,
     known: Mutex<KnownTasks>,
+    /// Servers of this process that wait until all ranks have come to a task.
+    sleepers: SleepingStreams,
 }
 
 #[derive(Default)]
@@ -38,8 +41,6 @@ struct KnownTasks {
     said: BTreeMap<u64, Vec<Option<Said>>>,
     /// All ranks have come to the tasks up to this one.
     compared: u64,
-    /// Servers of this process that wait until all have.
-    sleepers: Vec<&'static Stream>,
 }
 
 #[derive(Clone, PartialEq)]
@@ -87,11 +88,7 @@ impl Hub {
 
     /// The same, from a server that is about to sleep: it is woken when that may have changed.
     pub(super) fn arm(&self, number: u64, stream: &'static Stream) -> bool {
-        let mut known = lock(&self.tasks().known);
-        if !known.sleepers.iter().any(|known| std::ptr::eq(*known, stream)) {
-            known.sleepers.push(stream);
-        }
-        drop(known);
+        self.tasks().sleepers.add(stream);
         self.is_compared(number)
     }
 
@@ -114,7 +111,11 @@ impl Hub {
 
 impl Tasks {
     fn of(comm: &Comm) -> &Tasks {
-        comm.part(|| Tasks { ranks: comm.ranks(), known: Mutex::default() })
+        comm.part(|| Tasks {
+            ranks: comm.ranks(),
+            known: Mutex::default(),
+            sleepers: SleepingStreams::default(),
+        })
     }
 
     /// A rank of any process has come to a task. The error is a disagreement.
@@ -145,24 +146,19 @@ impl Tasks {
             known.said.remove(&number);
             known.compared = number;
             drop(known);
-            self.wake();
+            self.sleepers.wake();
         }
         None
-    }
-
-    fn wake(&self) {
-        let sleepers = std::mem::take(&mut lock(&self.known).sleepers);
-        sleepers.into_iter().for_each(Stream::wake);
     }
 }
 
 impl CommPart for Tasks {
     fn left(&self, _: usize, _: &str) {
-        self.wake();
+        self.sleepers.wake();
     }
 
     fn broken(&self) {
-        self.wake();
+        self.sleepers.wake();
     }
 
     fn heard(&self, _: &Comm, rank: usize, news: &PartNews) -> Heard {
