@@ -216,10 +216,7 @@ pub(crate) fn retain(address: usize) -> Result<u64, Failure> {
     let Some(physical) = all.physical.get_mut(&handle) else {
         return Err(unknown(HandleKind::PhysicalMemory, handle));
     };
-    match physical.references.checked_add(1) {
-        Some(more) => physical.references = more,
-        None => return fail!(ACL_ERROR_RT_PARAM_INVALID, "the memory has too many references"),
-    }
+    physical.refer()?;
     Ok(handle)
 }
 
@@ -227,10 +224,7 @@ pub(crate) fn retain(address: usize) -> Result<u64, Failure> {
 pub(crate) fn hold(handle: u64) -> Result<(usize, u32), Failure> {
     let mut all = lock(&ALL);
     let physical = all.find(handle)?;
-    match physical.references.checked_add(1) {
-        Some(more) => physical.references = more,
-        None => return fail!(ACL_ERROR_RT_PARAM_INVALID, "the memory has too many references"),
-    }
+    physical.refer()?;
     Ok((physical.bytes, physical.device))
 }
 
@@ -419,6 +413,17 @@ impl VirtualMemory {
 }
 
 impl Physical {
+    /// One more reference.
+    fn refer(&mut self) -> Result<(), Failure> {
+        match self.references.checked_add(1) {
+            Some(more) => {
+                self.references = more;
+                Ok(())
+            }
+            None => fail!(ACL_ERROR_RT_PARAM_INVALID, "the memory has too many references"),
+        }
+    }
+
     /// Takes its bytes from where it was mapped, where none are left: they would count twice.
     fn keep(&mut self) -> Result<(), Failure> {
         let Contents::At(start) = self.contents else { return Ok(()) };
