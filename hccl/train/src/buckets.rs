@@ -19,7 +19,7 @@ use hccl::TimedEvent;
 use hccl::prelude::*;
 
 use crate::error::{Error, Result, check_length};
-use crate::gradient::{Gradient, Widen};
+use crate::gradient::{Gradient, Widen, scale};
 
 /// How gradients are put together; see [`GradientBuckets::with`].
 #[derive(Clone, Copy, Debug)]
@@ -254,8 +254,7 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
             return Ok(());
         }
         if *factor != 1.0 {
-            let all = bucket.host.as_mut_slice()?;
-            all.iter_mut().for_each(|element| *element = element.scaled(*factor));
+            scale(bucket.host.as_mut_slice()?, *factor);
         }
         let event = || timed.then(|| stream.record_timed()).transpose();
         let begins = event()?;
@@ -315,8 +314,7 @@ impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
         if norm > most {
             let factor = (most / norm) as f32;
             for bucket in &mut self.buckets.buckets {
-                let all = bucket.host.as_mut_slice()?;
-                all.iter_mut().for_each(|element| *element = element.scaled(factor));
+                scale(bucket.host.as_mut_slice()?, factor);
             }
         }
         Ok(norm)

@@ -8,6 +8,7 @@ use hccl::prelude::*;
 
 use crate::error::{Error, Result, check_length};
 use crate::gradient::Gradient;
+use crate::parts::Parts;
 
 /// A sum over a fixed number of logical shards.
 ///
@@ -59,12 +60,13 @@ impl FixedSum {
             return Ok(Vec::new());
         }
         let ranks = comm.world_size() as usize;
-        let share = length.div_ceil(ranks);
+        let parts = Parts::new(length, ranks);
+        let share = parts.share;
         // To each rank the same elements of every shard.
         let mut pieces = vec![T::default(); ranks * each * share];
         for (piece, to) in pieces.chunks_mut(share).enumerate() {
             let (rank, shard) = (piece / each, own[piece % each].as_ref());
-            let from = &shard[length.min(rank * share)..length.min((rank + 1) * share)];
+            let from = &shard[parts.of(rank)];
             to[..from.len()].copy_from_slice(from);
         }
         let device = stream.device();

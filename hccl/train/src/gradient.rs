@@ -20,6 +20,11 @@ pub trait Gradient: Reduce<Sum> {
     fn read_from(bytes: &[u8]) -> Self;
 }
 
+/// Multiplies all elements with a factor.
+pub(crate) fn scale<T: Gradient>(elements: &mut [T], factor: f32) {
+    elements.iter_mut().for_each(|element| *element = element.scaled(factor));
+}
+
 /// The first bytes of a slice, and zeros behind it.
 fn first<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut all = [0; N];

@@ -9,7 +9,8 @@ use hccl::Download;
 use hccl::prelude::*;
 
 use crate::error::{Error, Result, check_length};
-use crate::gradient::Gradient;
+use crate::gradient::{Gradient, scale};
+use crate::parts::Parts;
 
 /// The layers of a model, each spread over all ranks.
 ///
@@ -26,8 +27,7 @@ pub struct LayerShards<T: Gradient> {
 
 struct Layer<T: Element> {
     length: usize,
-    /// Elements of a part, the last of which may be padding.
-    share: usize,
+    parts: Parts,
     /// The own part.
     part: DeviceBuffer<T>,
 }
@@ -55,11 +55,6 @@ impl<T: Element> Held<T> {
     }
 }
 
-/// The elements of a rank's part among those of a layer.
-fn part_of(rank: usize, share: usize, length: usize) -> Range<usize> {
-    length.min(rank * share)..length.min((rank + 1) * share)
-}
-
 impl<T: Gradient> LayerShards<T> {
     /// For layers of these lengths, which are the same on all ranks. `first` is asked for the elements
     /// of each layer that this rank begins with: its own part, in the range that it is given.
@@ -73,13 +68,13 @@ impl<T: Gradient> LayerShards<T> {
         let device = stream.device();
         let (mut layers, mut most) = (Vec::with_capacity(lengths.len()), 0);
         for (layer, length) in lengths.iter().copied().enumerate() {
-            let share = length.div_ceil(ranks);
-            let own = part_of(rank, share, length);
+            let parts = Parts::new(length, ranks);
+            let own = parts.of(rank);
             let mut values = first(layer, own.clone());
             check_length(|| format!("the part of layer {layer}"), values.len(), own.len())?;
-            values.resize(share, T::default());
-            layers.push(Layer { length, share, part: device.upload(&values, stream)? });
-            most = most.max(share);
+            values.resize(parts.share, T::default());
+            layers.push(Layer { length, parts, part: device.upload(&values, stream)? });
+            most = most.max(parts.share);
         }
         let slot = || -> Result<Slot<T>> {
             Ok(Slot { device: device.zeros(most * ranks, stream)?, held: Held::Nothing })
@@ -95,8 +90,7 @@ impl<T: Gradient> LayerShards<T> {
 
     /// The elements of a layer that this rank keeps.
     pub fn own(&self, layer: usize) -> Result<Range<usize>> {
-        let Layer { length, share, .. } = *self.layer(layer)?;
-        Ok(part_of(self.rank, share, length))
+        Ok(self.layer(layer)?.parts.of(self.rank))
     }
 
     /// Sends for a layer, if it is not there or on its way. Waits for nobody, but for the first time.
@@ -108,7 +102,7 @@ impl<T: Gradient> LayerShards<T> {
         comm: &mut Communicator,
         stream: &Stream,
     ) -> Result<()> {
-        let padded = self.layer(layer)?.share * comm.world_size() as usize;
+        let padded = self.layer(layer)?.parts.share * comm.world_size() as usize;
         if self.slots.iter().any(|slot| slot.held.layer() == Some(layer)) {
             return Ok(());
         }
@@ -149,19 +143,20 @@ impl<T: Gradient> LayerShards<T> {
         comm: &mut Communicator,
         stream: &Stream,
     ) -> Result<Vec<T>> {
-        let Layer { length, share, .. } = *self.layer(layer)?;
+        let Layer { length, parts, .. } = *self.layer(layer)?;
         check_length(|| format!("the gradient of layer {layer}"), gradient.len(), length)?;
         if length == 0 {
             return Ok(Vec::new());
         }
         let factor = 1.0 / comm.world_size() as f32;
-        let mut padded: Vec<T> = gradient.iter().map(|element| element.scaled(factor)).collect();
-        padded.resize(share * comm.world_size() as usize, T::default());
+        let mut padded = gradient.to_vec();
+        scale(&mut padded, factor);
+        padded.resize(parts.share * comm.world_size() as usize, T::default());
         let whole = stream.device().upload(&padded, stream)?;
-        let mut part = self.part.slice_mut(0..share)?;
+        let mut part = self.part.slice_mut(0..parts.share)?;
         drop(comm.reduce_scatter(&whole, &mut part, Sum, stream)?);
         let mut sum = part.as_slice().to_vec(stream).wait()?;
-        sum.truncate(part_of(self.rank, share, length).len());
+        sum.truncate(parts.of(self.rank).len());
         Ok(sum)
     }
 

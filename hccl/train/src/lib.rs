@@ -44,6 +44,7 @@ mod fixed_sum;
 mod gradient;
 mod layer_shards;
 pub mod objects;
+mod parts;
 pub mod pipeline;
 mod shards;
 pub mod tensor_parallel;

@@ -9,7 +9,8 @@ use std::ops::Range;
 use hccl::prelude::*;
 
 use crate::error::{Error, Result, check_length};
-use crate::gradient::Gradient;
+use crate::gradient::{Gradient, scale};
+use crate::parts::Parts;
 
 /// Tensors one behind the other, cut into one part for each rank.
 ///
@@ -38,11 +39,12 @@ impl<T: Gradient> Shards<T> {
             end += length;
         }
         let (rank, ranks) = (comm.rank() as usize, comm.world_size() as usize);
-        let share = end.div_ceil(ranks);
+        let parts = Parts::new(end, ranks);
+        let share = parts.share;
         let (device, runtime) = (stream.device(), stream.device().runtime());
         Ok(Self {
             places,
-            own: end.min(rank * share)..end.min((rank + 1) * share),
+            own: parts.of(rank),
             factor: 1.0 / ranks as f32,
             gradients: runtime.host_buffer(share * ranks)?,
             parameters: runtime.host_buffer(share * ranks)?,
@@ -82,8 +84,7 @@ impl<T: Gradient> Shards<T> {
             return Ok(&[]);
         }
         if self.factor != 1.0 {
-            let all = self.gradients.as_mut_slice()?;
-            all.iter_mut().for_each(|element| *element = element.scaled(self.factor));
+            scale(self.gradients.as_mut_slice()?, self.factor);
         }
         drop(self.whole.copy_from_host(&self.gradients, stream)?);
         drop(comm.reduce_scatter(&self.whole, &mut self.part, Sum, stream)?);

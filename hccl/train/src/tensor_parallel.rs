@@ -133,6 +133,21 @@ pub struct LinearGradient {
     pub inputs: Array2<f32>,
 }
 
+impl LinearGradient {
+    /// Of a part by itself.
+    fn new(
+        weight: &Array2<f32>,
+        inputs: ArrayView2<'_, f32>,
+        outputs: ArrayView2<'_, f32>,
+    ) -> Self {
+        Self {
+            weight: inputs.t().dot(&outputs),
+            bias: outputs.sum_axis(Axis(0)),
+            inputs: outputs.dot(&weight.t()),
+        }
+    }
+}
+
 /// A linear layer whose outputs are divided: each rank has some columns of the weight.
 ///
 /// It takes whole inputs, which every rank has, and gives this rank's columns of the outputs: those
@@ -174,12 +189,9 @@ impl ColumnLinear {
         outputs: ArrayView2<'_, f32>,
         group: &mut TensorParallel<'_>,
     ) -> Result<LinearGradient> {
-        let partial = outputs.dot(&self.weight.t());
-        Ok(LinearGradient {
-            weight: inputs.t().dot(&outputs),
-            bias: outputs.sum_axis(Axis(0)),
-            inputs: group.sum_of(partial)?,
-        })
+        let mut gradient = LinearGradient::new(&self.weight, inputs, outputs);
+        gradient.inputs = group.sum_of(gradient.inputs)?;
+        Ok(gradient)
     }
 }
 
@@ -225,10 +237,6 @@ impl RowLinear {
         inputs: ArrayView2<'_, f32>,
         outputs: ArrayView2<'_, f32>,
     ) -> LinearGradient {
-        LinearGradient {
-            weight: inputs.t().dot(&outputs),
-            bias: outputs.sum_axis(Axis(0)),
-            inputs: outputs.dot(&self.weight.t()),
-        }
+        LinearGradient::new(&self.weight, inputs, outputs)
     }
 }

@@ -1,0 +1,24 @@
+//! How elements are cut into one part for each rank.
+
+use std::ops::Range;
+
+/// Parts of one length, the last of which end early or are empty where the elements run out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    elements: usize,
+    /// The length of a part, padding included.
+    pub(crate) share: usize,
+}
+
+impl Parts {
+    /// Of so many elements, for so many ranks.
+    pub(crate) fn new(elements: usize, ranks: usize) -> Self {
+        Self { elements, share: elements.div_ceil(ranks) }
+    }
+
+    /// The elements of a rank.
+    pub(crate) fn of(self, rank: usize) -> Range<usize> {
+        let at = |rank: usize| self.elements.min(rank * self.share);
+        at(rank)..at(rank + 1)
+    }
+}
