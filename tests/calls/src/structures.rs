@@ -3,11 +3,12 @@
 use std::ffi::c_void;
 use std::ptr::null;
 
+use ascend_emulator_testing::common::physical_properties;
 use ascend_sys::*;
 
 use crate::caller::Caller;
 use crate::plausible;
-use crate::world::{channel_between, channel_to, physical, team};
+use crate::world::{channel_between, channel_to, team};
 
 /// The place of a structure of the type that a pointer points to; `None` for types that need
 /// nothing in particular.
@@ -85,13 +86,13 @@ pub fn put(caller: &mut Caller<'_>, ty: &str) -> Option<u64> {
             rsv: [0; 3],
         }),
         "aclrtMemPoolProps" => memory.put_value(&aclrtMemPoolProps {
-            location: physical(world.first).location,
+            location: physical_properties(world.first).location,
             ..aclrtMemPoolProps::default()
         }),
-        "aclrtMemLocation" => memory.put_value(&physical(world.first).location),
+        "aclrtMemLocation" => memory.put_value(&physical_properties(world.first).location),
         "aclrtMemAccessDesc" => memory.put_value(&aclrtMemAccessDesc {
             flags: aclrtMemAccessFlags(3),
-            location: physical(world.first).location,
+            location: physical_properties(world.first).location,
             rsv: [0; 12],
         }),
         "aclmdlRITaskParams" => {
@@ -101,7 +102,7 @@ pub fn put(caller: &mut Caller<'_>, ty: &str) -> Option<u64> {
             let _ = ascend_emulator_testing::call!(aclmdlRITaskGetParams(task, params as *mut _));
             params
         }
-        "aclrtPhysicalMemProp" => memory.put_value(&physical(world.first)),
+        "aclrtPhysicalMemProp" => memory.put_value(&physical_properties(world.first)),
         "aclrtMemcpyBatchAttr" => {
             let place = |type_, id| aclrtMemLocation { id, type_ };
             let near = aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE;

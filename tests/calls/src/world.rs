@@ -5,7 +5,7 @@ use std::ffi::{CString, c_void};
 use std::path::PathBuf;
 use std::ptr::{null, null_mut};
 
-use ascend_emulator_testing::common::{self, Block, malloc, malloc_host};
+use ascend_emulator_testing::common::{self, Block, malloc, malloc_host, physical_properties};
 use ascend_emulator_testing::kernel::{self, build::Builder};
 use ascend_emulator_testing::operator::protocol_of;
 use ascend_emulator_testing::ranks::{config, name_of, root_info};
@@ -163,20 +163,6 @@ pub fn team(ranks: *const u32, count: u32) -> HcclTeamCreateDesc {
     }
 }
 
-/// Properties of physical memory of a device.
-pub fn physical(device: i32) -> aclrtPhysicalMemProp {
-    aclrtPhysicalMemProp {
-        handleType: aclrtMemHandleType::ACL_MEM_HANDLE_TYPE_NONE,
-        allocationType: aclrtMemAllocationType::ACL_MEM_ALLOCATION_TYPE_PINNED,
-        memAttr: aclrtMemAttr::ACL_HBM_MEM_HUGE,
-        location: aclrtMemLocation {
-            id: device as u32,
-            type_: aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE,
-        },
-        reserve: 0,
-    }
-}
-
 /// A pointer to a handle, as the number that it is.
 macro_rules! made {
     ($name:ident($to:ident $(, $argument:expr)*)) => {{
@@ -271,9 +257,9 @@ pub fn build(product: u32, objects: &Objects, memory: &Memory, files: &Files) ->
     let reserved = memory.room(8);
     ok!(aclrtReserveMemAddress(reserved as *mut *mut c_void, UNIT as usize, 0, null_mut(), 1));
     objects.add_memory(memory.word(reserved), UNIT, false);
-    let pieces = made!(aclrtMallocPhysical(to, to, UNIT as usize, &physical(first), 0));
+    let pieces = made!(aclrtMallocPhysical(to, to, UNIT as usize, &physical_properties(first), 0));
     objects.add("aclrtDrvMemHandle", pieces);
-    let pieces = made!(aclrtMallocPhysical(to, to, UNIT as usize, &physical(first), 0));
+    let pieces = made!(aclrtMallocPhysical(to, to, UNIT as usize, &physical_properties(first), 0));
     let (own, fabric) = (pieces as aclrtDrvMemHandle, (&raw mut world.shareable.1).cast());
     let kind = aclrtMemSharedHandleType::ACL_MEM_SHARE_HANDLE_TYPE_FABRIC;
     ok!(aclrtMemExportToShareableHandleV2(own, 0, kind, fabric));

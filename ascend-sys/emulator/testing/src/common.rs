@@ -173,3 +173,17 @@ impl Gate {
         self.0.store(true, std::sync::atomic::Ordering::Release);
     }
 }
+
+/// Properties of physical memory of a device.
+pub fn physical_properties(device: i32) -> aclrtPhysicalMemProp {
+    aclrtPhysicalMemProp {
+        handleType: aclrtMemHandleType::ACL_MEM_HANDLE_TYPE_NONE,
+        allocationType: aclrtMemAllocationType::ACL_MEM_ALLOCATION_TYPE_PINNED,
+        memAttr: aclrtMemAttr::ACL_HBM_MEM_HUGE,
+        location: aclrtMemLocation {
+            id: device as u32,
+            type_: aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE,
+        },
+        reserve: 0,
+    }
+}

@@ -102,17 +102,19 @@ fn a_kernel_runs_in_the_order_of_its_stream_and_reaches_memory_of_the_device() {
     }
 }
 
+/// The arguments of the kernel `Collect`, with what its placeholder stands for.
+#[repr(C)]
+struct Collect {
+    to: *mut c_void,
+    bytes: [u8; 3],
+    behind: u64,
+    data: [u32; 2],
+}
+
 #[test]
 fn all_ways_of_launching_give_a_kernel_its_arguments() {
     let _block = Block::one();
     let (s, y, collect) = (stream(), malloc(16), kernel("Collect"));
-    #[repr(C)]
-    struct Collect {
-        to: *mut c_void,
-        bytes: [u8; 3],
-        behind: u64,
-        data: [u32; 2],
-    }
     let mut block = Collect { to: y, bytes: [1, 2, 3], behind: 0, data: [40, 2] };
     // A block of the host with a placeholder, twice: the kernel writes into a copy.
     let mut place = aclrtPlaceHolderInfo { addrOffset: 16, dataOffset: 24 };
@@ -478,13 +480,6 @@ fn a_captured_kernel_runs_at_each_execution_with_arguments_of_its_own() {
     let _block = Block::one();
     let (s, y, collect) = (stream(), malloc(16), kernel("Collect"));
     let (add, mut more) = (kernel("Add"), Add { words: y, count: 2, more: 10 });
-    #[repr(C)]
-    struct Collect {
-        to: *mut c_void,
-        bytes: [u8; 3],
-        behind: u64,
-        data: [u32; 2],
-    }
     let mut block = Collect { to: y, bytes: [1, 2, 3], behind: 0, data: [40, 2] };
     let mut place = aclrtPlaceHolderInfo { addrOffset: 16, dataOffset: 24 };
     ok!(aclmdlRICaptureBegin(s, captures::RELAXED));

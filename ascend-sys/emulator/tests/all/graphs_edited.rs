@@ -1,6 +1,7 @@
 //! Graphs that a program looks into, and whose tasks it edits.
 
 use super::kernels_doors::program;
+use super::values::{has, word};
 use ascend_emulator_testing::captures::{GLOBAL, end, event};
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::{Given, build, function, launch, load};
@@ -51,16 +52,6 @@ fn params(task: aclmdlRITask) -> aclmdlRITaskParams {
     ok!(aclmdlRITaskGetParams(task, &mut params));
     assert_eq!(params.type_, kind(task));
     params
-}
-
-fn word(value: u64) -> *mut c_void {
-    let word = malloc(8);
-    write(word, &value.to_ne_bytes());
-    word
-}
-
-fn has(word: *mut c_void) -> u64 {
-    u64::from_ne_bytes(read(word, 8).try_into().unwrap())
 }
 
 #[test]

@@ -13,13 +13,14 @@ fn wait(word: *mut c_void, value: u64, flag: u32, stream: aclrtStream) {
 }
 
 /// A word of the device with this value.
-fn word(value: u64) -> *mut c_void {
+pub fn word(value: u64) -> *mut c_void {
     let word = malloc(8);
     write(word, &value.to_ne_bytes());
     word
 }
 
-fn has(word: *mut c_void) -> u64 {
+/// The value of a word of the device.
+pub fn has(word: *mut c_void) -> u64 {
     u64::from_ne_bytes(read(word, 8).try_into().unwrap())
 }
 

@@ -9,19 +9,6 @@ use std::ptr::null_mut;
 
 pub const UNIT: usize = 2 << 20;
 
-pub fn properties(device: i32) -> aclrtPhysicalMemProp {
-    aclrtPhysicalMemProp {
-        handleType: aclrtMemHandleType::ACL_MEM_HANDLE_TYPE_NONE,
-        allocationType: aclrtMemAllocationType::ACL_MEM_ALLOCATION_TYPE_PINNED,
-        memAttr: aclrtMemAttr::ACL_HBM_MEM_HUGE,
-        location: aclrtMemLocation {
-            id: device as u32,
-            type_: aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE,
-        },
-        reserve: 0,
-    }
-}
-
 pub fn reserve(bytes: usize) -> *mut c_void {
     let mut start = null_mut();
     ok!(aclrtReserveMemAddress(&mut start, bytes, 0, null_mut(), 1));
@@ -30,7 +17,7 @@ pub fn reserve(bytes: usize) -> *mut c_void {
 
 pub fn physical(device: i32, bytes: usize) -> aclrtDrvMemHandle {
     let mut handle = null_mut();
-    ok!(aclrtMallocPhysical(&mut handle, bytes, &properties(device), 0));
+    ok!(aclrtMallocPhysical(&mut handle, bytes, &physical_properties(device), 0));
     handle
 }
 
@@ -116,7 +103,7 @@ fn physical_memory_counts_until_nothing_names_it() {
     fails!(
         207001,
         ["out of memory: 4194304 bytes", "2097152 of 4194304"],
-        aclrtMallocPhysical(&mut no, 2 * UNIT, &properties(block.first), 0)
+        aclrtMallocPhysical(&mut no, 2 * UNIT, &physical_properties(block.first), 0)
     );
     fails!(207001, [], aclrtMalloc(&mut no, UNIT + 64, POLICY));
     ok!(aclrtMapMem(start, UNIT, 0, one, 0));
@@ -125,7 +112,7 @@ fn physical_memory_counts_until_nothing_names_it() {
     ok!(aclrtMemRetainAllocationHandle(start.wrapping_byte_add(100), &mut again));
     assert_eq!(again, one);
     ok!(aclrtFreePhysical(one));
-    let mut found = properties(0);
+    let mut found = physical_properties(0);
     ok!(aclrtMemGetAllocationPropertiesFromHandle(one, &mut found));
     assert_eq!(
         (found.location.id, found.memAttr),
@@ -156,7 +143,7 @@ fn a_mapping_gives_its_handle_back_after_the_last_reference_was_freed() {
     ok!(aclrtMapMem(start, UNIT, 0, one, 0));
     ok!(aclrtFreePhysical(one));
     fails!(107017, ["physical memory"], aclrtFreePhysical(one));
-    let (mut again, mut found) = (null_mut(), properties(0));
+    let (mut again, mut found) = (null_mut(), physical_properties(0));
     ok!(aclrtMemRetainAllocationHandle(start, &mut again));
     assert_eq!(again, one);
     ok!(aclrtMemGetAllocationPropertiesFromHandle(again, &mut found));
@@ -192,7 +179,7 @@ fn a_device_that_was_told_to_be_out_of_memory_has_no_physical_memory_either() {
     let _first = malloc(64);
     let (used, mut handle) = (before - free_bytes(), null_mut());
     for _ in 0..2 {
-        let good = properties(block.first);
+        let good = physical_properties(block.first);
         fails!(207001, ["this fault"], aclrtMallocPhysical(&mut handle, UNIT, &good, 0));
     }
     assert_eq!(free_bytes(), before - used);
@@ -239,7 +226,7 @@ fn wrong_arguments_of_virtual_memory_are_named() {
     let block = Block::new(2);
     ok!(aclrtSetDevice(block.first));
     let (mut at, mut handle, mut size) = (null_mut(), null_mut(), 0);
-    let good = properties(block.first);
+    let good = physical_properties(block.first);
     fails!(100000, ["virPtr is NULL"], aclrtReserveMemAddress(null_mut(), UNIT, 0, null_mut(), 0));
     fails!(100000, ["size is 0"], aclrtReserveMemAddress(&mut at, 0, 0, null_mut(), 0));
     fails!(107000, ["alignment"], aclrtReserveMemAddress(&mut at, UNIT, 64, null_mut(), 0));
@@ -259,7 +246,7 @@ fn wrong_arguments_of_virtual_memory_are_named() {
     fails!(107000, ["flags is 0x1"], aclrtMallocPhysical(&mut handle, UNIT, &good, 1));
     fails!(107000, ["multiple of 2097152"], aclrtMallocPhysical(&mut handle, UNIT + 1, &good, 0));
     fails!(207001, [], aclrtMallocPhysical(&mut handle, usize::MAX & !(UNIT - 1), &good, 0));
-    fails!(107001, [], aclrtMallocPhysical(&mut handle, UNIT, &properties(-1), 0));
+    fails!(107001, [], aclrtMallocPhysical(&mut handle, UNIT, &physical_properties(-1), 0));
     let host = aclrtMemLocation { type_: aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_HOST, id: 0 };
     let on_host = aclrtPhysicalMemProp { location: host, ..good };
     fails!(207000, ["location of type 0"], aclrtMallocPhysical(&mut handle, UNIT, &on_host, 0));
@@ -319,12 +306,12 @@ fn wrong_arguments_of_virtual_memory_are_named() {
 }
 
 fn given(device: i32, flags: u32) -> aclrtMemAccessDesc {
-    let location = properties(device).location;
+    let location = physical_properties(device).location;
     aclrtMemAccessDesc { flags: aclrtMemAccessFlags(flags), location, rsv: [0; 12] }
 }
 
 fn right(at: *mut c_void, device: i32) -> u64 {
-    let (mut location, mut flag) = (properties(device).location, 7);
+    let (mut location, mut flag) = (physical_properties(device).location, 7);
     ok!(aclrtMemGetAccess(at, &mut location, &mut flag));
     flag
 }
