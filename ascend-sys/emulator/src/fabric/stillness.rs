@@ -31,6 +31,8 @@ const LISTED: usize = 16;
 const LONGEST: usize = 1000;
 /// The most letters of a text that another process has made.
 const TEXT: usize = 1 << 16;
+/// The most ends of states that are kept.
+const KEPT: usize = 8;
 /// Who has not answered after this is asked again: a process that could go on for a moment says nothing.
 const AGAIN: Duration = Duration::from_secs(2);
 
@@ -87,13 +89,14 @@ struct Stillness {
     round: u64,
     asks: Option<(Instant, BTreeMap<u64, u64>)>,
     answers: BTreeMap<u64, StillAnswer>,
-    /// How its last state ends.
-    end: Option<StateEnd>,
+    /// How its states end: the last one, and those before that it has asked or answered in. A
+    /// deadlock that others have found holds, even if a thread of this process has run since that
+    /// could free nobody.
+    ends: BTreeMap<u64, StateEnd>,
 }
 
 /// What ends a state of this process in which it waits for others: has all that is stuck give up, for the reason that is given.
 struct StateEnd {
-    state: u64,
     waits_for: BTreeSet<u64>,
     /// Whether it has asked or answered: else nobody can know that it is a deadlock.
     is_asked: bool,
@@ -113,7 +116,7 @@ static STILLNESS: Mutex<Stillness> = Mutex::new(Stillness {
     round: 0,
     asks: None,
     answers: BTreeMap::new(),
-    end: None,
+    ends: BTreeMap::new(),
 });
 
 /// Counts and questions, from before a look at this process.
@@ -168,10 +171,11 @@ impl Told {
         }
         let Some(before) = self.before.replace(before) else { return };
         let mut known = lock(&STILLNESS);
-        let is_asked = known.end.as_ref().is_some_and(|end| end.state == state && end.is_asked);
+        let is_asked = known.ends.get(&state).is_some_and(|end| end.is_asked);
         let is_asked = is_asked || !before.asked.is_empty();
         let (waits_for, end) = (process.waits_for.clone(), Box::new(end));
-        known.end = Some(StateEnd { state, waits_for, is_asked, end });
+        known.keep_asked();
+        known.ends.insert(state, StateEnd { waits_for, is_asked, end });
         if let Some((end, states, text)) = known.look(&before, &process) {
             drop(known);
             end.conclude(&before.peers, states, text);
@@ -208,14 +212,14 @@ impl Stillness {
             Some((since, about)) if *about == states => {
                 if since.elapsed() >= AGAIN {
                     *since = Instant::now();
-                    self.ask(peers, &states);
+                    self.ask(peers, &states, process.state);
                 }
             }
             _ => {
                 self.round += 1;
                 self.answers.clear();
                 self.asks = Some((Instant::now(), states.clone()));
-                self.ask(peers, &states);
+                self.ask(peers, &states, process.state);
             }
         }
         if !self.are_all_answered(&states) {
@@ -227,7 +231,7 @@ impl Stillness {
         }
         let text = self.text(process, peers, &states);
         states.insert(*own, process.state);
-        Some((self.end.take()?, states, text))
+        Some((self.ends.remove(&process.state)?, states, text))
     }
 
     /// The states of all other processes for which this one waits, and for which these wait. `None` if one of them is not still.
@@ -244,16 +248,33 @@ impl Stillness {
         Some(states)
     }
 
-    /// Asks those that have not answered.
-    fn ask(&mut self, peers: &[Arc<Peer>], states: &BTreeMap<u64, u64>) {
+    /// Asks those that have not answered, in the state `own`.
+    fn ask(&mut self, peers: &[Arc<Peer>], states: &BTreeMap<u64, u64>, own: u64) {
         let name = |peer: &Arc<Peer>| peer.home.name;
         let is_open = |name| states.contains_key(&name) && !self.answers.contains_key(&name);
         for peer in peers.iter().filter(|peer| is_open(name(peer))) {
             say(peer, StillNews::Asks { round: self.round });
         }
-        if let Some(end) = &mut self.end {
+        if let Some(end) = self.ends.get_mut(&own) {
             end.is_asked = true;
         }
+    }
+
+    /// Forgets how a state ends that nobody can know to be in a deadlock, and the oldest ones.
+    fn keep_asked(&mut self) {
+        self.ends.retain(|_, end| end.is_asked);
+        while self.ends.len() >= KEPT {
+            self.ends.pop_first();
+        }
+    }
+
+    /// The process `name` has found a deadlock of these states: how the one of this process,
+    /// `own`, ends.
+    fn end_of(&mut self, own: u64, name: u64, states: &BTreeMap<u64, u64>) -> Option<StateEnd> {
+        let state = states.get(&own)?;
+        let end = self.ends.get(state)?;
+        let is_so = end.is_asked && end.waits_for.contains(&name);
+        is_so.then(|| self.ends.remove(state)).flatten()
     }
 
     fn are_all_answered(&self, states: &BTreeMap<u64, u64>) -> bool {
@@ -322,7 +343,8 @@ impl StateEnd {
 /// This process is not still any more.
 pub(crate) fn note_moves() {
     let mut known = lock(&STILLNESS);
-    (known.asks, known.end) = (None, None);
+    known.asks = None;
+    known.keep_asked();
     drop(known);
     listener::neighbours().1.iter().for_each(|peer| say(peer, StillNews::Moves));
 }
@@ -377,12 +399,7 @@ pub(super) fn hear(from: &Peer, news: StillNews) {
         StillNews::Yes { .. } => {}
         StillNews::Deadlock { states, text } => {
             let (own, peers) = listener::neighbours();
-            let is_so = |end: &mut StateEnd| {
-                states.get(&own) == Some(&end.state)
-                    && end.is_asked
-                    && end.waits_for.contains(&name)
-            };
-            let end = known.end.take_if(is_so);
+            let end = known.end_of(own, name, &states);
             drop(known);
             if let Some(end) = end {
                 let text = text.chars().take(TEXT).collect();
@@ -409,7 +426,7 @@ mod tests {
             round: 1,
             asks: None,
             answers: BTreeMap::new(),
-            end: None,
+            ends: BTreeMap::new(),
         }
     }
 
@@ -457,7 +474,6 @@ mod tests {
     fn a_process_that_leaves_after_a_deadlock_is_lost_only_when_all_here_know_of_the_deadlock() {
         let is_lost_now = || ENDS.try_lock().is_ok();
         let end = StateEnd {
-            state: 1,
             waits_for: BTreeSet::new(),
             is_asked: true,
             end: Box::new(move |text| {
@@ -467,6 +483,34 @@ mod tests {
             }),
         };
         end.conclude(&[], BTreeMap::new(), "all wait".into());
+    }
+
+    #[test]
+    fn a_deadlock_ends_a_state_that_was_asked_about_and_no_other() {
+        let mut known = stillness();
+        let insert = |known: &mut Stillness, state, is_asked| {
+            let end = Box::new(|_| Box::new(|| {}) as Box<dyn FnOnce()>);
+            let end = StateEnd { waits_for: [2].into(), is_asked, end };
+            known.keep_asked();
+            known.ends.insert(state, end);
+        };
+        insert(&mut known, 5, true);
+        insert(&mut known, 6, false);
+        let ends = |known: &mut Stillness, name, state| {
+            known.end_of(1, name, &[(1, state), (2, 7)].into()).is_some()
+        };
+        assert!(!ends(&mut known, 2, 6), "nobody has asked about it");
+        assert!(!ends(&mut known, 3, 5), "it does not wait for 3");
+        // The process has moved, and is still again in another state.
+        known.keep_asked();
+        insert(&mut known, 7, false);
+        assert!(ends(&mut known, 2, 5));
+        assert!(!ends(&mut known, 2, 5), "it has ended");
+        for state in 10..10 + 2 * KEPT as u64 {
+            insert(&mut known, state, true);
+        }
+        assert_eq!(known.ends.len(), KEPT);
+        assert!(ends(&mut known, 2, 9 + 2 * KEPT as u64), "the last ones are kept");
     }
 
     #[test]
