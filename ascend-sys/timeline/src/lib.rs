@@ -2,9 +2,11 @@
 //!
 //! The emulator fills a [`Record`] for each block of devices. [`Records`] has those of a process, and
 //! [`Records::join`] joins several processes. [`picture`] draws records as SVG, and [`trace`] writes a
-//! Chrome trace. Both put all entries on one clock and lay them out as rows first.
+//! Chrome trace. Both put all entries on one clock and lay them out as rows first. [`draw`] has the
+//! tools for pictures and traces, which the pictures of operators and races use too.
 
 mod chart;
+pub mod draw;
 mod entries;
 mod merged;
 mod picture;

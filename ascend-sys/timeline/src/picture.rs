@@ -1,7 +1,7 @@
 //! A timeline as a picture.
 
 use crate::chart::{Chart, Flow, Row, RowKind, Says, Span, SpanKind};
-use ascend_draw::svg::{Svg, escape, shorten};
+use crate::draw::svg::{Svg, escape, shorten};
 use std::collections::{BTreeSet, HashMap};
 
 const WIDTH: usize = 960;

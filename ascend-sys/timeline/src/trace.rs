@@ -4,7 +4,7 @@
 //! lies within a span does not end after it by a rounding.
 
 use crate::chart::{Chart, Flow, Row, Says, Span};
-use ascend_draw::trace::{Trace, microseconds, quote};
+use crate::draw::trace::{Trace, microseconds, quote};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 

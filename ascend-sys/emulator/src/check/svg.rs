@@ -1,7 +1,7 @@
 //! A finding as a picture: the two operations on their rows, with nothing between them, and the bytes that they share.
 
 use super::finding::{Finding, FindingSide};
-use ascend_draw::svg::{Svg, shorten};
+use ascend_timeline::draw::svg::{Svg, shorten};
 use std::ops::Range;
 
 const WIDTH: usize = 860;

@@ -6,7 +6,7 @@ use super::rows::{LEFT, Rows};
 use crate::TaskId;
 use crate::schedule::{Execution, Schedule, step};
 use crate::{Operator, Signal, Step, Task};
-use ascend_draw::svg::{Svg, escape, shorten};
+use ascend_timeline::draw::svg::{Svg, escape, shorten};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Columns with tasks that a picture has.

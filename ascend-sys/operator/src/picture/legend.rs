@@ -1,7 +1,7 @@
 //! What the signs of a picture mean.
 
 use super::look::{self, ACROSS, GREY, INK, WRONG};
-use ascend_draw::svg::Svg;
+use ascend_timeline::draw::svg::Svg;
 
 /// A sign.
 #[derive(Clone, Copy)]

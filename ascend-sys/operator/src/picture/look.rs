@@ -3,7 +3,7 @@
 use crate::TaskId;
 use crate::schedule::transfer;
 use crate::{Operator, ReduceOp, Signal, Step, Task};
-use ascend_draw::svg::{Svg, escape};
+use ascend_timeline::draw::svg::{Svg, escape};
 use std::fmt::Display;
 
 pub(super) const INK: &str = "#1b2430";

@@ -3,7 +3,7 @@
 use super::look::{BAND, GREY, INK, colour, some};
 use crate::Operator;
 use crate::TaskId;
-use ascend_draw::svg::Svg;
+use ascend_timeline::draw::svg::Svg;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where the rows begin.

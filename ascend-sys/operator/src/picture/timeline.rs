@@ -6,7 +6,7 @@ use super::rows::{LEFT, Rows};
 use crate::cost::{Cost, Model};
 use crate::schedule::{Execution, Schedule, When, step};
 use crate::{Operator, Signal, Step, Task, TaskId};
-use ascend_draw::svg::{Svg, escape, shorten};
+use ascend_timeline::draw::svg::{Svg, escape, shorten};
 use std::collections::HashSet;
 
 const WIDTH: f64 = 960.0;

@@ -7,7 +7,7 @@ use super::look;
 use crate::cost::Model;
 use crate::schedule::{Execution, Schedule, step};
 use crate::{Operator, Step, Task, TaskId};
-use ascend_draw::trace::{microseconds, quote};
+use ascend_timeline::draw::trace::{microseconds, quote};
 use std::collections::HashSet;
 
 pub(super) fn write(operator: &Operator, model: &Model) -> String {
@@ -19,7 +19,7 @@ pub(super) fn write(operator: &Operator, model: &Model) -> String {
         operator,
         schedule: &schedule,
         critical: path.iter().copied().collect(),
-        events: ascend_draw::trace::Trace::new("ns"),
+        events: ascend_timeline::draw::trace::Trace::new("ns"),
         first: threads(operator),
     };
     for (rank, tasks) in (0..).zip(&operator.ranks) {
@@ -79,7 +79,7 @@ struct Trace<'a> {
     schedule: &'a Schedule<'a>,
     critical: HashSet<TaskId>,
     first: Vec<u32>,
-    events: ascend_draw::trace::Trace,
+    events: ascend_timeline::draw::trace::Trace,
 }
 
 impl Trace<'_> {

@@ -1,4 +1,4 @@
-//! As much SVG as our pictures need: those of operators here, those of races and timelines in the emulator.
+//! As much SVG as the pictures of operators, races and timelines need.
 
 use std::fmt::Display;
 use std::fmt::Write as _;
