@@ -26,7 +26,7 @@
 //! | [`ranks`] | [`Runtime::run_job`] and [`Runtime::run_ranks`]: a closure once a rank, in processes or threads |
 //! | [`job`] | what a launcher says, and the store at which processes meet |
 //! | [`device`] | devices, streams, events, [captured streams and graphs](device::graph) |
-//! | [`memory`] | buffers on devices, pinned buffers on the host, slices, copies, ndarray in and out |
+//! | [`memory`] | buffers on devices, pinned buffers on the host, slices, copies; arrays of `ndarray` with the feature of that name |
 //! | [`comm`] | communicators and their configuration |
 //! | [`collective`], [`batch`] | the operations |
 //! | [`mod@group`] | operations of several communicators from one thread |

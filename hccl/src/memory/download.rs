@@ -32,6 +32,7 @@ impl<T: Element> Download<T> {
         Self { state, len: source.bytes() / size_of::<T>(), marker: PhantomData }
     }
 
+    #[cfg(feature = "ndarray")]
     pub(super) fn refused(error: Error) -> Self {
         Self { state: Err(Some(error)), len: 0, marker: PhantomData }
     }

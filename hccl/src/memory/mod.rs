@@ -14,6 +14,7 @@
 //! changes nothing about that. Operations on disjoint slices do not wait for one another.
 
 pub(crate) mod allocation;
+#[cfg(feature = "ndarray")]
 mod array;
 pub(crate) mod block;
 mod buffer;
@@ -24,6 +25,7 @@ mod slice;
 pub(crate) mod traits;
 pub(crate) mod transfer;
 
+#[cfg(feature = "ndarray")]
 pub use array::DownloadArray;
 pub use buffer::{DeviceBuffer, Init, Uninit};
 pub use download::Download;

@@ -80,10 +80,29 @@ struct Pending {
     effect: Effect,
 }
 
+/// A generator of random numbers, SplitMix64: the seed decides the order of a kernel, in this and in
+/// every later release of any crate.
+#[derive(Clone, Debug)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `count`.
+    fn below(&mut self, count: usize) -> usize {
+        ((u128::from(self.next()) * count as u128) >> 64) as usize
+    }
+}
+
 /// Which orders a seed prefers.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
-    random: fastrand::Rng,
+    random: Random,
     /// A unit whose instructions are done when nothing else can go on.
     late: Option<Unit>,
     /// Instructions are given out before any is done.
@@ -106,7 +125,7 @@ impl Order {
 
     /// Every eighth seed is of one kind: without a preference, five with a unit that is late, with all of them late, and with a late server.
     fn new(seed: u64, asked: Option<Late>, device: u32) -> Order {
-        let random = fastrand::Rng::with_seed(seed ^ (u64::from(device) << 40));
+        let random = Random(seed ^ (u64::from(device) << 40));
         let kind = (seed % 8) as usize;
         Order {
             random,
@@ -119,7 +138,7 @@ impl Order {
 
     /// For one core.
     pub(super) fn fork(&mut self) -> Order {
-        let random = self.random.fork();
+        let random = Random(self.random.next());
         Order { random, ..self.clone() }
     }
 
@@ -131,7 +150,7 @@ impl Order {
 
     /// Whether a server lets the kernel go on first: for long, where it is the server that is late.
     pub(super) fn server_hesitates(&mut self) -> bool {
-        self.random.u32(0..if self.is_server_late { 32 } else { 2 }) != 0
+        self.below(if self.is_server_late { 32 } else { 2 }) != 0
     }
 
     /// Whether the kernel goes on before each turn.
@@ -141,11 +160,11 @@ impl Order {
 
     /// Once in so many times.
     pub(super) fn happens(&mut self, once_in: u32) -> bool {
-        self.random.u32(0..once_in) == 0
+        self.below(once_in as usize) == 0
     }
 
     pub(super) fn below(&mut self, count: usize) -> usize {
-        self.random.usize(0..count.max(1))
+        self.random.below(count.max(1))
     }
 }
 
@@ -312,6 +331,21 @@ impl PendingUnits {
 
     /// Whether an instruction is done before the next one is given out.
     pub(super) fn prefers_work(&mut self) -> bool {
-        !self.order.eager && self.order.random.bool()
+        !self.order.eager && self.order.happens(2)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_orders_of_a_seed_are_those_of_split_mix() {
+        let mut random = Random(0);
+        assert_eq!(random.next(), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(random.next(), 0x6e78_9e6a_a1b9_65f4);
+        let mut seen = [0; 5];
+        (0..1000).for_each(|_| seen[random.below(5)] += 1);
+        assert!(seen.iter().all(|times| (150..250).contains(times)), "{seen:?}");
     }
 }
