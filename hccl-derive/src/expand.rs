@@ -2,14 +2,18 @@
 //!
 //! It stands among the names of a program, which may be any. So:
 //!
-//! - All of it is in one block. The block has a name for what it needs of `hccl`, `__hccl`, through which it goes to the standard library too. A wrong
-//!   `crate = path` is an error of that one line.
-//! - What the block declares begins with `__hccl`, `__Hccl` or `__HCCL`. That goes for locals and arguments too: a pattern that is a single name means a constant of
-//!   the program, if there is one.
-//! - Methods are called by their path, for a trait of the program may have methods of the same name.
+//! - All of it is in one block. The block has a name for what it needs of `hccl`, `__hccl`, through
+//!   which it goes to the standard library too. A wrong `crate = path` is an error of that one
+//!   line.
+//! - What the block declares begins with `__hccl`, `__Hccl` or `__HCCL`. That goes for locals and
+//!   arguments too: a pattern that is a single name means a constant of the program, if there is
+//!   one.
+//! - Methods are called by their path, for a trait of the program may have methods of the same
+//!   name.
 //!
-//! And a mistake is told once. Whether the type of a field fits is a constant, whose value the compiler refuses at the field; the types of the symbols depend on
-//! that constant, and the compiler does not report what depends on a constant that it has refused.
+//! And a mistake is told once. Whether the type of a field fits is a constant, whose value the
+//! compiler refuses at the field; the types of the symbols depend on that constant, and the
+//! compiler does not report what depends on a constant that it has refused.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -73,7 +77,8 @@ fn refuse(span: Span, condition: &TokenStream, text: &str) -> TokenStream {
     quote_spanned! {span=> if #condition { __hccl::core::panic!("{}", #text) } }
 }
 
-/// What can be said of a field by itself: whether its type fits, whether its arrays have elements, and its range.
+/// What can be said of a field by itself: whether its type fits, whether its arrays have elements,
+/// and its range.
 fn check(of: &Ident, index: usize, field: &Field) -> Option<TokenStream> {
     let shape = field.shape.as_ref()?;
     let (item, fits) = (without_self(shape.item.to_token_stream(), of), fits(index));
@@ -154,7 +159,8 @@ fn traits(input: &Struct, refused: Option<&Error>) -> TokenStream {
     }
 }
 
-/// The parameters of an implementation and its type; a struct that is not refused has no parameters.
+/// The parameters of an implementation and its type; a struct that is not refused has no
+/// parameters.
 pub fn target(input: &Struct) -> (TokenStream, TokenStream) {
     let ident = &input.ident;
     if input.generics.params.is_empty() {
@@ -226,7 +232,8 @@ fn problems(input: &Struct) -> TokenStream {
     let too_large = problem(ident.span(), &quote!(__hccl::size_problem(#layout, #size)));
     let tail = problem(last, &quote!(__hccl::tail_problem(#layout, #size, #pad)));
     let promise = input.size.iter().map(|promised| {
-        // By the table, which there is not if a field does not fit: then nothing is known of the size.
+        // By the table, which there is not if a field does not fit: then nothing is known of the
+        // size.
         let size = quote!(#layout.size as __hccl::core::primitive::usize);
         problem(promised.span(), &quote!(__hccl::promise_problem(#size, #promised)))
     });

@@ -59,8 +59,9 @@ pub enum Range {
     Refused,
 }
 
-/// The struct, and all that is wrong with it. A program that uses a struct that is refused needs what the derive makes of it, so that nothing but the
-/// reason is reported: the struct is there in any case.
+/// The struct, and all that is wrong with it. A program that uses a struct that is refused needs
+/// what the derive makes of it, so that nothing but the reason is reported: the struct is there in
+/// any case.
 pub fn read(item: &DeriveInput) -> (Struct, Option<Error>) {
     let ident = &item.ident;
     let mut read = Struct {

@@ -147,8 +147,8 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     with_record(&function, &names, &record)
 }
 
-/// A function that kernels call: what it does is noted as a call. The body is a function of its own, since what is called by one that
-/// tracks its caller has the caller's line.
+/// A function that kernels call: what it does is noted as a call. The body is a function of its
+/// own, since what is called by one that tracks its caller has the caller's line.
 fn called(mut function: ItemFn, root: &Path) -> TokenStream {
     let signature = &function.sig;
     let (name, docs) = (signature.ident.unraw().to_string(), crate::docs::text(&function.attrs));
@@ -187,7 +187,8 @@ fn is_nameable(ty: &Type) -> bool {
     !opaque.0
 }
 
-/// The check of the type of the first argument, and the type, of which nothing more is reported if it is refused.
+/// The check of the type of the first argument, and the type, of which nothing more is reported if
+/// it is refused.
 fn first_argument(ty: &Type, generics: &Generics) -> (TokenStream, TokenStream) {
     if !generics.params.is_empty() {
         // A constant knows no parameters.
@@ -205,7 +206,8 @@ fn first_argument(ty: &Type, generics: &Generics) -> (TokenStream, TokenStream) 
     (check, quote!(<#ty as __hccl::FirstIf<{ __HCCL_IS_FIRST }>>::Itself))
 }
 
-/// A function that is refused. It stays, and so does what records it, so that nothing is reported of what uses it.
+/// A function that is refused. It stays, and so does what records it, so that nothing is reported
+/// of what uses it.
 fn refused(function: &ItemFn, root: &Path, error: &Error) -> TokenStream {
     if function.sig.receiver().is_some() {
         // Where this stands there can be no type.
@@ -311,7 +313,8 @@ impl Namer {
             if name.starts_with('_') || !name.is_ascii() {
                 return None;
             }
-            // One of two traits has it for every type, and no other trait has a method of that name.
+            // One of two traits has it for every type, and no other trait has a method of that
+            // name.
             syn::parse2(quote_spanned!(ident.span()=> (&#ident).__hccl_name(#name);)).ok()
         };
         idents.into_iter().filter_map(name).collect()

@@ -1,7 +1,8 @@
 //! The type of a field.
 //!
-//! A name may stand for any type, so a type with a name is never refused here: the compiler is asked whether it fits, and the name only decides
-//! what the error says. Types without a name are known from their text.
+//! A name may stand for any type, so a type with a name is never refused here: the compiler is
+//! asked whether it fits, and the name only decides what the error says. Types without a name are
+//! known from their text.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -58,7 +59,8 @@ fn last_name(ty: &Type) -> Option<String> {
     path.path.segments.last().map(|segment| segment.ident.to_string())
 }
 
-/// Whether a struct with such a field has no size, or whether the compiler refuses the field whatever we say.
+/// Whether a struct with such a field has no size, or whether the compiler refuses the field
+/// whatever we say.
 pub fn is_beyond_us(ty: &Type) -> bool {
     match ty {
         Type::Slice(_) | Type::TraitObject(_) | Type::Infer(_) | Type::ImplTrait(_) => true,
@@ -136,7 +138,8 @@ pub fn compact(code: &impl ToTokens) -> String {
     text
 }
 
-/// The same code, with the name of the struct for `Self`: it may stand where `Self` is another type, or none.
+/// The same code, with the name of the struct for `Self`: it may stand where `Self` is another
+/// type, or none.
 pub fn without_self(code: TokenStream, name: &Ident) -> TokenStream {
     let replace = |token| match token {
         TokenTree::Ident(ident) if ident == "Self" => {

@@ -1,8 +1,9 @@
 //! What a buffer can hold and how it can be reduced.
 //!
-//! Two questions are answered by the compiler: is this a type that HCCL moves ([`Element`]), and is there any product that
-//! reduces it with this operation ([`Reduce`])? What is left depends on the product one runs on (only the Ascend 950 reduces
-//! `u64` and `f64`) and is checked when the operation is issued, before CANN is called.
+//! Two questions are answered by the compiler: is this a type that HCCL moves ([`Element`]), and is
+//! there any product that reduces it with this operation ([`Reduce`])? What is left depends on the
+//! product one runs on (only the Ascend 950 reduces `u64` and `f64`) and is checked when the
+//! operation is issued, before CANN is called.
 //!
 //! | | `i8` `i32` `i64` `f16` `f32` | `i16` `bf16` | `u64` `f64` | `u8` `u16` `u32` |
 //! |---|---|---|---|---|
@@ -20,8 +21,8 @@ mod sealed {
 
 /// A type that HCCL can move between devices.
 ///
-/// Every bit pattern of an element is a valid value, so a buffer whose contents are unspecified (after a failed operation, say)
-/// still holds elements. The trait is sealed: the list is CANN's.
+/// Every bit pattern of an element is a valid value, so a buffer whose contents are unspecified
+/// (after a failed operation, say) still holds elements. The trait is sealed: the list is CANN's.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type of HCCL",
     label = "a device buffer cannot hold `{Self}`",
@@ -50,7 +51,8 @@ pub trait ReduceOp: sealed::Sealed + Copy + Default + fmt::Debug + Send + Sync +
 
 /// An element type that at least one Ascend product reduces with `Op`.
 ///
-/// Whether the product at hand does is checked when an operation is issued; see the table of the [module](self).
+/// Whether the product at hand does is checked when an operation is issued; see the table of the
+/// [module](self).
 #[diagnostic::on_unimplemented(
     message = "no Ascend product reduces `{Self}` with `{Op}`",
     label = "`{Self}` cannot be reduced with `{Op}`",
@@ -61,7 +63,8 @@ pub trait Reduce<Op: ReduceOp>: Element {}
 
 macro_rules! elements {
     ($($rust:ty, $name:ident, $code:literal, $bytes:literal, $text:literal;)*) => {
-        /// The type of an element as a value, for messages and for code that learns the type at run time.
+        /// The type of an element as a value, for messages and for code that learns the type at run
+        /// time.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum DType {
@@ -77,7 +80,8 @@ macro_rules! elements {
                 match self { $(DType::$name => $bytes,)* }
             }
 
-            /// How many elements lie in so many bytes. A shift: sizes are powers of two, but a division by a variable takes its time.
+            /// How many elements lie in so many bytes. A shift: sizes are powers of two, but a
+            /// division by a variable takes its time.
             #[inline]
             pub(crate) const fn elements(self, bytes: usize) -> usize {
                 bytes >> self.size().trailing_zeros()

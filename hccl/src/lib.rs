@@ -1,4 +1,5 @@
-//! Distributed programs for Ascend NPUs: collectives over HCCL as safe, asynchronous Rust, on CANN or on an emulator.
+//! Distributed programs for Ascend NPUs: collectives over HCCL as safe, asynchronous Rust, on CANN
+//! or on an emulator.
 //!
 //! ```
 //! use hccl::prelude::*;
@@ -39,10 +40,12 @@
 //!
 //! # Three rules
 //!
-//! * **An operation starts when it is called**, in program order, never in a poll. Dropping its [`Work`] cancels nothing. An
-//!   error that nobody saw comes back from the next operation or synchronise of the stream; so end with a synchronise, or the error
-//!   of the last operation is only a warning in the log when its stream goes.
-//! * **Memory lives as long as an operation uses it**, whatever is dropped, forgotten, cancelled or panics.
+//! * **An operation starts when it is called**, in program order, never in a poll. Dropping its
+//!   [`Work`] cancels nothing. An error that nobody saw comes back from the next operation or
+//!   synchronise of the stream; so end with a synchronise, or the error of the last operation is
+//!   only a warning in the log when its stream goes.
+//! * **Memory lives as long as an operation uses it**, whatever is dropped, forgotten, cancelled or
+//!   panics.
 //! * **Counts are elements**, and what types cannot check is checked before the call.
 
 pub(crate) mod api;

@@ -18,9 +18,9 @@ use crate::sync::lock;
 /// Something that has been asked for and waits for other ranks: a future of it.
 ///
 /// It was begun by the call that returned this, in the program's order, and goes on whether anybody
-/// watches or not. `.await` it, or [`wait`](Self::wait) for it; both may be done on any thread. Dropping
-/// it detaches: what has been made then is dropped at once, so a communicator is destroyed again and its
-/// peers are told that this rank is gone.
+/// watches or not. `.await` it, or [`wait`](Self::wait) for it; both may be done on any thread.
+/// Dropping it detaches: what has been made then is dropped at once, so a communicator is destroyed
+/// again and its peers are told that this rank is gone.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -50,8 +50,8 @@ struct Behind<T> {
     value: Option<T>,
     /// What the program called, which issued an operation of another name.
     operation: &'static str,
-    /// The stream of the operation. A stream that is dropped reports errors that nobody has asked for yet, so it stays until
-    /// the outcome is asked for.
+    /// The stream of the operation. A stream that is dropped reports errors that nobody has asked
+    /// for yet, so it stays until the outcome is asked for.
     _stream: Stream,
 }
 
@@ -69,7 +69,8 @@ struct PendingShared<T> {
     changed: Condvar,
     /// Told of the threads that wait.
     waits: ThreadWaits,
-    /// What may end the waits for it of threads that have nothing of their own: that of the thread that has begun it, or of the device.
+    /// What may end the waits for it of threads that have nothing of their own: that of the thread
+    /// that has begun it, or of the device.
     watch: Option<Arc<dyn Watch>>,
 }
 
@@ -89,7 +90,8 @@ impl<T> Unpin for Pending<T> {}
 const LOOK_UP: Duration = Duration::from_millis(100);
 
 impl<T: Send + 'static> Pending<T> {
-    /// Begins `make` on a helper thread of the device, after what was begun before. `operation` is what the program called.
+    /// Begins `make` on a helper thread of the device, after what was begun before. `operation` is
+    /// what the program called.
     pub(crate) fn begin(
         operation: &'static str,
         device: &Device,
@@ -119,7 +121,8 @@ impl<T> Pending<T> {
         Pending(PendingSource::Helper(shared, None))
     }
 
-    /// `value`, when an operation on a stream of its own is complete. `operation` is what the program called.
+    /// `value`, when an operation on a stream of its own is complete. `operation` is what the
+    /// program called.
     pub(crate) fn behind(
         operation: &'static str,
         issued: Result<(Stream, Work)>,
@@ -134,9 +137,9 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Waits for it. Blocks until the other ranks have come or the connection time-out of the backend has
-    /// passed (120 s unless `HCCL_CONNECT_TIMEOUT` says otherwise); not to be called by a task of an
-    /// executor, which others need.
+    /// Waits for it. Blocks until the other ranks have come or the connection time-out of the
+    /// backend has passed (120 s unless `HCCL_CONNECT_TIMEOUT` says otherwise); not to be called by
+    /// a task of an executor, which others need.
     ///
     /// # Errors
     ///
@@ -155,7 +158,8 @@ impl<T> Pending<T> {
         }
     }
 
-    /// As [`wait`](Self::wait), for at most `limit`: then it comes back, and what it waits for goes on.
+    /// As [`wait`](Self::wait), for at most `limit`: then it comes back, and what it waits for goes
+    /// on.
     ///
     /// # Errors
     ///

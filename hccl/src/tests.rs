@@ -1,5 +1,6 @@
-//! Properties of the safe interface, on the emulator: with the optional entries, and again without them.
-//! With `HCCL_TEST_RUNTIME=cann` they are tried once, on libraries that are loaded under CANN's names.
+//! Properties of the safe interface, on the emulator: with the optional entries, and again without
+//! them. With `HCCL_TEST_RUNTIME=cann` they are tried once, on libraries that are loaded under
+//! CANN's names.
 //!
 //! A [`Gate`] keeps a stream busy, so that work is really in flight when things are dropped.
 
@@ -42,7 +43,8 @@ pub(crate) fn is_loaded() -> bool {
     std::env::var_os("HCCL_TEST_RUNTIME").is_some_and(|runtime| runtime == "cann")
 }
 
-/// The runtime of this run, with so many devices or more: small ones of the emulator, or those of loaded libraries.
+/// The runtime of this run, with so many devices or more: small ones of the emulator, or those of
+/// loaded libraries.
 pub(crate) fn runtime_with(devices: usize) -> Runtime {
     if !is_loaded() {
         return own(devices, ascend_emulator::table());
@@ -52,8 +54,8 @@ pub(crate) fn runtime_with(devices: usize) -> Runtime {
     runtime
 }
 
-/// Small devices of the test's own, behind a table that may be changed. Over loaded libraries such a test does not run: a row in
-/// `docs/src/design/loaded-suite.md` says so.
+/// Small devices of the test's own, behind a table that may be changed. Over loaded libraries such
+/// a test does not run: a row in `docs/src/design/loaded-suite.md` says so.
 pub(crate) fn own(devices: usize, table: ascend_sys::Functions) -> Runtime {
     assert!(
         !is_loaded(),
@@ -63,8 +65,8 @@ pub(crate) fn own(devices: usize, table: ascend_sys::Functions) -> Runtime {
     EmulatorOptions::small(devices).start_with(table).unwrap()
 }
 
-/// Runs a test on a runtime that counts and on one that does not, whose table has no optional entry but those
-/// that make and end its devices.
+/// Runs a test on a runtime that counts and on one that does not, whose table has no optional entry
+/// but those that make and end its devices.
 fn on_both(devices: usize, test: impl Fn(&Runtime)) {
     if is_loaded() {
         let runtime = runtime_with(devices);

@@ -1,7 +1,7 @@
 //! What `hccl` tells [`tracing`].
 //!
-//! Each operation is issued inside a span of level `DEBUG` with the target `hccl`, called `hccl.all_reduce`, `hccl.broadcast` and so
-//! on, with these fields:
+//! Each operation is issued inside a span of level `DEBUG` with the target `hccl`, called
+//! `hccl.all_reduce`, `hccl.broadcast` and so on, with these fields:
 //!
 //! | field | |
 //! |---|---|
@@ -12,8 +12,9 @@
 //! | `count` | elements that this rank gives, or gets from a reduction or a scatter; messages of a batch, operations of a group |
 //! | `bytes` | bytes of this rank |
 //!
-//! Copies have no span. The span covers the issuing, not the execution on the device. Waits that last longer than ten seconds are events of level
-//! `WARN`. Without a subscriber a span costs one load and one comparison.
+//! Copies have no span. The span covers the issuing, not the execution on the device. Waits that
+//! last longer than ten seconds are events of level `WARN`. Without a subscriber a span costs one
+//! load and one comparison.
 
 /// The span of an operation, entered.
 macro_rules! span {

@@ -1,7 +1,7 @@
 //! Host functions: code of the program that runs in stream order, on threads of its own.
 //!
-//! `aclrtLaunchHostFunc` runs on threads of the runtime, grown on demand, so that one that blocks holds up nobody else.
-//! Inside, calls that would block are refused.
+//! `aclrtLaunchHostFunc` runs on threads of the runtime, grown on demand, so that one that blocks
+//! holds up nobody else. Inside, calls that would block are refused.
 
 use crate::check::OneHost;
 use crate::message::{Failure, fail};
@@ -152,7 +152,8 @@ pub(crate) struct HostCall {
     argument: *mut c_void,
 }
 
-// SAFETY: the caller of aclrtLaunchHostFunc promised that function and argument can be used on another thread.
+// SAFETY: the caller of aclrtLaunchHostFunc promised that function and argument can be used on
+// another thread.
 unsafe impl Send for HostCall {}
 
 impl HostCall {
@@ -216,7 +217,8 @@ impl CallbackJob {
         }
         let before = OneHost::begin();
         INSIDE.set(Inside::HostFunction);
-        // SAFETY: whoever launched the function promised that it may be called once with its argument, on any thread.
+        // SAFETY: whoever launched the function promised that it may be called once with its
+        // argument, on any thread.
         unsafe { (self.function)(self.argument) };
         INSIDE.set(Inside::Nothing);
         drop(before);

@@ -1,17 +1,19 @@
 //! Whether any thread of the process can still run.
 //!
-//! A process is *closed* when each of its threads sleeps in one of our calls, or in a wait of the kernel
-//! for another thread of the process (a futex without a time limit: a lock, a channel, a join). What
-//! such threads wait for can only come from each other and from the streams. Two looks at the process, at
-//! which every thread was found in the same sleep, prove that none of them ran in between.
+//! A process is *closed* when each of its threads sleeps in one of our calls, or in a wait of the
+//! kernel for another thread of the process (a futex without a time limit: a lock, a channel, a
+//! join). What such threads wait for can only come from each other and from the streams. Two looks
+//! at the process, at which every thread was found in the same sleep, prove that none of them ran
+//! in between.
 //!
 //! A thread that waits for anything else may go on by itself: for a time, a file, a socket, another
-//! process. So may one that handles a signal, so a process that catches signals is never closed, those apart
-//! by which people end programs. Where the kernel does not tell, nothing is ever proven.
+//! process. So may one that handles a signal, so a process that catches signals is never closed,
+//! those apart by which people end programs. Where the kernel does not tell, nothing is ever
+//! proven.
 //!
-//! There is one exception, for programs in safe Rust, whose waits say that they are such: the first thread of the process
-//! may wait for another thread with a time limit that is far away, if it has never used a device. That is what the test
-//! harness does.
+//! There is one exception, for programs in safe Rust, whose waits say that they are such: the first
+//! thread of the process may wait for another thread with a time limit that is far away, if it has
+//! never used a device. That is what the test harness does.
 
 use crate::executor::cores::{this_thread, threads};
 use crate::program_memory;
@@ -79,7 +81,8 @@ impl Closed {
     }
 }
 
-/// How often a thread has run that only another thread of the process can wake. `None` for any other.
+/// How often a thread has run that only another thread of the process can wake. `None` for any
+/// other.
 fn blocked(number: i32, may_be_timed: bool) -> Option<u64> {
     let call = fs::read_to_string(format!("/proc/self/task/{number}/syscall")).ok()?;
     let mut words = call.split_whitespace();
@@ -96,7 +99,8 @@ fn blocked(number: i32, may_be_timed: bool) -> Option<u64> {
     (is_futex && is_private).then(|| switches(number)).flatten()
 }
 
-/// Whether the time until which a thread of this process waits in a futex is as far away as that of a thread that counts as asleep.
+/// Whether the time until which a thread of this process waits in a futex is as far away as that of
+/// a thread that counts as asleep.
 fn is_far(until: u64, operation: i32) -> Option<bool> {
     const LENGTH: usize = size_of::<libc::timespec>();
     let mut bytes = [const { MaybeUninit::uninit() }; LENGTH];
@@ -159,8 +163,8 @@ fn is_own_memory(address: u64) -> Option<bool> {
     }))
 }
 
-/// Whether a signal could have the process do something: it catches others than those that its own mistakes raise, that the C
-/// library keeps for itself, or by which people end programs.
+/// Whether a signal could have the process do something: it catches others than those that its own
+/// mistakes raise, that the C library keeps for itself, or by which people end programs.
 fn catches_signals() -> Option<bool> {
     const HARMLESS: [i32; 13] = [
         libc::SIGILL,

@@ -1,8 +1,8 @@
 //! Contexts, and which one is current in a thread.
 //!
-//! `aclrtSetDevice` makes the device's *primary* context current: there is one per device, shared by all threads,
-//! counted by set and reset. `aclrtCreateContext` makes further ones. A context has a default stream and owns the
-//! streams that were created in it.
+//! `aclrtSetDevice` makes the device's *primary* context current: there is one per device, shared
+//! by all threads, counted by set and reset. `aclrtCreateContext` makes further ones. A context has
+//! a default stream and owns the streams that were created in it.
 
 use crate::faults::hold;
 use crate::machine::primary::{LONGEST_END, Primary, Reset};
@@ -207,15 +207,17 @@ pub(crate) fn destroy(handle: u64, end: impl Fn(&'static Stream)) -> bool {
 /// Set in a child that was forked from a process which used devices.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Devices do not survive a fork: the child has none of the threads that run its streams, and shares the memory. The
-/// child's thread loses its context, and every way to a new one is refused; the parent is untouched.
+/// Devices do not survive a fork: the child has none of the threads that run its streams, and
+/// shares the memory. The child's thread loses its context, and every way to a new one is refused;
+/// the parent is untouched.
 fn refuse_after_fork() -> Result<(), Failure> {
     static WATCH: Once = Once::new();
     unsafe extern "C" fn in_child() {
         FORKED.store(true, Ordering::Relaxed);
         CURRENT.set(NONE);
     }
-    // SAFETY: the handler only writes an atomic and a thread local without destructor, which is allowed after a fork.
+    // SAFETY: the handler only writes an atomic and a thread local without destructor, which is
+    // allowed after a fork.
     WATCH.call_once(|| unsafe {
         libc::pthread_atfork(None, None, Some(in_child));
     });

@@ -2,9 +2,9 @@
 //! with a value.
 //!
 //! The state word has the number in its low half, and [`AWAITED`] above it. A waiter registers its
-//! stream, then sets AWAITED and reads the number in one step. A change writes the number and clears
-//! AWAITED in one step, then wakes the streams if AWAITED was set. So at least one of the two sees
-//! the other.
+//! stream, then sets AWAITED and reads the number in one step. A change writes the number and
+//! clears AWAITED in one step, then wakes the streams if AWAITED was set. So at least one of the
+//! two sees the other.
 //!
 //! Checked mode takes a wait as one that comes after all changes before it, as with a
 //! [word](crate::value): which of them have ended the wait cannot be told.

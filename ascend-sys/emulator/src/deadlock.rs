@@ -2,18 +2,21 @@
 //!
 //! A deadlock is *certain* in two cases.
 //!
-//! - Queued tasks wait for each other in a *cycle*, each bound to something that is queued already: an event
-//!   to the record it was told to wait for, a rank to a collective that its peer has issued. What any thread does
-//!   changes nothing then. (A notify and a message are bound to nothing: another stream may bring them.) All tasks of the cycle are told to give up.
-//! - Nothing in the process can run: every stream that has work is parked on another one or on a thread, and every
-//!   thread sleeps in one of our calls or in a wait for another thread. That is a [closed](crate::closed)
-//!   process, and it has to be one for [`STILL`]. Who waits for a thread is told to give up, tasks and calls. Where some of them wait for other
-//!   processes, it takes the same of these: see [`stillness`].
+//! - Queued tasks wait for each other in a *cycle*, each bound to something that is queued already:
+//!   an event to the record it was told to wait for, a rank to a collective that its peer has
+//!   issued. What any thread does changes nothing then. (A notify and a message are bound to
+//!   nothing: another stream may bring them.) All tasks of the cycle are told to give up.
+//! - Nothing in the process can run: every stream that has work is parked on another one or on a
+//!   thread, and every thread sleeps in one of our calls or in a wait for another thread. That is a
+//!   [closed](crate::closed) process, and it has to be one for [`STILL`]. Who waits for a thread is
+//!   told to give up, tasks and calls. Where some of them wait for other processes, it takes the
+//!   same of these: see [`stillness`].
 //!
-//! Everything else is *suspected*: a thread that nobody knows may still record an event or bring a rank, and anything may write
-//! a word that a stream waits for. It is printed when
-//! nothing has moved for [`WARN_AFTER`], and goes on. (Safe programs have devices of their own; their waits say it themselves. Of streams that wait for
-//! other processes nothing is printed: each of them may well be at something else.)
+//! Everything else is *suspected*: a thread that nobody knows may still record an event or bring a
+//! rank, and anything may write a word that a stream waits for. It is printed when nothing has
+//! moved for [`WARN_AFTER`], and goes on. (Safe programs have devices of their own; their waits say
+//! it themselves. Of streams that wait for other processes nothing is printed: each of them may
+//! well be at something else.)
 //!
 //! A task or a call with a short limit is in no deadlock: it goes on by itself.
 
@@ -29,9 +32,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How many looks in a row must have found a stream where it is before it is examined, and a cycle before it is ended.
+/// How many looks in a row must have found a stream where it is before it is examined, and a cycle
+/// before it is ended.
 const LOOKS: u32 = 5;
-/// How long the process must be closed. Longer than `hccl` lets a call wait in line behind another one.
+/// How long the process must be closed. Longer than `hccl` lets a call wait in line behind another
+/// one.
 const STILL: Duration = Duration::from_secs(1);
 /// And how long until it is looked at again, when other processes have been told.
 const NEXT: Duration = Duration::from_millis(250);
@@ -39,8 +44,8 @@ const NEXT: Duration = Duration::from_millis(250);
 const WARN_AFTER: Duration = Duration::from_secs(10);
 /// How long it takes until a process that was found open is looked at again.
 const AGAIN: Duration = Duration::from_millis(100);
-/// How many times as long as a look has run there is none. What counts is its time on a core: on a machine with much to do
-/// it may take long without costing anybody anything.
+/// How many times as long as a look has run there is none. What counts is its time on a core: on a
+/// machine with much to do it may take long without costing anybody anything.
 const REST: u32 = 20;
 
 /// What is found of a stream.
@@ -370,8 +375,8 @@ fn end(mut stuck: Vec<Stuck>, calls: &[Arc<WaitingCall>], text: String) -> Box<d
     let text: Arc<str> = text.into();
     let reason = Reason::Deadlock(text.clone());
     // Where all wait for streams all give up: the first one that did would let the others go on, as
-    // if nothing had been wrong. So all are told before any is polled. But a thread whose call gives up may still
-    // record what a notify waits for, and say with it how its call has ended.
+    // if nothing had been wrong. So all are told before any is polled. But a thread whose call
+    // gives up may still record what a notify waits for, and say with it how its call has ended.
     if !calls.is_empty() {
         stuck.retain(|s| !s.signal);
     }

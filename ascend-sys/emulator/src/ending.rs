@@ -1,4 +1,5 @@
-//! How contexts, devices and blocks end. All that a program has on them ends with them, in whatever module it is.
+//! How contexts, devices and blocks end. All that a program has on them ends with them, in whatever
+//! module it is.
 
 use crate::count_notify::CountNotify;
 use crate::fabric::{cluster, registry};
@@ -34,8 +35,9 @@ pub(crate) fn destroy_context(handle: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `aclrtResetDevice` and `aclrtResetDeviceForce`: the last reset waits for the work of the primary context, then ends
-/// everything that the process has on the device. Where another thread sets the device meanwhile, it ends nothing.
+/// `aclrtResetDevice` and `aclrtResetDeviceForce`: the last reset waits for the work of the primary
+/// context, then ends everything that the process has on the device. Where another thread sets the
+/// device meanwhile, it ends nothing.
 pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
     let device = machine::find_device(id)?;
     let end = match context::count_reset(device, force)? {
@@ -43,7 +45,8 @@ pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
         Reset::Last { context, round } => {
             for stream in context::streams(context) {
                 let last = stream.queue.submitted();
-                // If the device was set again, this may be work of others, which is for a later reset.
+                // If the device was set again, this may be work of others, which is for a later
+                // reset.
                 if !device.primary.is_in(round) {
                     return Ok(());
                 }
@@ -107,7 +110,8 @@ fn end_all(end: &DeviceEnd, by: &'static str) {
     capture::destroy_all(devices);
     binary::unload_all(devices);
     end.forget_contexts();
-    // First all streams take nothing more and give up, then each is waited for: they may wait for one another.
+    // First all streams take nothing more and give up, then each is waited for: they may wait for
+    // one another.
     let streams = STREAMS.live().filter(|stream| devices.contains(&stream.device_id()));
     poll::stop_together(streams, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, &Reason::Gone);
     for context in context::of_devices(devices) {

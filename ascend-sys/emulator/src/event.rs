@@ -1,9 +1,10 @@
 //! Events: a point in a stream that others wait for.
 //!
-//! Recording is a snapshot of the stream's newest ticket, no task, unless the event keeps time. Events of
-//! `aclrtCreateEventExWithFlag` are snapshots for waiting too: a wait takes the latest record before it, and an event
-//! never recorded counts as complete. The older kind is a flag of the hardware: a wait that reaches the head of its stream
-//! blocks until the event is recorded, and `aclrtResetEvent` clears it in stream order.
+//! Recording is a snapshot of the stream's newest ticket, no task, unless the event keeps time.
+//! Events of `aclrtCreateEventExWithFlag` are snapshots for waiting too: a wait takes the latest
+//! record before it, and an event never recorded counts as complete. The older kind is a flag of
+//! the hardware: a wait that reaches the head of its stream blocks until the event is recorded, and
+//! `aclrtResetEvent` clears it in stream order.
 
 use crate::check;
 use crate::executor::{self, Goal, block, wait};
@@ -40,9 +41,11 @@ pub(crate) struct Event {
     /// Of `aclrtCreateEventExWithFlag`.
     ex: AtomicBool,
     state: AtomicU64,
-    /// Nanoseconds since the machine's start, of the last completed record of an event that keeps time.
+    /// Nanoseconds since the machine's start, of the last completed record of an event that keeps
+    /// time.
     time: AtomicU64,
-    /// The graph in which it was recorded last, and the node: see `capture`. 0: it was recorded in a stream.
+    /// The graph in which it was recorded last, and the node: see `capture`. 0: it was recorded in
+    /// a stream.
     captured: AtomicU64,
     captured_node: AtomicU32,
     /// Waits of streams that have not passed yet.
@@ -152,7 +155,8 @@ impl Event {
         Ok(())
     }
 
-    /// Marks the newest task of a stream. See [`capture`](crate::capture) for a stream that is captured.
+    /// Marks the newest task of a stream. See [`capture`](crate::capture) for a stream that is
+    /// captured.
     #[inline]
     pub(crate) fn record(&'static self, stream: &'static Stream) -> Result<(), Failure> {
         self.same_device(stream)?;
@@ -257,7 +261,8 @@ impl Event {
         }
     }
 
-    /// Makes later work of the stream wait. `limit`: how long it may stand at the head of the stream.
+    /// Makes later work of the stream wait. `limit`: how long it may stand at the head of the
+    /// stream.
     pub(crate) fn wait(
         &'static self,
         handle: u64,
@@ -343,7 +348,8 @@ impl Event {
         lock_sleepers(self).threads.retain(|sleeper| sleeper.id() != thread.id());
     }
 
-    /// Waits on the calling thread until the event is complete, and before that recorded. False when `limit` passed first.
+    /// Waits on the calling thread until the event is complete, and before that recorded. False
+    /// when `limit` passed first.
     pub(crate) fn await_complete(&'static self, limit: Option<Duration>) -> bool {
         match self.pending() {
             Ok(None) => true,
@@ -464,7 +470,8 @@ impl TaskBody<Stream> for WaitEvent {
         }
     }
 
-    /// Waits for a record are registered here; those for a stream by the executor, which arms that stream too.
+    /// Waits for a record are registered here; those for a stream by the executor, which arms that
+    /// stream too.
     fn arm(&mut self, stream: &'static Stream) -> bool {
         match self.target {
             Target::Record { event, .. } => event.await_record(|sleepers| {

@@ -1,8 +1,9 @@
 //! Who runs the streams: whoever issues, whoever waits, the housekeeper and its workers.
 //!
-//! There is no ready queue. A thread that waits polls its own stream; before it yields or sleeps it polls the streams of
-//! others; before it sleeps it arranges to be woken, by arming the task that its stream is parked on and every stream
-//! that this one waits for in turn. What nobody waits for is run by the [`housekeeper`], and by [`workers`] while cores are free.
+//! There is no ready queue. A thread that waits polls its own stream; before it yields or sleeps it
+//! polls the streams of others; before it sleeps it arranges to be woken, by arming the task that
+//! its stream is parked on and every stream that this one waits for in turn. What nobody waits for
+//! is run by the [`housekeeper`], and by [`workers`] while cores are free.
 
 pub(crate) mod cores;
 mod goals;
@@ -42,8 +43,8 @@ const NAP: Duration = Duration::from_millis(50);
 const CHAIN: usize = 4096;
 
 impl Stream {
-    /// Enqueues a task, whether the stream is captured or not, and runs it at once when it is small and the stream is idle.
-    /// Returns its ticket.
+    /// Enqueues a task, whether the stream is captured or not, and runs it at once when it is small
+    /// and the stream is idle. Returns its ticket.
     ///
     /// Inlined, so that the task runs where it was made.
     #[inline(always)]
@@ -191,7 +192,8 @@ pub(crate) trait Goal {
     /// Arranges to be unparked when the goal may be reached.
     fn prepare(&self, me: &Thread) -> Readiness;
     fn forget(&self, me: &Thread);
-    /// The point of a stream that the goal is, if it is one: the thread polls that stream itself while it spins.
+    /// The point of a stream that the goal is, if it is one: the thread polls that stream itself
+    /// while it spins.
     fn mark(&self) -> Option<Mark> {
         None
     }
@@ -208,7 +210,8 @@ pub(crate) fn block(goal: &impl Goal, limit: Option<Duration>) -> bool {
     block_with_patience(goal, limit, limit)
 }
 
-/// As [`block`]; `patience` is how long this and the calls that follow it wait, for the proof of deadlocks.
+/// As [`block`]; `patience` is how long this and the calls that follow it wait, for the proof of
+/// deadlocks.
 #[cold]
 fn block_with_patience(
     goal: &impl Goal,
@@ -334,8 +337,9 @@ impl Goal for Ticket {
     }
 }
 
-/// A parked stream may wait for another, which may wait for a third: registers each with the next and arms that one.
-/// A stream registers before it polls the next one, so no progress of it goes unnoticed.
+/// A parked stream may wait for another, which may wait for a third: registers each with the next
+/// and arms that one. A stream registers before it polls the next one, so no progress of it goes
+/// unnoticed.
 fn arm_upstream(stream: &'static Stream) -> Readiness {
     let first = stream;
     let mut stream = stream;

@@ -23,7 +23,8 @@ pub(crate) struct Failures {
 struct NotedFailures {
     /// By ticket, the newest last.
     last: VecDeque<(u64, Failure)>,
-    /// The newest that is no longer among them: ticket and code. Of the others nobody knows the tickets.
+    /// The newest that is no longer among them: ticket and code. Of the others nobody knows the
+    /// tickets.
     forgotten: Option<(u64, aclError)>,
     /// What failed up to this ticket has been returned.
     reported: u64,
@@ -63,7 +64,8 @@ impl Failures {
         found.map(|(_, failure)| failure.clone())
     }
 
-    /// The last failure among the tasks up to a ticket that has not been returned; from now on they all have.
+    /// The last failure among the tasks up to a ticket that has not been returned; from now on they
+    /// all have.
     #[inline]
     pub(crate) fn report(&self, ticket: u64) -> Result<(), Failure> {
         if self.unreported.load(Ordering::Acquire) { self.report_slowly(ticket) } else { Ok(()) }

@@ -1,7 +1,8 @@
 //! Faults that a device is told to have, so that programs can see what they do about them.
 //!
-//! A fault waits for an operation of HCCL or for an allocation of its device, by number. An operation asks just before it is
-//! issued; as long as nobody has asked for a fault, that is one load.
+//! A fault waits for an operation of HCCL or for an allocation of its device, by number. An
+//! operation asks just before it is issued; as long as nobody has asked for a fault, that is one
+//! load.
 
 pub(crate) mod asked;
 pub(crate) mod hold;
@@ -114,7 +115,8 @@ fn before_with_faults(
     Ok(wrong)
 }
 
-/// A rank is about to meet the others for the first time, in a group that issues so many operations of its device before.
+/// A rank is about to meet the others for the first time, in a group that issues so many operations
+/// of its device before.
 #[inline]
 pub(crate) fn before_contact(member: &Member, operations: usize) -> Result<(), Failure> {
     if !are_any() {

@@ -1,6 +1,7 @@
 //! What is done as soon as something else is over, and is looked at until then.
 //!
-//! The housekeeper looks at every tick while anything is unfinished; others look when they have ended what somebody may wait for.
+//! The housekeeper looks at every tick while anything is unfinished; others look when they have
+//! ended what somebody may wait for.
 
 use ascend_sync::lock_std as lock;
 use std::sync::Mutex;
@@ -12,7 +13,8 @@ type Look = Box<dyn FnMut() -> bool + Send>;
 static ALL: Mutex<Vec<Look>> = Mutex::new(Vec::new());
 /// Whether there is one.
 static ANY: AtomicBool = AtomicBool::new(false);
-/// Held by who looks: another one looks afterwards, since what it has ended may have been looked at before.
+/// Held by who looks: another one looks afterwards, since what it has ended may have been looked at
+/// before.
 static AT_IT: Mutex<()> = Mutex::new(());
 
 /// Calls `look`, now and later, until it says that it is done. It waits for nobody.

@@ -1,7 +1,7 @@
 //! A shared pointer that is lent for the length of a call, and counted only by who keeps it longer.
 //!
-//! Most tasks are complete when the call that submits them returns. Counting what they share up and down again would be two atomic
-//! steps, a tenth of what the call takes.
+//! Most tasks are complete when the call that submits them returns. Counting what they share up and
+//! down again would be two atomic steps, a tenth of what the call takes.
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -20,8 +20,8 @@ impl<T> Lent<T> {
     /// Until [`keep`](Self::keep) is called, `owner` or a clone of it outlives what is returned.
     #[inline]
     pub(crate) unsafe fn new(owner: &Arc<T>) -> Self {
-        // SAFETY: a second copy of the pointer, which is not dropped unless it was counted; what it points to is there, as the
-        // caller promises.
+        // SAFETY: a second copy of the pointer, which is not dropped unless it was counted; what it
+        // points to is there, as the caller promises.
         let shared = ManuallyDrop::new(unsafe { std::ptr::read(owner) });
         Self { shared, kept: false }
     }

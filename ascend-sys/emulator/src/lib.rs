@@ -1,18 +1,20 @@
-//! Virtual Ascend NPUs: CANN's C ABI in software, with real data movement, real concurrency and real errors.
+//! Virtual Ascend NPUs: CANN's C ABI in software, with real data movement, real concurrency and
+//! real errors.
 //!
-//! [`table`] gives the functions as an [`ascend_sys::Functions`]. This crate exports no C symbol, so it never captures
-//! the calls that a real CANN in the same process makes to itself.
+//! [`table`] gives the functions as an [`ascend_sys::Functions`]. This crate exports no C symbol,
+//! so it never captures the calls that a real CANN in the same process makes to itself.
 //!
 //! Files import downwards only. From the bottom: `memory` knows every allocation and names it in
-//! errors; `machine` is the devices. `queue` and `task` are the protocol of a stream, which knows no
-//! kind of task; `stream`, `poll` and `executor` run tasks in order without a thread per stream.
-//! Kinds of tasks are `leaf` (copies and fills), `after`, `event`, `notify` and `callback`.
-//! `ipc` is what one process exports and others import. `collective` and `batch` are the operations
-//! in which ranks meet, and `fabric` makes communicators. `capture` keeps what a captured stream would have run, as a graph, and `check`
-//! watches what goes through `submit`. `issue` puts operations of communicators into streams, `kernel` runs
-//! kernels, `operator` is what programs make their own operators from, `faults` has them fail, and
-//! `timeline` records what they do. `ending` ends what a program has on a stream, a context, a device
-//! or a block. `abi` holds the C functions, which check their arguments and call inward.
+//! errors; `machine` is the devices. `queue` and `task` are the protocol of a stream, which knows
+//! no kind of task; `stream`, `poll` and `executor` run tasks in order without a thread per stream.
+//! Kinds of tasks are `leaf` (copies and fills), `after`, `event`, `notify` and `callback`. `ipc`
+//! is what one process exports and others import. `collective` and `batch` are the operations in
+//! which ranks meet, and `fabric` makes communicators. `capture` keeps what a captured stream would
+//! have run, as a graph, and `check` watches what goes through `submit`. `issue` puts operations of
+//! communicators into streams, `kernel` runs kernels, `operator` is what programs make their own
+//! operators from, `faults` has them fail, and `timeline` records what they do. `ending` ends what
+//! a program has on a stream, a context, a device or a block. `abi` holds the C functions, which
+//! check their arguments and call inward.
 
 mod abi;
 mod after;

@@ -1,7 +1,8 @@
 //! The machine: devices, and the blocks in which they are taken and given back.
 //!
-//! Devices 0 to 63 are the default block, which C programs see; it is described by environment variables and appears at
-//! its first use. Every other block gets ids from 64 upwards and is described by whoever takes it.
+//! Devices 0 to 63 are the default block, which C programs see; it is described by environment
+//! variables and appears at its first use. Every other block gets ids from 64 upwards and is
+//! described by whoever takes it.
 
 pub(crate) mod foreign;
 pub(crate) mod primary;
@@ -43,8 +44,8 @@ use visible::Visible;
 /// The most devices that one block can have.
 pub(crate) const MAX_DEVICES: u32 = 4096;
 const MAX_IDS: usize = 16 * 1024;
-/// The share of all addresses that a block may have without asking for it: many devices get less memory each, and all get
-/// less where other blocks have left less.
+/// The share of all addresses that a block may have without asking for it: many devices get less
+/// memory each, and all get less where other blocks have left less.
 const UNASKED_SHARE: u64 = 4;
 
 /// What the devices of a block have in common.
@@ -120,7 +121,8 @@ impl Device {
         Ok(address)
     }
 
-    /// Ends one allocation. Its bytes are reused when what `unfinished` lists of the devices that reach it is complete.
+    /// Ends one allocation. Its bytes are reused when what `unfinished` lists of the devices that
+    /// reach it is complete.
     pub(crate) fn free(
         &self,
         address: usize,
@@ -245,10 +247,12 @@ pub(crate) fn create_block(request: &BlockRequest) -> Result<Settings, Failure> 
 }
 
 impl DeviceBlocks {
-    /// Takes addresses for devices of so much memory: where the first one begins, and how many each has.
+    /// Takes addresses for devices of so much memory: where the first one begins, and how many each
+    /// has.
     fn addresses_for(&mut self, count: u32, memory: u64) -> Option<(usize, usize)> {
         let memory = usize::try_from(memory).ok()?;
-        // More addresses than memory, so that freed memory under a running task need not be reused at once.
+        // More addresses than memory, so that freed memory under a running task need not be reused
+        // at once.
         let span = memory.checked_add(memory / 16)?.checked_next_multiple_of(GRANULE)?;
         let total = span.checked_mul(count as usize)?;
         let address = self.ranges.take_addresses(total, "ascendExtBlockCreate")?;
@@ -339,7 +343,8 @@ pub(crate) fn withdraw_block(number: u32) -> Result<TakenBlock, Failure> {
     Ok(taken)
 }
 
-/// Gives back the ids and the addresses of a block that was withdrawn, when nothing on its devices runs any more.
+/// Gives back the ids and the addresses of a block that was withdrawn, when nothing on its devices
+/// runs any more.
 pub(crate) fn reuse_block(taken: TakenBlock) -> Result<(), Failure> {
     let mut blocks = blocks()?;
     if let Some(windows) = window::reserved() {

@@ -1,4 +1,5 @@
-//! Why a call failed, in words: what `aclGetRecentErrMsg` returns, and the code that `aclrtGetLastError` returns.
+//! Why a call failed, in words: what `aclGetRecentErrMsg` returns, and the code that
+//! `aclrtGetLastError` returns.
 //!
 //! Both belong to the calling thread, as CANN has it by default; the texts belong to the process if
 //! the configuration of `aclInit` says so.
@@ -143,7 +144,8 @@ impl Failure {
         }
     }
 
-    /// The text as the function `name` tells it: about itself, or about a task that it found to have failed.
+    /// The text as the function `name` tells it: about itself, or about a task that it found to
+    /// have failed.
     pub(crate) fn told_by(&self, name: &str) -> String {
         if self.task.is_none() { format!("{name}: {}", self.text) } else { self.with_task() }
     }
@@ -205,7 +207,8 @@ pub(crate) fn add_text(text: String) {
     let _ = TEXTS.try_with(|texts| add(&mut texts.borrow_mut()));
 }
 
-/// The texts since the last call, newest first, or null. Valid until the thread's next call of this.
+/// The texts since the last call, newest first, or null. Valid until the thread's next call of
+/// this.
 pub(crate) fn take_texts() -> *const c_char {
     let mut texts = match OF_PROCESS.load(Ordering::Relaxed) {
         true => std::mem::take(&mut *lock(&TEXTS_OF_PROCESS)),

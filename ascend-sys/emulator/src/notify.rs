@@ -95,7 +95,8 @@ impl Notify {
         }
     }
 
-    /// The key by which other processes import it. `permitted`: whether they have to be permitted to.
+    /// The key by which other processes import it. `permitted`: whether they have to be permitted
+    /// to.
     pub(crate) fn export(&self, home: Home, permitted: bool) -> Result<ExportKey, Failure> {
         let mut link = lock(&self.shared);
         if let Some(NotifyLink { shared, key }) = &*link {
@@ -215,8 +216,8 @@ pub(crate) fn record(handle: u64) -> Result<RecordNotify, Failure> {
     Ok(RecordNotify { notify: Notify::named(handle)?, handle })
 }
 
-/// The task that makes later work of the stream wait for the bit, which is cleared then. A notify is waited for on its own
-/// device.
+/// The task that makes later work of the stream wait for the bit, which is cleared then. A notify
+/// is waited for on its own device.
 pub(crate) fn wait(
     handle: u64,
     stream: &Stream,

@@ -193,8 +193,8 @@ impl Stream {
         }
     }
 
-    /// Looks at the task that the stream is at, if there is one. A thread that polls the stream in this moment, to help, is given the time
-    /// to leave.
+    /// Looks at the task that the stream is at, if there is one. A thread that polls the stream in
+    /// this moment, to help, is given the time to leave.
     pub(crate) fn look<R>(&'static self, look: impl Fn(u64, &mut Task) -> R) -> Option<R> {
         let began = Instant::now();
         loop {

@@ -37,8 +37,8 @@ impl Product {
         }
     }
 
-    /// What `aclrtGetSocName` says; NUL-terminated. Programs look at its first letters. Of each product it is the one whose numbers
-    /// of cores are known.
+    /// What `aclrtGetSocName` says; NUL-terminated. Programs look at its first letters. Of each
+    /// product it is the one whose numbers of cores are known.
     pub(crate) fn soc_name(self) -> &'static std::ffi::CStr {
         match self {
             Product::A2 => c"Ascend910B2",

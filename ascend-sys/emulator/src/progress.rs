@@ -2,7 +2,8 @@
 
 use ascend_sync::{AtomicU64, Ordering};
 
-/// The counters that callers may map (`AscendExtProgress`): one cache line, written with the lock or the queue held.
+/// The counters that callers may map (`AscendExtProgress`): one cache line, written with the lock
+/// or the queue held.
 #[repr(C, align(64))]
 pub(crate) struct Progress {
     pub(crate) submitted: AtomicU64,

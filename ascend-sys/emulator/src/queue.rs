@@ -1,15 +1,21 @@
-//! The protocol of a stream: jobs enter in order, run one after the other, and nobody who waits is forgotten.
+//! The protocol of a stream: jobs enter in order, run one after the other, and nobody who waits is
+//! forgotten.
 //!
-//! A queue is polled, it is no thread. Whoever submits polls it once; whoever waits polls it; whoever makes a parked job
-//! runnable polls it. One thread at a time has the *lock* (a try-lock); nobody waits for the lock. What makes this safe to sleep on:
+//! A queue is polled, it is no thread. Whoever submits polls it once; whoever waits polls it;
+//! whoever makes a parked job runnable polls it. One thread at a time has the *lock* (a try-lock);
+//! nobody waits for the lock. What makes this safe to sleep on:
 //!
-//! 1. Who wants a poll and finds the lock taken leaves a note (`kick`) and tries once more. The holder looks at the note
-//!    after it gave the lock back. Both steps on the lock are read-modify-writes, so one of the two sees the other.
-//! 2. A sleeper registers with the ticket it waits for, and only then takes the lock once: it polls, and arms the parked
-//!    head. A completion before that hold is seen by the sleeper, one after it sees the registration.
-//! 3. `completed` is written only with the lock held, in ticket order, after the job is done with all memory.
+//! 1. Who wants a poll and finds the lock taken leaves a note (`kick`) and tries once more. The
+//!    holder looks at the note after it gave the lock back. Both steps on the lock are
+//!    read-modify-writes, so one of the two sees the other.
+//! 2. A sleeper registers with the ticket it waits for, and only then takes the lock once: it
+//!    polls, and arms the parked head. A completion before that hold is seen by the sleeper, one
+//!    after it sees the registration.
+//! 3. `completed` is written only with the lock held, in ticket order, after the job is done with
+//!    all memory.
 //!
-//! A job that panics, which is a defect of ours, gives up and fails: who polls may be anybody, and goes on.
+//! A job that panics, which is a defect of ours, gives up and fails: who polls may be anybody, and
+//! goes on.
 //!
 //! The loom models, in `queue_models.rs`, check exactly these three.
 
@@ -47,8 +53,8 @@ pub(crate) trait Job: Sized {
 
     /// Makes progress. Called with the lock held.
     fn poll(&mut self, owner: &'static Self::Owner) -> JobStep<Self::Failure>;
-    /// The job is parked and somebody is about to sleep: arrange that the queue is woken when a poll may help.
-    /// True when that has already happened.
+    /// The job is parked and somebody is about to sleep: arrange that the queue is woken when a
+    /// poll may help. True when that has already happened.
     fn arm(&mut self, owner: &'static Self::Owner) -> bool;
     /// The job's ticket was voided: give up, as soon as nothing of it touches memory any more.
     fn give_up(&mut self, owner: &'static Self::Owner) -> JobStep<Self::Failure>;
@@ -56,16 +62,18 @@ pub(crate) trait Job: Sized {
     fn panicked(&mut self, owner: &'static Self::Owner) -> JobStep<Self::Failure>;
     /// Called before `completed` covers the failed ticket.
     fn failed(owner: &'static Self::Owner, ticket: u64, failure: Self::Failure);
-    /// Polls the queue of `owner`, now or as soon as the calling thread is out of the poll it is in.
+    /// Polls the queue of `owner`, now or as soon as the calling thread is out of the poll it is
+    /// in.
     fn wake(owner: &'static Self::Owner);
 }
 
-/// A job as it is submitted. Most are done at once: they run where they were made, and become jobs of the queue, which are moved and
-/// held on to, only when they have to stay.
+/// A job as it is submitted. Most are done at once: they run where they were made, and become jobs
+/// of the queue, which are moved and held on to, only when they have to stay.
 pub(crate) trait Fresh<J: Job> {
     /// As [`Job::poll`].
     fn start(&mut self, owner: &'static J::Owner) -> JobStep<J::Failure>;
-    /// The same job, for as long as it takes: it takes hold of what the call that submits it only lends it.
+    /// The same job, for as long as it takes: it takes hold of what the call that submits it only
+    /// lends it.
     fn into_job(self) -> J;
 }
 
@@ -87,7 +95,8 @@ fn guarded<R>(call: impl FnOnce() -> R) -> Option<R> {
     if cfg!(loom) { Some(call()) } else { catch_unwind(AssertUnwindSafe(call)).ok() }
 }
 
-/// What becomes of a job that has panicked. One that cannot even give up stays for ever: nobody knows what it still touches.
+/// What becomes of a job that has panicked. One that cannot even give up stays for ever: nobody
+/// knows what it still touches.
 #[cold]
 fn panicked<J: Job>(owner: &'static J::Owner, job: &mut J) -> JobStep<J::Failure> {
     guarded(|| job.panicked(owner)).unwrap_or(JobStep::Park)
@@ -180,7 +189,8 @@ impl<J: Job> TaskQueue<J> {
 
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        // In this order: `completed` never passes `submitted`, so equality here was true at the second load.
+        // In this order: `completed` never passes `submitted`, so equality here was true at the
+        // second load.
         let completed = self.completed();
         completed == self.submitted()
     }
@@ -191,8 +201,8 @@ impl<J: Job> TaskQueue<J> {
         self.head.is_taken()
     }
 
-    /// Appends a job and polls once, so that a small job on an idle queue is complete when this returns.
-    /// The error is the code that the gate was closed with.
+    /// Appends a job and polls once, so that a small job on an idle queue is complete when this
+    /// returns. The error is the code that the gate was closed with.
     #[inline]
     pub(crate) fn submit<F: Fresh<J>>(
         &self,
@@ -209,7 +219,8 @@ impl<J: Job> TaskQueue<J> {
         if self.completed() == before
             && let Some(mut head) = self.head.try_take()
         {
-            // All that was submitted is complete, so the queue and the head are empty and this job is next.
+            // All that was submitted is complete, so the queue and the head are empty and this job
+            // is next.
             self.progress.submitted.store(ticket, Ordering::Release);
             drop(queue);
             let outcome = head.with(|head| self.start(owner, head, ticket, job));
@@ -290,7 +301,8 @@ impl<J: Job> TaskQueue<J> {
             let outcome = head.with(|head| self.run(owner, head, budget));
             drop(head);
             self.notify();
-            // With more to run anyway, whoever comes next sees what the note is about. (The housekeeper leaves one at every tick.)
+            // With more to run anyway, whoever comes next sees what the note is about. (The
+            // housekeeper leaves one at every tick.)
             if outcome == Outcome::Runnable || !self.kick.load(Ordering::Acquire) {
                 return outcome;
             }
@@ -377,8 +389,9 @@ impl<J: Job> TaskQueue<J> {
         Some(registered.waiter)
     }
 
-    /// Registers a waiter for `ticket`, then polls and arms the head. A thread that is told to sleep may park; it calls
-    /// [`TaskQueue::forget_thread`] when it goes on for another reason than the completion.
+    /// Registers a waiter for `ticket`, then polls and arms the head. A thread that is told to
+    /// sleep may park; it calls [`TaskQueue::forget_thread`] when it goes on for another reason
+    /// than the completion.
     pub(crate) fn register(
         &self,
         owner: &'static J::Owner,

@@ -1,5 +1,5 @@
-//! Loom explores every interleaving of the protocol in `queue`: nobody sleeps for ever, `completed` only grows, jobs
-//! finish in the order of their tickets.
+//! Loom explores every interleaving of the protocol in `queue`: nobody sleeps for ever, `completed`
+//! only grows, jobs finish in the order of their tickets.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`
 
@@ -23,7 +23,8 @@ enum Probe {
     Other(&'static QueueModel, u64),
 }
 
-/// What a task of another module (a meeting, an event) looks like: a flag, and a list of who asked to be woken.
+/// What a task of another module (a meeting, an event) looks like: a flag, and a list of who asked
+/// to be woken.
 struct GivenSignal {
     given: Flag,
     armed: Mutex<Option<&'static QueueModel>>,
@@ -85,7 +86,8 @@ impl Job for Probe {
     }
 }
 
-/// Loom needs every object of a run to be dropped in it: leaks through an `Arc` that the model gives back.
+/// Loom needs every object of a run to be dropped in it: leaks through an `Arc` that the model
+/// gives back.
 struct Owned(*mut QueueModel);
 
 impl Owned {
@@ -226,7 +228,8 @@ fn loom_a_lane_that_waits_for_another_is_woken() {
         let upstream = first.submit(Probe::Signal(signal.clone()));
         let ticket = second.submit(Probe::Other(first, upstream));
         let giver = thread::spawn(move || signal.give());
-        // As `executor::arm_upstream` does: the sleeper registers its own queue, then that queue with the next one.
+        // As `executor::arm_upstream` does: the sleeper registers its own queue, then that queue
+        // with the next one.
         let me = loom::thread::current();
         while second.queue.completed() < ticket {
             let mut readiness =

@@ -1,7 +1,8 @@
-//! Callbacks that a thread of the program runs: `aclrtSubscribeReport`, `aclrtProcessReport`, `aclrtLaunchCallback`.
+//! Callbacks that a thread of the program runs: `aclrtSubscribeReport`, `aclrtProcessReport`,
+//! `aclrtLaunchCallback`.
 //!
-//! A thread subscribes to streams and polls; a callback in such a stream goes to its queue. A blocking callback holds its
-//! stream up until it returns.
+//! A thread subscribes to streams and polls; a callback in such a stream goes to its queue. A
+//! blocking callback holds its stream up until it returns.
 
 use crate::callback::{CallbackJob, Caller, HostFunction, run_elsewhere};
 use crate::message::{Failure, fail};
@@ -74,7 +75,8 @@ pub(crate) fn unsubscribe(thread: u64, stream: &'static Stream) -> Result<(), Fa
 pub(crate) fn release(stream: &'static Stream) {
     let thread = stream.subscriber.load(Ordering::Acquire);
     if thread != 0 {
-        // Somebody else may have ended the subscription just now, and a callback without a thread is as lost as its stream.
+        // Somebody else may have ended the subscription just now, and a callback without a thread
+        // is as lost as its stream.
         let _ = unsubscribe(thread, stream);
     }
 }
@@ -139,7 +141,8 @@ pub(crate) struct Callback {
     blocks: bool,
 }
 
-// SAFETY: the caller of aclrtLaunchCallback promised that function and argument can be used on the subscribed thread.
+// SAFETY: the caller of aclrtLaunchCallback promised that function and argument can be used on the
+// subscribed thread.
 unsafe impl Send for Callback {}
 
 impl Callback {

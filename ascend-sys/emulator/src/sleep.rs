@@ -1,9 +1,9 @@
 //! The threads that sleep in our calls, and what each waits for.
 //!
-//! Only waits count that nothing but another thread, or a stream, can end: one with a short limit ends
-//! by itself. A thread that waits in slices, and says so, sleeps on between them as long as it waits for
-//! the same thing. Whether anybody is left to end a wait is found out by [`deadlock`](crate::deadlock),
-//! which can end one itself: with a verdict.
+//! Only waits count that nothing but another thread, or a stream, can end: one with a short limit
+//! ends by itself. A thread that waits in slices, and says so, sleeps on between them as long as it
+//! waits for the same thing. Whether anybody is left to end a wait is found out by
+//! [`deadlock`](crate::deadlock), which can end one itself: with a verdict.
 
 use crate::bell;
 use crate::executor::cores::this_thread;
@@ -21,7 +21,8 @@ pub(crate) const SHORT: Duration = Duration::from_secs(30);
 pub(crate) enum Until {
     /// A point of a stream.
     Mark,
-    /// The same, as a number, and the caller has said that it goes on with the same wait after this slice.
+    /// The same, as a number, and the caller has said that it goes on with the same wait after this
+    /// slice.
     SlicedMark(u64),
     /// Other threads of the program: what is said here, and not known to the emulator.
     Said,
@@ -32,7 +33,8 @@ pub(crate) enum Until {
 /// Whose calls can end the wait of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Enders {
-    /// Those of this process, and of others by their [names](crate::processes::peer::Home::name), if there are any.
+    /// Those of this process, and of others by their [names](crate::processes::peer::Home::name),
+    /// if there are any.
     Processes(Vec<u64>),
     /// Those of any process.
     Anybody,
@@ -98,7 +100,8 @@ static THREADS: Mutex<Vec<Arc<SleepRecord>>> = Mutex::new(Vec::new());
 /// How many threads sleep in calls that wait for calls of others.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
-/// Threads of the emulator that do nothing by themselves: by their numbers, since others can have their names.
+/// Threads of the emulator that do nothing by themselves: by their numbers, since others can have
+/// their names.
 static OWN: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
 /// The calling thread is one of the emulator's own, until this is dropped.
@@ -136,7 +139,8 @@ thread_local! {
     static REGISTRATION: RefCell<Option<Registration>> = const { RefCell::new(None) };
 }
 
-/// The record of the calling thread. `None` for one that ends: it may still wait, in the drop of a thread local.
+/// The record of the calling thread. `None` for one that ends: it may still wait, in the drop of a
+/// thread local.
 fn record() -> Option<Arc<SleepRecord>> {
     let register = || {
         let record = Arc::new(SleepRecord {
@@ -215,8 +219,8 @@ impl SleepRecord {
     }
 }
 
-/// The calling thread says that it waits for other threads so long in all, and has found just now that it has to; or, with
-/// zero, that it goes on.
+/// The calling thread says that it waits for other threads so long in all, and has found just now
+/// that it has to; or, with zero, that it goes on.
 pub(crate) fn say(patience: Duration) {
     let Some(record) = record() else { return };
     if patience >= SHORT {

@@ -1,8 +1,10 @@
-//! Objects that callers name by a handle: streams, events, contexts, notifies, communicators, graphs, threads, channels.
+//! Objects that callers name by a handle: streams, events, contexts, notifies, communicators,
+//! graphs, threads, channels.
 //!
-//! A handle is a slot number with a generation, packed into the pointer value. It is never an address (the top bits make
-//! it one that no program can map), so a stale or made-up handle is an error and not a crash. Slots live in chunks that
-//! are never unmapped: a reference stays valid for the life of the process, whatever happens to the object in it.
+//! A handle is a slot number with a generation, packed into the pointer value. It is never an
+//! address (the top bits make it one that no program can map), so a stale or made-up handle is an
+//! error and not a crash. Slots live in chunks that are never unmapped: a reference stays valid for
+//! the life of the process, whatever happens to the object in it.
 
 use crate::message::Failure;
 use ascend_sys::ACL_ERROR_RT_INVALID_HANDLE;
@@ -86,7 +88,8 @@ impl HandleKind {
     }
 }
 
-/// An object that lives in a slot. Its index never changes; it is reset by its owner when it is taken again.
+/// An object that lives in a slot. Its index never changes; it is reset by its owner when it is
+/// taken again.
 pub(crate) trait Slotted: Sync + 'static {
     const KIND: HandleKind;
     fn new(index: u32) -> Self;
@@ -113,8 +116,8 @@ impl<T: Slotted> Slots<T> {
         }
     }
 
-    /// Takes the lowest free slot. `prepare` makes the object ready before its handle can be found; `None` when all slots
-    /// are taken.
+    /// Takes the lowest free slot. `prepare` makes the object ready before its handle can be found;
+    /// `None` when all slots are taken.
     pub(crate) fn take(
         &'static self,
         prepare: impl FnOnce(&'static T, u64),

@@ -1,8 +1,8 @@
 //! Callbacks that a program registers by name, to hear of devices and streams that come and go and
 //! of aborts.
 //!
-//! They are called on the thread whose call it is, with no lock held, in the order of their names. So
-//! they may call any function; what they call themselves is told to no callback.
+//! They are called on the thread whose call it is, with no lock held, in the order of their names.
+//! So they may call any function; what they call themselves is told to no callback.
 
 use crate::counted::CountedTable;
 use crate::machine;
@@ -34,8 +34,8 @@ impl<F: Copy> StateHooks<F> {
         StateHooks(CountedTable::new())
     }
 
-    /// Registers a callback in the place of an earlier one of the same name. Without a callback, takes
-    /// that one away.
+    /// Registers a callback in the place of an earlier one of the same name. Without a callback,
+    /// takes that one away.
     pub(crate) fn set(
         &self,
         name: String,

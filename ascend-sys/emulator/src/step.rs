@@ -1,4 +1,5 @@
-//! What every kind of task is asked, and answers: how far a poll came, why it is told to give up, and who could help it.
+//! What every kind of task is asked, and answers: how far a poll came, why it is told to give up,
+//! and who could help it.
 
 use crate::message::{Failure, PANICKED};
 use crate::queue;

@@ -23,7 +23,8 @@ pub(crate) type Task = task::ErasedTask<Stream>;
 pub(crate) static STREAMS: Slots<Stream> = Slots::new();
 
 pub(crate) struct Stream {
-    /// The slot: fixed. Tickets go on when a slot is used again, so (slot, ticket) names a task for ever.
+    /// The slot: fixed. Tickets go on when a slot is used again, so (slot, ticket) names a task for
+    /// ever.
     index: u32,
     pub(crate) queue: TaskQueue<Task>,
     handle: AtomicU64,
@@ -204,7 +205,8 @@ impl Mark {
         self.stream().is_none_or(|stream| stream.queue.completed() >= self.ticket())
     }
 
-    /// The last failure of the tasks before it that no synchronise has returned, if it is complete; forgets it.
+    /// The last failure of the tasks before it that no synchronise has returned, if it is complete;
+    /// forgets it.
     pub(crate) fn take_unreported(self) -> Result<(), Failure> {
         match self.stream() {
             Some(stream) if stream.queue.completed() >= self.ticket() => {

@@ -6,10 +6,10 @@
 //!
 //! 1. A call that allocates gives an address at once. The memory may be used behind a task that the
 //!    call puts into the stream.
-//! 2. A call that frees puts a task into the stream, which ends the allocation. Until then the address
-//!    is valid, since work of other streams may come before it.
-//! 3. A stream that allocates takes over memory whose free is queued in the same stream, rather than
-//!    reserve more. That free does nothing then.
+//! 2. A call that frees puts a task into the stream, which ends the allocation. Until then the
+//!    address is valid, since work of other streams may come before it.
+//! 3. A stream that allocates takes over memory whose free is queued in the same stream, rather
+//!    than reserve more. That free does nothing then.
 //! 4. What is freed stays reserved up to the threshold of the pool.
 //! 5. A pool that is destroyed has no handle any more. It ends with its last allocation.
 

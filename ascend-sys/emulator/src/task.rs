@@ -1,15 +1,15 @@
 //! What a stream can hold. A task is small, lies in the queue itself, and is polled by whoever runs
 //! the stream.
 //!
-//! Every kind of task implements [`TaskBody`] in its own module; the queue holds a [`ErasedTask`], which
-//! has forgotten its kind. There are three families. *Leaf work* (copies, fills, reductions) is
-//! done in pieces of at most [`PIECE`](crate::step::PIECE) bytes. *Waits* never hold a thread: they
-//! park, and arrange to be woken when a thread is about to sleep. *User code* runs on threads of
-//! its own.
+//! Every kind of task implements [`TaskBody`] in its own module; the queue holds a [`ErasedTask`],
+//! which has forgotten its kind. There are three families. *Leaf work* (copies, fills, reductions)
+//! is done in pieces of at most [`PIECE`](crate::step::PIECE) bytes. *Waits* never hold a thread:
+//! they park, and arrange to be woken when a thread is about to sleep. *User code* runs on threads
+//! of its own.
 //!
 //! To add a kind: write a struct that owns what the task needs, implement [`TaskBody`] for it, and
-//! submit it to a stream. A kind that is larger than a [`ErasedTask`] does not compile; then implement
-//! the trait for its `Box`.
+//! submit it to a stream. A kind that is larger than a [`ErasedTask`] does not compile; then
+//! implement the trait for its `Box`.
 
 mod effects;
 mod erased;
@@ -26,7 +26,8 @@ use std::time::Duration;
 pub(crate) struct Awaited {
     /// Other ranks of its communicator.
     pub(crate) ranks: Vec<usize>,
-    /// The communicator of the operator that it is part of: without ranks it waits for another thread of that.
+    /// The communicator of the operator that it is part of: without ranks it waits for another
+    /// thread of that.
     pub(crate) threads_of: Option<u64>,
 }
 

@@ -1,7 +1,9 @@
 //! Who polls a stream again and again, so that others need not.
 //!
-//! Whoever makes something happen that the stream may wait for looks for watchers afterwards, and need not wake the stream when there are some. Whoever
-//! stops watching polls once more afterwards. So it is never left to nobody: either the watch is seen to be over, or the last poll sees what happened.
+//! Whoever makes something happen that the stream may wait for looks for watchers afterwards, and
+//! need not wake the stream when there are some. Whoever stops watching polls once more afterwards.
+//! So it is never left to nobody: either the watch is seen to be over, or the last poll sees what
+//! happened.
 
 use ascend_sync::{AtomicU32, Ordering, fence};
 

@@ -1,11 +1,14 @@
-//! What a communicator of `hccl` acquires for operators that run one after the other: what is there is used again, and nothing can be given back.
+//! What a communicator of `hccl` acquires for operators that run one after the other: what is there
+//! is used again, and nothing can be given back.
 //!
-//! `hccl` asks here before it acquires, and the checker plays the same through for operators in a row.
+//! `hccl` asks here before it acquires, and the checker plays the same through for operators in a
+//! row.
 
 use crate::plan::{Plan, Product, limits};
 use std::collections::BTreeMap;
 
-/// How many notifies an end of a channel is opened with at least: it cannot get more later, and the next operator may use more.
+/// How many notifies an end of a channel is opened with at least: it cannot get more later, and the
+/// next operator may use more.
 const LEAST_OF_CHANNEL: u32 = 8;
 /// The same for threads, which on most products cannot get more either.
 const LEAST_OF_THREAD: u32 = 4;
@@ -17,13 +20,13 @@ pub struct Request {
     pub count: usize,
     /// Notifies of each of them.
     pub notifies: u32,
-    /// Whether the threads that are there are among those that are given, with the notifies that they have and those that they lacked. If not, all that are
-    /// given are new.
+    /// Whether the threads that are there are among those that are given, with the notifies that
+    /// they have and those that they lacked. If not, all that are given are new.
     pub again: bool,
 }
 
-/// What to ask for, to have so many threads with so many notifies each. `there` are the notifies of those that were acquired, the most
-/// first. None: there are enough.
+/// What to ask for, to have so many threads with so many notifies each. `there` are the notifies of
+/// those that were acquired, the most first. None: there are enough.
 pub fn threads(
     there: impl ExactSizeIterator<Item = u32>,
     count: usize,

@@ -1,9 +1,11 @@
 //! What an operator costs: time in a simple model, steps, and bytes.
 //!
-//! The model is the one in which collective algorithms are usually compared: a transfer between ranks of n bytes takes α + nβ, a
-//! reduction of n bytes nγ, or both. Transfers do not share links, and a rank reduces as much at once as its threads ask for. With
-//! [`Model::new`] nothing else takes time (α has the synchronisation that a transfer needs), so a ring of p ranks that reduces n
-//! bytes and gathers them takes 2(p-1)α + 2(p-1)/p nβ + (p-1)/p nγ. A [`Model`] may have waits and copies within a rank take time as well.
+//! The model is the one in which collective algorithms are usually compared: a transfer between
+//! ranks of n bytes takes α + nβ, a reduction of n bytes nγ, or both. Transfers do not share links,
+//! and a rank reduces as much at once as its threads ask for. With [`Model::new`] nothing else
+//! takes time (α has the synchronisation that a transfer needs), so a ring of p ranks that reduces
+//! n bytes and gathers them takes 2(p-1)α + 2(p-1)/p nβ + (p-1)/p nγ. A [`Model`] may have waits
+//! and copies within a rank take time as well.
 //!
 //! Of an operator that hangs, what ran is counted; [`Cost::stuck`] has the rest.
 
@@ -45,8 +47,8 @@ impl Model {
 }
 
 impl Default for Model {
-    /// Round numbers, of no product: 1 µs and 50 GB/s for a transfer, 500 GB/s for reductions and copies within a rank, and a fifth of a
-    /// microsecond for a wait.
+    /// Round numbers, of no product: 1 µs and 50 GB/s for a transfer, 500 GB/s for reductions and
+    /// copies within a rank, and a fifth of a microsecond for a wait.
     fn default() -> Model {
         Model { alpha: 1e-6, beta: 2e-11, gamma: 2e-12, notify: 2e-7, copy: 2e-12 }
     }
@@ -57,10 +59,11 @@ impl Default for Model {
 pub struct Cost {
     /// Seconds until the last task is done.
     pub time: f64,
-    /// The tasks that decide it, the first one first: each of them is what the next one waited for last. Their times add up to the whole.
+    /// The tasks that decide it, the first one first: each of them is what the next one waited for
+    /// last. Their times add up to the whole.
     pub critical_path: Vec<TaskId>,
-    /// How many transfers between ranks must follow one another. Several that a thread makes between the same two ranks, with nothing in between,
-    /// are one step.
+    /// How many transfers between ranks must follow one another. Several that a thread makes
+    /// between the same two ranks, with nothing in between, are one step.
     pub steps: u64,
     /// How many bytes of its memory each rank gives to others, whoever moves them.
     pub bytes_sent: Vec<u64>,

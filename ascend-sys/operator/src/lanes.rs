@@ -1,7 +1,8 @@
 //! The threads of all ranks as *lanes*, and their tasks as numbers.
 //!
-//! Operators that run one after the other on a communicator share its threads: a lane holds the tasks of a thread of the first
-//! operator, then those of the same thread of the second one. The tasks of all lanes are numbered without a gap, lane by lane.
+//! Operators that run one after the other on a communicator share its threads: a lane holds the
+//! tasks of a thread of the first operator, then those of the same thread of the second one. The
+//! tasks of all lanes are numbered without a gap, lane by lane.
 
 use crate::task::{Operator, Step};
 use std::ops::Range;

@@ -1,14 +1,16 @@
 //! Happens-before: which task certainly comes before which.
 //!
-//! A task comes before the next one of its thread, and a record before the wait that it ends. Which record ends which wait is found
-//! by an execution of the operator in which every task takes one unit of time and nothing is moved: the first record of a notify
-//! ends its first wait, the second one the second. (A notify has one bit, so that two records in a row would count once; that is a
+//! A task comes before the next one of its thread, and a record before the wait that it ends. Which
+//! record ends which wait is found by an execution of the operator in which every task takes one
+//! unit of time and nothing is moved: the first record of a notify ends its first wait, the second
+//! one the second. (A notify has one bit, so that two records in a row would count once; that is a
 //! finding of its own, `set-twice`, and where it is not found, one bit is as good as a count.)
 //!
-//! What has been found is kept as one edge a wait and one number a task: its unit of time. Whether a task comes before another
-//! is [searched](Search) when somebody asks: backwards from the later one and forwards from the earlier one, step by step in turn, through
-//! those whose time lies between the two, until the two meet or one of them comes to its end. A clock for each task would answer at
-//! once, and take gigabytes for what a large operator has of threads.
+//! What has been found is kept as one edge a wait and one number a task: its unit of time. Whether
+//! a task comes before another is [searched](Search) when somebody asks: backwards from the later
+//! one and forwards from the earlier one, step by step in turn, through those whose time lies
+//! between the two, until the two meet or one of them comes to its end. A clock for each task would
+//! answer at once, and take gigabytes for what a large operator has of threads.
 
 use crate::lanes::{Lane, Lanes, NONE};
 use crate::task::{Operator, Signal, Task};
@@ -21,7 +23,8 @@ pub struct TaskId {
     pub rank: u32,
     /// The thread of it.
     pub thread: u32,
-    /// The place in that thread, from 0; of [several](Order::of_all) operators, the tasks of the earlier ones are counted too.
+    /// The place in that thread, from 0; of [several](Order::of_all) operators, the tasks of the
+    /// earlier ones are counted too.
     pub position: u32,
 }
 
@@ -56,7 +59,8 @@ impl Order {
         Order::of_all(std::slice::from_ref(operator))
     }
 
-    /// The order of operators that run one after the other, on the same threads and notifies. Err: they hang.
+    /// The order of operators that run one after the other, on the same threads and notifies. Err:
+    /// they hang.
     pub fn of_all(operators: &[Operator]) -> Result<Order, Box<Stuck>> {
         let (lanes, steps) = Lanes::of(operators);
         let (ran, stuck) = run(lanes, |task| &steps[task as usize].task);
@@ -84,7 +88,8 @@ impl Order {
         (self.time[record as usize] < self.time[wait as usize]).then(|| self.id(wait))
     }
 
-    /// When a task runs if each takes one unit of time: 0, if nothing has to be before it. None: it does not run.
+    /// When a task runs if each takes one unit of time: 0, if nothing has to be before it. None: it
+    /// does not run.
     pub fn time_of(&self, task: TaskId) -> Option<u32> {
         let time = self.time[self.number(task)? as usize];
         (time != NONE).then_some(time)
@@ -95,7 +100,8 @@ impl Order {
         &self.left
     }
 
-    /// Whether the first task is over before the second one begins, however fast each thread is. No: nothing is certain.
+    /// Whether the first task is over before the second one begins, however fast each thread is.
+    /// No: nothing is certain.
     ///
     /// Who asks often keeps a [`Search`].
     pub fn before(&self, first: TaskId, second: TaskId) -> bool {
@@ -168,13 +174,16 @@ impl Listed {
 /// Finds out whether one task comes before another.
 pub struct Search<'a> {
     order: &'a Order,
-    /// For each lane, in which question it was reached from the later task, and the end of what is known to come before that one.
+    /// For each lane, in which question it was reached from the later task, and the end of what is
+    /// known to come before that one.
     past: Vec<(u32, u32)>,
-    /// For each lane, in which question it was reached from the earlier task, and the first one that is known to come behind that one.
+    /// For each lane, in which question it was reached from the earlier task, and the first one
+    /// that is known to come behind that one.
     future: Vec<(u32, u32)>,
     /// Which question this is.
     question: u32,
-    /// Ranges of waits that have not been followed to their records, and of records that have not been followed to their waits.
+    /// Ranges of waits that have not been followed to their records, and of records that have not
+    /// been followed to their waits.
     back: VecDeque<(u32, u32)>,
     forth: VecDeque<(u32, u32)>,
     /// How many waits and records have been looked at.
@@ -228,7 +237,8 @@ impl Search<'_> {
         }
     }
 
-    /// This task is known to come before the later one, or is it. Whether it also comes behind the earlier one.
+    /// This task is known to come before the later one, or is it. Whether it also comes behind the
+    /// earlier one.
     fn is_past(&mut self, task: u32) -> bool {
         let lane = self.order.lanes.number(task) as usize;
         let start = self.order.lanes.all()[lane].start;
@@ -246,7 +256,8 @@ impl Search<'_> {
         question == self.question && first <= task
     }
 
-    /// This task is known to come behind the earlier one, or is it. Whether it also comes before the later one.
+    /// This task is known to come behind the earlier one, or is it. Whether it also comes before
+    /// the later one.
     fn is_future(&mut self, task: u32) -> bool {
         let lane = self.order.lanes.number(task) as usize;
         let end = self.order.lanes.all()[lane].end;

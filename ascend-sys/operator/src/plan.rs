@@ -1,8 +1,9 @@
 //! What an operator takes of a rank: threads, notifies, channels.
 //!
-//! A [`Plan`] is counted from the recorded tasks before anything is acquired. CANN's documentation counts in two ways; a plan keeps the
-//! kinds of notifies apart, so that both can be read from it: those of its channels, two for each channel where ranks meet before and
-//! after they move data, are the "Notify" of its older tables.
+//! A [`Plan`] is counted from the recorded tasks before anything is acquired. CANN's documentation
+//! counts in two ways; a plan keeps the kinds of notifies apart, so that both can be read from it:
+//! those of its channels, two for each channel where ranks meet before and after they move data,
+//! are the "Notify" of its older tables.
 
 use crate::task::{RankTasks, Signal, Task};
 use std::fmt::{self, Display, Formatter};
@@ -17,7 +18,8 @@ pub mod limits {
     pub const THREAD_NOTIFIES: u32 = 65_535;
     /// Notifies of each end of a channel.
     pub const CHANNEL_NOTIFIES: u32 = 64;
-    /// Notifies between the host and the AI CPU that expands an operator: one starts it, one ends it.
+    /// Notifies between the host and the AI CPU that expands an operator: one starts it, one ends
+    /// it.
     pub const CONTROL_NOTIFIES: u32 = 2;
     /// What the main thread has in addition on an AI CPU: the notify with which the host starts it.
     pub const START_NOTIFIES: u32 = 1;
@@ -30,17 +32,20 @@ pub mod limits {
 /// | [`CpuTs`](Self::CpuTs) | HCCS | emulator only, HCCS | emulator only, ROCE |
 /// | [`AicpuTs`](Self::AicpuTs) | emulator only, HCCS | emulator only, HCCS | emulator only, UB_CTP |
 ///
-/// The last word is the protocol of the channels. "Emulator only": on hardware a kernel on the AI CPU of the device tells these threads what to do, and the
-/// host cannot. The emulator has no AI CPU, and lets the host do it, so that an operator can be tried on every product. Nothing
-/// of this has run on hardware.
+/// The last word is the protocol of the channels. "Emulator only": on hardware a kernel on the AI
+/// CPU of the device tells these threads what to do, and the host cannot. The emulator has no AI
+/// CPU, and lets the host do it, so that an operator can be tried on every product. Nothing of this
+/// has run on hardware.
 ///
-/// Vector cores (AIV) and the communication unit (CCU) are engines of CANN too. They take programs of their own, not these tasks.
+/// Vector cores (AIV) and the communication unit (CCU) are engines of CANN too. They take programs
+/// of their own, not these tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Engine {
     /// Task queues of the device that the host fills. The main thread is the stream itself.
     #[default]
     CpuTs,
-    /// Task queues of the device that its AI CPU fills. The stream starts the main thread and waits for its end, with a notify each.
+    /// Task queues of the device that its AI CPU fills. The stream starts the main thread and waits
+    /// for its end, with a notify each.
     AicpuTs,
 }
 
@@ -128,8 +133,8 @@ impl Plan {
         self.sub_notifies.iter().copied().max().unwrap_or(0)
     }
 
-    /// The notifies to acquire each thread with (CANN: `notifyNumPerThread`), since all get as many. The stream, where it is the main thread, has
-    /// its own number.
+    /// The notifies to acquire each thread with (CANN: `notifyNumPerThread`), since all get as
+    /// many. The stream, where it is the main thread, has its own number.
     pub fn notifies_per_thread(&self) -> u32 {
         let main = match self.engine {
             Engine::AicpuTs => self.main_notifies.saturating_add(limits::START_NOTIFIES),
@@ -146,7 +151,8 @@ impl Plan {
         }
     }
 
-    /// What both an operator with this plan and one with the other need, if they run one after the other and share what they can.
+    /// What both an operator with this plan and one with the other need, if they run one after the
+    /// other and share what they can.
     pub fn with(mut self, other: &Plan) -> Plan {
         self.threads = self.threads.max(other.threads);
         self.main_notifies = self.main_notifies.max(other.main_notifies);
@@ -195,7 +201,8 @@ const ROWS: [&str; 9] = [
     "control notifies",
 ];
 
-/// The plans of all ranks, in the order of the ranks, as a table: its `Display` has a column for those that are alike.
+/// The plans of all ranks, in the order of the ranks, as a table: its `Display` has a column for
+/// those that are alike.
 pub fn table(plans: &[Plan]) -> Table {
     let mut columns: Vec<([u64; ROWS.len()], Vec<usize>)> = Vec::new();
     for (rank, plan) in plans.iter().enumerate() {

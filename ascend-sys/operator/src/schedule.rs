@@ -1,7 +1,7 @@
 //! When each task begins and ends if each takes a given time, and what it waited for last.
 //!
-//! The tasks of a thread follow one another, and a wait ends when the record that it takes has ended. There is nothing else: as many
-//! transfers as are ready run at once.
+//! The tasks of a thread follow one another, and a wait ends when the record that it takes has
+//! ended. There is nothing else: as many transfers as are ready run at once.
 
 use crate::{Operator, Order, Step, Task, TaskId};
 
@@ -70,7 +70,8 @@ pub(crate) struct When {
     pub(crate) start: f64,
     /// When it is done itself.
     pub(crate) end: f64,
-    /// Transfers between ranks on the longest chain that ends with it; several in a row between the same two count as one.
+    /// Transfers between ranks on the longest chain that ends with it; several in a row between the
+    /// same two count as one.
     pub(crate) steps: u64,
     /// Whether it runs at all.
     pub(crate) ran: bool,
@@ -101,12 +102,14 @@ impl Schedule<'_> {
         self.when.iter().map(|when| when.end).fold(0.0, f64::max)
     }
 
-    /// The most transfers between ranks that must follow one another; several in a row between the same two count as one.
+    /// The most transfers between ranks that must follow one another; several in a row between the
+    /// same two count as one.
     pub(crate) fn steps(&self) -> u64 {
         self.when.iter().map(|when| when.steps).max().unwrap_or_default()
     }
 
-    /// The tasks that decide how long it takes, the first one first: each of them is what the next one waited for last.
+    /// The tasks that decide how long it takes, the first one first: each of them is what the next
+    /// one waited for last.
     pub(crate) fn critical_path(&self) -> Vec<TaskId> {
         let ran = (0..).zip(&self.when).filter(|(_, when)| when.ran);
         let mut last: Option<(u32, &When)> = None;

@@ -1,11 +1,14 @@
-//! What is remembered of memory: who wrote a byte last, who has read or reduced into it since, and whether anybody ever wrote it.
+//! What is remembered of memory: who wrote a byte last, who has read or reduced into it since, and
+//! whether anybody ever wrote it.
 //!
-//! This is the engine behind what is said about races, here before an operator runs and in the emulator while it does. Who accesses is
-//! a type `A` of the caller's, and so is what orders accesses: an [`Oracle`].
+//! This is the engine behind what is said about races, here before an operator runs and in the
+//! emulator while it does. Who accesses is a type `A` of the caller's, and so is what orders
+//! accesses: an [`Oracle`].
 //!
-//! Bytes lie in *cells*: runs of bytes of which the same is known. An access splits the cells at its edges; a write makes one cell
-//! of all that it covers. Of reads only those are kept that no later read is certain to follow: whoever is ordered behind the
-//! later one is ordered behind the earlier one too. The same goes for reductions of one kind.
+//! Bytes lie in *cells*: runs of bytes of which the same is known. An access splits the cells at
+//! its edges; a write makes one cell of all that it covers. Of reads only those are kept that no
+//! later read is certain to follow: whoever is ordered behind the later one is ordered behind the
+//! earlier one too. The same goes for reductions of one kind.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,8 +20,8 @@ pub enum Mode {
     Read,
     /// It writes them, whatever was there.
     Write,
-    /// It combines something into them, each element in one step. Two reductions of the same kind (the number) do not conflict: their
-    /// order makes no difference.
+    /// It combines something into them, each element in one step. Two reductions of the same kind
+    /// (the number) do not conflict: their order makes no difference.
     Reduce(u32),
 }
 
@@ -38,8 +41,8 @@ pub trait Oracle<A> {
     /// Whether the earlier access is certainly over.
     fn is_before(&mut self, earlier: &A) -> bool;
 
-    /// The same, when a wrong no does no harm: it is asked in order to forget what need not be kept. Override it where the exact answer
-    /// takes long.
+    /// The same, when a wrong no does no harm: it is asked in order to forget what need not be
+    /// kept. Override it where the exact answer takes long.
     fn is_known_at_once(&mut self, earlier: &A) -> bool {
         self.is_before(earlier)
     }
@@ -180,7 +183,8 @@ impl<A> Cell<A> {
 mod tests {
     use super::*;
 
-    /// The bytes that an access finds in conflict, with whom, and those that were never written (with nobody).
+    /// The bytes that an access finds in conflict, with whom, and those that were never written
+    /// (with nobody).
     fn look(
         shadow: &mut Shadow<u32>,
         bytes: Range<usize>,

@@ -1,11 +1,13 @@
 //! The tasks of an operator: the form that is recorded, checked, counted, drawn and run.
 //!
-//! A rank has *threads*. The tasks of one thread run in order, those of different threads at the same time. Thread 0 is the *main*
-//! thread, which starts and ends the others. What orders two threads is a *notify*: one latched bit, which a record sets and a wait
-//! clears when it is set. Notifies belong to whoever waits for them: to a thread, for threads of the same rank, or to a rank's end of a
-//! channel, for the peer.
+//! A rank has *threads*. The tasks of one thread run in order, those of different threads at the
+//! same time. Thread 0 is the *main* thread, which starts and ends the others. What orders two
+//! threads is a *notify*: one latched bit, which a record sets and a wait clears when it is set.
+//! Notifies belong to whoever waits for them: to a thread, for threads of the same rank, or to a
+//! rank's end of a channel, for the peer.
 //!
-//! Of memory a rank has its input, its output, and its *communication buffer*, the only memory that other ranks reach, through a channel.
+//! Of memory a rank has its input, its output, and its *communication buffer*, the only memory that
+//! other ranks reach, through a channel.
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
@@ -18,7 +20,8 @@ pub enum Memory {
     Input,
     /// Where its result goes.
     Output,
-    /// The communication buffer, which peers reach through their channels (CANN: `HcclGetHcclBuffer`).
+    /// The communication buffer, which peers reach through their channels (CANN:
+    /// `HcclGetHcclBuffer`).
     Buffer,
 }
 
@@ -127,7 +130,8 @@ impl ReduceOp {
     }
 }
 
-/// What a thread is told to do. All but a wait return at once when they are enqueued; a wait holds up its thread, never the host.
+/// What a thread is told to do. All but a wait return at once when they are enqueued; a wait holds
+/// up its thread, never the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Copies bytes within the rank, or from or to the communication buffer of a peer.
@@ -153,7 +157,8 @@ pub enum Task {
 }
 
 impl Task {
-    /// What it reads and what it writes; nothing of a record or wait. What a reduction writes it reads too.
+    /// What it reads and what it writes; nothing of a record or wait. What a reduction writes it
+    /// reads too.
     pub const fn pieces(&self) -> Option<(&Piece, &Piece)> {
         match self {
             Task::Copy { from, to } | Task::Reduce { from, to, .. } => Some((from, to)),
@@ -212,10 +217,11 @@ impl RankTasks {
     }
 }
 
-/// What an operator is to achieve, with `n` elements: what each rank's output must hold when it is done.
+/// What an operator is to achieve, with `n` elements: what each rank's output must hold when it is
+/// done.
 ///
-/// The inputs are those of the collective of the same name in `hccl`. Where the rank decides who gives or receives, the others have an input or output of
-/// no bytes.
+/// The inputs are those of the collective of the same name in `hccl`. Where the rank decides who
+/// gives or receives, the others have an input or output of no bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// Every rank gives n elements, and gets those of all ranks in the order of the ranks.
@@ -246,9 +252,11 @@ pub enum Goal {
         /// Who gets.
         root: u32,
     },
-    /// Every rank gives a part of n elements for each rank, and gets the parts that are for it in the order of the ranks.
+    /// Every rank gives a part of n elements for each rank, and gets the parts that are for it in
+    /// the order of the ranks.
     AllToAll,
-    /// As [`AllToAll`](Self::AllToAll) with parts that differ: `counts[i][j]` elements go from rank i to rank j, whatever n is.
+    /// As [`AllToAll`](Self::AllToAll) with parts that differ: `counts[i][j]` elements go from rank
+    /// i to rank j, whatever n is.
     AllToAllV {
         /// Elements from each rank to each rank.
         counts: Vec<Vec<u64>>,
@@ -360,7 +368,8 @@ pub const READY: u32 = 0;
 pub const LEFT: u32 = 1;
 
 impl Operator {
-    /// The line in which a rank first uses its channel to a peer, else the one that made the operator.
+    /// The line in which a rank first uses its channel to a peer, else the one that made the
+    /// operator.
     pub(crate) fn source_of_channel(
         &self,
         rank: u32,

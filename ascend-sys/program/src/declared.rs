@@ -33,7 +33,8 @@ pub struct Parameter {
     pub output: bool,
 }
 
-/// A name for elements of the workspace. It says nothing of what is done there: a [`Place`](crate::step::Place) counts bytes.
+/// A name for elements of the workspace. It says nothing of what is done there: a
+/// [`Place`](crate::step::Place) counts bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceView {
     /// Of its elements.
@@ -42,7 +43,8 @@ pub struct WorkspaceView {
     pub byte: u64,
 }
 
-/// A value: pure, so that it may be computed wherever it is used. What can change has been put into a variable.
+/// A value: pure, so that it may be computed wherever it is used. What can change has been put into
+/// a variable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Value {
     /// How it comes about.
@@ -119,12 +121,13 @@ pub enum Of {
     Variable(VariableId),
     /// `-a` or `!a`.
     Unary(Unary, ValueId),
-    /// Both sides have the type of the result, but for comparisons, which give a bool. Unsigned numbers wrap; signed ones must not
-    /// leave their type.
+    /// Both sides have the type of the result, but for comparisons, which give a bool. Unsigned
+    /// numbers wrap; signed ones must not leave their type.
     Binary(Binary, ValueId, ValueId),
     /// The second if the first is true, else the third.
     Select(ValueId, ValueId, ValueId),
-    /// A conversion, as `static_cast` makes it; a floating point number that does not fit becomes the nearest whole one that does.
+    /// A conversion, as `static_cast` makes it; a floating point number that does not fit becomes
+    /// the nearest whole one that does.
     Cast(ValueId),
 }
 
@@ -203,8 +206,8 @@ pub struct Client {
     pub group: u32,
     /// The only core that writes messages, if it is named (`HcclServerConfig`): its kind and block.
     pub core: Option<(Core, u32)>,
-    /// Whether it reads the tiling struct where it lies in global memory (`Init`, `SetCcTiling`), as older releases have it, instead of the
-    /// core's copy (`InitV2`, `SetCcTilingV2`).
+    /// Whether it reads the tiling struct where it lies in global memory (`Init`, `SetCcTiling`),
+    /// as older releases have it, instead of the core's copy (`InitV2`, `SetCcTilingV2`).
     pub by_address: bool,
 }
 

@@ -1,8 +1,8 @@
 //! The walk of one core through a program.
 //!
-//! A [`Walk`] follows loops and branches with actual numbers and stops at every step that does something, which whoever walks then
-//! does: the emulator moves data, the checker only counts. It can be left at any step and gone on with later, so a core that
-//! waits needs no thread.
+//! A [`Walk`] follows loops and branches with actual numbers and stops at every step that does
+//! something, which whoever walks then does: the emulator moves data, the checker only counts. It
+//! can be left at any step and gone on with later, so a core that waits needs no thread.
 
 mod fold;
 mod number;
@@ -47,7 +47,8 @@ pub struct Walk<'a> {
     variables: Vec<Option<u64>>,
     frames: Vec<Frame>,
     source: Source,
-    /// Steps and ends of blocks so far, and how many there were at the last step that did something.
+    /// Steps and ends of blocks so far, and how many there were at the last step that did
+    /// something.
     passed: u64,
     acted: u64,
     /// The blocks of the branch or loop that it could not decide last.
@@ -83,7 +84,8 @@ pub enum Unknown {
     Fault(Fault),
     /// Only for [`Walk::advance`]: many steps have done nothing. The next `advance` goes on.
     Idle,
-    /// Only for [`Walk::advance`]: a loop that was [shortened](Walk::shorten) has more turns than these.
+    /// Only for [`Walk::advance`]: a loop that was [shortened](Walk::shorten) has more turns than
+    /// these.
     Short(u64),
 }
 
@@ -143,14 +145,15 @@ impl<'a> Walk<'a> {
         loops.max_by_key(|frame| frame.turns).map(|frame| frame.block)
     }
 
-    /// From now on only the first turns of this loop are walked, each time that it is reached. After those `advance` answers
-    /// [`Unknown::Short`], and then goes on behind it.
+    /// From now on only the first turns of this loop are walked, each time that it is reached.
+    /// After those `advance` answers [`Unknown::Short`], and then goes on behind it.
     pub fn shorten(&mut self, body: BlockId) {
         self.short.insert(body);
     }
 
-    /// After [`advance`](Self::advance) has answered [`Unknown::Data`] or [`Unknown::Short`] at a branch or a loop: its blocks. The next
-    /// `advance` goes on behind it. Empty: there is no way on.
+    /// After [`advance`](Self::advance) has answered [`Unknown::Data`] or [`Unknown::Short`] at a
+    /// branch or a loop: its blocks. The next `advance` goes on behind it. Empty: there is no way
+    /// on.
     pub fn undecided(&self) -> &[BlockId] {
         &self.undecided
     }
@@ -314,7 +317,8 @@ impl<'a> Walk<'a> {
         self.program.values[id.0 as usize].number
     }
 
-    /// The bits of a value: integers extended to 64 bits by their sign, floating point numbers as `f64`.
+    /// The bits of a value: integers extended to 64 bits by their sign, floating point numbers as
+    /// `f64`.
     pub fn value(&self, id: ValueId) -> Result<u64, Unknown> {
         let Value { of, number, .. } = &self.program.values[id.0 as usize];
         Ok(match of {

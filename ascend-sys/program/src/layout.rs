@@ -1,7 +1,8 @@
 //! The memory of a tiling struct, field by field.
 //!
-//! The host fills such a struct, a kernel reads it, and the C++ of the kernel declares it again; all three go by this table. The
-//! derive macro `Tiling` makes one that costs nothing at run time, so everything here can stand in a constant.
+//! The host fills such a struct, a kernel reads it, and the C++ of the kernel declares it again;
+//! all three go by this table. The derive macro `Tiling` makes one that costs nothing at run time,
+//! so everything here can stand in a constant.
 
 mod communication;
 mod dump;
@@ -80,7 +81,8 @@ pub enum Item {
     Struct(#[serde(deserialize_with = "shallow")] Cow<'static, Layout>),
 }
 
-/// Structs in structs in structs: whoever sends more of them than anybody writes shall not have them read.
+/// Structs in structs in structs: whoever sends more of them than anybody writes shall not have
+/// them read.
 fn shallow<'de, D: Deserializer<'de>>(from: D) -> Result<Cow<'static, Layout>, D::Error> {
     const DEEPEST: u32 = 16;
     thread_local!(static DEPTH: Cell<u32> = const { Cell::new(0) });

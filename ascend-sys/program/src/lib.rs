@@ -1,14 +1,17 @@
 //! Kernels for Ascend NPUs as data.
 //!
-//! A kernel that communicates is written once, in Rust, and *recorded*: run a single time, it leaves a [`Program`] behind, a small
-//! typed form in which loops, branches and sizes are still symbols of the tiling struct. Everything else reads that:
+//! A kernel that communicates is written once, in Rust, and *recorded*: run a single time, it
+//! leaves a [`Program`] behind, a small typed form in which loops, branches and sizes are still
+//! symbols of the tiling struct. Everything else reads that:
 //!
-//! * the checker, which knows the actual tiling and the number of ranks and looks before the first block runs,
+//! * the checker, which knows the actual tiling and the number of ranks and looks before the first
+//!   block runs,
 //! * the emulator, whose cores interpret it,
 //! * the printer, which writes it as Ascend C.
 //!
-//! [`Program::to_bytes`] is what a loader takes for a binary. Recording lives in `hccl`, interpreting in `ascend-emulator`; here is
-//! what they share: the form and its encoding, and the walk of a core through it ([`flow`]).
+//! [`Program::to_bytes`] is what a loader takes for a binary. Recording lives in `hccl`,
+//! interpreting in `ascend-emulator`; here is what they share: the form and its encoding, and the
+//! walk of a core through it ([`flow`]).
 
 pub mod ascend_c;
 pub mod check;

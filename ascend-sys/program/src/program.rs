@@ -47,7 +47,8 @@ pub struct Program {
     pub tasks: Vec<Declared<ClientId>>,
     /// Matrix multiplications.
     pub matmuls: Vec<Declared<Matmul>>,
-    /// What is done, in order. The first block is the kernel; every other one belongs to one step of an earlier one.
+    /// What is done, in order. The first block is the kernel; every other one belongs to one step
+    /// of an earlier one.
     pub blocks: Vec<Vec<Node>>,
     /// The source files that [`Source`] counts.
     pub files: Vec<String>,
@@ -57,7 +58,8 @@ pub struct Program {
     pub allowed: Vec<Allowed>,
 }
 
-/// A call of a function while the kernel was recorded: what the function does has become steps of the kernel.
+/// A call of a function while the kernel was recorded: what the function does has become steps of
+/// the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionCall {
     /// The function, in snake case.
@@ -75,8 +77,8 @@ pub enum Warning {
     NeverWritten,
     /// A result of a turn is overwritten before anything uses it (rule `overwritten`).
     Overwritten,
-    /// What no rank of the launch writes is read of a window, since an earlier launch has written it (rule `windows`). Not a warning but
-    /// an error, or, where not all ranks are known, a note.
+    /// What no rank of the launch writes is read of a window, since an earlier launch has written
+    /// it (rule `windows`). Not a warning but an error, or, where not all ranks are known, a note.
     Windows,
 }
 
@@ -101,7 +103,8 @@ pub struct Allowed {
 }
 
 impl Program {
-    /// A place in the source, as "vadd.rs:12:9", and how the kernel came there, as " (in `scale`, called at vadd.rs:40:5)".
+    /// A place in the source, as "vadd.rs:12:9", and how the kernel came there, as " (in `scale`,
+    /// called at vadd.rs:40:5)".
     pub fn line(&self, source: Source) -> String {
         let place = self.place(source);
         match self.path(source).join(", ") {
@@ -233,7 +236,8 @@ impl Program {
         bytes.starts_with(&MAGIC)
     }
 
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote, whoever may have changed it since: everything in the result counts what is there.
+    /// Reads what [`to_bytes`](Self::to_bytes) wrote, whoever may have changed it since: everything
+    /// in the result counts what is there.
     pub fn from_bytes(bytes: &[u8]) -> Result<Program, DecodeError> {
         let rest = bytes.strip_prefix(&MAGIC).ok_or(DecodeError::NoProgram)?;
         let Some((version, rest)) = rest.split_first_chunk() else {

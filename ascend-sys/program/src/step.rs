@@ -1,7 +1,8 @@
 //! What a kernel does, step by step.
 //!
-//! The steps are those calls of Ascend C that fused kernels need, with the units they have there: counts in elements, gaps as
-//! each step says. Where two calls differ only in how a count is rounded, the exact one stands here.
+//! The steps are those calls of Ascend C that fused kernels need, with the units they have there:
+//! counts in elements, gaps as each step says. Where two calls differ only in how a count is
+//! rounded, the exact one stands here.
 
 mod hccl;
 mod uses;
@@ -33,7 +34,8 @@ pub struct Source {
     pub line: u32,
     /// From 1.
     pub column: u32,
-    /// The call that it lies in, from 1, of those in [`Program::calls`](crate::Program::calls). 0: the kernel itself.
+    /// The call that it lies in, from 1, of those in [`Program::calls`](crate::Program::calls). 0:
+    /// the kernel itself.
     pub call: u32,
 }
 
@@ -73,7 +75,8 @@ pub struct Local {
 pub struct Pieces {
     /// Elements of each piece.
     pub length: ValueId,
-    /// How many pieces; one if not given. Each begins at a multiple of 32 bytes of the local memory.
+    /// How many pieces; one if not given. Each begins at a multiple of 32 bytes of the local
+    /// memory.
     pub count: Option<ValueId>,
     /// Between the end of a piece in global memory and the start of the next, in elements.
     pub gap: Option<ValueId>,
@@ -139,11 +142,13 @@ pub enum Read {
     Finished(TaskId),
     /// The number of queues of a client (`GetQueueNum`), a `u16`.
     Queues(ClientId),
-    /// The next block of a fine-grained AlltoAllV (`Iterate` with one slice), a `u16`. The flag: received ones, for which it waits.
+    /// The next block of a fine-grained AlltoAllV (`Iterate` with one slice), a `u16`. The flag:
+    /// received ones, for which it waits.
     Slice(TaskId, bool),
 }
 
-/// Local memory. What passes through a queue is handed over from one unit of the core to the next with it.
+/// Local memory. What passes through a queue is handed over from one unit of the core to the next
+/// with it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Buffer {
     /// `InitBuffer` of a queue.
@@ -342,7 +347,8 @@ pub enum Round {
 pub enum Sync {
     /// `PipeBarrier`.
     Pipe(Pipe),
-    /// `SetFlag` and `WaitFlag` in one: the second unit waits for what the first has been given so far.
+    /// `SetFlag` and `WaitFlag` in one: the second unit waits for what the first has been given so
+    /// far.
     Units(Pipe, Pipe),
     /// `CrossCoreSetFlag`: raised when earlier work of the unit is done.
     Raise {
@@ -407,7 +413,8 @@ pub enum Mode {
     Block,
 }
 
-/// A product of matrices, done by a cube core: `c = a * b`, row by row, with `bias` added to each row.
+/// A product of matrices, done by a cube core: `c = a * b`, row by row, with `bias` added to each
+/// row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Multiply {
     /// With which types and tiling.

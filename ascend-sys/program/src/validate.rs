@@ -5,17 +5,20 @@ use crate::layout::Number;
 use crate::program::Program;
 use crate::step::*;
 
-/// Values are computed by recursion, and blocks written, so there is a limit to how they are nested.
+/// Values are computed by recursion, and blocks written, so there is a limit to how they are
+/// nested.
 const DEEPEST: u32 = 256;
 
-/// A value is computed anew wherever it is used, also within another one, so there is a limit to that too.
+/// A value is computed anew wherever it is used, also within another one, so there is a limit to
+/// that too.
 const WIDEST: u64 = 1 << 12;
 
 /// A launch takes no more.
 const MOST_ARGUMENTS: usize = 128;
 
 impl Program {
-    /// Whether every number in it names something, of the right type, so that whoever reads it need not look again.
+    /// Whether every number in it names something, of the right type, so that whoever reads it need
+    /// not look again.
     pub fn validate(&self) -> Result<(), String> {
         identifier(&self.name)?;
         for parameter in &self.parameters {

@@ -1,10 +1,11 @@
 //! Waits between the units of a core that a kernel leaves to its recorder.
 //!
-//! Before each step, its unit waits for every other unit that may have used the same memory before, of which one writes, unless it is known to
-//! have waited for that already: by a wait or a barrier of the kernel, by a queue, or by one that was inserted. No numbers are known
-//! here. So a tensor is one memory with all of its buffer, an argument is one with all of its elements, and a loop comes behind
-//! itself; two arguments are two memories, and copies of one unit to an argument go to different places. What that gets wrong the
-//! [checker](crate::check) finds, which has the numbers.
+//! Before each step, its unit waits for every other unit that may have used the same memory before,
+//! of which one writes, unless it is known to have waited for that already: by a wait or a barrier
+//! of the kernel, by a queue, or by one that was inserted. No numbers are known here. So a tensor
+//! is one memory with all of its buffer, an argument is one with all of its elements, and a loop
+//! comes behind itself; two arguments are two memories, and copies of one unit to an argument go to
+//! different places. What that gets wrong the [checker](crate::check) finds, which has the numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,8 +99,8 @@ struct MissingWait {
 
 struct Inserter<'p> {
     program: &'p Program,
-    /// The waits that are missing before a step of a block, by the units that they are of, with their reasons. What both kinds of cores
-    /// lack stands once.
+    /// The waits that are missing before a step of a block, by the units that they are of, with
+    /// their reasons. What both kinds of cores lack stands once.
     found: BTreeMap<(usize, usize, u8, u8), MissingWait>,
     /// Loops that are gone through to learn what is done at their ends.
     settling: usize,
@@ -224,7 +225,8 @@ impl Done {
             if earlier != of.unit {
                 return Some((Sync::Units(earlier, of.unit), earlier, *wrote));
             }
-            // The vector unit is in order, and so is the scalar one; copies to an argument go to different places.
+            // The vector unit is in order, and so is the scalar one; copies to an argument go to
+            // different places.
             let twice = matches!(earlier, Pipe::In | Pipe::Out) && *wrote && of.writes;
             (twice && memory.is_local()).then_some((Sync::Pipe(earlier), earlier, true))
         })

@@ -1,6 +1,7 @@
-//! fp16 and bf16 to fp32 and back, in integer and fp32 arithmetic without branches, so that the compiler can vectorise
-//! them. A processor's own fp16 conversion gives the same bits for everything but the payload of a NaN, and payloads never
-//! reach memory: [`super::element`] makes every NaN the canonical one before it narrows.
+//! fp16 and bf16 to fp32 and back, in integer and fp32 arithmetic without branches, so that the
+//! compiler can vectorise them. A processor's own fp16 conversion gives the same bits for
+//! everything but the payload of a NaN, and payloads never reach memory: [`super::element`] makes
+//! every NaN the canonical one before it narrows.
 
 /// 2 to the power `n`, for the exponents of normal numbers.
 const fn power_of_two(n: i32) -> f32 {
@@ -13,10 +14,12 @@ pub(super) fn f16_to_f32(half: u16) -> f32 {
     let word = u32::from(half) << 16;
     let sign = word & 0x8000_0000;
     let magnitude = word.wrapping_add(word); // exponent and mantissa, at the top of the word
-    // Put exponent and mantissa where fp32 has them, with an exponent so much too large that infinity and NaN come out
-    // with all ones; one multiplication takes the excess off the finite values.
+    // Put exponent and mantissa where fp32 has them, with an exponent so much too large that
+    // infinity and NaN come out with all ones; one multiplication takes the excess off the finite
+    // values.
     let normal = f32::from_bits((magnitude >> 4).wrapping_add(0xE0 << 23)) * power_of_two(-112);
-    // A subnormal is an integer multiple of 2^-24: as the mantissa of a number near one half it is exact.
+    // A subnormal is an integer multiple of 2^-24: as the mantissa of a number near one half it is
+    // exact.
     let subnormal = f32::from_bits((magnitude >> 17) | (126 << 23)) - 0.5;
     let bits = if magnitude < (1 << 27) { subnormal.to_bits() } else { normal.to_bits() };
     f32::from_bits(sign | bits)
@@ -29,7 +32,8 @@ pub(super) fn f32_to_f16(value: f32) -> u16 {
     let shifted = word.wrapping_add(word);
     // Scaling up and down again makes everything infinite that fp16 cannot hold.
     let scaled = (value.abs() * power_of_two(112)) * power_of_two(-110);
-    // Adding a number 2^13 times larger (at least that of the smallest normal fp16) lets the addition do the rounding.
+    // Adding a number 2^13 times larger (at least that of the smallest normal fp16) lets the
+    // addition do the rounding.
     let bias = (shifted & 0xFF00_0000).max(0x7100_0000);
     let rounded = (f32::from_bits((bias >> 1) + 0x0780_0000) + scaled).to_bits();
     let magnitude = ((rounded >> 13) & 0x7C00) + (rounded & 0x0FFF);
@@ -43,8 +47,8 @@ pub(super) fn bf16_to_f32(half: u16) -> f32 {
     f32::from_bits(u32::from(half) << 16)
 }
 
-/// fp32 to bf16, to nearest, ties to even. The value must not be a NaN with a payload below bit 16 only; the canonical one is
-/// kept.
+/// fp32 to bf16, to nearest, ties to even. The value must not be a NaN with a payload below bit 16
+/// only; the canonical one is kept.
 #[inline(always)]
 pub(super) fn f32_to_bf16(value: f32) -> u16 {
     let word = value.to_bits();

@@ -1,8 +1,9 @@
 //! Copies and fills of device memory.
 //!
-//! As in the reductions, a racing program may write the memory meanwhile, so it is touched only by assembly or volatile
-//! accesses through raw pointers: a race yields unspecified bytes and nothing worse. Where the processor has no instruction
-//! for it, a large copy is a reduction of one input, which moves bytes and nothing else.
+//! As in the reductions, a racing program may write the memory meanwhile, so it is touched only by
+//! assembly or volatile accesses through raw pointers: a race yields unspecified bytes and nothing
+//! worse. Where the processor has no instruction for it, a large copy is a reduction of one input,
+//! which moves bytes and nothing else.
 
 use crate::{DataType, ReduceOp, Store, reduce_chunk};
 
@@ -10,8 +11,9 @@ use crate::{DataType, ReduceOp, Store, reduce_chunk};
 ///
 /// # Safety
 ///
-/// `src` must be readable and `dst` writable for `bytes` bytes; they are the same address or do not overlap. Any alignment
-/// will do. Others may write the memory meanwhile: then the bytes concerned are unspecified.
+/// `src` must be readable and `dst` writable for `bytes` bytes; they are the same address or do not
+/// overlap. Any alignment will do. Others may write the memory meanwhile: then the bytes concerned
+/// are unspecified.
 #[inline]
 pub unsafe fn copy(dst: *mut u8, src: *const u8, bytes: usize, store: Store) {
     // SAFETY: the caller's promise.
@@ -28,9 +30,11 @@ pub unsafe fn copy(dst: *mut u8, src: *const u8, bytes: usize, store: Store) {
 ///
 /// # Safety
 ///
-/// `dst` must be writable for `bytes` bytes. Any alignment will do. Others may access the memory meanwhile.
+/// `dst` must be writable for `bytes` bytes. Any alignment will do. Others may access the memory
+/// meanwhile.
 pub unsafe fn fill(dst: *mut u8, byte: u8, bytes: usize) {
-    // SAFETY: the caller promises writable bytes; the direction flag is clear, as everywhere in Rust.
+    // SAFETY: the caller promises writable bytes; the direction flag is clear, as everywhere in
+    // Rust.
     #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
     unsafe {
         core::arch::asm!("rep stosb", inout("rdi") dst => _, inout("rcx") bytes => _, in("al") byte,
@@ -49,7 +53,8 @@ pub unsafe fn fill(dst: *mut u8, byte: u8, bytes: usize) {
 ///
 /// As for [`fill`], with `4 * count` bytes.
 pub unsafe fn fill_words(dst: *mut u8, word: u32, count: usize) {
-    // SAFETY: the caller promises writable bytes; the direction flag is clear, as everywhere in Rust.
+    // SAFETY: the caller promises writable bytes; the direction flag is clear, as everywhere in
+    // Rust.
     #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
     unsafe {
         core::arch::asm!("rep stosd", inout("rdi") dst => _, inout("rcx") count => _, in("eax") word,
@@ -86,7 +91,8 @@ unsafe fn fill_lines(dst: *mut u8, line: [u8; 64], bytes: usize) {
 ///
 /// As for [`copy`].
 unsafe fn large(dst: *mut u8, src: *const u8, bytes: usize, store: Store) {
-    // From a page upwards the processor's own copy is the fastest through the caches, as the C library finds too.
+    // From a page upwards the processor's own copy is the fastest through the caches, as the C
+    // library finds too.
     #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
     if bytes >= 4096 && store == Store::Plain {
         // SAFETY: the caller's promise; the direction flag is clear, as everywhere in Rust.
@@ -100,8 +106,8 @@ unsafe fn large(dst: *mut u8, src: *const u8, bytes: usize, store: Store) {
     unsafe { reduce_chunk(DataType::Uint8, ReduceOp::Sum, &[src], &[dst], bytes, store) };
 }
 
-/// At most 64 bytes, inlined: the first and the last power of two of bytes, which may overlap. All of it is read before
-/// anything is written.
+/// At most 64 bytes, inlined: the first and the last power of two of bytes, which may overlap. All
+/// of it is read before anything is written.
 #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
 mod small {
     use core::arch::asm;

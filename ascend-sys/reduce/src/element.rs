@@ -1,13 +1,14 @@
-//! What a reduction does to single elements, written once for every type and every operator. The loops run over 64 bytes of
-//! elements that are already in registers; the compiler turns them into vector instructions of the caller's target.
+//! What a reduction does to single elements, written once for every type and every operator. The
+//! loops run over 64 bytes of elements that are already in registers; the compiler turns them into
+//! vector instructions of the caller's target.
 
 use super::isa::{CacheLine, Isa};
 use core::mem::transmute;
 
 /// The type in which elements are accumulated.
 ///
-/// Integers wrap. Float maximum and minimum are those of IEEE 754-2019 (`maximum`, `minimum`): a NaN propagates, and -0
-/// is less than +0.
+/// Integers wrap. Float maximum and minimum are those of IEEE 754-2019 (`maximum`, `minimum`): a
+/// NaN propagates, and -0 is less than +0.
 pub trait Arithmetic: Copy {
     /// The sum; integers wrap.
     fn sum(a: Self, b: Self) -> Self;
@@ -17,8 +18,8 @@ pub trait Arithmetic: Copy {
     fn maximum(a: Self, b: Self) -> Self;
     /// The lesser one; a NaN if either is one.
     fn minimum(a: Self, b: Self) -> Self;
-    /// Makes every NaN the same one. Which payload survives an addition depends on the order of its operands, which
-    /// the compiler may swap: without this, two builds of one kernel could differ.
+    /// Makes every NaN the same one. Which payload survives an addition depends on the order of its
+    /// operands, which the compiler may swap: without this, two builds of one kernel could differ.
     fn canonical(self) -> Self;
 }
 
@@ -264,8 +265,9 @@ const fn nan(infinity: u16) -> u16 {
 
 /// 16-bit floats of which the greatest or the least is wanted.
 ///
-/// Read as integers, positive floats are in order, the NaNs last, and negative ones in the reverse order. So three extremes of the
-/// integers tell all, and nothing is converted: the greatest and the least of them with a sign, and the greatest without one.
+/// Read as integers, positive floats are in order, the NaNs last, and negative ones in the reverse
+/// order. So three extremes of the integers tell all, and nothing is converted: the greatest and
+/// the least of them with a sign, and the greatest without one.
 pub(super) struct Ordered<const INFINITY: u16, const GREATEST: bool>;
 
 /// The extremes of every place in a line.
@@ -275,7 +277,8 @@ pub(super) struct Extremes {
     greatest: CacheLine,
     /// With a sign: the least float if all are positive, the greatest if all are negative.
     least: CacheLine,
-    /// The greatest without a sign: the least float if one is negative. A negative NaN is greater than all.
+    /// The greatest without a sign: the least float if one is negative. A negative NaN is greater
+    /// than all.
     unsigned: CacheLine,
 }
 

@@ -1,9 +1,11 @@
 //! Floating-point control of the thread that happens to run a reduction.
 //!
-//! A program may round in another direction, flush subnormal numbers to zero or trap, in the threads in which it computes (mathematical
-//! libraries do so for speed). Reductions run on whatever thread waits, and their bits must not depend on which one.
+//! A program may round in another direction, flush subnormal numbers to zero or trap, in the
+//! threads in which it computes (mathematical libraries do so for speed). Reductions run on
+//! whatever thread waits, and their bits must not depend on which one.
 
-/// Round to nearest, keep subnormal numbers, trap nothing; what the thread had before comes back when this is dropped.
+/// Round to nearest, keep subnormal numbers, trap nothing; what the thread had before comes back
+/// when this is dropped.
 pub struct Standard(Option<control::Word>);
 
 impl Standard {
@@ -28,8 +30,8 @@ impl Drop for Standard {
     }
 }
 
-// The assembly is volatile, and so is every access of a kernel to memory: the compiler keeps them in order, and computes
-// between a load and the store of its result.
+// The assembly is volatile, and so is every access of a kernel to memory: the compiler keeps them
+// in order, and computes between a load and the store of its result.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(super) mod control {
@@ -52,8 +54,9 @@ pub(super) mod control {
     }
 
     pub(crate) fn write(word: Word) {
-        // SAFETY: reads four bytes of a local variable; only words of `read` and `STANDARD` come here, which have no
-        // reserved bit. Code that the compiler made may only run with the standard control: see above.
+        // SAFETY: reads four bytes of a local variable; only words of `read` and `STANDARD` come
+        // here, which have no reserved bit. Code that the compiler made may only run with the
+        // standard control: see above.
         unsafe {
             asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags));
         }
@@ -82,8 +85,8 @@ pub(super) mod control {
     }
 
     pub(crate) fn write(word: Word) {
-        // SAFETY: writes a register that user code may write, with a word of `read` or `STANDARD`. Touches memory as far
-        // as the compiler knows, so no access moves across it.
+        // SAFETY: writes a register that user code may write, with a word of `read` or `STANDARD`.
+        // Touches memory as far as the compiler knows, so no access moves across it.
         unsafe { asm!("msr fpcr, {}", in(reg) word, options(nostack, preserves_flags)) };
     }
 

@@ -1,9 +1,10 @@
-//! The few things a kernel needs from the processor: moving 64 bytes between memory and registers, and
-//! converting 16-bit floats.
+//! The few things a kernel needs from the processor: moving 64 bytes between memory and registers,
+//! and converting 16-bit floats.
 //!
-//! Device memory may be written by a racing program while a kernel reads it. So it is never a Rust reference, and every access is
-//! an assembly instruction or a volatile access through a raw pointer: the compiler can neither assume that memory stays
-//! as it was nor read it twice. A race then yields unspecified bytes and nothing worse.
+//! Device memory may be written by a racing program while a kernel reads it. So it is never a Rust
+//! reference, and every access is an assembly instruction or a volatile access through a raw
+//! pointer: the compiler can neither assume that memory stays as it was nor read it twice. A race
+//! then yields unspecified bytes and nothing worse.
 
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 
@@ -46,9 +47,9 @@ impl CacheLine {
 ///
 /// # Safety
 ///
-/// Every function may be called only on a processor that has the instructions. Loads need `bytes` (64 where there is no
-/// such argument) readable bytes at the pointer, stores as many writable ones; no alignment is needed, except by
-/// [`stream`](Self::stream).
+/// Every function may be called only on a processor that has the instructions. Loads need `bytes`
+/// (64 where there is no such argument) readable bytes at the pointer, stores as many writable
+/// ones; no alignment is needed, except by [`stream`](Self::stream).
 pub(crate) trait Isa {
     /// How many lines of accumulators of at most 64 bytes a loop may keep in registers.
     const LINES: usize;
@@ -63,8 +64,9 @@ pub(crate) trait Isa {
     unsafe fn store_part(to: *mut u8, line: CacheLine, bytes: usize);
     /// Makes streamed stores as ordered as plain ones.
     unsafe fn fence();
-    /// The same line, in registers. Costs no instruction. The compiler cannot look through it, so it computes a line at a time: left
-    /// alone it may spread the elements of many lines over registers of its own choice, which costs a factor of ten.
+    /// The same line, in registers. Costs no instruction. The compiler cannot look through it, so
+    /// it computes a line at a time: left alone it may spread the elements of many lines over
+    /// registers of its own choice, which costs a factor of ten.
     #[inline(always)]
     fn keep(line: CacheLine) -> CacheLine {
         line
@@ -81,7 +83,8 @@ pub(crate) trait Isa {
         lines
     }
 
-    /// Writes several lines; with `halves`, by halves of registers, which saves putting them together where the results come so.
+    /// Writes several lines; with `halves`, by halves of registers, which saves putting them
+    /// together where the results come so.
     #[inline(always)]
     unsafe fn store_lines<const N: usize>(to: *mut u8, lines: &[CacheLine; N], _halves: bool) {
         for (i, line) in lines.iter().enumerate() {
@@ -90,7 +93,8 @@ pub(crate) trait Isa {
         }
     }
 
-    /// [`store_lines`](Self::store_lines) past the caches, if there is such an instruction. `to` is a multiple of 64.
+    /// [`store_lines`](Self::store_lines) past the caches, if there is such an instruction. `to` is
+    /// a multiple of 64.
     #[inline(always)]
     unsafe fn stream_lines<const N: usize>(to: *mut u8, lines: &[CacheLine; N], halves: bool) {
         // SAFETY: the same promise.
@@ -125,7 +129,8 @@ pub(crate) trait Isa {
         CacheLine::from_u16(halves)
     }
 
-    /// bf16 to fp32, in an order of the instruction set's own: lanes only meet those of the same place.
+    /// bf16 to fp32, in an order of the instruction set's own: lanes only meet those of the same
+    /// place.
     #[inline(always)]
     fn widen_bf16(line: CacheLine) -> [f32; 32] {
         let halves = line.to_u16();
@@ -136,8 +141,8 @@ pub(crate) trait Isa {
         wide
     }
 
-    /// fp32 in the order of [`widen_bf16`](Self::widen_bf16) to bf16, to nearest, ties to even; a NaN becomes any NaN. The lower half of a
-    /// NaN must be zero, as it is in what became of bf16.
+    /// fp32 in the order of [`widen_bf16`](Self::widen_bf16) to bf16, to nearest, ties to even; a
+    /// NaN becomes any NaN. The lower half of a NaN must be zero, as it is in what became of bf16.
     #[inline(always)]
     fn narrow_bf16(wide: [f32; 32]) -> CacheLine {
         let mut halves = [0; 32];
@@ -157,7 +162,8 @@ pub(crate) trait Isa {
         sums
     }
 
-    /// Whether there may be a NaN: yes without a look, where that would cost as much as making all NaNs the same.
+    /// Whether there may be a NaN: yes without a look, where that would cost as much as making all
+    /// NaNs the same.
     #[inline(always)]
     fn any_nan<const N: usize>(_wide: &[[f32; 32]; N]) -> bool {
         true

@@ -1,8 +1,9 @@
 //! The loops of a reduction, generic over instruction set, element and operator.
 //!
-//! With few inputs and outputs the accumulators of a few lines stay in registers while all inputs pass. With many, that would visit every buffer
-//! for a few hundred bytes at a time, too many places at once for caches and prefetchers; so the loop takes a block of
-//! accumulators that fits the first-level cache, and each buffer in turn contributes a contiguous piece.
+//! With few inputs and outputs the accumulators of a few lines stay in registers while all inputs
+//! pass. With many, that would visit every buffer for a few hundred bytes at a time, too many
+//! places at once for caches and prefetchers; so the loop takes a block of accumulators that fits
+//! the first-level cache, and each buffer in turn contributes a contiguous piece.
 
 #![allow(
     clippy::needless_range_loop,
@@ -19,15 +20,18 @@ const FEW: usize = 8;
 /// Lines of one block: 2 KiB of every buffer.
 const BLOCK: usize = 32;
 
-/// How many inputs are added to a block at once, so that its accumulators are loaded and stored less often.
+/// How many inputs are added to a block at once, so that its accumulators are loaded and stored
+/// less often.
 const GROUP: usize = 4;
 
-/// Reduces `bytes` bytes of the inputs, in the order of the slice, and writes the result to every output.
+/// Reduces `bytes` bytes of the inputs, in the order of the slice, and writes the result to every
+/// output.
 ///
 /// # Safety
 ///
-/// The processor has the instructions of `I`. All pointers are valid for `bytes` bytes, a multiple of the element's size; an output may be an
-/// input, and overlaps nothing otherwise. With no input or no output nothing happens.
+/// The processor has the instructions of `I`. All pointers are valid for `bytes` bytes, a multiple
+/// of the element's size; an output may be an input, and overlaps nothing otherwise. With no input
+/// or no output nothing happens.
 #[inline(always)]
 pub(super) unsafe fn reduce<I: Isa, E: Element, O: Operator>(
     inputs: &[*const u8],
@@ -40,10 +44,11 @@ pub(super) unsafe fn reduce<I: Isa, E: Element, O: Operator>(
     };
     let chunk = ReduceChunk { first: *first, others, outputs, streaming };
     let mut at = 0;
-    // SAFETY: all offsets stay below `bytes`, for which the caller promises every pointer; a load of an offset precedes
-    // its store, so an output may be an input.
+    // SAFETY: all offsets stay below `bytes`, for which the caller promises every pointer; a load
+    // of an offset precedes its store, so an output may be an input.
     unsafe {
-        // Up to the first output's cache line. Elements that straddle a line are left as they are: then nothing is streamed.
+        // Up to the first output's cache line. Elements that straddle a line are left as they are:
+        // then nothing is streamed.
         let head = output.addr().wrapping_neg() % 64;
         if bytes >= 1024 && head != 0 && head.is_multiple_of(E::SIZE) {
             chunk.part::<I, E, O>(at, head);
@@ -79,7 +84,8 @@ struct ReduceChunk<'a> {
 }
 
 impl ReduceChunk<'_> {
-    /// Reduces from the byte offset `at` on, `N` lines at a time, until fewer bytes than that are left of `bytes`.
+    /// Reduces from the byte offset `at` on, `N` lines at a time, until fewer bytes than that are
+    /// left of `bytes`.
     ///
     /// # Safety
     ///
@@ -155,8 +161,8 @@ impl ReduceChunk<'_> {
         let mut sums = [MaybeUninit::<E::Accumulator>::uninit(); BLOCK];
         let mut results = [MaybeUninit::<CacheLine>::uninit(); BLOCK];
         let (start, rest) = self.others.split_at(self.others.len().min(GROUP - 1));
-        // SAFETY: the caller's promise; the first loop initialises every accumulator, the last but one every result;
-        // `N` of them from a multiple of `N` are within the arrays.
+        // SAFETY: the caller's promise; the first loop initialises every accumulator, the last but
+        // one every result; `N` of them from a multiple of `N` are within the arrays.
         unsafe {
             let sums = (&raw mut sums).cast::<E::Accumulator>();
             let results = (&raw mut results).cast::<CacheLine>();
@@ -213,7 +219,8 @@ unsafe fn add<I: Isa, E: Element, O: Operator, const N: usize>(
     sums
 }
 
-/// Writes the lines one after the other, past the caches if that is wanted and `to` is aligned for it.
+/// Writes the lines one after the other, past the caches if that is wanted and `to` is aligned for
+/// it.
 ///
 /// # Safety
 ///

@@ -1,23 +1,27 @@
 //! Reductions, copies and fills of memory that others may write meanwhile.
 //!
-//! A crate of its own, because these loops alone need optimisation in every build.
-//! Reductions are the arithmetic of the collectives: one pass over a chunk of an all-reduce, a reduce or a reduce-scatter.
+//! A crate of its own, because these loops alone need optimisation in every build. Reductions are
+//! the arithmetic of the collectives: one pass over a chunk of an all-reduce, a reduce or a
+//! reduce-scatter.
 //!
-//! [`reduce_chunk`] reads every input once, in rank order, and writes the result to every output once. What it computes is defined to the bit
-//! and does not depend on how a buffer is cut into chunks, how it is aligned, or what the processor can do:
+//! [`reduce_chunk`] reads every input once, in rank order, and writes the result to every output
+//! once. What it computes is defined to the bit and does not depend on how a buffer is cut into
+//! chunks, how it is aligned, or what the processor can do:
 //!
 //! - elements are combined from the first input to the last;
 //! - integers wrap; `Uint64` compares unsigned;
 //! - fp16 and bf16 are accumulated in fp32 and rounded once at the end, to nearest, ties to even;
-//! - a NaN in any input makes the result NaN, under maximum and minimum too, and a NaN result is always the positive
-//!   quiet one without payload;
+//! - a NaN in any input makes the result NaN, under maximum and minimum too, and a NaN result is
+//!   always the positive quiet one without payload;
 //! - -0 is less than +0;
-//! - rounding is to nearest and subnormal numbers count, whatever the calling thread has set for itself;
+//! - rounding is to nearest and subnormal numbers count, whatever the calling thread has set for
+//!   itself;
 //! - a single input is copied: its bits do not change.
 //!
-//! The loops exist once (`kernel`), generic over instruction set (`isa`), element and operator (`element`). Each of the
-//! combinations is compiled for every instruction set, and the processor chooses at run time. Miri, which knows no assembly, runs
-//! the portable one, and so does a build with `--cfg plain_memory`, for sanitizers, which do not see what assembly touches.
+//! The loops exist once (`kernel`), generic over instruction set (`isa`), element and operator
+//! (`element`). Each of the combinations is compiled for every instruction set, and the processor
+//! chooses at run time. Miri, which knows no assembly, runs the portable one, and so does a build
+//! with `--cfg plain_memory`, for sanitizers, which do not see what assembly touches.
 
 mod convert;
 pub mod copy;
@@ -42,21 +46,22 @@ pub use environment::Standard;
 pub enum Store {
     /// Through the caches: for results that fit them and are read soon.
     Plain,
-    /// Past the caches, for sets of buffers that exceed them: saves reading what is overwritten. Ends with the fence
-    /// that orders such stores before anything the caller publishes afterwards.
+    /// Past the caches, for sets of buffers that exceed them: saves reading what is overwritten.
+    /// Ends with the fence that orders such stores before anything the caller publishes afterwards.
     Streaming,
 }
 
 /// Reduces `count` elements of every input and writes the result to every output.
 ///
-/// Returns whether it did: `false`, with nothing written, if there are several inputs of a type that cannot be
-/// reduced ([`DataType::is_reducible`]). With no input or no output there is nothing to do.
+/// Returns whether it did: `false`, with nothing written, if there are several inputs of a type
+/// that cannot be reduced ([`DataType::is_reducible`]). With no input or no output there is nothing
+/// to do.
 ///
 /// # Safety
 ///
-/// Every input must be readable and every output writable for `count` elements. An output may be the same address as an input or
-/// overlaps no input and no other output. Any alignment will do. Others may write the memory meanwhile: then the elements
-/// concerned are unspecified.
+/// Every input must be readable and every output writable for `count` elements. An output may be
+/// the same address as an input or overlaps no input and no other output. Any alignment will do.
+/// Others may write the memory meanwhile: then the elements concerned are unspecified.
 pub unsafe fn reduce_chunk(
     dtype: DataType,
     op: ReduceOp,
@@ -80,7 +85,8 @@ enum Level {
 }
 
 impl Level {
-    /// The best that this processor has. The standard library caches what it detects: this costs a few loads.
+    /// The best that this processor has. The standard library caches what it detects: this costs a
+    /// few loads.
     #[inline]
     fn best() -> Self {
         #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
@@ -198,7 +204,8 @@ impl ReduceCall<'_> {
     }
 }
 
-// The kernel once for every instruction set. What is inlined below these functions is compiled with their features.
+// The kernel once for every instruction set. What is inlined below these functions is compiled with
+// their features.
 
 unsafe fn portable<E: Element, O: Operator>(
     inputs: &[*const u8],

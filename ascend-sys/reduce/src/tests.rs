@@ -1,4 +1,5 @@
-//! Every kernel against a naive reference, bit for bit, on every instruction set that this processor has.
+//! Every kernel against a naive reference, bit for bit, on every instruction set that this
+//! processor has.
 
 use super::*;
 use crate::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
@@ -220,7 +221,8 @@ impl Buffer {
     }
 }
 
-/// One call: random inputs, checked against the reference in every output. With `in_place`, output 0 is the last input.
+/// One call: random inputs, checked against the reference in every output. With `in_place`, output
+/// 0 is the last input.
 #[allow(clippy::too_many_arguments, reason = "the dimensions of the test")]
 fn check(
     random: &mut Random,
@@ -390,7 +392,8 @@ fn check_pairs(level: Level, dtype: DataType, op: ReduceOp, bits: [&[u16]; 2]) {
 #[cfg_attr(miri, ignore = "too long: other tests reach the same loops")]
 fn every_16_bit_float_with_every_kind_of_other() {
     let all: Vec<u16> = (0..=u16::MAX).collect();
-    // Zeros, the least and the greatest numbers, infinities, NaNs, and sums that are halfway between two numbers.
+    // Zeros, the least and the greatest numbers, infinities, NaNs, and sums that are halfway
+    // between two numbers.
     let others = [
         0, 0x8000, 1, 0x8001, 0x3C01, 0xBC03, 0x3F81, 0xBF83, 0x7BFF, 0x7F7F, 0xFBFF, 0xFF7F,
         0x7C00, 0x7F80, 0xFC00, 0xFF80, 0x7FC0, 0xFFC1,

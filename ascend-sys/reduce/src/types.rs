@@ -62,7 +62,8 @@ impl DataType {
         Self::Fp8E8M0,
     ];
 
-    /// The type with this number in `HcclDataType`; `None` for 13, the reserved value and anything unknown.
+    /// The type with this number in `HcclDataType`; `None` for 13, the reserved value and anything
+    /// unknown.
     pub fn from_hccl(value: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|t| *t as u32 == value)
     }
@@ -115,7 +116,8 @@ pub enum ReduceOp {
 }
 
 impl ReduceOp {
-    /// The operator with this number in `HcclReduceOp`; `None` for the reserved value and anything unknown.
+    /// The operator with this number in `HcclReduceOp`; `None` for the reserved value and anything
+    /// unknown.
     pub const fn from_hccl(value: u32) -> Option<Self> {
         match value {
             0 => Some(Self::Sum),

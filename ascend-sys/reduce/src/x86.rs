@@ -1,6 +1,8 @@
-//! x86_64: AVX-512, and AVX2 with F16C and FMA, from one text. The instructions that touch memory are written in assembly (see
-//! [`super::isa`]); each sits in a function of its own that has the target feature, and is inlined into a kernel that has it too. (Closures and
-//! iterators do not take on the feature; where they are not inlined they cost a factor of ten, so there are none here.)
+//! x86_64: AVX-512, and AVX2 with F16C and FMA, from one text. The instructions that touch memory
+//! are written in assembly (see [`super::isa`]); each sits in a function of its own that has the
+//! target feature, and is inlined into a kernel that has it too. (Closures and iterators do not
+//! take on the feature; where they are not inlined they cost a factor of ten, so there are none
+//! here.)
 
 mod part;
 
@@ -35,7 +37,8 @@ pub(crate) fn has_avx2() -> bool {
 /// The place of an odd bf16 in 32 bits.
 const UPPER_HALF: i32 = 0xFFFF_0000_u32 as i32;
 
-/// An instruction set in which a [`CacheLine`] is `$n` registers of `$bytes` bytes. The names are those of its instructions.
+/// An instruction set in which a [`CacheLine`] is `$n` registers of `$bytes` bytes. The names are
+/// those of its instructions.
 macro_rules! isa {
     (@write $features:literal, $registers:ident, $halves:ident, $mov:literal, $n:literal of $bytes:literal in $class:ident,
      $letter:literal in $half_class:ident, $int:ident, $half:ident) => {
@@ -74,7 +77,8 @@ macro_rules! isa {
      $int:ident, $float:ident, $half:ident, $mov:literal, $part:ident,
      $widen:ident, $narrow:ident, $left:ident, $and:ident, $all:ident, $all_float:ident,
      $pack:ident, $all_numbers:literal, $numbers:ident) => {
-        // In these functions the caller promises the processor, the memory and the alignment: see `Isa`.
+        // In these functions the caller promises the processor, the memory and the alignment: see
+        // `Isa`.
         impl $name {
             #[inline]
             #[target_feature(enable = $features)]
@@ -169,8 +173,9 @@ macro_rules! isa {
                 }
             }
 
-            /// `a + b`, as `a * 1 + b`, which is the same number to the bit: some processors (Zen 5) add where they
-            /// convert fp16, and multiply elsewhere. In assembly, since the compiler knows that it is an addition.
+            /// `a + b`, as `a * 1 + b`, which is the same number to the bit: some processors
+            /// (Zen 5) add where they convert fp16, and multiply elsewhere. In assembly, since the
+            /// compiler knows that it is an addition.
             #[inline]
             #[target_feature(enable = $features)]
             fn add(mut a: $float, b: $float) -> $float {
@@ -183,8 +188,8 @@ macro_rules! isa {
             }
         }
 
-        // In the functions below: the caller promises as above, and a `Line` is as large as the registers, of which every bit
-        // pattern is valid.
+        // In the functions below: the caller promises as above, and a `Line` is as large as the
+        // registers, of which every bit pattern is valid.
         impl Isa for $name {
             const LINES: usize = $lines;
 
@@ -293,7 +298,8 @@ macro_rules! isa {
 
             #[inline(always)]
             unsafe fn fence() {
-                // SAFETY: a fence has no requirements. The compiler takes it to touch memory: no access moves across it.
+                // SAFETY: a fence has no requirements. The compiler takes it to touch memory: no
+                // access moves across it.
                 unsafe { asm!("sfence", options(nostack, preserves_flags)) };
             }
 
@@ -335,8 +341,8 @@ macro_rules! isa {
                 }
             }
 
-            // 32 bits of memory hold an even and an odd bf16, each the upper half of an fp32: the even ones come first, and
-            // no element changes lanes.
+            // 32 bits of memory hold an even and an odd bf16, each the upper half of an fp32: the
+            // even ones come first, and no element changes lanes.
             #[inline(always)]
             fn widen_bf16(line: CacheLine) -> [f32; 32] {
                 // SAFETY: see above.
@@ -404,10 +410,12 @@ isa!(Avx2: "avx2,f16c,fma", 2 lines, 2 of 32 bytes in ymm_reg, "x" in xmm_reg,
     _mm256_cvtph_ps, _mm256_cvtps_ph, _mm256_slli_epi32, _mm256_and_si256, _mm256_set1_epi32, _mm256_set1_ps,
     pack256, 0xFF, numbers256);
 
-// fp32 to bf16: the upper halves are put together in one register and the lower ones in another, and all are rounded at once: up if the lower
-// half is more than 0x8000, or just that and the upper one is odd. A NaN stays one: its lower half is zero, since bf16 has no place for more.
+// fp32 to bf16: the upper halves are put together in one register and the lower ones in another,
+// and all are rounded at once: up if the lower half is more than 0x8000, or just that and the upper
+// one is odd. A NaN stays one: its lower half is zero, since bf16 has no place for more.
 
-/// The order of the 16-bit halves in two registers of fp32, even and odd: the lower half of each if `upper` is 0, else the upper half.
+/// The order of the 16-bit halves in two registers of fp32, even and odd: the lower half of each if
+/// `upper` is 0, else the upper half.
 const fn interleaved(upper: u16) -> [u16; 32] {
     let mut order = [0; 32];
     let mut i = 0;
@@ -432,7 +440,8 @@ fn pack512(even: __m512i, odd: __m512i) -> __m512i {
     let lower = _mm512_permutex2var_epi16(even, lower, odd);
     let one = _mm512_set1_epi16(1);
     let lower = _mm512_or_si512(lower, _mm512_and_si512(upper, one));
-    // The addition is in assembly, since the compiler would make a register of the mask and subtract that.
+    // The addition is in assembly, since the compiler would make a register of the mask and
+    // subtract that.
     let up = _mm512_cmpgt_epu16_mask(lower, _mm512_set1_epi16(i16::MIN));
     let mut rounded = upper;
     // SAFETY: the processor has the instruction, and it touches no memory.
@@ -449,7 +458,8 @@ fn pack512(even: __m512i, odd: __m512i) -> __m512i {
 fn pack256(even: __m256i, odd: __m256i) -> __m256i {
     let upper = _mm256_blend_epi16::<0b1010_1010>(_mm256_srli_epi32::<16>(even), odd);
     let lower = _mm256_blend_epi16::<0b1010_1010>(even, _mm256_slli_epi32::<16>(odd));
-    // There is no unsigned comparison: one less if the upper is even, the lower rounds up from one half on.
+    // There is no unsigned comparison: one less if the upper is even, the lower rounds up from one
+    // half on.
     let even = _mm256_andnot_si256(upper, _mm256_set1_epi16(1));
     let up = _mm256_srai_epi16::<15>(_mm256_subs_epu16(lower, even));
     _mm256_sub_epi16(upper, up)

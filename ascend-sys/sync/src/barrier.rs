@@ -20,7 +20,8 @@ pub(super) fn are_there() -> bool {
 #[cfg(not(loom))]
 pub(super) fn heavy() {
     if !membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
-        // A sandbox that was set up after the registration. What a processor still holds back is written in a millisecond.
+        // A sandbox that was set up after the registration. What a processor still holds back is
+        // written in a millisecond.
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }

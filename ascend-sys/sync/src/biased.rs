@@ -1,12 +1,14 @@
 //! A [`SpinLock`] lock that costs its usual thread no atomic step.
 //!
-//! The first thread that takes it becomes its *owner*. From then on the owner only notes where nobody else writes that it is
-//! inside, and looks whether it still is the owner. Another thread that comes ends that for good, and waits until the owner is not
-//! inside; after that everybody goes by the spin lock.
+//! The first thread that takes it becomes its *owner*. From then on the owner only notes where
+//! nobody else writes that it is inside, and looks whether it still is the owner. Another thread
+//! that comes ends that for good, and waits until the owner is not inside; after that everybody
+//! goes by the spin lock.
 //!
-//! Both sides write one word and then read the other's, so one of them must see the other: that takes a barrier between the write
-//! and the read on both sides. The owner's costs nothing, because the other side makes all threads of the process execute one
-//! (`membarrier`, a system call of a microsecond or a few). Where the system does not offer that, nobody becomes an owner.
+//! Both sides write one word and then read the other's, so one of them must see the other: that
+//! takes a barrier between the write and the read on both sides. The owner's costs nothing, because
+//! the other side makes all threads of the process execute one (`membarrier`, a system call of a
+//! microsecond or a few). Where the system does not offer that, nobody becomes an owner.
 //!
 //! Nearly all that a stream ever issues comes from one thread, so its issue lock is such a lock.
 
@@ -30,8 +32,8 @@ pub struct Biased<T> {
     shared: SpinLock<T>,
 }
 
-/// A thread: the locks that it is inside of as their owner, by address; 0 is none. Written by that thread only. Never freed; later
-/// it is another thread.
+/// A thread: the locks that it is inside of as their owner, by address; 0 is none. Written by that
+/// thread only. Never freed; later it is another thread.
 #[derive(Default)]
 struct Owner {
     inside: [AtomicUsize; 2],
@@ -97,7 +99,8 @@ impl<T> Biased<T> {
             return None;
         }
         let place = thread.place_for(self.name())?;
-        // `Release` as when it leaves: who reads it knows that this thread is out of whatever it was inside before.
+        // `Release` as when it leaves: who reads it knows that this thread is out of whatever it
+        // was inside before.
         place.store(self.name(), Release);
         light();
         if ptr::eq(self.owner.load(Relaxed), thread) {

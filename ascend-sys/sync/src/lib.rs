@@ -1,4 +1,5 @@
-//! The locks that `hccl` and the emulator share, and the atomics of std or, under `--cfg loom`, of loom.
+//! The locks that `hccl` and the emulator share, and the atomics of std or, under `--cfg loom`, of
+//! loom.
 //!
 //! | lock | for |
 //! | --- | --- |

@@ -1,5 +1,5 @@
-//! The few synchronisation types of the stream protocol, from std, or from loom when the protocol is model-checked
-//! (`RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`).
+//! The few synchronisation types of the stream protocol, from std, or from loom when the protocol
+//! is model-checked (`RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`).
 
 #[cfg(loom)]
 pub use loom::{
@@ -43,7 +43,8 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// Locks, also when a thread panicked while it held the lock: the data behind our locks is valid at every step.
+/// Locks, also when a thread panicked while it held the lock: the data behind our locks is valid at
+/// every step.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

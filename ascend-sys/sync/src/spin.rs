@@ -1,7 +1,8 @@
-//! A lock for what is held only briefly: one atomic step to take it and a plain store to give it back, where a `Mutex` needs a
-//! second atomic step because somebody may sleep in it. Here nobody sleeps in the lock: who finds it taken spins, then yields,
-//! then looks again every 50 microseconds. So it may also be held long now and then (an enqueue that waits for peers), which is
-//! why those who must not wait use [`try_lock`](SpinLock::try_lock).
+//! A lock for what is held only briefly: one atomic step to take it and a plain store to give it
+//! back, where a `Mutex` needs a second atomic step because somebody may sleep in it. Here nobody
+//! sleeps in the lock: who finds it taken spins, then yields, then looks again every 50
+//! microseconds. So it may also be held long now and then (an enqueue that waits for peers), which
+//! is why those who must not wait use [`try_lock`](SpinLock::try_lock).
 //!
 //! A panic while it is held gives it back; what it guards must be consistent at every step.
 
@@ -15,14 +16,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicUsize, Ordering};
 
-/// A lock for sections that are short: whoever finds it taken spins, then yields, then sleeps in naps.
+/// A lock for sections that are short: whoever finds it taken spins, then yields, then sleeps in
+/// naps.
 pub struct SpinLock<T> {
     /// 1 while somebody has it.
     taken: AtomicUsize,
     pub(crate) value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached by one thread at a time, through the guard; it is sent between them, so it must be `Send`.
+// SAFETY: the value is reached by one thread at a time, through the guard; it is sent between them,
+// so it must be `Send`.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 /// Holds the lock.

@@ -4,14 +4,16 @@ use crate::modelled::{AtomicBool, Ordering, UnsafeCell};
 
 /// A lock that is only tried: one thread at a time has it, and nobody ever waits for it.
 ///
-/// Taking and giving back are both read-modify-write steps, also when taking fails: that is what lets somebody who
-/// left a note, and then failed to take the lock, rely on its holder seeing the note after giving the lock back.
+/// Taking and giving back are both read-modify-write steps, also when taking fails: that is what
+/// lets somebody who left a note, and then failed to take the lock, rely on its holder seeing the
+/// note after giving the lock back.
 pub struct TryLock<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached only by the thread that has the lock, and the lock is passed on by release and acquire.
+// SAFETY: the value is reached only by the thread that has the lock, and the lock is passed on by
+// release and acquire.
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
 impl<T> TryLock<T> {

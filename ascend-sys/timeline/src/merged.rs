@@ -13,8 +13,8 @@ pub(crate) struct Place {
     pub(crate) block: u32,
 }
 
-/// The entries of all recordings. Their devices are indices of `places`. Threads of different processes
-/// have different numbers.
+/// The entries of all recordings. Their devices are indices of `places`. Threads of different
+/// processes have different numbers.
 pub(crate) struct Merged {
     pub(crate) places: Vec<Place>,
     pub(crate) processes: usize,

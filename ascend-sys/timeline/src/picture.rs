@@ -9,7 +9,8 @@ const MARGIN: usize = 16;
 /// Where time begins and ends.
 const LEFT: usize = 148;
 const RIGHT: usize = WIDTH - 24;
-/// Rows that a picture has of each device and of the links, and devices; and notifies. The trace has all.
+/// Rows that a picture has of each device and of the links, and devices; and notifies. The trace
+/// has all.
 const MOST_CORES: usize = 24;
 const MOST_THREADS: usize = 16;
 const MOST_FLOWS: usize = 2000;

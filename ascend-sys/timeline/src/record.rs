@@ -132,7 +132,8 @@ impl Record {
 }
 
 impl Records {
-    /// Returns the text form, for [`from_text`](Records::from_text) in another process. It is one line.
+    /// Returns the text form, for [`from_text`](Records::from_text) in another process. It is one
+    /// line.
     pub fn to_text(&self) -> String {
         let written = Written { ascend_timeline: FORM, records: self };
         // Serialisation cannot fail: there are no maps with keys that are not strings.

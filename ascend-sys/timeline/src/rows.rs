@@ -1,7 +1,8 @@
 //! What was recorded, laid out in rows: those of each device, then the links.
 //!
-//! Within a row spans follow one another, and the parts of a span lie within it. A launch beside another one on the same device has
-//! rows of its own, and so has a communicator beside another one.
+//! Within a row spans follow one another, and the parts of a span lie within it. A launch beside
+//! another one on the same device has rows of its own, and so has a communicator beside another
+//! one.
 
 use crate::chart::{Chart, Row, RowGroup, RowKind, Says, Span, SpanKind};
 use crate::entries::{

@@ -158,7 +158,8 @@ mod tests {
 
     #[test]
     fn a_flow_leads_from_each_record_to_the_wait_that_took_it() {
-        // Notify 1 is waited for before it is recorded, then after; notify 2 is left set; a wait for notify 3 fails.
+        // Notify 1 is waited for before it is recorded, then after; notify 2 is left set; a wait
+        // for notify 3 fails.
         let failed = PrimitiveSpan { failure: Some("gone".into()), ..waits(5, 2, 3, (0, 90)) };
         let primitives = [
             waits(5, 2, 1, (10, 22)),

@@ -1,4 +1,5 @@
-//! The optional entries of the table (`ascendExt*`), asked for one by one. What they are for is said in `ascend/ascend_ext.h`.
+//! The optional entries of the table (`ascendExt*`), asked for one by one. What they are for is
+//! said in `ascend/ascend_ext.h`.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::RangeInclusive;
@@ -72,7 +73,8 @@ impl Table {
         let function = self.functions().ascendExtStreamFailure?;
         let mut code = 0;
         let mut text = [0 as c_char; ROOM];
-        // SAFETY: the handle is alive, the out parameters are live locals, and the length is that of the array.
+        // SAFETY: the handle is alive, the out parameters are live locals, and the length is that
+        // of the array.
         let status =
             unsafe { function(stream.raw(), ticket, &mut code, text.as_mut_ptr(), text.len()) };
         if status != 0 || code == 0 {
@@ -81,8 +83,8 @@ impl Table {
         Some((Code::Acl(code), said(&text)))
     }
 
-    /// Blocks until the task with this ticket is complete, or until `limit`. `patience` is how long the caller means to wait
-    /// in all. Whether it took all of `limit`.
+    /// Blocks until the task with this ticket is complete, or until `limit`. `patience` is how long
+    /// the caller means to wait in all. Whether it took all of `limit`.
     pub(crate) fn await_task(
         &self,
         stream: &StreamHandle,
@@ -111,7 +113,8 @@ impl Table {
         let (first, last) = tickets.into_inner();
         let Some(function) = self.functions().ascendExtTaskPeers else { return Vec::new() };
         let (mut ranks, mut count) = (vec![0; MOST_RANKS as usize], 0);
-        // SAFETY: the handle is alive; the out parameters are live locals, and the room is that of the list.
+        // SAFETY: the handle is alive; the out parameters are live locals, and the room is that of
+        // the list.
         let code = unsafe {
             function(stream.raw(), first, last, ranks.as_mut_ptr(), ranks.len(), &mut count)
         };
@@ -119,7 +122,8 @@ impl Table {
         ranks
     }
 
-    /// Tells the peers of a communicator that this rank issues nothing any more, where the backend can. Any handle will do.
+    /// Tells the peers of a communicator that this rank issues nothing any more, where the backend
+    /// can. Any handle will do.
     pub(crate) fn leave(&self, comm: HcclComm, reason: &CStr) {
         if let Some(function) = self.functions().ascendExtCommLeave {
             // SAFETY: a stale handle is an error; the text is live for the call.
@@ -148,8 +152,9 @@ impl Table {
         }
     }
 
-    /// Operations of no elements take a number on this communicator, where the backend can give them
-    /// one. Otherwise they take none, as in CANN, and a rank that makes one alone is not found out.
+    /// Operations of no elements take a number on this communicator, where the backend can give
+    /// them one. Otherwise they take none, as in CANN, and a rank that makes one alone is not found
+    /// out.
     pub(crate) fn number_zeros(&self, comm: HcclComm) {
         if let Some(function) = self.functions().ascendExtCommNumbersZeros {
             // SAFETY: a stale handle is an error.
@@ -158,7 +163,8 @@ impl Table {
         }
     }
 
-    /// A handle may have been stale. What the backend says of that must not turn up in the text of a later error.
+    /// A handle may have been stale. What the backend says of that must not turn up in the text of
+    /// a later error.
     fn forget_refusal(&self, code: HcclResult) {
         if code != HcclResult::HCCL_SUCCESS {
             drop(self.recent_message());
@@ -295,7 +301,8 @@ impl Table {
     }
 
     pub(crate) fn destroy_block(&self, block: u32) -> Result<()> {
-        // SAFETY: takes a number; what was made in the block becomes a stale handle, which the backend checks.
+        // SAFETY: takes a number; what was made in the block becomes a stale handle, which the
+        // backend checks.
         unsafe { call!(self, ascendExtBlockDestroy, block) }
     }
 }
@@ -308,7 +315,8 @@ fn said(text: &[c_char]) -> Option<Box<str>> {
     Some(words(text)).filter(|text| !text.is_empty())
 }
 
-/// Tells the backend, where it wants to know, that a thread waits for another one: so it can prove deadlocks.
+/// Tells the backend, where it wants to know, that a thread waits for another one: so it can prove
+/// deadlocks.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct ThreadWaits(Option<unsafe extern "C" fn(u32) -> ascend_sys::aclError>);
 

@@ -15,7 +15,8 @@ unsafe impl Send for GraphHandle {}
 unsafe impl Sync for GraphHandle {}
 
 impl Table {
-    /// From now on the stream records. Mode RELAXED: other threads may copy meanwhile, and any thread may end it.
+    /// From now on the stream records. Mode RELAXED: other threads may copy meanwhile, and any
+    /// thread may end it.
     pub(crate) fn begin_capture(&self, stream: &StreamHandle) -> Result<()> {
         let mode = aclmdlRICaptureMode::ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
         // SAFETY: the handle is alive.
@@ -33,7 +34,8 @@ impl Table {
     /// Enqueues what the graph has recorded.
     ///
     /// # Safety
-    /// All that it uses is alive, and stays so, and unused by others, until this execution is complete. The stream is alive.
+    /// All that it uses is alive, and stays so, and unused by others, until this execution is
+    /// complete. The stream is alive.
     pub(crate) unsafe fn execute_graph(
         &self,
         graph: &GraphHandle,

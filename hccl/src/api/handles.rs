@@ -1,9 +1,11 @@
 //! AscendCL's streams, events, contexts and memory as owned handles.
 //!
-//! The invariant that makes the calls here safe: a handle is made by the create function only, cannot be copied, and is
-//! destroyed by moving it into the destroy function. So a handle that exists is alive, and every function of CANN that takes
-//! one may be called from any thread (handles are process wide). What CANN demands besides (the right current context) it
-//! checks itself and answers with a code. Whoever moves or fills memory uses the `unsafe` functions at the end.
+//! The invariant that makes the calls here safe: a handle is made by the create function only,
+//! cannot be copied, and is destroyed by moving it into the destroy function. So a handle that
+//! exists is alive, and every function of CANN that takes one may be called from any thread
+//! (handles are process wide). What CANN demands besides (the right current context) it checks
+//! itself and answers with a code. Whoever moves or fills memory uses the `unsafe` functions at the
+//! end.
 
 use std::ffi::{CStr, c_void};
 use std::time::Duration;
@@ -28,7 +30,8 @@ pub(crate) struct StreamHandle(aclrtStream);
 pub(crate) struct EventHandle(aclrtEvent);
 /// A notify: one stream waits for it until another one records it.
 pub(crate) struct NotifyHandle(aclrtNotify);
-/// A context. Contexts are not owned: a device's default context lives as long as the device is set.
+/// A context. Contexts are not owned: a device's default context lives as long as the device is
+/// set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ContextHandle(aclrtContext);
 
@@ -100,7 +103,8 @@ impl Table {
         unsafe { call!(self, aclrtSetDevice, id) }
     }
 
-    /// Whether this context is known to be the calling thread's current one (`aclrtGetCurrentContext`).
+    /// Whether this context is known to be the calling thread's current one
+    /// (`aclrtGetCurrentContext`).
     #[inline]
     pub(crate) fn is_current(&self, wanted: ContextHandle) -> bool {
         let mut context = std::ptr::null_mut();
@@ -121,7 +125,8 @@ impl Table {
             0 if context.is_null() => Ok(None),
             0 => Ok(Some(ContextHandle(context))),
             NO_CONTEXT => {
-                // CANN notes this answer as an error of the thread. It is none, and must not turn up in a later text.
+                // CANN notes this answer as an error of the thread. It is none, and must not turn
+                // up in a later text.
                 drop(self.recent_message());
                 Ok(None)
             }
@@ -168,8 +173,8 @@ impl Table {
         made("aclrtCreateStream", stream).map(StreamHandle)
     }
 
-    /// Destroys a stream on which all is complete. The function that waits first would wait for a device that has
-    /// stopped, too.
+    /// Destroys a stream on which all is complete. The function that waits first would wait for a
+    /// device that has stopped, too.
     pub(crate) fn destroy_stream(&self, stream: StreamHandle) -> Result<()> {
         // SAFETY: the handle is moved in, so nobody has it any more.
         unsafe { call!(self, aclrtDestroyStreamForce, stream.0) }
@@ -298,7 +303,8 @@ impl Table {
     }
 
     /// # Safety
-    /// `pointer` came from [`malloc`](Self::malloc), is freed once, and nothing that runs or is queued uses it.
+    /// `pointer` came from [`malloc`](Self::malloc), is freed once, and nothing that runs or is
+    /// queued uses it.
     pub(crate) unsafe fn free(&self, pointer: *mut c_void) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { call!(self, aclrtFree, pointer) }
@@ -314,8 +320,8 @@ impl Table {
     /// Enqueues a copy.
     ///
     /// # Safety
-    /// Both ranges are device allocations or pinned host memory, stay allocated and are not touched by the host until the
-    /// copy is complete.
+    /// Both ranges are device allocations or pinned host memory, stay allocated and are not touched
+    /// by the host until the copy is complete.
     pub(crate) unsafe fn copy(
         &self,
         destination: *mut c_void,
@@ -358,8 +364,8 @@ impl Table {
     }
 }
 
-/// What a function has made. Null is nothing, whatever code came with it: the host would write there, and to CANN a null
-/// stream is one that everybody shares.
+/// What a function has made. Null is nothing, whatever code came with it: the host would write
+/// there, and to CANN a null stream is one that everybody shares.
 #[inline]
 pub(super) fn made(function: &'static str, pointer: *mut c_void) -> Result<*mut c_void> {
     if pointer.is_null() {
@@ -369,7 +375,8 @@ pub(super) fn made(function: &'static str, pointer: *mut c_void) -> Result<*mut 
     Ok(pointer)
 }
 
-/// Rounded up, so that a wait never ends early, and at least one: zero means different things to different functions.
+/// Rounded up, so that a wait never ends early, and at least one: zero means different things to
+/// different functions.
 pub(super) fn milliseconds(limit: Duration) -> i32 {
     i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX).max(1)
 }

@@ -1,4 +1,5 @@
-//! Kernels of AscendCL as owned handles: loading, launching, and the communication server that goes with one.
+//! Kernels of AscendCL as owned handles: loading, launching, and the communication server that goes
+//! with one.
 
 use std::ffi::{CStr, CString, c_void};
 
@@ -23,7 +24,8 @@ unsafe impl Send for KernelHandle {}
 // SAFETY: as above; nothing about a loaded kernel changes.
 unsafe impl Sync for KernelHandle {}
 
-/// The communication server that serves one kernel: its function, and the stream that it is launched on.
+/// The communication server that serves one kernel: its function, and the stream that it is
+/// launched on.
 pub(crate) struct ServerHandle {
     pub(crate) kernel: KernelHandle,
     pub(crate) stream: StreamHandle,
@@ -33,7 +35,8 @@ pub(crate) struct ServerHandle {
 const SERVER: &CStr = c"RunAicpuKfcSrvLaunch";
 const LIBRARY: &str = "opp/built-in/op_impl/aicpu/config/libccl_kernel.json";
 
-/// The first argument of the server: version 1 in its lowest bits, and from bit 4 on how many contexts follow.
+/// The first argument of the server: version 1 in its lowest bits, and from bit 4 on how many
+/// contexts follow.
 fn descriptor(contexts: usize) -> u64 {
     1 | (contexts as u64) << 4
 }
@@ -61,7 +64,8 @@ impl Table {
         };
         let mut options = aclrtBinaryLoadOptions { options: &mut option, numOpt: 1 };
         let mut binary = std::ptr::null_mut();
-        // SAFETY: the path ends in a NUL; there is one option, and it is live; the out parameter is a live local.
+        // SAFETY: the path ends in a NUL; there is one option, and it is live; the out parameter is
+        // a live local.
         unsafe { call!(self, aclrtBinaryLoadFromFile, path.as_ptr(), &mut options, &mut binary) }?;
         let kernel = self.kernel_of(binary, SERVER)?;
         match self.create_stream() {
@@ -72,7 +76,8 @@ impl Table {
 
     fn kernel_of(&self, binary: aclrtBinHandle, name: &CStr) -> Result<KernelHandle> {
         let mut function = std::ptr::null_mut();
-        // SAFETY: the binary was just loaded; the name ends in a NUL; the out parameter is a live local.
+        // SAFETY: the binary was just loaded; the name ends in a NUL; the out parameter is a live
+        // local.
         let found =
             unsafe { call!(self, aclrtBinaryGetFunction, binary, name.as_ptr(), &mut function) };
         let kernel = KernelHandle { binary, function };
@@ -94,7 +99,8 @@ impl Table {
         self.unload_kernel(server.kernel).and(ended)
     }
 
-    /// The context of a communicator for the operations of this tiling struct: a pointer to memory of the device, which belongs to the communicator.
+    /// The context of a communicator for the operations of this tiling struct: a pointer to memory
+    /// of the device, which belongs to the communicator.
     ///
     /// # Safety
     ///
@@ -112,11 +118,13 @@ impl Table {
         Ok(context)
     }
 
-    /// Launches a kernel with these words for arguments; the last one becomes a pointer to the bytes, if there are any.
+    /// Launches a kernel with these words for arguments; the last one becomes a pointer to the
+    /// bytes, if there are any.
     ///
     /// # Safety
     ///
-    /// The stream is live. The words are what the kernel takes, and the memory that they point to stays allocated until it ends.
+    /// The stream is live. The words are what the kernel takes, and the memory that they point to
+    /// stays allocated until it ends.
     pub(crate) unsafe fn launch_kernel(
         &self,
         kernel: &KernelHandle,
@@ -166,7 +174,8 @@ impl Table {
     ///
     /// # Safety
     ///
-    /// The contexts are live until it ends, which it does when the kernel has finalised its clients.
+    /// The contexts are live until it ends, which it does when the kernel has finalised its
+    /// clients.
     pub(crate) unsafe fn launch_server(
         &self,
         server: &ServerHandle,

@@ -1,11 +1,13 @@
 //! The one seam to a device: a table of C functions, filled by CANN or by the emulator.
 //!
-//! [`call!`] is the only way a function of the table is called: a missing one becomes [`Error::MissingSymbol`], a code
-//! becomes [`Error::Call`] with its name and with CANN's text, which is read on the same thread at once because CANN keeps it
-//! per thread and only until the next call.
+//! [`call!`] is the only way a function of the table is called: a missing one becomes
+//! [`Error::MissingSymbol`], a code becomes [`Error::Call`] with its name and with CANN's text,
+//! which is read on the same thread at once because CANN keeps it per thread and only until the
+//! next call.
 //!
-//! [`handles`] wraps what AscendCL needs in owned handles, so that the floors above need no `unsafe` for streams and events,
-//! [`item`] a message of a list, [`entries`] the optional entries (`ascendExt*`); nothing here knows which backend filled the table.
+//! [`handles`] wraps what AscendCL needs in owned handles, so that the floors above need no
+//! `unsafe` for streams and events, [`item`] a message of a list, [`entries`] the optional entries
+//! (`ascendExt*`); nothing here knows which backend filled the table.
 
 pub(crate) mod entries;
 pub(crate) mod graphs;
@@ -22,7 +24,8 @@ use crate::error::{Code, Error, Result};
 
 /// Calls a function of the table: `unsafe { call!(table, aclrtFree, pointer) }?`.
 ///
-/// To be used inside an `unsafe` block, whose comment says why the arguments are what the function needs.
+/// To be used inside an `unsafe` block, whose comment says why the arguments are what the function
+/// needs.
 macro_rules! call {
     ($table:expr, $function:ident $(, $argument:expr)* $(,)?) => {
         match $table.functions().$function {
@@ -80,7 +83,8 @@ impl Table {
     #[cold]
     pub(crate) fn recent_message(&self) -> Option<Box<str>> {
         let function = self.functions.aclGetRecentErrMsg?;
-        // SAFETY: takes no arguments; the text stays valid until the next call on this thread, and is copied here.
+        // SAFETY: takes no arguments; the text stays valid until the next call on this thread, and
+        // is copied here.
         let text = unsafe {
             let text = function();
             if text.is_null() {

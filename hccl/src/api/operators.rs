@@ -1,4 +1,5 @@
-//! Threads, channels and communication buffers of a communicator, and the primitives that are told to a thread.
+//! Threads, channels and communication buffers of a communicator, and the primitives that are told
+//! to a thread.
 //!
 //! All handles belong to the communicator and go with it; nobody gives them back.
 
@@ -41,7 +42,8 @@ impl Status for PrimitiveStatus {
     }
 }
 
-/// As [`call!`](super::call) for a primitive, whose codes are those of HCCL though their type is that of AscendCL.
+/// As [`call!`](super::call) for a primitive, whose codes are those of HCCL though their type is
+/// that of AscendCL.
 macro_rules! tell {
     ($table:expr, $function:ident $(, $argument:expr)* $(,)?) => {
         match $table.functions().$function {
@@ -69,8 +71,9 @@ fn numbers((dtype, op): PrimitiveReduction) -> (HcommDataType, HcommReduceOp) {
 
 /// # Safety of all of these
 ///
-/// The communicator is live, and the handles are of this communicator. What a primitive reads or writes lies in live memory of the thread's device, or in what
-/// the peer of the channel has exchanged, until the thread has run it.
+/// The communicator is live, and the handles are of this communicator. What a primitive reads or
+/// writes lies in live memory of the thread's device, or in what the peer of the channel has
+/// exchanged, until the thread has run it.
 impl Table {
     /// The own communication buffer, which the first call makes.
     pub(crate) unsafe fn communication_buffer(&self, comm: HcclComm) -> Result<Buffer> {

@@ -45,7 +45,8 @@ impl Table {
 }
 
 impl Table {
-    /// Where the ranks were with which the calling thread has just tried in vain to make a communicator or a channel.
+    /// Where the ranks were with which the calling thread has just tried in vain to make a
+    /// communicator or a channel.
     pub(crate) fn peers_of_attempt(&self) -> Option<PeerReport> {
         let source = self.peers_of(std::ptr::null_mut());
         let (cause, sequence) = source.cause()?;
@@ -92,7 +93,8 @@ impl PeerSource {
         Some((cause, sequence))
     }
 
-    /// Where they are now, as seen from a collective, or from the one before it in which this rank still is.
+    /// Where they are now, as seen from a collective, or from the one before it in which this rank
+    /// still is.
     pub(crate) fn now(&self, sequence: u64, own: u32, world_size: u32) -> Option<PeerReport> {
         if sequence == 0 || world_size > MOST_RANKS {
             return None;
@@ -113,7 +115,8 @@ impl PeerSource {
         let function = self.rank?;
         let mut state = AscendExtRank::default();
         let mut text = [0 as c_char; ROOM];
-        // SAFETY: a stale handle is an error; the out parameters are live locals, and the length is that of the array.
+        // SAFETY: a stale handle is an error; the out parameters are live locals, and the length is
+        // that of the array.
         let code = unsafe {
             function(self.raw(), number, rank, &mut state, text.as_mut_ptr(), text.len())
         };
@@ -135,7 +138,8 @@ impl PeerSource {
         })
     }
 
-    /// There is nothing to tell. What the backend says of that must not turn up in the text of a later error.
+    /// There is nothing to tell. What the backend says of that must not turn up in the text of a
+    /// later error.
     fn nothing<T>(&self) -> Option<T> {
         if let Some(message) = self.message {
             // SAFETY: takes no arguments, and the text is not looked at.

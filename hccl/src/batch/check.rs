@@ -1,13 +1,15 @@
 //! The rules of `HcclBatchSendRecv`, checked before the call.
 //!
-//! CANN tolerates more than it promises: several sends to one peer are paired by size on one product and by position on another, so
-//! a list that works on the one delivers the wrong message on the other. Here a batch has at most one send to and one receive from
-//! each peer, and one rule covers every product.
+//! CANN tolerates more than it promises: several sends to one peer are paired by size on one
+//! product and by position on another, so a list that works on the one delivers the wrong message
+//! on the other. Here a batch has at most one send to and one receive from each peer, and one rule
+//! covers every product.
 
 use crate::api::item::Item;
 use crate::error::batch::{BatchError, Direction};
 
-/// What a communicator remembers of each of its peers: how many messages went each way, and in which batch it was last named.
+/// What a communicator remembers of each of its peers: how many messages went each way, and in
+/// which batch it was last named.
 pub(crate) struct Peers {
     rank: u32,
     batch: u64,
@@ -112,8 +114,8 @@ impl Peers {
         }
     }
 
-    /// What one item writes no other one uses: for a batch with foreign memory, of which borrowing knows nothing. Allocates only when
-    /// the batch is larger than all before it.
+    /// What one item writes no other one uses: for a batch with foreign memory, of which borrowing
+    /// knows nothing. Allocates only when the batch is larger than all before it.
     pub fn check_overlap(&mut self, items: &[Item]) -> Result<(), BatchError> {
         self.ranges.clear();
         self.ranges.extend(items.iter().enumerate().map(|(at, item)| {
@@ -134,8 +136,8 @@ pub(crate) struct Used {
     pub(crate) at: usize,
 }
 
-/// What one item writes no other one uses. Borrowing rules that out for buffers that hccl owns; foreign memory (`from_raw`) can overlap all
-/// the same.
+/// What one item writes no other one uses. Borrowing rules that out for buffers that hccl owns;
+/// foreign memory (`from_raw`) can overlap all the same.
 pub(crate) fn check_overlap(ranges: &mut [Used]) -> Result<(), BatchError> {
     ranges.sort_unstable_by_key(|range| range.start);
     // The furthest end so far: of any range, and of those that are written.

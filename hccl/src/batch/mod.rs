@@ -1,13 +1,14 @@
 //! Messages between pairs of ranks, several at once.
 //!
-//! A batch is what every pattern of point-to-point messages is made of: neighbours in a ring, halo exchange, pipelines, all ranks to
-//! some. [`Communicator::batch`] begins one, [`send`](Batch::send) and [`recv`](Batch::recv) add messages, and
-//! [`submit`](Batch::submit) hands all of them to the device. Within a batch sends and receives do not wait for one another, so
-//! the order in which they were added has no meaning and cannot lead to a dead lock.
+//! A batch is what every pattern of point-to-point messages is made of: neighbours in a ring, halo
+//! exchange, pipelines, all ranks to some. [`Communicator::batch`] begins one,
+//! [`send`](Batch::send) and [`recv`](Batch::recv) add messages, and [`submit`](Batch::submit)
+//! hands all of them to the device. Within a batch sends and receives do not wait for one another,
+//! so the order in which they were added has no meaning and cannot lead to a dead lock.
 //!
-//! Across ranks, each message needs both of its halves: a send with a receive on the peer of the same length and type. What
-//! has no other half waits until a deadline. Ranks that have no message need not take part. A message of zero elements is a
-//! message.
+//! Across ranks, each message needs both of its halves: a send with a receive on the peer of the
+//! same length and type. What has no other half waits until a deadline. Ranks that have no message
+//! need not take part. A message of zero elements is a message.
 //!
 //! ```
 //! use hccl::prelude::*;
@@ -31,9 +32,10 @@
 //!
 //! # Limits of products
 //!
-//! On the A2 this needs an Atlas 800T A2, a 900 A2 PoD or a 200T A2 Box16. On a Box16, links that fail with
-//! `EI0010` are cured by `HCCL_INTRA_ROCE_ENABLE=1` and `HCCL_INTRA_PCIE_ENABLE=0`, given RoCE interfaces. With more than 500 ranks an A2 runs at most three
-//! batches at a time. CANN does not support batches together with virtual pipelines.
+//! On the A2 this needs an Atlas 800T A2, a 900 A2 PoD or a 200T A2 Box16. On a Box16, links that
+//! fail with `EI0010` are cured by `HCCL_INTRA_ROCE_ENABLE=1` and `HCCL_INTRA_PCIE_ENABLE=0`, given
+//! RoCE interfaces. With more than 500 ranks an A2 runs at most three batches at a time. CANN does
+//! not support batches together with virtual pipelines.
 
 mod check;
 
@@ -68,7 +70,8 @@ pub(crate) struct Lists {
 
 /// Messages that are about to be issued together; see the [module](self).
 ///
-/// The buffers are borrowed until [`submit`](Self::submit). A batch that is dropped instead does nothing.
+/// The buffers are borrowed until [`submit`](Self::submit). A batch that is dropped instead does
+/// nothing.
 #[must_use = "a batch does nothing until it is submitted"]
 pub struct Batch<'comm, 'buffers> {
     member: &'comm mut Member,
@@ -94,8 +97,8 @@ impl Communicator {
 impl<'buffers> Batch<'_, 'buffers> {
     /// Adds a message to rank `to`: all elements of `source`.
     ///
-    /// The peer must receive as many elements of the same type in a batch of its own. A message to this rank itself needs its other half in
-    /// this batch.
+    /// The peer must receive as many elements of the same type in a batch of its own. A message to
+    /// this rank itself needs its other half in this batch.
     #[inline]
     pub fn send<T: Element>(mut self, source: impl Source<T> + Lend<'buffers>, to: u32) -> Self {
         self.add(Direction::Send, to, source.lend(), T::DTYPE);
@@ -130,16 +133,18 @@ impl<'buffers> Batch<'_, 'buffers> {
         }
     }
 
-    /// Issues the messages, or records them on a stream that is [captured](crate::Graph). An empty batch is an operation of no messages.
+    /// Issues the messages, or records them on a stream that is [captured](crate::Graph). An empty
+    /// batch is an operation of no messages.
     ///
-    /// Does not block (see [`comm`](crate::comm)). The [`Work`] is
-    /// complete when all messages of this rank have been sent and received. CANN: `HcclBatchSendRecv`.
+    /// Does not block (see [`comm`](crate::comm)). The [`Work`] is complete when all messages of
+    /// this rank have been sent and received. CANN: `HcclBatchSendRecv`.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] when a check finds a mistake: nothing has been issued then. Its cause is [`Error::Batch`] for peers out of range, two
-    /// messages of one direction for one peer, a message to oneself without its other half or with an unequal one, and
-    /// memory that is received into and used by another message too; or one of those of the
+    /// [`Error::Refused`] when a check finds a mistake: nothing has been issued then. Its cause is
+    /// [`Error::Batch`] for peers out of range, two messages of one direction for one peer, a
+    /// message to oneself without its other half or with an unequal one, and memory that is
+    /// received into and used by another message too; or one of those of the
     /// [collectives](crate::collective). [`Error::Call`] is what CANN says.
     pub fn submit<S: StreamState>(mut self, stream: &Stream<S>) -> Result<S::Work> {
         let sequence = self.member.next(Takes::Batch(&self.items));
@@ -162,8 +167,9 @@ impl<'buffers> Batch<'_, 'buffers> {
         touches.push(self.member.touch());
         let member = &*self.member;
         let batch = member.operation(BATCH, sequence, Takes::Batch(&self.items));
-        // SAFETY: live handles; the pointer is to `count` items of CANN's layout, which are read during the call; the buffers
-        // are named in `touches`, and so stay allocated and untouched until the operation is complete.
+        // SAFETY: live handles; the pointer is to `count` items of CANN's layout, which are read
+        // during the call; the buffers are named in `touches`, and so stay allocated and untouched
+        // until the operation is complete.
         let call = move |table: &Table, comm, raw, items: *mut Item| unsafe {
             call!(table, HcclBatchSendRecv, items.cast(), count, comm, raw)
         };
@@ -195,7 +201,8 @@ impl Drop for Batch<'_, '_> {
     }
 }
 
-/// The same allocation with nothing in it, for touches of another lifetime: the standard library collects in place.
+/// The same allocation with nothing in it, for touches of another lifetime: the standard library
+/// collects in place.
 fn emptied<'to>(mut touches: Vec<Touch<'_>>) -> Vec<Touch<'to>> {
     touches.clear();
     touches.into_iter().map_while(|_| None).collect()

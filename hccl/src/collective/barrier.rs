@@ -11,8 +11,9 @@ use crate::order::work::Work;
 impl Communicator {
     /// Waits, on the device, until all ranks have come to this point of their streams.
     ///
-    /// The [`Work`] is complete, and what follows on the stream begins, when every rank's stream has reached its barrier. The host does not
-    /// block. CANN: `HcclBarrier`. For errors see the [module](crate::collective).
+    /// The [`Work`] is complete, and what follows on the stream begins, when every rank's stream
+    /// has reached its barrier. The host does not block. CANN: `HcclBarrier`. For errors see the
+    /// [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;

@@ -90,7 +90,8 @@ impl Member {
         if given == (root == rank) { Ok(()) } else { Err(Error::RootOnly { what, root, rank }) }
     }
 
-    /// The elements of one rank's part of a buffer that all of them [share evenly](Self::check_even).
+    /// The elements of one rank's part of a buffer that all of them [share
+    /// evenly](Self::check_even).
     #[inline]
     pub(super) fn share(&self, buffer: &Region<'_>, dtype: DType) -> usize {
         dtype.elements(buffer.bytes()) / self.world_size as usize
@@ -153,8 +154,9 @@ pub(super) fn check_length(
 
 /// A source and a destination have no byte in common.
 ///
-/// Borrowing rules that out for buffers that hccl owns; foreign memory (`from_raw`) can overlap all the same. HCCL takes equal
-/// pointers, which is what the methods `.._in_place` are for, and makes no promise for a part in common.
+/// Borrowing rules that out for buffers that hccl owns; foreign memory (`from_raw`) can overlap all
+/// the same. HCCL takes equal pointers, which is what the methods `.._in_place` are for, and makes
+/// no promise for a part in common.
 #[inline]
 pub(crate) fn check_apart(
     operation: &'static str,

@@ -54,7 +54,8 @@ impl Member {
             S::issue(stream, call, touches, |raw| {
                 let comm = self.enter(stream)?;
                 // SAFETY: live handles; the checks have found nothing; the buffers are named in
-                // `touches`, so that they stay allocated and untouched until the operation is complete.
+                // `touches`, so that they stay allocated and untouched until the operation is
+                // complete.
                 unsafe { operation.enqueue(self.device.table(), comm, raw) }
             })
         } else {

@@ -2,10 +2,11 @@
 
 use super::{CountsError, MOST_ELEMENTS};
 
-/// The counts of an [`all_to_all_vc`](crate::Communicator::all_to_all_vc): how many elements each rank sends to each, the same matrix on
-/// all ranks.
+/// The counts of an [`all_to_all_vc`](crate::Communicator::all_to_all_vc): how many elements each
+/// rank sends to each, the same matrix on all ranks.
 ///
-/// Row `s` is what rank `s` sends, column `d` what rank `d` receives. Made once and used often: a call allocates nothing.
+/// Row `s` is what rank `s` sends, column `d` what rank `d` receives. Made once and used often: a
+/// call allocates nothing.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -31,7 +32,8 @@ impl CountMatrix {
     ///
     /// # Errors
     ///
-    /// [`CountsError::NotSquare`] when there are not `ranks * ranks` counts, [`CountsError::TooMany`] when one is more than HCCL takes.
+    /// [`CountsError::NotSquare`] when there are not `ranks * ranks` counts,
+    /// [`CountsError::TooMany`] when one is more than HCCL takes.
     pub fn new(ranks: u32, counts: impl Into<Vec<u64>>) -> Result<Self, CountsError> {
         let counts = counts.into().into_boxed_slice();
         let n = ranks as usize;
@@ -71,7 +73,8 @@ impl CountMatrix {
         self.sent.get(rank as usize).map_or(0, |&sum| sum as usize)
     }
 
-    /// The sum of a column: how many elements a rank receives. None for a rank that it is not made for.
+    /// The sum of a column: how many elements a rank receives. None for a rank that it is not made
+    /// for.
     pub fn received_by(&self, rank: u32) -> usize {
         self.received.get(rank as usize).map_or(0, |&sum| sum as usize)
     }

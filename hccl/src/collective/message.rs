@@ -13,15 +13,18 @@ use crate::memory::{Destination, Source};
 use crate::order::work::Work;
 
 impl Communicator {
-    /// Sends all elements of `source` to rank `to`, which [receives](Self::recv) as many of the same type.
+    /// Sends all elements of `source` to rank `to`, which [receives](Self::recv) as many of the
+    /// same type.
     ///
-    /// The [`Work`] is complete, and what follows on the stream begins, when the peer has taken the elements: until then the stream waits.
-    /// So two ranks that both send first and receive afterwards, each on one stream, wait for each other for ever; and so does a ring
-    /// of them. [`batch`](Self::batch) has no such order: use it when a rank both sends and receives. It is also faster for
-    /// several messages. A message to oneself is [`DeviceBuffer::copy_from`](crate::DeviceBuffer::copy_from).
+    /// The [`Work`] is complete, and what follows on the stream begins, when the peer has taken the
+    /// elements: until then the stream waits. So two ranks that both send first and receive
+    /// afterwards, each on one stream, wait for each other for ever; and so does a ring of them.
+    /// [`batch`](Self::batch) has no such order: use it when a rank both sends and receives. It is
+    /// also faster for several messages. A message to oneself is
+    /// [`DeviceBuffer::copy_from`](crate::DeviceBuffer::copy_from).
     ///
-    /// Messages from one rank to another pair in the order in which they are issued; those of a batch pair with those of a batch.
-    /// CANN: `HcclSend`.
+    /// Messages from one rank to another pair in the order in which they are issued; those of a
+    /// batch pair with those of a batch. CANN: `HcclSend`.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -56,10 +59,12 @@ impl Communicator {
         self.member.issue(operation, stream)
     }
 
-    /// Receives from rank `from`, which [sends](Self::send) as many elements of the same type; fills `destination`.
+    /// Receives from rank `from`, which [sends](Self::send) as many elements of the same type;
+    /// fills `destination`.
     ///
-    /// The [`Work`] is complete, and what follows on the stream begins, when the elements are there. For the order of messages, and why
-    /// [`batch`](Self::batch) is better when a rank both sends and receives, see [`send`](Self::send). CANN: `HcclRecv`.
+    /// The [`Work`] is complete, and what follows on the stream begins, when the elements are
+    /// there. For the order of messages, and why [`batch`](Self::batch) is better when a rank both
+    /// sends and receives, see [`send`](Self::send). CANN: `HcclRecv`.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///

@@ -12,40 +12,47 @@
 //! | [`send`](Communicator::send), [`recv`](Communicator::recv) | n, to one rank | n, from one rank |
 //! | [`barrier`](Communicator::barrier) | nothing | nothing, when all are there |
 //!
-//! Variants `.._in_place` use one buffer. Those with a `v` take parts that differ in length, as a [`Partition`]; `vc` takes a
-//! [`CountMatrix`].
+//! Variants `.._in_place` use one buffer. Those with a `v` take parts that differ in length, as a
+//! [`Partition`]; `vc` takes a [`CountMatrix`].
 //!
-//! They return at once, also the first one of a communicator, whose links a helper thread makes (see
-//! [`comm`](crate::comm)). What they return, a [`Work`], is a future that watches: dropping it neither cancels nor blocks, and
-//! awaiting it is needed only to learn when the operation is complete on this rank, and how it ended. Everything that uses the same
-//! buffers later, on whatever stream, is ordered behind it without waiting on the host.
+//! They return at once, also the first one of a communicator, whose links a helper thread makes
+//! (see [`comm`](crate::comm)). What they return, a [`Work`], is a future that watches: dropping it
+//! neither cancels nor blocks, and awaiting it is needed only to learn when the operation is
+//! complete on this rank, and how it ended. Everything that uses the same buffers later, on
+//! whatever stream, is ordered behind it without waiting on the host.
 //!
-//! All ranks must issue the same collectives, in the same order, with the same number of elements, the same type, reduction and root;
-//! what a rank does differently is an error that names both sides where the backend compares (the emulator always
-//! does; CANN when links are built), and otherwise a wait until a deadline. A length of zero is an operation like any
-//! other and moves nothing; but CANN does not compare it and waits for nobody, so there all ranks must issue it or none. After a failed operation what its destinations hold is unspecified.
+//! All ranks must issue the same collectives, in the same order, with the same number of elements,
+//! the same type, reduction and root; what a rank does differently is an error that names both
+//! sides where the backend compares (the emulator always does; CANN when links are built), and
+//! otherwise a wait until a deadline. A length of zero is an operation like any other and moves
+//! nothing; but CANN does not compare it and waits for nobody, so there all ranks must issue it or
+//! none. After a failed operation what its destinations hold is unspecified.
 //!
 //! # Errors
 //!
-//! A collective is checked before CANN is called, and a refused one takes no number in the communicator and leaves the buffers alone; all of these come as
-//! [`Error::Refused`] with the operation, the communicator, the rank and the number the operation would have had:
+//! A collective is checked before CANN is called, and a refused one takes no number in the
+//! communicator and leaves the buffers alone; all of these come as [`Error::Refused`] with the
+//! operation, the communicator, the rank and the number the operation would have had:
 //!
-//! * [`Error::WrongDevice`] and [`Error::WrongRuntime`] when a buffer or the communicator is not where the stream is;
+//! * [`Error::WrongDevice`] and [`Error::WrongRuntime`] when a buffer or the communicator is not
+//!   where the stream is;
 //! * [`Error::WrongLength`] when two lengths differ that must be equal;
 //! * [`Error::Overlap`] when source and destination share memory, which only foreign memory can;
 //! * [`Error::Uneven`] when the ranks cannot share a buffer evenly;
-//! * [`Error::Counts`] when counts or displacements do not fit one another, the buffers or the communicator;
+//! * [`Error::Counts`] when counts or displacements do not fit one another, the buffers or the
+//!   communicator;
 //! * [`Error::NoSuchRank`] when the root or the peer is not a rank of the communicator;
 //! * [`Error::RootOnly`] when the root lacks its buffer, or another rank gives one;
 //! * [`Error::OwnMessage`] for a single message to oneself;
-//! * [`Error::NotSupported`] when the product does not reduce the type with this operation (see [`dtype`](crate::dtype));
+//! * [`Error::NotSupported`] when the product does not reduce the type with this operation (see
+//!   [`dtype`](crate::dtype));
 //! * [`Error::TooManyElements`] beyond 34,359,738,367 elements;
 //! * [`Error::MissingSymbol`] when the backend does not have the C function;
 //! * [`Error::Aborted`] after [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
 //!
-//! [`Error::Call`] is what CANN itself says, and [`Error::Failed`] is about an earlier operation of the stream whose [`Work`] was dropped.
-//! What goes wrong later is for the [`Work`] to tell, among others, as [`Error::Call`], that a peer did not come while links were
-//! being made.
+//! [`Error::Call`] is what CANN itself says, and [`Error::Failed`] is about an earlier operation of
+//! the stream whose [`Work`] was dropped. What goes wrong later is for the [`Work`] to tell, among
+//! others, as [`Error::Call`], that a peer did not come while links were being made.
 //!
 //! # To add a collective
 //!

@@ -15,7 +15,8 @@ use crate::order::work::Work;
 impl Communicator {
     /// Copies the root's elements to all ranks.
     ///
-    /// `buffer` has the same length on all ranks; the root's is read, the others' are overwritten. CANN: `HcclBroadcast`.
+    /// `buffer` has the same length on all ranks; the root's is read, the others' are overwritten.
+    /// CANN: `HcclBroadcast`.
     ///
     /// ```text
     ///         before        after, with root 2
@@ -64,8 +65,8 @@ impl Communicator {
     /// rank 3  d0 d1         a0 a1 b0 b1 c0 c1 d0 d1
     /// ```
     ///
-    /// `send` has the same length on all ranks, and `recv` that length times the number of ranks. For parts that differ see
-    /// [`all_gather_v`](Self::all_gather_v). CANN: `HcclAllGather`.
+    /// `send` has the same length on all ranks, and `recv` that length times the number of ranks.
+    /// For parts that differ see [`all_gather_v`](Self::all_gather_v). CANN: `HcclAllGather`.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -108,8 +109,9 @@ impl Communicator {
     /// rank 3  .. .. .. .. .. .. d0 d1   a0 a1 b0 b1 c0 c1 d0 d1
     /// ```
     ///
-    /// The length of `buffer` is a multiple of the number of ranks; with `n` elements a rank, those of rank `r` are
-    /// `r * n..(r + 1) * n`. CANN: `HcclAllGather` with a send pointer into the receive buffer.
+    /// The length of `buffer` is a multiple of the number of ranks; with `n` elements a rank, those
+    /// of rank `r` are `r * n..(r + 1) * n`. CANN: `HcclAllGather` with a send pointer into the
+    /// receive buffer.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -151,8 +153,9 @@ impl Communicator {
     /// rank 3  None                       c6 c7
     /// ```
     ///
-    /// `recv` has the same length on all ranks. `send` is `Some` on the root, with that length times the number of ranks, and `None` on the
-    /// others; anything else is an error before the call. Where the literal `None` does not say what it is none of, write
+    /// `recv` has the same length on all ranks. `send` is `Some` on the root, with that length
+    /// times the number of ranks, and `None` on the others; anything else is an error before the
+    /// call. Where the literal `None` does not say what it is none of, write
     /// `None::<&DeviceBuffer<f32>>`. CANN: `HcclScatter`.
     ///
     /// Does not block. For errors see the [module](crate::collective).
@@ -198,9 +201,10 @@ impl Communicator {
     /// rank 3  d0 d1 d2 d3   a3 b3 c3 d3
     /// ```
     ///
-    /// Both have the same length, a multiple of the number of ranks, on all ranks: part `r` of `send` is for rank `r`, part `r` of
-    /// `recv` comes from rank `r`. For parts that differ see [`all_to_all_v`](Self::all_to_all_v). There is no variant in place: HCCL
-    /// refuses equal pointers. CANN: `HcclAlltoAll`.
+    /// Both have the same length, a multiple of the number of ranks, on all ranks: part `r` of
+    /// `send` is for rank `r`, part `r` of `recv` comes from rank `r`. For parts that differ see
+    /// [`all_to_all_v`](Self::all_to_all_v). There is no variant in place: HCCL refuses equal
+    /// pointers. CANN: `HcclAlltoAll`.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///

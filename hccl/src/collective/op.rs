@@ -1,7 +1,7 @@
 //! The one description of a collective or a message.
 //!
-//! The checks make a [`CollectiveOp`] from the arguments of a call, once. A communicator, a group, a
-//! batch and a captured stream issue it as it is, and compute nothing of it again.
+//! The checks make a [`CollectiveOp`] from the arguments of a call, once. A communicator, a group,
+//! a batch and a captured stream issue it as it is, and compute nothing of it again.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -162,8 +162,8 @@ impl<'a> CollectiveOp<'a> {
         self
     }
 
-    /// For an operation that CANN refuses in place, which it tells by equal pointers. A buffer of no
-    /// elements may begin where the other one does: then CANN is told that it begins one element
+    /// For an operation that CANN refuses in place, which it tells by equal pointers. A buffer of
+    /// no elements may begin where the other one does: then CANN is told that it begins one element
     /// further on, and touches nothing there.
     #[inline]
     pub(super) fn not_in_place(mut self) -> Self {
@@ -269,9 +269,9 @@ impl<'a> CollectiveOp<'a> {
     ///
     /// # Safety
     ///
-    /// The checks have found nothing. The handles are live. The buffers stay allocated and unused by
-    /// others until the operation is complete on this rank. In a group, tables stay until the group
-    /// has ended.
+    /// The checks have found nothing. The handles are live. The buffers stay allocated and unused
+    /// by others until the operation is complete on this rank. In a group, tables stay until the
+    /// group has ended.
     #[inline]
     pub(crate) unsafe fn enqueue(
         &self,

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::{CountsError, MOST_ELEMENTS};
 
-/// How a buffer is divided among the ranks of a communicator: for each a part, which is a count and a displacement, in
-/// elements.
+/// How a buffer is divided among the ranks of a communicator: for each a part, which is a count and
+/// a displacement, in elements.
 ///
 /// Made once and used often: operations borrow it, so that a call allocates nothing.
 ///
@@ -59,13 +59,14 @@ impl Partition {
         Self::new(counts, displacements.into())
     }
 
-    /// Parts that lie wherever the displacements say, in any order, with or without gaps. Parts of a source may also overlap; those of a
-    /// destination may not, which is checked when they are used for one.
+    /// Parts that lie wherever the displacements say, in any order, with or without gaps. Parts of
+    /// a source may also overlap; those of a destination may not, which is checked when they are
+    /// used for one.
     ///
     /// # Errors
     ///
-    /// [`CountsError::Unpaired`] when there are not as many displacements as counts, [`CountsError::Overflow`] when the end of
-    /// a part cannot be counted.
+    /// [`CountsError::Unpaired`] when there are not as many displacements as counts,
+    /// [`CountsError::Overflow`] when the end of a part cannot be counted.
     pub fn with_displacements(
         counts: impl IntoIterator<Item = usize>,
         displacements: impl IntoIterator<Item = usize>,
@@ -79,7 +80,8 @@ impl Partition {
         Self::new(counts, displacements)
     }
 
-    /// `len` elements for `ranks` ranks, one behind the other: the first `len % ranks` of them have one more than the others.
+    /// `len` elements for `ranks` ranks, one behind the other: the first `len % ranks` of them have
+    /// one more than the others.
     pub fn even(len: usize, ranks: u32) -> Self {
         let (len, n) = (len as u64, u64::from(ranks));
         let (each, more) = (len.checked_div(n).unwrap_or(0), len.checked_rem(n).unwrap_or(0));
@@ -146,7 +148,8 @@ impl Partition {
         (self.counts.as_ptr().cast(), self.displacements.as_ptr().cast())
     }
 
-    /// For a communicator of `world_size` ranks and a buffer of `length` elements, which is called `what`.
+    /// For a communicator of `world_size` ranks and a buffer of `length` elements, which is called
+    /// `what`.
     pub(super) fn fits(
         &self,
         what: &'static str,

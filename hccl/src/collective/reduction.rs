@@ -17,9 +17,10 @@ use crate::order::work::Work;
 impl Communicator {
     /// Combines the elements of all ranks, position by position; every rank gets the result.
     ///
-    /// `recv[i] = op(send[i] of rank 0, send[i] of rank 1, ...)`. Both have the same length, on all ranks. `recv` is a `&mut DeviceBuffer`, a
-    /// [`DeviceSliceMut`](crate::DeviceSliceMut), or a [`DeviceBuffer<T, Uninit>`](crate::DeviceBuffer) by value, which comes back
-    /// initialised beside the [`Work`], or in the error.
+    /// `recv[i] = op(send[i] of rank 0, send[i] of rank 1, ...)`. Both have the same length, on all
+    /// ranks. `recv` is a `&mut DeviceBuffer`, a [`DeviceSliceMut`](crate::DeviceSliceMut), or a
+    /// [`DeviceBuffer<T, Uninit>`](crate::DeviceBuffer) by value, which comes back initialised
+    /// beside the [`Work`], or in the error.
     ///
     /// ```text
     ///         send          recv
@@ -29,7 +30,8 @@ impl Communicator {
     /// rank 3  d0 d1         a0+b0+c0+d0 a1+b1+c1+d1
     /// ```
     ///
-    /// The emulator combines in the order of the ranks; integers wrap around. CANN: `HcclAllReduce`.
+    /// The emulator combines in the order of the ranks; integers wrap around. CANN:
+    /// `HcclAllReduce`.
     ///
     /// Does not block (see [`comm`](crate::comm)). For errors see the [module](crate::collective).
     ///
@@ -74,7 +76,8 @@ impl Communicator {
 
     /// As [`all_reduce`](Self::all_reduce), with the result in place of the input.
     ///
-    /// CANN: `HcclAllReduce` with equal pointers. Does not block. For errors see the [module](crate::collective).
+    /// CANN: `HcclAllReduce` with equal pointers. Does not block. For errors see the
+    /// [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -121,12 +124,13 @@ impl Communicator {
     /// rank 3  d0 d1         None
     /// ```
     ///
-    /// `send` has the same length on all ranks. `recv` is `Some` on the root, with that length, and `None` on the others; anything else is an
-    /// error before the call. A destination that is passed by value comes back as `Some` on the root. Where the literal `None` does not
-    /// say which kind of destination it is none of, write `None::<&mut DeviceBuffer<f32>>`.
+    /// `send` has the same length on all ranks. `recv` is `Some` on the root, with that length, and
+    /// `None` on the others; anything else is an error before the call. A destination that is
+    /// passed by value comes back as `Some` on the root. Where the literal `None` does not say
+    /// which kind of destination it is none of, write `None::<&mut DeviceBuffer<f32>>`.
     ///
-    /// CANN: `HcclReduce`, which wants memory to receive into on every rank. On the others it is a block that the communicator keeps, as
-    /// long as the longest `send` so far.
+    /// CANN: `HcclReduce`, which wants memory to receive into on every rank. On the others it is a
+    /// block that the communicator keeps, as long as the longest `send` so far.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -173,7 +177,8 @@ impl Communicator {
         D::finish_optional(recv, outcome)
     }
 
-    /// As [`reduce`](Self::reduce), with the result in place of the root's input. The other ranks' buffers are only read.
+    /// As [`reduce`](Self::reduce), with the result in place of the root's input. The other ranks'
+    /// buffers are only read.
     ///
     /// CANN: `HcclReduce`, on the root with equal pointers. Does not block. For errors see the
     /// [module](crate::collective).
@@ -217,7 +222,8 @@ impl Communicator {
         outcome
     }
 
-    /// Combines the elements of all ranks, position by position; each rank gets its part of the result.
+    /// Combines the elements of all ranks, position by position; each rank gets its part of the
+    /// result.
     ///
     /// ```text
     ///         send          recv
@@ -227,8 +233,9 @@ impl Communicator {
     /// rank 3  d0 d1 d2 d3   a3+b3+c3+d3
     /// ```
     ///
-    /// `recv` has the same length on all ranks, and `send` that length times the number of ranks: part `r` is for rank `r`. For parts
-    /// that differ see [`reduce_scatter_v`](Self::reduce_scatter_v). CANN: `HcclReduceScatter`.
+    /// `recv` has the same length on all ranks, and `send` that length times the number of ranks:
+    /// part `r` is for rank `r`. For parts that differ see
+    /// [`reduce_scatter_v`](Self::reduce_scatter_v). CANN: `HcclReduceScatter`.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -270,11 +277,11 @@ impl Communicator {
         recv.finish(outcome)
     }
 
-    /// As [`reduce_scatter`](Self::reduce_scatter), with the result in place of this rank's own part of the input. What the other parts
-    /// hold afterwards is unspecified.
+    /// As [`reduce_scatter`](Self::reduce_scatter), with the result in place of this rank's own
+    /// part of the input. What the other parts hold afterwards is unspecified.
     ///
-    /// The length of `buffer` is a multiple of the number of ranks. CANN: `HcclReduceScatter` with a receive pointer into the send
-    /// buffer.
+    /// The length of `buffer` is a multiple of the number of ranks. CANN: `HcclReduceScatter` with
+    /// a receive pointer into the send buffer.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///

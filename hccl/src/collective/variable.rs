@@ -1,6 +1,7 @@
 //! Collectives in which the parts of the ranks differ in length.
 //!
-//! Lengths come as a [`Partition`] or a [`CountMatrix`], which is made once, and is checked against the buffers in each call.
+//! Lengths come as a [`Partition`] or a [`CountMatrix`], which is made once, and is checked against
+//! the buffers in each call.
 
 use super::check::{check_apart, check_count};
 use super::op::{CollectiveKind, CollectiveOp, op_name};
@@ -25,11 +26,13 @@ impl Communicator {
     /// rank 3  d0 d1 d2      a0 a1 b0 d0 d1 d2
     /// ```
     ///
-    /// The counts of `parts` are the same on all ranks. `send` is as long as this rank's part, and `recv` long enough for the last part. What
-    /// lies between parts keeps its contents; a destination that is passed by value must have no gaps. There is no
-    /// variant in place: HCCL forbids it.
+    /// The counts of `parts` are the same on all ranks. `send` is as long as this rank's part, and
+    /// `recv` long enough for the last part. What lies between parts keeps its contents; a
+    /// destination that is passed by value must have no gaps. There is no variant in place: HCCL
+    /// forbids it.
     ///
-    /// CANN: `HcclAllGatherV`. An A3 does this within one server, an A2 on servers with equally many devices.
+    /// CANN: `HcclAllGatherV`. An A3 does this within one server, an A2 on servers with equally
+    /// many devices.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -67,7 +70,8 @@ impl Communicator {
         recv.finish(outcome)
     }
 
-    /// Combines the elements of all ranks, position by position; each rank gets its part of the result, of its own length.
+    /// Combines the elements of all ranks, position by position; each rank gets its part of the
+    /// result, of its own length.
     ///
     /// ```text
     ///         send          recv, with Partition::packed([2, 1, 0, 0])
@@ -77,11 +81,13 @@ impl Communicator {
     /// rank 3  d0 d1 d2
     /// ```
     ///
-    /// The counts of `parts` are the same on all ranks; they say where in `send` the parts are, which may overlap. `recv` is as
-    /// long as this rank's part. There is no variant in place: HCCL forbids it.
+    /// The counts of `parts` are the same on all ranks; they say where in `send` the parts are,
+    /// which may overlap. `recv` is as long as this rank's part. There is no variant in place: HCCL
+    /// forbids it.
     ///
-    /// CANN: `HcclReduceScatterV`. It takes less than the other reductions: neither `u64` nor `f64`, on the A2 no `i64`, and
-    /// products (`Prod`) on the 950 only. An A3 does this within one server, an A2 on servers with equally many devices.
+    /// CANN: `HcclReduceScatterV`. It takes less than the other reductions: neither `u64` nor
+    /// `f64`, on the A2 no `i64`, and products (`Prod`) on the 950 only. An A3 does this within one
+    /// server, an A2 on servers with equally many devices.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -126,7 +132,8 @@ impl Communicator {
         recv.finish(outcome)
     }
 
-    /// Every rank gives each rank a part, and gets one from each, of any length and from and to any place.
+    /// Every rank gives each rank a part, and gets one from each, of any length and from and to any
+    /// place.
     ///
     /// ```text
     ///         send                  recv
@@ -136,11 +143,13 @@ impl Communicator {
     /// rank 3  for 1: d0 d1          nothing
     /// ```
     ///
-    /// Part `r` of `send_parts` goes to rank `r`, and part `r` of `recv_parts` comes from it: what one rank has as the count of a part that it
-    /// sends, the other has as the count of the part that it receives. Parts of `send` may overlap, those of `recv` may not. What lies
-    /// between parts of `recv` keeps its contents; a destination that is passed by value must have no gaps.
+    /// Part `r` of `send_parts` goes to rank `r`, and part `r` of `recv_parts` comes from it: what
+    /// one rank has as the count of a part that it sends, the other has as the count of the part
+    /// that it receives. Parts of `send` may overlap, those of `recv` may not. What lies between
+    /// parts of `recv` keeps its contents; a destination that is passed by value must have no gaps.
     ///
-    /// When every rank knows all counts, [`all_to_all_vc`](Self::all_to_all_vc) is simpler. CANN: `HcclAlltoAllV`.
+    /// When every rank knows all counts, [`all_to_all_vc`](Self::all_to_all_vc) is simpler. CANN:
+    /// `HcclAlltoAllV`.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -183,7 +192,8 @@ impl Communicator {
         recv.finish(outcome)
     }
 
-    /// As [`all_to_all_v`](Self::all_to_all_v) with parts that lie one behind the other, where every rank knows all counts.
+    /// As [`all_to_all_v`](Self::all_to_all_v) with parts that lie one behind the other, where
+    /// every rank knows all counts.
     ///
     /// ```text
     ///         send          recv, with rows [1,2] and [3,0]
@@ -191,7 +201,8 @@ impl Communicator {
     /// rank 1  b0 b1 b2  ->  a1 a2
     /// ```
     ///
-    /// `counts` is the same on all ranks. `send` is as long as the sum of this rank's row, `recv` as the sum of its column.
+    /// `counts` is the same on all ranks. `send` is as long as the sum of this rank's row, `recv`
+    /// as the sum of its column.
     ///
     /// CANN: `HcclAlltoAllVC`. Does not block. For errors see the [module](crate::collective).
     ///

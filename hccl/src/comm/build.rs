@@ -48,9 +48,9 @@ pub struct Plan<'a> {
 }
 
 impl Communicator {
-    /// The way to make a communicator out of a [`RootInfo`]:
-    /// `.device(&device)` or `.runtime(&runtime)`, `.rank(r)`, `.world_size(n)`, `.root_info(&root)`, if need be `.config(config)`, and
-    /// `.build()`, and then `.await?` or `.wait()?`.
+    /// The way to make a communicator out of a [`RootInfo`]: `.device(&device)` or
+    /// `.runtime(&runtime)`, `.rank(r)`, `.world_size(n)`, `.root_info(&root)`, if need be
+    /// `.config(config)`, and `.build()`, and then `.await?` or `.wait()?`.
     ///
     /// | setting | type | |
     /// | --- | --- | --- |
@@ -61,13 +61,15 @@ impl Communicator {
     /// | `root_info` | `&RootInfo` | required: where the ranks meet; the same for all of them |
     /// | `config` | [`CommConfig`] | settings, the same for all ranks; CANN's defaults unless given |
     ///
-    /// `build` returns at once; what it returns is a future of the communicator, which is there when all ranks have
-    /// called it: see [`Pending`]. Ranks of one process may build in one thread. CANN: `HcclCommInitRootInfoConfig`.
+    /// `build` returns at once; what it returns is a future of the communicator, which is there
+    /// when all ranks have called it: see [`Pending`]. Ranks of one process may build in one
+    /// thread. CANN: `HcclCommInitRootInfoConfig`.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchRank`] when the rank is not below the number of ranks, [`Error::Config`] for a setting that CANN would
-    /// refuse or ignore, [`Error::Call`] with `HCCL_E_TIMEOUT` when ranks are missing; its text says which.
+    /// [`Error::NoSuchRank`] when the rank is not below the number of ranks, [`Error::Config`] for
+    /// a setting that CANN would refuse or ignore, [`Error::Call`] with `HCCL_E_TIMEOUT` when ranks
+    /// are missing; its text says which.
     pub fn builder<'a>() -> CommunicatorBuilder<'a> {
         Plan::builder()
     }
@@ -212,11 +214,13 @@ impl Join {
     pub(super) fn make(self) -> Result<Communicator> {
         let Join { operation, device, rank, meets, title, mut config, exec_seconds } = self;
         let table = device.table();
-        // One that was dropped may still have the name, or be the one of a rank table that the device is in.
+        // One that was dropped may still have the name, or be the one of a rank table that the
+        // device is in.
         device.reap();
         let _bound = device.bind()?;
         let mut raw: HcclComm = std::ptr::null_mut();
-        // SAFETY: the structures, the path with its NUL and the out parameters are live for the calls, which keep none of them.
+        // SAFETY: the structures, the path with its NUL and the out parameters are live for the
+        // calls, which keep none of them.
         let made = unsafe {
             match &meets {
                 Meets::RootInfo(info, ranks) => {
@@ -253,14 +257,16 @@ impl Join {
 }
 
 impl Communicator {
-    /// One communicator over several devices of this process, which is all of its ranks: rank `i` is `devices[i]`.
+    /// One communicator over several devices of this process, which is all of its ranks: rank `i`
+    /// is `devices[i]`.
     ///
-    /// Returns at once; what it returns is a future of the communicators, see [`Pending`]. CANN: `HcclCommInitAll`.
+    /// Returns at once; what it returns is a future of the communicators, see [`Pending`]. CANN:
+    /// `HcclCommInitAll`.
     ///
     /// # Errors
     ///
-    /// [`Error::Empty`] without devices, [`Error::WrongRuntime`] when they belong to different runtimes, [`Error::Invalid`] when one
-    /// is named twice, and what CANN says.
+    /// [`Error::Empty`] without devices, [`Error::WrongRuntime`] when they belong to different
+    /// runtimes, [`Error::Invalid`] when one is named twice, and what CANN says.
     ///
     /// ```
     /// use hccl::prelude::*;

@@ -1,7 +1,9 @@
-//! The settings of a communicator: `HcclCommConfig`, version 11, with every field checked before CANN sees it.
+//! The settings of a communicator: `HcclCommConfig`, version 11, with every field checked before
+//! CANN sees it.
 //!
-//! CANN reads some mistakes silently (an execution timeout out of range is ignored or rounded, an over-long name is cut), so the checks
-//! here are stricter than its own. A setting that is not given keeps what the environment variable says, and else CANN's default.
+//! CANN reads some mistakes silently (an execution timeout out of range is ignored or rounded, an
+//! over-long name is cut), so the checks here are stricter than its own. A setting that is not
+//! given keeps what the environment variable says, and else CANN's default.
 
 use std::ffi::c_char;
 use std::time::Duration;
@@ -14,8 +16,8 @@ use crate::error::product::Product;
 
 /// Settings for one communicator, all optional.
 ///
-/// All ranks of a communicator must be given the same settings, except for `world_rank`. What is not given keeps what the
-/// environment variable says, and else CANN's default.
+/// All ranks of a communicator must be given the same settings, except for `world_rank`. What is
+/// not given keeps what the environment variable says, and else CANN's default.
 ///
 /// | setting | type | range | default | |
 /// | --- | --- | --- | --- | --- |
@@ -56,12 +58,13 @@ use crate::error::product::Product;
     field_defaults(default, setter(strip_option))
 )]
 pub struct CommConfig {
-    /// Size of one staging buffer of the communicator, in MiB, at least 1; CANN's default is 200. HCCL reserves twice this much
-    /// device memory.
+    /// Size of one staging buffer of the communicator, in MiB, at least 1; CANN's default is 200.
+    /// HCCL reserves twice this much device memory.
     buffer_mib: Option<u32>,
     /// Whether the same inputs give the same bits on every run.
     deterministic: Option<Deterministic>,
-    /// Name of the communicator, 1 to 127 bytes, no NUL. A device cannot have two communicators of one name.
+    /// Name of the communicator, 1 to 127 bytes, no NUL. A device cannot have two communicators of
+    /// one name.
     #[builder(setter(into))]
     name: Option<String>,
     /// A note of the user that HCCL writes to its logs, 1 to 127 bytes, no NUL.
@@ -79,21 +82,23 @@ pub struct CommConfig {
     job_id: Option<u64>,
     /// Whether captured graphs may use buffers in place of the staging buffer.
     graph_zero_copy: Option<bool>,
-    /// How long an operation may wait on the device for its peers: whole seconds, at least 1, at most 2,147,483,647; on the Ascend 950 a
-    /// multiple of 68, at most 17,340. CANN's default is 1836 s.
+    /// How long an operation may wait on the device for its peers: whole seconds, at least 1, at
+    /// most 2,147,483,647; on the Ascend 950 a multiple of 68, at most 17,340. CANN's default is
+    /// 1836 s.
     exec_timeout: Option<Duration>,
     /// Algorithms by level, in the syntax of the environment variable `HCCL_ALGO`, 1 to 1599 bytes.
     #[builder(setter(into))]
     algorithm: Option<String>,
     /// Whether and how a failed operation is issued again (A3).
     retry: Option<Retry>,
-    /// Communicators of a device that name the same buffer share one staging buffer; their operations must then be issued on one
-    /// stream. 1 to 127 bytes, no NUL.
+    /// Communicators of a device that name the same buffer share one staging buffer; their
+    /// operations must then be issued on one stream. 1 to 127 bytes, no NUL.
     #[builder(setter(into))]
     shared_buffer: Option<String>,
     /// Priority of the packets: 0 to 7.
     quality_of_service: Option<u32>,
-    /// Address space reserved for symmetric windows on each rank, in GiB, at least 1; CANN's default is 16.
+    /// Address space reserved for symmetric windows on each rank, in GiB, at least 1; CANN's
+    /// default is 16.
     symmetric_window_gib: Option<u64>,
     /// Depth of the send queue of a channel, in entries, at least 1.
     channel_queue_depth: Option<u32>,
@@ -153,7 +158,8 @@ pub struct Retry {
     /// How many times: 1 to 10; once unless told.
     #[builder(default = 1)]
     attempts: u32,
-    /// How long to wait before the first attempt: whole milliseconds, at most 60 s; 5 s unless told.
+    /// How long to wait before the first attempt: whole milliseconds, at most 60 s; 5 s unless
+    /// told.
     #[builder(default = Duration::from_secs(5))]
     hold: Duration,
     /// How long to wait between attempts: whole milliseconds, at most 60 s; 1 s unless told.
@@ -168,7 +174,8 @@ fn refuse<T>(setting: &'static str, value: impl ToString, rule: &'static str) ->
 }
 
 impl CommConfig {
-    /// Gives a name where the user gave none, unless it is longer than CANN takes: then CANN makes one.
+    /// Gives a name where the user gave none, unless it is longer than CANN takes: then CANN makes
+    /// one.
     pub(super) fn name_if_none(&mut self, name: impl FnOnce() -> String) {
         if self.name.is_none() {
             self.name = Some(name()).filter(|name| name.len() < initial().hcclCommName.len());
@@ -185,7 +192,8 @@ impl CommConfig {
         self.exec_timeout.map(|limit| u32::try_from(limit.as_secs()).unwrap_or(u32::MAX))
     }
 
-    /// The settings as CANN's structure, with every field checked against the rules of the product, if it is known.
+    /// The settings as CANN's structure, with every field checked against the rules of the product,
+    /// if it is known.
     pub(crate) fn to_raw(&self, product: Option<Product>) -> ConfigResult<HcclCommConfig> {
         let mut raw = initial();
         if let Some(mib) = self.buffer_mib {
@@ -311,7 +319,8 @@ fn text(setting: &'static str, value: Option<&str>, into: &mut [c_char]) -> Conf
 
 /// In seconds. CANN takes 0 as well, for ever, which is a wait without a deadline.
 fn exec_timeout(timeout: Duration, product: Option<Product>) -> ConfigResult<i32> {
-    // The Ascend 950 counts in steps of 68 seconds: CANN would round down, or ignore what is too long.
+    // The Ascend 950 counts in steps of 68 seconds: CANN would round down, or ignore what is too
+    // long.
     let (most, step, rule) = match product {
         Some(Product::Ascend950) => {
             (17_340, 68, "it must be a multiple of 68 s, 68 to 17340, on the Ascend 950")

@@ -12,17 +12,19 @@ const CONNECT: &str = "connect";
 const CONNECT_TO: &str = "connect_to";
 
 impl Communicator {
-    /// Makes the links that collectives need. All ranks call it: it is a [`barrier`](Self::barrier) on a stream of its
-    /// own, and takes its number.
+    /// Makes the links that collectives need. All ranks call it: it is a [`barrier`](Self::barrier)
+    /// on a stream of its own, and takes its number.
     ///
     /// Nobody has to: the first collective makes the links, on a helper thread. But a stream that
-    /// [captures](crate::Graph) takes collectives only when the links are made, and a first operation is faster then.
+    /// [captures](crate::Graph) takes collectives only when the links are made, and a first
+    /// operation is faster then.
     ///
     /// Returns at once; what it returns is a future, see [`Pending`]. CANN: `HcclBarrier`.
     ///
     /// # Errors
     ///
-    /// Those of a barrier. Where ranks do not come, [`Error::Call`] with `HCCL_E_TIMEOUT` after the connection time-out.
+    /// Those of a barrier. Where ranks do not come, [`Error::Call`] with `HCCL_E_TIMEOUT` after the
+    /// connection time-out.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -51,14 +53,16 @@ impl Communicator {
         Ok((stream, work))
     }
 
-    /// Makes the links to some peers that messages need. Each of these ranks calls it too, and names this one; it is a
-    /// [batch](Self::batch) with a message of one byte each way, and takes the numbers of these.
+    /// Makes the links to some peers that messages need. Each of these ranks calls it too, and
+    /// names this one; it is a [batch](Self::batch) with a message of one byte each way, and takes
+    /// the numbers of these.
     ///
     /// Returns at once; what it returns is a future, see [`Pending`]. CANN: `HcclBatchSendRecv`.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchRank`] and [`Error::OwnMessage`] for a peer that is none, else those of a batch.
+    /// [`Error::NoSuchRank`] and [`Error::OwnMessage`] for a peer that is none, else those of a
+    /// batch.
     pub fn connect_to(&mut self, peers: &[u32]) -> Pending<()> {
         if peers.is_empty() {
             return Pending::ready(Ok(()));

@@ -1,8 +1,9 @@
 //! The detour of an operation whose links are not made yet: a helper thread makes the call.
 //!
-//! A call of CANN that needs a link waits inside for the other ranks, and its caller must not. So the
-//! caller's stream gets two tasks that do not block, the record of an *event* and the wait for a
-//! *notify*, and a [helper](crate::order::helper) makes the call on a stream of its own, the *by-way*:
+//! A call of CANN that needs a link waits inside for the other ranks, and its caller must not. So
+//! the caller's stream gets two tasks that do not block, the record of an *event* and the wait for
+//! a *notify*, and a [helper](crate::order::helper) makes the call on a stream of its own, the
+//! *by-way*:
 //!
 //! ```text
 //! caller's stream   .. before | event                 notify | behind ..
@@ -12,15 +13,16 @@
 //! ```
 //!
 //! So the operation has its place in the order of the caller's stream, and for everybody else it is
-//! that number of that stream: stamps and the [`Work`](crate::Work) name this one, which is complete when
-//! the notify has come. How it ended is known on the by-way, and is looked up there
-//! ([`Elsewhere`]). What the operation touches is kept until then, whatever happens to the caller's stream.
+//! that number of that stream: stamps and the [`Work`](crate::Work) name this one, which is
+//! complete when the notify has come. How it ended is known on the by-way, and is looked up there
+//! ([`Elsewhere`]). What the operation touches is kept until then, whatever happens to the caller's
+//! stream.
 //!
-//! As long as a helper of the device has such calls to make, operations of communicators follow through
-//! it, also those whose links are made, and replays and kernels with communicators: they are issued in the
-//! program's order. Streams that a communicator has inside take their tasks in that order, so one that came
-//! too early would wait there for its turn and hold up what comes before it. Copies and other kernels do not
-//! follow.
+//! As long as a helper of the device has such calls to make, operations of communicators follow
+//! through it, also those whose links are made, and replays and kernels with communicators: they
+//! are issued in the program's order. Streams that a communicator has inside take their tasks in
+//! that order, so one that came too early would wait there for its turn and hold up what comes
+//! before it. Copies and other kernels do not follow.
 
 #![forbid(unsafe_code)]
 
@@ -124,15 +126,15 @@ impl Drop for DetourHold {
 }
 
 impl Member {
-    /// Whether an operation can be issued by the calling thread: the call will not wait for other ranks, and none
-    /// that came before it is still to be issued, which is nothing to a capture.
+    /// Whether an operation can be issued by the calling thread: the call will not wait for other
+    /// ranks, and none that came before it is still to be issued, which is nothing to a capture.
     #[inline]
     pub(crate) fn is_linked<S: StreamState>(&self, takes: Takes<'_>) -> bool {
         self.handle.links.are_made(takes) && (!S::RUNS || self.device.linking().is_idle())
     }
 
-    /// Issues an operation by way of a helper thread. `touches` names all that `call` uses, and `needs` the links that are
-    /// made once it has returned. It enqueues all or nothing.
+    /// Issues an operation by way of a helper thread. `touches` names all that `call` uses, and
+    /// `needs` the links that are made once it has returned. It enqueues all or nothing.
     #[cold]
     pub(crate) fn issue_by_helper<S: StreamState>(
         &self,
@@ -175,8 +177,8 @@ impl Member {
     }
 }
 
-/// Issues an operation of communicators by way of a helper thread. `touches` names all that `call` uses, and `touched` what of
-/// that must be kept. What is touched is on the stream's device.
+/// Issues an operation of communicators by way of a helper thread. `touches` names all that `call`
+/// uses, and `touched` what of that must be kept. What is touched is on the stream's device.
 #[cold]
 pub(crate) fn issue_by_helper<S: StreamState>(
     stream: &Stream<S>,
@@ -204,7 +206,8 @@ pub(crate) fn issue_by_helper<S: StreamState>(
     let links = handles.iter().flat_map(|handle| handle.links.lacking(&needs)).collect();
     let (begun, way) = (AtomicBool::new(false), OnceLock::new());
     let end = Arc::new(End { begun, way, links });
-    // Who waits for what came before it does not wait for other ranks: nor for those that other streams wait for.
+    // Who waits for what came before it does not wait for other ranks: nor for those that other
+    // streams wait for.
     let mark = |number| {
         if label.aborted.load(Acquire) {
             return Err(Error::Aborted { context: None });
@@ -282,8 +285,8 @@ impl Detour {
             });
             // The number of this very operation: the issue lock is held.
             let (own, tickets) = (slot.timeline.next(), (before, slot.ticket()));
-            // Before the notify, so that whoever finds the operation complete finds how it ended, and the next one can be
-            // issued by its caller.
+            // Before the notify, so that whoever finds the operation complete finds how it ended,
+            // and the next one can be issued by its caller.
             let is_out = match called {
                 Ok(()) => {
                     handles.iter().for_each(|handle| handle.links.made(&self.needs));
@@ -299,7 +302,8 @@ impl Detour {
                 let way = ByWay { number: own, tickets, stream, _held: held };
                 drop(self.end.way.set(way));
             } else {
-                // Nothing was issued. Who finds the operation complete may make another communicator of this name.
+                // Nothing was issued. Who finds the operation complete may make another
+                // communicator of this name.
                 drop(held);
             }
             drop((kept, open));
@@ -342,8 +346,8 @@ struct End {
 impl Elsewhere for End {
     fn failure(&self) -> Option<Error> {
         let ByWay { number, tickets, stream, .. } = self.way.get()?;
-        // The notify may have come before its record has returned on the helper thread. Then that is about to publish
-        // the number, with the lock held.
+        // The notify may have come before its record has returned on the helper thread. Then that
+        // is about to publish the number, with the lock held.
         drop(stream.slot().issuing());
         // The stream that waited may have given up.
         if stream.slot().is_complete(*number) {

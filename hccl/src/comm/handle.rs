@@ -1,9 +1,10 @@
 //! The `HcclComm` behind a communicator, and when it may be destroyed.
 //!
-//! CANN reads through the handle before it looks it up, so a call with a destroyed handle is undefined behaviour and not an error.
-//! It also frees the buffers of a communicator at once, under the operations in flight that use them. So the handle is
-//! destroyed in one place only: when its communicator has been dropped and its operations are complete ([`crate::device::deferred`]). An abort
-//! destroys nothing. It refuses what comes later and tells the peers.
+//! CANN reads through the handle before it looks it up, so a call with a destroyed handle is
+//! undefined behaviour and not an error. It also frees the buffers of a communicator at once, under
+//! the operations in flight that use them. So the handle is destroyed in one place only: when its
+//! communicator has been dropped and its operations are complete ([`crate::device::deferred`]). An
+//! abort destroys nothing. It refuses what comes later and tells the peers.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ use crate::order::label::Label;
 use crate::order::patience::alarm;
 use crate::order::stamps::{Conflicts, Stamps, are_complete};
 
-/// So long after a rank of a run has dropped a communicator its peers are told: the rank may be about to return an error, which says
-/// more.
+/// So long after a rank of a run has dropped a communicator its peers are told: the rank may be
+/// about to return an error, which says more.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// See the [module](self).
@@ -40,8 +41,8 @@ pub(crate) struct CommHandle {
     pub(crate) links: Links,
 }
 
-/// A communicator in whose name something is still to be issued, or of which a part is made. Dropped meanwhile it is neither
-/// destroyed nor gone for its peers.
+/// A communicator in whose name something is still to be issued, or of which a part is made.
+/// Dropped meanwhile it is neither destroyed nor gone for its peers.
 pub(crate) struct KeptComm {
     pub(super) handle: Arc<CommHandle>,
     device: Device,
@@ -73,7 +74,8 @@ pub(crate) enum Origin {
     Foreign,
 }
 
-// SAFETY: the handle is a name for CANN, which takes it from any thread; it ends when no call is under way or can begin.
+// SAFETY: the handle is a name for CANN, which takes it from any thread; it ends when no call is
+// under way or can begin.
 unsafe impl Send for CommHandle {}
 // SAFETY: as above.
 unsafe impl Sync for CommHandle {}
@@ -81,8 +83,9 @@ unsafe impl Sync for CommHandle {}
 impl CommHandle {
     /// # Safety
     ///
-    /// `raw` is a communicator that nobody else destroys, or, if it is foreign, destroys before the last operation on it is
-    /// complete and its `Communicator` is dropped; and every table given to the methods is the one that made it.
+    /// `raw` is a communicator that nobody else destroys, or, if it is foreign, destroys before the
+    /// last operation on it is complete and its `Communicator` is dropped; and every table given to
+    /// the methods is the one that made it.
     pub(crate) unsafe fn new(raw: HcclComm, label: Arc<Label>, origin: Origin) -> Self {
         if let Origin::Part(whole) = &origin {
             whole.parts.fetch_add(1, Ordering::Relaxed);
@@ -107,7 +110,8 @@ impl CommHandle {
         self.parts.load(Ordering::Acquire) != 0
     }
 
-    /// The handle for a call, or `None` after an abort. It is live as long as its communicator, which the caller holds.
+    /// The handle for a call, or `None` after an abort. It is live as long as its communicator,
+    /// which the caller holds.
     #[inline]
     pub(crate) fn calling(&self) -> Option<HcclComm> {
         (!self.is_aborted()).then_some(self.raw)
@@ -174,14 +178,17 @@ impl CommHandle {
         }
     }
 
-    /// Destroys the handle unless that has happened. Some context of its device is current. CANN: `HcclCommDestroy`.
+    /// Destroys the handle unless that has happened. Some context of its device is current. CANN:
+    /// `HcclCommDestroy`.
     ///
-    /// For a deferred destroy: the communicator has been dropped, so that no call is under way or can begin.
+    /// For a deferred destroy: the communicator has been dropped, so that no call is under way or
+    /// can begin.
     fn destroy(&self, table: &Table) -> Result<()> {
         if self.destroyed.swap(true, Ordering::AcqRel) || matches!(self.origin, Origin::Foreign) {
             return Ok(());
         }
-        // SAFETY: a live handle: the flag says that nobody else destroys it, and no call is under way, nor can one begin.
+        // SAFETY: a live handle: the flag says that nobody else destroys it, and no call is under
+        // way, nor can one begin.
         let outcome = unsafe { call!(table, HcclCommDestroy, self.raw) };
         if let Origin::Part(whole) = &self.origin {
             whole.parts.fetch_sub(1, Ordering::Release);
@@ -190,8 +197,8 @@ impl CommHandle {
     }
 }
 
-/// A communicator that was dropped. It is free when its operations are complete, its parts are destroyed, and no graph is left that
-/// captured it.
+/// A communicator that was dropped. It is free when its operations are complete, its parts are
+/// destroyed, and no graph is left that captured it.
 pub(super) struct RetiredCommunicator {
     pub(super) handle: Arc<CommHandle>,
     pub(super) stamps: Arc<Stamps>,
@@ -228,8 +235,9 @@ impl Retire for RetiredCommunicator {
 
 /// Ends a communicator from another thread.
 ///
-/// For a watchdog, or a thread that learns that a peer is gone: the thread that uses the communicator may itself be waiting. May
-/// be cloned and sent anywhere, and outlives the communicator harmlessly.
+/// For a watchdog, or a thread that learns that a peer is gone: the thread that uses the
+/// communicator may itself be waiting. May be cloned and sent anywhere, and outlives the
+/// communicator harmlessly.
 #[derive(Clone)]
 pub struct AbortHandle {
     pub(super) handle: Arc<CommHandle>,
@@ -237,18 +245,22 @@ pub struct AbortHandle {
 }
 
 impl AbortHandle {
-    /// Ends the communicator: later operations are refused, for which [`Error::Aborted`](crate::Error::Aborted) is the cause, every wait for one that is in
-    /// flight ends, blocking or awaited, within a tenth of a second, also for replays of graphs that captured it beside others. Where the
-    /// backend can tell the peers, operations in flight fail on all ranks, with who has aborted which communicator; elsewhere the waits of
-    /// this rank end with [`Error::Aborted`](crate::Error::Aborted), and the operations go on.
+    /// Ends the communicator: later operations are refused, for which
+    /// [`Error::Aborted`](crate::Error::Aborted) is the cause, every wait for one that is in flight
+    /// ends, blocking or awaited, within a tenth of a second, also for replays of graphs that
+    /// captured it beside others. Where the backend can tell the peers, operations in flight fail
+    /// on all ranks, with who has aborted which communicator; elsewhere the waits of this rank end
+    /// with [`Error::Aborted`](crate::Error::Aborted), and the operations go on.
     ///
-    /// The emulator tells the peers of every communicator, however it was made. With a communicator its parts end (from
-    /// [`split`](crate::Communicator::split) or [`subset`](crate::Communicator::subset)); with a part only that: the whole goes on. CANN cannot tell anybody: there
-    /// the operations themselves end with the backend's own time-outs, and keep their buffers until then; the peers' waits end with their deadlines.
+    /// The emulator tells the peers of every communicator, however it was made. With a communicator
+    /// its parts end (from [`split`](crate::Communicator::split) or
+    /// [`subset`](crate::Communicator::subset)); with a part only that: the whole goes on. CANN
+    /// cannot tell anybody: there the operations themselves end with the backend's own time-outs,
+    /// and keep their buffers until then; the peers' waits end with their deadlines.
     ///
-    /// Does not wait, and destroys nothing: operations in flight use the communicator's memory. It is destroyed
-    /// (`HcclCommDestroy`) after the communicator has been dropped and they are complete. Aborting twice, or after the drop, does
-    /// nothing.
+    /// Does not wait, and destroys nothing: operations in flight use the communicator's memory. It
+    /// is destroyed (`HcclCommDestroy`) after the communicator has been dropped and they are
+    /// complete. Aborting twice, or after the drop, does nothing.
     ///
     /// # Errors
     ///

@@ -76,8 +76,8 @@ impl Member {
         }
     }
 
-    /// Waits until all that is [on a detour](super::detour) on this device has been issued: for calls that wait for
-    /// other ranks by contract, and come in the program's order.
+    /// Waits until all that is [on a detour](super::detour) on this device has been issued: for
+    /// calls that wait for other ranks by contract, and come in the program's order.
     pub(crate) fn let_detours_pass(&self, operation: &'static str, sequence: u64) -> Result<()> {
         let deadline = self.device.runtime().deadline();
         let linking = self.device.linking();

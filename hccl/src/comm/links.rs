@@ -1,8 +1,9 @@
 //! Which links of a communicator are made: between which ranks a call does not wait any more.
 //!
-//! The first collective makes the links of all ranks, the first message that of its two, and the first kernel those
-//! of its server, with its context, for each way in which kernels communicate. CANN may make more
-//! when it chooses another algorithm; nobody outside can know, and such a call waits for its peers.
+//! The first collective makes the links of all ranks, the first message that of its two, and the
+//! first kernel those of its server, with its context, for each way in which kernels communicate.
+//! CANN may make more when it chooses another algorithm; nobody outside can know, and such a call
+//! waits for its peers.
 
 #![forbid(unsafe_code)]
 

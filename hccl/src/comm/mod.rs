@@ -1,36 +1,44 @@
 //! Communicators: the ranks that work together, and the right to issue operations among them.
 //!
-//! All ranks of a communicator must issue the same operations in the same order. `hccl` keeps that order by issuing at
-//! once: a call of [`Communicator::all_reduce`] has handed its operation to the device when it returns, and the [`Work`](crate::Work) it gives
-//! back only watches. Each operation takes `&mut Communicator`, so there is one issuer at a time.
+//! All ranks of a communicator must issue the same operations in the same order. `hccl` keeps that
+//! order by issuing at once: a call of [`Communicator::all_reduce`] has handed its operation to the
+//! device when it returns, and the [`Work`](crate::Work) it gives back only watches. Each operation
+//! takes `&mut Communicator`, so there is one issuer at a time.
 //!
 //! What a communicator sees to by itself:
 //!
-//! * Operations are numbered: collectives by communicator, messages by sender and receiver. Errors carry the number, which is the same
-//!   on all ranks.
-//! * Two operations of one communicator are never in flight unordered: an operation on another stream than the one before waits,
-//!   on the device, for that one (CANN shares buffers and signals among the operations of a communicator).
-//! * The operations of all communicators of a device are issued one at a time (the private module `order::issue_order` says how), as CANN demands.
-//! * Dropped with operations in flight, a communicator is put aside and destroyed when they are complete. Dropping
-//!   never blocks.
+//! * Operations are numbered: collectives by communicator, messages by sender and receiver. Errors
+//!   carry the number, which is the same on all ranks.
+//! * Two operations of one communicator are never in flight unordered: an operation on another
+//!   stream than the one before waits, on the device, for that one (CANN shares buffers and signals
+//!   among the operations of a communicator).
+//! * The operations of all communicators of a device are issued one at a time (the private module
+//!   `order::issue_order` says how), as CANN demands.
+//! * Dropped with operations in flight, a communicator is put aside and destroyed when they are
+//!   complete. Dropping never blocks.
 //!
 //! # First contact
 //!
-//! The first collective of a communicator, the first message to each peer, the first [operator of one's own](Communicator::run)
-//! with each peer, and the first kernel that communicates make links: that takes until the peers make
-//! theirs, for at most the connection time-out (120 s unless `HCCL_CONNECT_TIMEOUT` says otherwise). CANN waits for that inside
-//! the call. Here a helper thread makes the call, the operation keeps its place in its stream, and what goes wrong comes with its
-//! [`Work`](crate::Work). So ranks may share a thread. As long as links are being made, whatever of the device belongs to
-//! communicators is issued by the helper too, in the program's order, also replays; copies, and kernels that do not
-//! communicate, are not held up. [`connect`](Communicator::connect) and
-//! [`connect_to`](Communicator::connect_to) make links ahead of time.
+//! The first collective of a communicator, the first message to each peer, the first [operator of
+//! one's own](Communicator::run) with each peer, and the first kernel that communicates make links:
+//! that takes until the peers make theirs, for at most the connection time-out (120 s unless
+//! `HCCL_CONNECT_TIMEOUT` says otherwise). CANN waits for that inside the call. Here a helper
+//! thread makes the call, the operation keeps its place in its stream, and what goes wrong comes
+//! with its [`Work`](crate::Work). So ranks may share a thread. As long as links are being made,
+//! whatever of the device belongs to communicators is issued by the helper too, in the program's
+//! order, also replays; copies, and kernels that do not communicate, are not held up.
+//! [`connect`](Communicator::connect) and [`connect_to`](Communicator::connect_to) make links ahead
+//! of time.
 //!
-//! Communicators themselves are made by a helper thread, too: what makes one returns a future, [`Pending`](crate::Pending).
+//! Communicators themselves are made by a helper thread, too: what makes one returns a future,
+//! [`Pending`](crate::Pending).
 //!
-//! What waits inside the call, by contract: the end of a [`group`](crate::group()). CANN may make more links when it takes another
-//! algorithm, for another operation or a much larger one; nobody can know that before, and then its call waits for the peers.
+//! What waits inside the call, by contract: the end of a [`group`](crate::group()). CANN may make
+//! more links when it takes another algorithm, for another operation or a much larger one; nobody
+//! can know that before, and then its call waits for the peers.
 //!
-//! [`split`](Communicator::split) and [`subset`](Communicator::subset) make communicators of some of the ranks.
+//! [`split`](Communicator::split) and [`subset`](Communicator::subset) make communicators of some
+//! of the ranks.
 
 mod build;
 mod config;
@@ -81,14 +89,15 @@ pub enum Suspended {}
 
 /// One rank's membership in a group of ranks, and its right to issue operations among them.
 ///
-/// See the [module](self) for what a communicator sees to, and [`collective`](crate::collective) and
-/// [`batch`](crate::batch) for the operations.
+/// See the [module](self) for what a communicator sees to, and [`collective`](crate::collective)
+/// and [`batch`](crate::batch) for the operations.
 ///
 /// # Dropping and forgetting
 ///
-/// Drop never blocks, also with operations in flight: these go on, and the communicator is destroyed (`HcclCommDestroy`) when
-/// they are complete, at the next operation or allocation on its device. Forgetting it (`mem::forget`) leaks it and breaks nothing. Peers that
-/// still wait for this rank are told where the backend can tell them; elsewhere their deadline ends the wait.
+/// Drop never blocks, also with operations in flight: these go on, and the communicator is
+/// destroyed (`HcclCommDestroy`) when they are complete, at the next operation or allocation on its
+/// device. Forgetting it (`mem::forget`) leaks it and breaks nothing. Peers that still wait for
+/// this rank are told where the backend can tell them; elsewhere their deadline ends the wait.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -149,22 +158,27 @@ fn making(operation: &'static str, rank: Option<u32>) -> OpContext {
 }
 
 impl Communicator {
-    /// A communicator that somebody else made, for example a training framework. It is never destroyed here. Does not block.
+    /// A communicator that somebody else made, for example a training framework. It is never
+    /// destroyed here. Does not block.
     ///
-    /// Its rank and size are asked for (`HcclGetRankId`, `HcclGetRankSize`). Operations are numbered from 1 as if there had been none
-    /// before, so the numbers in errors count those that were issued here.
+    /// Its rank and size are asked for (`HcclGetRankId`, `HcclGetRankSize`). Operations are
+    /// numbered from 1 as if there had been none before, so the numbers in errors count those that
+    /// were issued here.
     ///
-    /// Its drop tells the peers nothing, since the owner may go on: they are told when the owner ends it, where the backend can tell
-    /// them. An [abort](AbortHandle) ends it for everybody, the owner too.
+    /// Its drop tells the peers nothing, since the owner may go on: they are told when the owner
+    /// ends it, where the backend can tell them. An [abort](AbortHandle) ends it for everybody, the
+    /// owner too.
     ///
     /// # Safety
     ///
     /// * `raw` was made by the library behind the runtime of `device`, for that device.
-    /// * It stays alive until this `Communicator`, and each one made of it by [`split`](Self::split) or [`subset`](Self::subset), is dropped, with
-    ///   every [`Graph`](crate::Graph) that captured them, and every operation that was issued with them is complete: a dropped
-    ///   [`Work`](crate::Work) is no proof, a wait or a synchronise is.
-    /// * Meanwhile nobody else issues operations on it or destroys it, or they are ordered with those issued here, on the host
-    ///   (one call at a time, the same order on all ranks) and on the device (events between the streams).
+    /// * It stays alive until this `Communicator`, and each one made of it by
+    ///   [`split`](Self::split) or [`subset`](Self::subset), is dropped, with every
+    ///   [`Graph`](crate::Graph) that captured them, and every operation that was issued with them
+    ///   is complete: a dropped [`Work`](crate::Work) is no proof, a wait or a synchronise is.
+    /// * Meanwhile nobody else issues operations on it or destroys it, or they are ordered with
+    ///   those issued here, on the host (one call at a time, the same order on all ranks) and on
+    ///   the device (events between the streams).
     ///
     /// # Errors
     ///
@@ -177,7 +191,8 @@ impl Communicator {
         let _bound = device.bind()?;
         let table = device.table();
         let (mut rank, mut world_size) = (0, 0);
-        // SAFETY: the caller's promise that the communicator is alive; the out parameters are live locals.
+        // SAFETY: the caller's promise that the communicator is alive; the out parameters are live
+        // locals.
         unsafe {
             call!(table, HcclGetRankId, raw, &mut rank)
                 .and_then(|()| call!(table, HcclGetRankSize, raw, &mut world_size))
@@ -191,8 +206,9 @@ impl Communicator {
 
     /// # Safety
     ///
-    /// `raw` is a communicator of `device` with this rank and size, which nobody else destroys, or what
-    /// [`from_raw`](Self::from_raw) wants when it is foreign. Without a title it is called by its name.
+    /// `raw` is a communicator of `device` with this rank and size, which nobody else destroys, or
+    /// what [`from_raw`](Self::from_raw) wants when it is foreign. Without a title it is called by
+    /// its name.
     unsafe fn from_parts(
         operation: &'static str,
         raw: HcclComm,
@@ -252,15 +268,17 @@ impl<S> Communicator<S> {
         self.member.world_size
     }
 
-    /// The name by which CANN knows it, which is the same on all ranks: that of a group in tiling data. Unless
-    /// [`CommConfig::name`](CommConfig) gave one, CANN has made it. CANN: `HcclGetCommName`.
+    /// The name by which CANN knows it, which is the same on all ranks: that of a group in tiling
+    /// data. Unless [`CommConfig::name`](CommConfig) gave one, CANN has made it. CANN:
+    /// `HcclGetCommName`.
     pub fn name(&self) -> &str {
         &self.member.name
     }
 
-    /// What errors, traces and timelines call it: the name that [`CommConfig`] gave, or how it came to be. The communicator of all ranks
-    /// is `world`, the next one of the same [`run_ranks`](crate::Runtime::run_ranks) `world 2`, their parts are `world/split 1 color 0` or
-    /// `world/subset 7`. The same on all ranks; two communicators can have the same.
+    /// What errors, traces and timelines call it: the name that [`CommConfig`] gave, or how it came
+    /// to be. The communicator of all ranks is `world`, the next one of the same
+    /// [`run_ranks`](crate::Runtime::run_ranks) `world 2`, their parts are `world/split 1 color 0`
+    /// or `world/subset 7`. The same on all ranks; two communicators can have the same.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -284,14 +302,15 @@ impl<S> Communicator<S> {
         &self.member.device
     }
 
-    /// How many messages to or from `peer` have been issued, in this direction. The k-th message from one rank to another on the one
-    /// side belongs to the k-th on the other, so the two numbers tell who has fallen behind. 0 for a rank that
-    /// does not exist.
+    /// How many messages to or from `peer` have been issued, in this direction. The k-th message
+    /// from one rank to another on the one side belongs to the k-th on the other, so the two
+    /// numbers tell who has fallen behind. 0 for a rank that does not exist.
     pub fn messages(&self, direction: Direction, peer: u32) -> u64 {
         self.member.messages(direction, peer)
     }
 
-    /// Ends the communicator for all ranks, where the backend can tell them: see [`AbortHandle::abort`].
+    /// Ends the communicator for all ranks, where the backend can tell them: see
+    /// [`AbortHandle::abort`].
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -318,8 +337,9 @@ impl<S> Communicator<S> {
         AbortHandle { handle, device }
     }
 
-    /// The `HcclComm`, for calls of CANN that `hccl` does not wrap. It stays the communicator's: operations that are issued with it
-    /// are neither numbered nor ordered with the communicator's own.
+    /// The `HcclComm`, for calls of CANN that `hccl` does not wrap. It stays the communicator's:
+    /// operations that are issued with it are neither numbered nor ordered with the communicator's
+    /// own.
     pub fn as_raw(&self) -> HcclComm {
         self.member.handle.raw()
     }

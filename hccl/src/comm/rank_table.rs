@@ -1,4 +1,5 @@
-//! How communicators are made of rank tables: files that say which rank is on which device of which server.
+//! How communicators are made of rank tables: files that say which rank is on which device of which
+//! server.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -15,23 +16,27 @@ const FROM_RANK_TABLE: &str = "Communicator::from_rank_table";
 impl Communicator {
     /// The communicator of all ranks in a rank table, of which this one is `rank`.
     ///
-    /// `table` is the path of a file in CANN's format: version 1.0 (A2, A3), 1.2 (A3) or 2.0 (Ascend 950). The rank must be in it, and
-    /// `device` be the rank's device there; on the emulator only where all are of one server, since the devices of several servers are
-    /// those of several machines.
+    /// `table` is the path of a file in CANN's format: version 1.0 (A2, A3), 1.2 (A3) or 2.0
+    /// (Ascend 950). The rank must be in it, and `device` be the rank's device there; on the
+    /// emulator only where all are of one server, since the devices of several servers are those of
+    /// several machines.
     ///
-    /// Ranks of the emulator meet when their tables say the same and their processes are of one user, be they threads of one process or
-    /// processes of one machine. Nothing in a table is used as an address. So two jobs on one machine need tables that differ, for
-    /// instance in `server_id`.
+    /// Ranks of the emulator meet when their tables say the same and their processes are of one
+    /// user, be they threads of one process or processes of one machine. Nothing in a table is used
+    /// as an address. So two jobs on one machine need tables that differ, for instance in
+    /// `server_id`.
     ///
-    /// Returns at once; what it returns is a future of the communicator, which is there when all ranks have called this: see
-    /// [`Pending`]. A device is in one communicator of a rank table at a time. CANN: `HcclCommInitClusterInfoConfig`.
+    /// Returns at once; what it returns is a future of the communicator, which is there when all
+    /// ranks have called this: see [`Pending`]. A device is in one communicator of a rank table at
+    /// a time. CANN: `HcclCommInitClusterInfoConfig`.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] for a setting that CANN would refuse or ignore, [`Error::Call`] with `HCCL_E_INTERNAL` for a file that cannot be
-    /// read, `HCCL_E_PARA` for a field that is wrong or missing, which the emulator names, `HCCL_E_UNAVAIL` for a device that is in
-    /// such a communicator already, `HCCL_E_TIMEOUT` when ranks are missing ([`Error::missing_ranks`]), `HCCL_E_REMOTE` when one is gone
-    /// ([`Error::gone_ranks`]) or the ranks cannot meet.
+    /// [`Error::Config`] for a setting that CANN would refuse or ignore, [`Error::Call`] with
+    /// `HCCL_E_INTERNAL` for a file that cannot be read, `HCCL_E_PARA` for a field that is wrong or
+    /// missing, which the emulator names, `HCCL_E_UNAVAIL` for a device that is in such a
+    /// communicator already, `HCCL_E_TIMEOUT` when ranks are missing ([`Error::missing_ranks`]),
+    /// `HCCL_E_REMOTE` when one is gone ([`Error::gone_ranks`]) or the ranks cannot meet.
     ///
     /// ```
     /// use hccl::prelude::*;

@@ -12,10 +12,12 @@ use crate::error::{Error, Result};
 
 /// The address at which the ranks of one communicator meet, made by one rank and given to all.
 ///
-/// How it gets to the others is the program's affair: threads of one process clone it, processes pass its
-/// [bytes](Self::to_bytes) through a file, a socket or a launcher. One `RootInfo` makes one communicator.
+/// How it gets to the others is the program's affair: threads of one process clone it, processes
+/// pass its [bytes](Self::to_bytes) through a file, a socket or a launcher. One `RootInfo` makes
+/// one communicator.
 ///
-/// The process that made it must stay alive until all ranks have built their communicator: it listens for them.
+/// The process that made it must stay alive until all ranks have built their communicator: it
+/// listens for them.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -43,8 +45,8 @@ impl RootInfo {
     ///
     /// # Errors
     ///
-    /// [`Error::Call`] when CANN finds no network interface or no free port (the environment variables `HCCL_IF_IP`,
-    /// `HCCL_SOCKET_IFNAME` and `HCCL_IF_BASE_PORT` choose them).
+    /// [`Error::Call`] when CANN finds no network interface or no free port (the environment
+    /// variables `HCCL_IF_IP`, `HCCL_SOCKET_IFNAME` and `HCCL_IF_BASE_PORT` choose them).
     pub fn new(device: &Device) -> Result<Self> {
         let mut raw = HcclRootInfo { internal: [0; Self::BYTES] };
         let _bound = device.bind()?;
@@ -57,7 +59,8 @@ impl RootInfo {
     pub(crate) fn of_this_process(device: &Device) -> Result<Self> {
         let root_info = Self::new(device)?;
         if let Some(stays) = device.table().functions().ascendExtRootInfoStays {
-            // SAFETY: the pointer is live for the call. What goes wrong here goes wrong again when the root info is used.
+            // SAFETY: the pointer is live for the call. What goes wrong here goes wrong again when
+            // the root info is used.
             unsafe { stays(&*root_info.raw) };
         }
         Ok(root_info)
@@ -65,7 +68,8 @@ impl RootInfo {
 
     /// The bytes to send to the other ranks, 4108 of them. They have no meaning of their own.
     pub fn to_bytes(&self) -> &[u8; Self::BYTES] {
-        // SAFETY: `c_char` and `u8` have the same size and alignment, and every byte is initialised.
+        // SAFETY: `c_char` and `u8` have the same size and alignment, and every byte is
+        // initialised.
         unsafe { &*(&raw const self.raw.internal).cast() }
     }
 
@@ -73,7 +77,8 @@ impl RootInfo {
     ///
     /// # Errors
     ///
-    /// [`Error::WrongLength`] unless there are exactly 4108 bytes. What the bytes say is checked when a communicator is built.
+    /// [`Error::WrongLength`] unless there are exactly 4108 bytes. What the bytes say is checked
+    /// when a communicator is built.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let Ok(bytes) = <&[u8; Self::BYTES]>::try_from(bytes) else {
             return Err(Error::WrongLength {

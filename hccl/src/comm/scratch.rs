@@ -1,4 +1,5 @@
-//! Memory for results that nobody wants: CANN asks for a receive buffer also where a rank receives nothing.
+//! Memory for results that nobody wants: CANN asks for a receive buffer also where a rank receives
+//! nothing.
 
 #![forbid(unsafe_code)]
 
@@ -6,7 +7,8 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::memory::allocation::{Owned, Region};
 
-/// A block that is written and never read. It grows when an operation needs more, so that the steady state allocates nothing.
+/// A block that is written and never read. It grows when an operation needs more, so that the
+/// steady state allocates nothing.
 #[derive(Default)]
 pub(crate) struct ScratchBlock(Option<Owned>);
 

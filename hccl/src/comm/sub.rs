@@ -20,21 +20,24 @@ const SUBSET: &str = "subset";
 const SPLIT: &str = "split";
 
 impl Communicator {
-    /// A communicator of some ranks of this one, which all of them name alike. Position in `ranks` is the rank in it.
+    /// A communicator of some ranks of this one, which all of them name alike. Position in `ranks`
+    /// is the rank in it.
     ///
-    /// Its members call this with the same `ranks` and the same `id`, which tells it from other subsets of this communicator. Ranks that are not
-    /// members get `None`, and need not call it. The members meet in the first operation.
+    /// Its members call this with the same `ranks` and the same `id`, which tells it from other
+    /// subsets of this communicator. Ranks that are not members get `None`, and need not call it.
+    /// The members meet in the first operation.
     ///
     /// Returns at once; what it returns is a future, see [`Pending`].
     ///
-    /// Its name is that of this communicator with `_sub_` and the `id`, unless [`subset_with`](Self::subset_with) gives one. CANN:
-    /// `HcclCreateSubCommConfig`.
+    /// Its name is that of this communicator with `_sub_` and the `id`, unless
+    /// [`subset_with`](Self::subset_with) gives one. CANN: `HcclCreateSubCommConfig`.
     ///
     /// # Errors
     ///
-    /// [`Error::Empty`] without ranks, [`Error::NoSuchRank`] for one that this communicator does not have, [`Error::Invalid`] when one is named twice,
-    /// for the `id` `u32::MAX`, which CANN reserves, and on a communicator that is itself part of another one: CANN does not divide these
-    /// again. Else what CANN says, for example when the name is in use on the device.
+    /// [`Error::Empty`] without ranks, [`Error::NoSuchRank`] for one that this communicator does
+    /// not have, [`Error::Invalid`] when one is named twice, for the `id` `u32::MAX`, which CANN
+    /// reserves, and on a communicator that is itself part of another one: CANN does not divide
+    /// these again. Else what CANN says, for example when the name is in use on the device.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -102,19 +105,21 @@ impl Communicator {
         PartPlan::of(&self.member, SUBSET, config, members, &format!("subset {id}")).map(Some)
     }
 
-    /// Divides the ranks into communicators: those of one `color` are together, ordered by `key`, and by their rank here where keys
-    /// are equal. A rank without a color gets none.
+    /// Divides the ranks into communicators: those of one `color` are together, ordered by `key`,
+    /// and by their rank here where keys are equal. A rank without a color gets none.
     ///
-    /// All ranks call it. They tell each other their colors and keys in an [`all_gather`](Self::all_gather) on a stream of its own, so it is a collective like
-    /// others, with its number. Returns at once; what it returns is a future, see [`Pending`]. CANN: `HcclCreateSubCommConfig`.
+    /// All ranks call it. They tell each other their colors and keys in an
+    /// [`all_gather`](Self::all_gather) on a stream of its own, so it is a collective like others,
+    /// with its number. Returns at once; what it returns is a future, see [`Pending`]. CANN:
+    /// `HcclCreateSubCommConfig`.
     ///
-    /// Names are that of this communicator with `_split`, the number of the split and the number of the color in the order of colors, unless
-    /// [`split_with`](Self::split_with) gives one.
+    /// Names are that of this communicator with `_split`, the number of the split and the number of
+    /// the color in the order of colors, unless [`split_with`](Self::split_with) gives one.
     ///
     /// # Errors
     ///
-    /// Those of `all_gather` and of a wait for it; [`Error::Invalid`] on a communicator that is itself part of another one: CANN does not
-    /// divide these again. Else what CANN says.
+    /// Those of `all_gather` and of a wait for it; [`Error::Invalid`] on a communicator that is
+    /// itself part of another one: CANN does not divide these again. Else what CANN says.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -176,7 +181,8 @@ impl Communicator {
     }
 }
 
-/// Which ranks make a part: at which position among them this one is, and by which number they know each other.
+/// Which ranks make a part: at which position among them this one is, and by which number they know
+/// each other.
 #[derive(Default)]
 struct Members {
     ranks: Vec<u32>,
@@ -237,8 +243,8 @@ impl PartPlan {
         };
         let mut raw: HcclComm = std::ptr::null_mut();
         let (count, table) = (ranks.len() as u32, device.table());
-        // SAFETY: the parent is alive as long as it is kept; the list has `count` ranks; all are live for the call, which keeps
-        // none of them.
+        // SAFETY: the parent is alive as long as it is kept; the list has `count` ranks; all are
+        // live for the call, which keeps none of them.
         unsafe {
             call!(
                 table,

@@ -11,7 +11,8 @@ use crate::error::{Code, Error, Result};
 use crate::order::awaiting;
 
 impl Communicator {
-    /// Stops the communicator, so that devices can be repaired after a memory error. CANN: `HcclCommSuspend` (A2 and A3).
+    /// Stops the communicator, so that devices can be repaired after a memory error. CANN:
+    /// `HcclCommSuspend` (A2 and A3).
     ///
     /// Only [`resume`](Communicator::resume) can be called on what comes back.
     ///
@@ -36,8 +37,8 @@ impl Communicator {
 }
 
 impl Communicator<Suspended> {
-    /// Takes the communicator up again, after all ranks have suspended it and the devices have been repaired. CANN:
-    /// `HcclCommResume`.
+    /// Takes the communicator up again, after all ranks have suspended it and the devices have been
+    /// repaired. CANN: `HcclCommResume`.
     ///
     /// # Errors
     ///

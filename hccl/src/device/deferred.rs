@@ -1,8 +1,10 @@
-//! Deferred destroy: communicators, graphs and kernels that were dropped are destroyed when nothing uses them any more.
+//! Deferred destroy: communicators, graphs and kernels that were dropped are destroyed when nothing
+//! uses them any more.
 //!
-//! CANN frees a communicator's buffers at once, also under operations in flight, and takes its time about it; destroying a
-//! graph waits for it. So a drop only puts what CANN made here, as something to [`Retire`]; the next call that issues or
-//! allocates on the device destroys what has become free.
+//! CANN frees a communicator's buffers at once, also under operations in flight, and takes its time
+//! about it; destroying a graph waits for it. So a drop only puts what CANN made here, as something
+//! to [`Retire`]; the next call that issues or allocates on the device destroys what has become
+//! free.
 
 #![forbid(unsafe_code)]
 
@@ -69,8 +71,8 @@ impl DeferredList {
         self.destroy(table, |retired| (all || !retired.is_held_back()) && retired.is_free());
     }
 
-    /// Destroys all, when nothing can be in flight any more. What is destroyed may free others: a graph its communicators, a
-    /// part of a communicator the whole.
+    /// Destroys all, when nothing can be in flight any more. What is destroyed may free others: a
+    /// graph its communicators, a part of a communicator the whole.
     pub(crate) fn destroy_all(&self, table: &Table) {
         while self.destroy(table, |retired| retired.is_free()) {}
         self.destroy(table, |_| true);

@@ -26,7 +26,8 @@ use crate::runtime::Runtime;
 pub struct Device {
     runtime: Runtime,
     index: usize,
-    /// What may end waits for what is done on the device of a rank, whatever thread waits. It is gone when the run is.
+    /// What may end waits for what is done on the device of a rank, whatever thread waits. It is
+    /// gone when the run is.
     watch: Option<Weak<dyn Watch>>,
 }
 
@@ -96,8 +97,9 @@ impl Device {
         self.runtime.shared().device_id(self.index)
     }
 
-    /// The number of its cube cores, which multiply matrices (`aclrtGetDeviceInfo` with `ACL_DEV_ATTR_CUBE_CORE_NUM`): as many
-    /// blocks of a kernel of cube cores, or of both kinds, run at the same time. Does not block.
+    /// The number of its cube cores, which multiply matrices (`aclrtGetDeviceInfo` with
+    /// `ACL_DEV_ATTR_CUBE_CORE_NUM`): as many blocks of a kernel of cube cores, or of both kinds,
+    /// run at the same time. Does not block.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -112,12 +114,14 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// What CANN says, and [`Error::MissingSymbol`](crate::Error::MissingSymbol) where it is too old to tell.
+    /// What CANN says, and [`Error::MissingSymbol`](crate::Error::MissingSymbol) where it is too
+    /// old to tell.
     pub fn cube_cores(&self) -> Result<u32> {
         self.table().device_info(self.id(), aclrtDevAttr::ACL_DEV_ATTR_CUBE_CORE_NUM)
     }
 
-    /// The number of its vector cores (`ACL_DEV_ATTR_VECTOR_CORE_NUM`), as [`cube_cores`](Self::cube_cores).
+    /// The number of its vector cores (`ACL_DEV_ATTR_VECTOR_CORE_NUM`), as
+    /// [`cube_cores`](Self::cube_cores).
     pub fn vector_cores(&self) -> Result<u32> {
         self.table().device_info(self.id(), aclrtDevAttr::ACL_DEV_ATTR_VECTOR_CORE_NUM)
     }
@@ -127,8 +131,9 @@ impl Device {
         self.runtime.shared().device_state(self.index)
     }
 
-    /// Makes the device current on the calling thread until the guard goes. CANN is asked what is current, because other code
-    /// may have changed it; when it is the right context already, nothing else happens. A thread that had none keeps this one.
+    /// Makes the device current on the calling thread until the guard goes. CANN is asked what is
+    /// current, because other code may have changed it; when it is the right context already,
+    /// nothing else happens. A thread that had none keeps this one.
     #[inline]
     pub(crate) fn bind(&self) -> Result<Bound<'_>> {
         if self.table().is_current(self.state().context) {
@@ -145,7 +150,8 @@ impl Device {
         Ok(Bound { restore: current.map(|context| (table, context)), _here: PhantomData })
     }
 
-    /// The order in which the communicators of one device issue: CANN wants one operation after the other.
+    /// The order in which the communicators of one device issue: CANN wants one operation after the
+    /// other.
     #[inline]
     pub(crate) fn issue_order(&self) -> &IssueOrder<StreamSlot> {
         &self.state().issue_order
@@ -167,18 +173,20 @@ impl Device {
         &self.state().leaving
     }
 
-    /// An operation of this stream ends elsewhere; what it holds until then is let go when what was dropped is looked at.
+    /// An operation of this stream ends elsewhere; what it holds until then is let go when what was
+    /// dropped is looked at.
     pub(crate) fn has_detour(&self, slot: &'static StreamSlot) {
         self.state().has_detour(slot);
     }
 
-    /// For a communicator or graph that nobody has any more. Called by drops, so it is destroyed later.
+    /// For a communicator or graph that nobody has any more. Called by drops, so it is destroyed
+    /// later.
     pub(crate) fn retire(&self, retired: impl Retire + 'static) {
         self.state().deferred.push(Box::new(retired));
     }
 
-    /// Free and total memory (`aclrtGetMemInfo`). Does not block. What was dropped while in use counts as used until it is
-    /// complete.
+    /// Free and total memory (`aclrtGetMemInfo`). Does not block. What was dropped while in use
+    /// counts as used until it is complete.
     pub fn memory_info(&self) -> Result<MemoryInfo> {
         self.reap();
         let _bound = self.bind()?;
@@ -203,19 +211,21 @@ impl Device {
         self.state().recycle_event(event);
     }
 
-    /// For a stream that is complete and that nothing names any more. Called by drops, so the stream is destroyed later.
+    /// For a stream that is complete and that nothing names any more. Called by drops, so the
+    /// stream is destroyed later.
     pub(crate) fn retire_stream(&self, stream: StreamHandle) {
         self.state().retire_stream(stream);
     }
 
-    /// Frees what was dropped and is complete by now; when another thread is at it, waits for that. One load each when there is
-    /// nothing.
+    /// Frees what was dropped and is complete by now; when another thread is at it, waits for that.
+    /// One load each when there is nothing.
     #[inline]
     pub(crate) fn reap(&self) {
         self.reap_if_any(true);
     }
 
-    /// As [`reap`](Self::reap), for drops: nobody needs the room just now, so what is [held back](Retire::is_held_back) stays.
+    /// As [`reap`](Self::reap), for drops: nobody needs the room just now, so what is [held
+    /// back](Retire::is_held_back) stays.
     pub(crate) fn reap_in_drop(&self) {
         self.reap_if_any(false);
     }
@@ -227,7 +237,8 @@ impl Device {
         }
     }
 
-    /// As [`reap_in_drop`](Self::reap_in_drop), for operations: much that is unfinished is not looked at by each of them, and none waits.
+    /// As [`reap_in_drop`](Self::reap_in_drop), for operations: much that is unfinished is not
+    /// looked at by each of them, and none waits.
     #[inline]
     pub(crate) fn reap_if_due(&self) {
         let state = self.state();
@@ -269,7 +280,8 @@ impl fmt::Debug for Device {
 }
 
 impl Runtime {
-    /// Device `index`, from 0. The first time it is opened (`aclrtSetDevice`), which takes seconds on hardware.
+    /// Device `index`, from 0. The first time it is opened (`aclrtSetDevice`), which takes seconds
+    /// on hardware.
     pub fn device(&self, index: usize) -> Result<Device> {
         let count = self.device_count();
         if index >= count {
@@ -285,7 +297,8 @@ impl Runtime {
     }
 }
 
-/// An event of the device's, which goes back there. A wait looks at it as it was when the wait was enqueued.
+/// An event of the device's, which goes back there. A wait looks at it as it was when the wait was
+/// enqueued.
 pub(crate) struct LentEvent {
     event: Arc<EventHandle>,
     device: Device,

@@ -13,28 +13,32 @@ use crate::order::stream_slot::StreamSlot;
 use crate::order::work::Work;
 
 impl Stream {
-    /// A point in the stream: an event that is complete when everything issued so far is (`aclrtRecordEvent`; no call when that
-    /// is complete already). Does not block.
+    /// A point in the stream: an event that is complete when everything issued so far is
+    /// (`aclrtRecordEvent`; no call when that is complete already). Does not block.
     ///
-    /// Waits for what was issued before it are for this point, whatever is issued behind it: also when another stream uses the
-    /// same buffer, without [`wait_event`](Self::wait_event). So an event before a collective lets other streams go on with what
-    /// is before it, while the peers are late. Without one, a wait of another stream is for all that was issued by then.
+    /// Waits for what was issued before it are for this point, whatever is issued behind it: also
+    /// when another stream uses the same buffer, without [`wait_event`](Self::wait_event). So an
+    /// event before a collective lets other streams go on with what is before it, while the peers
+    /// are late. Without one, a wait of another stream is for all that was issued by then.
     pub fn record(&self) -> Result<Event> {
         Ok(Event { slot: self.slot(), number: self.queue().record()? })
     }
 
-    /// As [`record`](Self::record); the device notes the time when it gets there (`aclrtRecordEvent`).
+    /// As [`record`](Self::record); the device notes the time when it gets there
+    /// (`aclrtRecordEvent`).
     pub fn record_timed(&self) -> Result<TimedEvent> {
         TimedEvent::record(self)
     }
 
-    /// Later operations of this stream wait for `event`, which may be on another stream of the same device. Does not block.
+    /// Later operations of this stream wait for `event`, which may be on another stream of the same
+    /// device. Does not block.
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         self.wait_for_number(event.slot, event.number, "wait_event")
     }
 }
 
-/// A point in a stream, complete when everything issued before it is. It only names the point: dropping it does nothing.
+/// A point in a stream, complete when everything issued before it is. It only names the point:
+/// dropping it does nothing.
 #[derive(Clone)]
 pub struct Event {
     slot: &'static StreamSlot,
@@ -47,7 +51,8 @@ impl Event {
         self.slot.is_complete(self.number)
     }
 
-    /// Waits for everything before it, up to the runtime's deadline. Failures are told by the `Work`s and the stream.
+    /// Waits for everything before it, up to the runtime's deadline. Failures are told by the
+    /// `Work`s and the stream.
     pub fn wait(&self) -> Result<()> {
         match self.slot.queue(self.number) {
             Some(queue) => queue.wait(self.number, queue.device().runtime().deadline(), EVENT),

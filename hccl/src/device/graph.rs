@@ -1,9 +1,11 @@
 //! Captured streams and graphs: operations that are issued once and run many times.
 //!
-//! [`Device::begin_capture`] makes a stream that records. Operations on it return [`Captured`] instead of a
+//! [`Device::begin_capture`] makes a stream that records. Operations on it return [`Captured`]
+//! instead of a
 //! [`Work`]: they have not run, and there is nothing to wait for. [`Stream::end`] gives the [`Graph`], and
-//! [`Graph::replay`] puts all of it on a stream with one call, as one operation with one [`Work`]. Use it for a step that repeats with
-//! the same buffers, where issuing takes a good part of the time; a program that issues each operation with other buffers has no use for it.
+//! [`Graph::replay`] puts all of it on a stream with one call, as one operation with one [`Work`].
+//! Use it for a step that repeats with the same buffers, where issuing takes a good part of the
+//! time; a program that issues each operation with other buffers has no use for it.
 //!
 //! ```
 //! use hccl::prelude::*;
@@ -32,16 +34,19 @@
 //!
 //! # What can be captured
 //!
-//! Operations of communicators, and copies and fills on the device. What involves the host (`upload`, `to_vec`,
-//! [`HostBuffer`](crate::HostBuffer), [`Stream::host_fn`]) does not compile, nor does a [`group`](crate::group()), whose end may wait, nor an
-//! [operator of one's own](crate::Communicator::run), whose threads are other queues, nor a destination that has never been written: that it is written is known only after a replay.
+//! Operations of communicators, and copies and fills on the device. What involves the host
+//! (`upload`, `to_vec`, [`HostBuffer`](crate::HostBuffer), [`Stream::host_fn`]) does not compile,
+//! nor does a [`group`](crate::group()), whose end may wait, nor an [operator of one's
+//! own](crate::Communicator::run), whose threads are other queues, nor a destination that has never
+//! been written: that it is written is known only after a replay.
 //!
 //! # Why it is safe
 //!
-//! Nothing runs during a capture, so nothing has to be waited for. A graph keeps the memory and the communicators of its
-//! operations, with the bytes that each reads or writes: dropping a buffer or a communicator frees nothing that a graph uses. A
-//! replay is ordered like any other operation behind whatever uses the same bytes, on whatever stream, and what comes later is
-//! ordered behind it. Dropping a graph never waits; it is destroyed when its last replay is complete.
+//! Nothing runs during a capture, so nothing has to be waited for. A graph keeps the memory and the
+//! communicators of its operations, with the bytes that each reads or writes: dropping a buffer or
+//! a communicator frees nothing that a graph uses. A replay is ordered like any other operation
+//! behind whatever uses the same bytes, on whatever stream, and what comes later is ordered behind
+//! it. Dropping a graph never waits; it is destroyed when its last replay is complete.
 //!
 //! All ranks of a communicator replay the same captures in the same order.
 
@@ -154,8 +159,8 @@ impl GraphRecording {
 }
 
 impl Device {
-    /// A stream that records what it is given, until [`Stream::end`] makes a [`Graph`] of it (`aclmdlRICaptureBegin`, mode RELAXED).
-    /// Does not block.
+    /// A stream that records what it is given, until [`Stream::end`] makes a [`Graph`] of it
+    /// (`aclmdlRICaptureBegin`, mode RELAXED). Does not block.
     ///
     /// Dropping it abandons the capture.
     pub fn begin_capture(&self) -> Result<Stream<Capturing>> {
@@ -316,18 +321,20 @@ impl Retire for RetiredGraph {
 }
 
 impl Graph {
-    /// Runs everything that was recorded, on a stream of the same device, as one operation (`aclmdlRIExecuteAsync`). Does
-    /// not block.
+    /// Runs everything that was recorded, on a stream of the same device, as one operation
+    /// (`aclmdlRIExecuteAsync`). Does not block.
     ///
-    /// It may be replayed as often as one likes, on the same or on different streams, also while an earlier replay is in flight:
-    /// they run one after the other. Collectives and messages take their numbers at every replay. So replays count in the order of
-    /// operations that all ranks must keep.
+    /// It may be replayed as often as one likes, on the same or on different streams, also while an
+    /// earlier replay is in flight: they run one after the other. Collectives and messages take
+    /// their numbers at every replay. So replays count in the order of operations that all ranks
+    /// must keep.
     ///
     /// # Errors
     ///
-    /// [`Error::WrongDevice`] and [`Error::WrongRuntime`] for a stream elsewhere, [`Error::Aborted`] when a communicator of the graph was
-    /// aborted, [`Error::Call`] with what CANN says. What goes wrong later comes through the [`Work`]: behind an operation whose links are
-    /// being made a helper thread makes the call (see [`comm`](crate::comm)).
+    /// [`Error::WrongDevice`] and [`Error::WrongRuntime`] for a stream elsewhere,
+    /// [`Error::Aborted`] when a communicator of the graph was aborted, [`Error::Call`] with what
+    /// CANN says. What goes wrong later comes through the [`Work`]: behind an operation whose links
+    /// are being made a helper thread makes the call (see [`comm`](crate::comm)).
     pub fn replay(&mut self, stream: &Stream) -> Result<Work> {
         const REPLAY: &str = "replay";
         let Some(GraphParts { handle, uses }) = &self.parts else {
@@ -361,12 +368,13 @@ impl Graph {
                 if self.label.as_ref().is_some_and(|label| label.aborted.load(Acquire)) {
                     return Err(Error::Aborted { context: None });
                 }
-                // SAFETY: the graph holds what its operations use, and `touches` names all of it, so that it stays allocated and
-                // untouched by others until this replay is complete.
+                // SAFETY: the graph holds what its operations use, and `touches` names all of it,
+                // so that it stays allocated and untouched by others until this replay is complete.
                 unsafe { self.device.table().execute_graph(handle, raw) }
             })
         } else {
-            // Operations of communicators are issued in the program's order, and a helper has some to issue.
+            // Operations of communicators are issued in the program's order, and a helper has some
+            // to issue.
             let keys = self.communicators.iter().map(|known| label_key(&known.label)).collect();
             let users = Users { keys, handles: Handles::new(), needs: Needs::none() };
             let (handle, touched) = (handle.clone(), vec![self.stamps.clone()]);

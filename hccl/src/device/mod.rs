@@ -1,8 +1,9 @@
 //! Devices, streams and events.
 //!
-//! Start from a [`Device`] when there is memory to allocate or a stream to make; a program that only calls collectives gets
-//! both from its rank. A [`Stream`] is a queue of the device: what enters it runs in that order, and different streams run at
-//! the same time. An [`Event`] is a point in a stream that the host or another stream can wait for.
+//! Start from a [`Device`] when there is memory to allocate or a stream to make; a program that
+//! only calls collectives gets both from its rank. A [`Stream`] is a queue of the device: what
+//! enters it runs in that order, and different streams run at the same time. An [`Event`] is a
+//! point in a stream that the host or another stream can wait for.
 
 pub(crate) mod deferred;
 #[expect(clippy::module_inception, reason = "it is about the type of that name")]

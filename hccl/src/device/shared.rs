@@ -1,4 +1,5 @@
-//! What all handles of a device share: its context, its events, its issue order, and what was dropped and may still be in use.
+//! What all handles of a device share: its context, its events, its issue order, and what was
+//! dropped and may still be in use.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +31,8 @@ pub(crate) struct DeviceState {
     streams_wait: AtomicBool,
     /// Streams that are complete and that nothing names any more.
     streams: Mutex<Vec<StreamHandle>>,
-    /// Events that nobody uses. One that somebody still waits for is shared and stays here until it is not.
+    /// Events that nobody uses. One that somebody still waits for is shared and stays here until it
+    /// is not.
     events: Mutex<Vec<Arc<EventHandle>>>,
     /// Operations of communicators are issued one at a time on a device.
     pub(super) issue_order: IssueOrder<StreamSlot>,
@@ -42,7 +44,8 @@ pub(crate) struct DeviceState {
     pub(super) leaving: Arc<Helper>,
     /// Streams of which operations may end elsewhere.
     detours: Mutex<Vec<&'static StreamSlot>>,
-    /// Communicators, graphs and kernels that were dropped, and may still have operations in flight.
+    /// Communicators, graphs and kernels that were dropped, and may still have operations in
+    /// flight.
     pub(super) deferred: DeferredList,
     /// Held by the thread that frees what was dropped.
     reaping: Mutex<()>,
@@ -69,8 +72,9 @@ impl Drop for ReapTurn<'_> {
 }
 
 impl DeviceState {
-    /// Sets the device and learns its default context. On a thread of its own, which then ends: the caller's current
-    /// context stays what it is, and a thread that only starts ranks does not count as one that works with the device.
+    /// Sets the device and learns its default context. On a thread of its own, which then ends: the
+    /// caller's current context stays what it is, and a thread that only starts ranks does not
+    /// count as one that works with the device.
     pub(crate) fn open(table: &Table, id: i32) -> Result<Self> {
         let set = || {
             table.set_device(id)?;
@@ -125,8 +129,8 @@ impl DeviceState {
         !self.retired.is_empty() || self.streams_wait.load(Relaxed) || !self.deferred.is_empty()
     }
 
-    /// Whether a thread has taken what was dropped off the lists, and not destroyed it yet. Asked after
-    /// [`has_dropped`](Self::has_dropped).
+    /// Whether a thread has taken what was dropped off the lists, and not destroyed it yet. Asked
+    /// after [`has_dropped`](Self::has_dropped).
     #[inline]
     pub(super) fn is_reaping(&self) -> bool {
         self.is_reaping.load(Relaxed)
@@ -151,7 +155,8 @@ impl DeviceState {
         self.context == context
     }
 
-    /// Whether an operation should look at what was dropped: much that is unfinished is not looked at by each of them.
+    /// Whether an operation should look at what was dropped: much that is unfinished is not looked
+    /// at by each of them.
     #[inline]
     pub(super) fn is_look_due(&self) -> bool {
         self.has_dropped() && self.pace.is_over()
@@ -169,7 +174,8 @@ impl DeviceState {
         self.retired.freed().wrapping_add(self.deferred.destroyed())
     }
 
-    /// The operations that use something that was dropped. With the turn, or something may be off the lists.
+    /// The operations that use something that was dropped. With the turn, or something may be off
+    /// the lists.
     pub(super) fn unfinished_dropped(&self) -> Conflicts {
         let unfinished = self.retired.unfinished();
         if unfinished.is_empty() { self.deferred.unfinished() } else { unfinished }
@@ -192,7 +198,8 @@ impl DeviceState {
         }
     }
 
-    /// For a stream that is complete and that nothing names any more. Called by drops, so the stream is destroyed later.
+    /// For a stream that is complete and that nothing names any more. Called by drops, so the
+    /// stream is destroyed later.
     pub(super) fn retire_stream(&self, stream: StreamHandle) {
         lock(&self.streams).push(stream);
         self.streams_wait.store(true, Release);
@@ -226,8 +233,8 @@ impl DeviceState {
     }
 }
 
-/// How many operations let what was dropped be: as many as the last look found unfinished, so that a look, which goes through
-/// all of it, costs each operation the same however much there is.
+/// How many operations let what was dropped be: as many as the last look found unfinished, so that
+/// a look, which goes through all of it, costs each operation the same however much there is.
 #[derive(Default)]
 struct Pace(AtomicUsize);
 

@@ -29,7 +29,8 @@ pub(crate) mod sealed {
     }
 }
 
-/// The state of a [`Stream`]: [`Open`], or [`Capturing`](super::Capturing). It decides what an operation returns.
+/// The state of a [`Stream`]: [`Open`], or [`Capturing`](super::Capturing). It decides what an
+/// operation returns.
 ///
 /// The trait is sealed.
 #[diagnostic::on_unimplemented(
@@ -75,8 +76,8 @@ impl sealed::StreamState for Open {
 
 /// Issues one operation. See [`order::issue`](crate::order::issue).
 ///
-/// `enqueue` gets the raw stream, with the stream's context current on this thread. What it enqueues may use exactly the
-/// memory that `touches` names.
+/// `enqueue` gets the raw stream, with the stream's context current on this thread. What it
+/// enqueues may use exactly the memory that `touches` names.
 #[inline(always)]
 pub(crate) fn issue<S: StreamState>(
     stream: &Stream<S>,

@@ -17,13 +17,14 @@ use crate::order::queue::StreamQueue;
 use crate::order::stream_slot::StreamSlot;
 use crate::order::work::Work;
 
-/// A queue of one device: operations run in the order in which they were issued. Streams of one device run at the same time.
+/// A queue of one device: operations run in the order in which they were issued. Streams of one
+/// device run at the same time.
 ///
-/// `&Stream` may be shared between threads; each operation is issued as a whole. Dropping a stream never blocks and cancels
-/// nothing: what it holds runs to its end.
+/// `&Stream` may be shared between threads; each operation is issued as a whole. Dropping a stream
+/// never blocks and cancels nothing: what it holds runs to its end.
 ///
-/// An operation that failed says so through its [`Work`]. When nobody has the `Work` any more, the next operation or
-/// synchronise of the stream returns the error.
+/// An operation that failed says so through its [`Work`]. When nobody has the `Work` any more, the
+/// next operation or synchronise of the stream returns the error.
 ///
 /// A `Stream<Capturing>` records operations instead of running them: see [`Graph`](super::Graph).
 pub struct Stream<S = Open> {
@@ -90,8 +91,9 @@ impl Stream {
     /// A stream that somebody else made (`aclrtCreateStream`). It is never destroyed here.
     ///
     /// # Safety
-    /// `stream` belongs to the default context of `device` and stays alive until every operation issued on it is complete,
-    /// the returned stream is dropped, and nobody waits for one of its `Work`s and events any more. It is not being captured.
+    /// `stream` belongs to the default context of `device` and stays alive until every operation
+    /// issued on it is complete, the returned stream is dropped, and nobody waits for one of its
+    /// `Work`s and events any more. It is not being captured.
     pub unsafe fn from_raw(device: &Device, stream: *mut c_void) -> Result<Stream> {
         // SAFETY: the caller's promise.
         let handle = unsafe { StreamHandle::from_raw(stream) };
@@ -112,7 +114,8 @@ impl Stream {
         self.queue.take_failure()
     }
 
-    /// Later operations of this stream wait for `work`, which may be on another stream of the same device. Does not block.
+    /// Later operations of this stream wait for `work`, which may be on another stream of the same
+    /// device. Does not block.
     pub fn wait_for(&self, work: &Work) -> Result<()> {
         self.wait_for_number(work.slot(), work.number(), "wait_for")
     }
@@ -147,24 +150,25 @@ impl Stream {
         issue(self, Operation::new(operation), &[], enqueue).map(drop)
     }
 
-    /// The `aclrtStream`, for foreign code. Reading it is safe, using it is not: operations that this crate does not know of are not
-    /// waited for.
+    /// The `aclrtStream`, for foreign code. Reading it is safe, using it is not: operations that
+    /// this crate does not know of are not waited for.
     pub fn as_raw(&self) -> ascend_sys::aclrtStream {
         self.queue.handle().raw()
     }
 
-    /// Runs a closure on a thread of the backend when everything issued so far is complete; what is issued later waits for it
-    /// (`aclrtLaunchHostFunc`).
+    /// Runs a closure on a thread of the backend when everything issued so far is complete; what is
+    /// issued later waits for it (`aclrtLaunchHostFunc`).
     ///
-    /// Inside the closure calls that would block return an error. A panic becomes the operation's error.
+    /// Inside the closure calls that would block return an error. A panic becomes the operation's
+    /// error.
     pub fn host_fn(&self, function: impl FnOnce() + Send + 'static) -> Result<Work> {
         let mut call = None;
         let work = issue(self, Operation::new("host_fn"), &[], |raw| {
             // The number of this very operation: the issue lock is held.
             let number = self.slot.timeline.next();
             let boxed = Box::into_raw(Box::new(HostCall { slot: self.slot, number, function }));
-            // SAFETY: the backend calls `run` once with the box that was made for it, on one of its threads, which the
-            // bound `Send` allows.
+            // SAFETY: the backend calls `run` once with the box that was made for it, on one of its
+            // threads, which the bound `Send` allows.
             let result = unsafe { self.table().host_function(raw, run(&boxed), boxed.cast()) };
             if result.is_err() {
                 call = Some(boxed);

@@ -1,9 +1,12 @@
-//! What can be wrong with unequal shares: the mistakes of a [`Partition`](crate::collective::Partition) and of a [`CountMatrix`](crate::collective::CountMatrix).
+//! What can be wrong with unequal shares: the mistakes of a
+//! [`Partition`](crate::collective::Partition) and of a
+//! [`CountMatrix`](crate::collective::CountMatrix).
 
 /// The largest number of elements that HCCL takes.
 pub const MOST_ELEMENTS: usize = 0x7_ffff_ffff;
 
-/// Counts or displacements that do not fit one another, the buffers or the communicator. Numbers are elements.
+/// Counts or displacements that do not fit one another, the buffers or the communicator. Numbers
+/// are elements.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CountsError {

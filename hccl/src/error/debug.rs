@@ -9,7 +9,8 @@ use super::counts::CountsError;
 use super::rank::RankError;
 use super::tiling::TilingError;
 
-/// A `Debug` that is the text with the name of the type in front; where fields are named, `{:#?}` is the structure.
+/// A `Debug` that is the text with the name of the type in front; where fields are named, `{:#?}`
+/// is the structure.
 macro_rules! debug_as_text {
     ($error:ident { $($field:ident),* }) => {
         impl std::fmt::Debug for $error {

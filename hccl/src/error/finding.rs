@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Accesses to memory that nothing orders, or something akin, which checked mode has found: `Display` says what is wrong, shows
-/// both operations, and says what to do.
+/// Accesses to memory that nothing orders, or something akin, which checked mode has found:
+/// `Display` says what is wrong, shows both operations, and says what to do.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Finding {
     pub(crate) text: Box<str>,
@@ -11,7 +11,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A picture of it: the two operations in their streams, and the bytes that they share. The text of an SVG file.
+    /// A picture of it: the two operations in their streams, and the bytes that they share. The
+    /// text of an SVG file.
     pub fn svg(&self) -> &str {
         &self.picture
     }

@@ -44,7 +44,8 @@ impl Mistake {
         self.text == other.text && is(self) == is(other)
     }
 
-    /// The calls of functions in which it is, the innermost first, as "in `scale`, called at vadd.rs:40:5".
+    /// The calls of functions in which it is, the innermost first, as "in `scale`, called at
+    /// vadd.rs:40:5".
     pub fn calls(&self) -> &[String] {
         &self.calls
     }

@@ -17,7 +17,8 @@ pub enum ErrorKind {
     Misuse,
     /// Memory is full, on the device or pinned.
     OutOfMemory,
-    /// Something did not happen in time: a wait reached its limit, or the backend gave up on ranks that did not come.
+    /// Something did not happen in time: a wait reached its limit, or the backend gave up on ranks
+    /// that did not come.
     Timeout,
     /// Every rank waits for another one.
     Deadlock,
@@ -36,8 +37,8 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// What class it is of. For an error of `run_ranks`, that of the rank that failed first; where its closure returned an error
-    /// that is not of this crate, [`ErrorKind::RankGone`].
+    /// What class it is of. For an error of `run_ranks`, that of the rank that failed first; where
+    /// its closure returned an error that is not of this crate, [`ErrorKind::RankGone`].
     pub fn kind(&self) -> ErrorKind {
         use ErrorKind as Kind;
         match self.root_cause() {
@@ -98,8 +99,9 @@ impl Error {
         }
     }
 
-    /// What was called: a function of this crate, or the operation that failed. `None` where one function serves many calls: an
-    /// allocation, an index or a range that does not fit, a list that holds for many operations.
+    /// What was called: a function of this crate, or the operation that failed. `None` where one
+    /// function serves many calls: an allocation, an index or a range that does not fit, a list
+    /// that holds for many operations.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -140,7 +142,8 @@ impl Error {
         }
     }
 
-    /// Where the ranks of the communicator were, when the error is about ranks and the backend tells.
+    /// Where the ranks of the communicator were, when the error is about ranks and the backend
+    /// tells.
     pub fn peers(&self) -> Option<&PeerReport> {
         self.context()?.peers.as_deref()
     }
@@ -163,14 +166,15 @@ impl Error {
         }
     }
 
-    /// Both sides of a mismatch: what each rank has called. Empty when the ranks agree, or the backend does not tell.
+    /// Both sides of a mismatch: what each rank has called. Empty when the ranks agree, or the
+    /// backend does not tell.
     pub fn claims(&self) -> Vec<Claim> {
         let claims = self.peers().map_or_else(Vec::new, PeerReport::claims);
         if claims.len() > 1 { claims } else { Vec::new() }
     }
 
-    /// Whether the communicator of the operation can still be used. `None` when there is no communicator, or when it is not known:
-    /// CANN has a code and no more.
+    /// Whether the communicator of the operation can still be used. `None` when there is no
+    /// communicator, or when it is not known: CANN has a code and no more.
     pub fn is_communicator_usable(&self) -> Option<bool> {
         let error = self.root_cause();
         let context = error.context()?;
@@ -190,9 +194,10 @@ impl Error {
         }
     }
 
-    /// Whether the same thing can succeed when it is tried again and nothing else has changed: a wait can, that has
-    /// reached its limit. What has failed on the device cannot, nor can an argument that does not fit. Memory that is full can be
-    /// asked for again when something was dropped.
+    /// Whether the same thing can succeed when it is tried again and nothing else has changed: a
+    /// wait can, that has reached its limit. What has failed on the device cannot, nor can an
+    /// argument that does not fit. Memory that is full can be asked for again when something was
+    /// dropped.
     pub fn is_retryable(&self) -> bool {
         match self.root_cause() {
             Error::Timeout { .. } | Error::OutOfMemory { .. } => true,

@@ -1,10 +1,12 @@
 //! What can go wrong: one enum, structured, with both values wherever two things do not match.
 //!
-//! Mistakes in a call are found before CANN is called and say what to do ([`Error::WrongLength`], [`Error::WrongDevice`], ...).
-//! A code that CANN returns comes with its name, the function, CANN's own text and the operation it belongs to
-//! ([`Error::Call`]). What goes wrong later, on the device, is [`Error::Failed`].
+//! Mistakes in a call are found before CANN is called and say what to do ([`Error::WrongLength`],
+//! [`Error::WrongDevice`], ...). A code that CANN returns comes with its name, the function, CANN's
+//! own text and the operation it belongs to ([`Error::Call`]). What goes wrong later, on the
+//! device, is [`Error::Failed`].
 //!
-//! Errors are `Clone`: one failed operation is reported to whoever awaits it and, when nobody does, by the stream.
+//! Errors are `Clone`: one failed operation is reported to whoever awaits it and, when nobody does,
+//! by the stream.
 
 #![forbid(unsafe_code)]
 
@@ -36,9 +38,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong.
 ///
-/// `Display` gives the cause, then in brackets where it happened, then lines that show both sides of what does not match and say
-/// what to do. `{:?}` is the same with the name of the variant in front, so that `unwrap` and a `main` that returns an error
-/// print something to read; `{:#?}` is the structure.
+/// `Display` gives the cause, then in brackets where it happened, then lines that show both sides
+/// of what does not match and say what to do. `{:?}` is the same with the name of the variant in
+/// front, so that `unwrap` and a `main` that returns an error print something to read; `{:#?}` is
+/// the structure.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Error {
@@ -47,7 +50,8 @@ pub enum Error {
         /// What was tried, and the ways out.
         reason: Box<str>,
     },
-    /// The backend does not have a function that is needed here. The text names its library and the first release that has it.
+    /// The backend does not have a function that is needed here. The text names its library and the
+    /// first release that has it.
     MissingSymbol {
         /// The C function.
         function: &'static str,
@@ -67,7 +71,8 @@ pub enum Error {
         /// The operation that made the call.
         context: Option<Box<OpContext>>,
     },
-    /// An operation that had been issued failed on the device. Contents of its destinations are unspecified.
+    /// An operation that had been issued failed on the device. Contents of its destinations are
+    /// unspecified.
     Failed {
         /// The operation, as far as it is known.
         context: Box<OpContext>,
@@ -76,8 +81,8 @@ pub enum Error {
         /// CANN's text.
         message: Option<Box<str>>,
     },
-    /// An operation failed, or cannot be told from those that did: its stream had more failures than are remembered one by
-    /// one, and it lies among the old ones.
+    /// An operation failed, or cannot be told from those that did: its stream had more failures
+    /// than are remembered one by one, and it lies among the old ones.
     Forgotten {
         /// The last of these failures whose details were known.
         last: Option<Box<Error>>,
@@ -157,7 +162,8 @@ pub enum Error {
         /// How many bytes they share.
         bytes: usize,
     },
-    /// The device (or pinned host memory) is full. What was dropped has been freed, unless it was still in use at the deadline.
+    /// The device (or pinned host memory) is full. What was dropped has been freed, unless it was
+    /// still in use at the deadline.
     OutOfMemory {
         /// Bytes asked for.
         requested: usize,
@@ -182,7 +188,8 @@ pub enum Error {
         /// How many devices the runtime has.
         devices: usize,
     },
-    /// An operation of a communicator was refused before it was issued: it took no number and left the buffers alone.
+    /// An operation of a communicator was refused before it was issued: it took no number and left
+    /// the buffers alone.
     Refused {
         /// The operation, with the number it would have had.
         context: Box<OpContext>,
@@ -203,7 +210,8 @@ pub enum Error {
         /// How many were given.
         count: usize,
     },
-    /// The product does not reduce this type in this operation, though another product or another operation does.
+    /// The product does not reduce this type in this operation, though another product or another
+    /// operation does.
     NotSupported {
         /// Type of the elements.
         dtype: crate::dtype::DType,
@@ -253,10 +261,12 @@ pub enum Error {
     Operator(operator::RecordError),
     /// The communicator was ended by [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
     Aborted {
-        /// The operation that was waited for, which may still be in flight, or the call that was refused.
+        /// The operation that was waited for, which may still be in flight, or the call that was
+        /// refused.
         context: Option<Box<OpContext>>,
     },
-    /// An operator of one's own has failed on this communicator, so nobody knows how its notifies stand, and no other is run.
+    /// An operator of one's own has failed on this communicator, so nobody knows how its notifies
+    /// stand, and no other is run.
     OperatorFailed {
         /// What it is called.
         operator: &'static str,
@@ -267,15 +277,16 @@ pub enum Error {
     },
     /// A rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) failed: the first that did.
     Rank(rank::RankError),
-    /// Another rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) is gone, so there is nothing to wait for.
+    /// Another rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) is gone, so there is
+    /// nothing to wait for.
     RankGone {
         /// The rank that is gone.
         rank: u32,
         /// Why.
         reason: Box<str>,
     },
-    /// Every rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) was successful, and checked mode has found what nothing
-    /// orders.
+    /// Every rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) was successful, and checked
+    /// mode has found what nothing orders.
     Found {
         /// What it has found.
         findings: Box<[finding::Finding]>,
@@ -349,7 +360,8 @@ impl Code {
 }
 
 impl Error {
-    /// Says which operation the error belongs to, unless it says so already. It may say already where the ranks were.
+    /// Says which operation the error belongs to, unless it says so already. It may say already
+    /// where the ranks were.
     pub(crate) fn in_operation(mut self, operation: impl FnOnce() -> OpContext) -> Self {
         if let Error::Call { context, .. } | Error::MissingSymbol { context, .. } = &mut self
             && context.as_ref().is_none_or(|context| context.operation == UNKNOWN)
@@ -363,8 +375,8 @@ impl Error {
         self
     }
 
-    /// The error of an operation that a method issues under another name, with the name of the method, which is what the
-    /// program called.
+    /// The error of an operation that a method issues under another name, with the name of the
+    /// method, which is what the program called.
     #[cold]
     pub(crate) fn called(mut self, method: &'static str) -> Self {
         let context = match &mut self {
@@ -382,8 +394,9 @@ impl Error {
         self
     }
 
-    /// What went wrong in the rank that failed first, when this comes from [`Runtime::run_ranks`](crate::Runtime::run_ranks)
-    /// and the rank returned an error of this crate; else the error itself.
+    /// What went wrong in the rank that failed first, when this comes from
+    /// [`Runtime::run_ranks`](crate::Runtime::run_ranks) and the rank returned an error of this
+    /// crate; else the error itself.
     pub fn root_cause(&self) -> &Error {
         match self {
             Error::Rank(rank) => {
@@ -393,7 +406,8 @@ impl Error {
         }
     }
 
-    /// The code that CANN returned, when that is what went wrong: for an error of `run_ranks`, to the rank that failed first.
+    /// The code that CANN returned, when that is what went wrong: for an error of `run_ranks`, to
+    /// the rank that failed first.
     pub fn code(&self) -> Option<Code> {
         match self.root_cause() {
             Error::Call { code, .. } | Error::Failed { code, .. } => Some(*code),
@@ -401,14 +415,16 @@ impl Error {
         }
     }
 
-    /// Whether a wait of this crate has reached its limit: what was waited for goes on. An operation that the *backend* gave up has
-    /// failed, and its [`code`](Self::code) says so (`HCCL_E_TIMEOUT`, `ACL_ERROR_RT_TASK_TIMEOUT`).
+    /// Whether a wait of this crate has reached its limit: what was waited for goes on. An
+    /// operation that the *backend* gave up has failed, and its [`code`](Self::code) says so
+    /// (`HCCL_E_TIMEOUT`, `ACL_ERROR_RT_TASK_TIMEOUT`).
     pub fn is_timeout(&self) -> bool {
         matches!(self.root_cause(), Error::Timeout { .. })
     }
 }
 
-// A text includes the text of what is inside it, so the chain goes on behind that: nothing is printed twice.
+// A text includes the text of what is inside it, so the chain goes on behind that: nothing is
+// printed twice.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {

@@ -60,7 +60,8 @@ impl RecordError {
         &self.operator
     }
 
-    /// The mistakes, in the order in which the function came to them, and the ranks that made each. Of a line that is wrong in several ways it is the first.
+    /// The mistakes, in the order in which the function came to them, and the ranks that made each.
+    /// Of a line that is wrong in several ways it is the first.
     pub fn mistakes(&self) -> impl Iterator<Item = (&Mistake, &[u32])> {
         self.mistakes.iter().map(|(mistake, ranks)| (mistake, &**ranks))
     }

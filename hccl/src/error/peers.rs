@@ -26,10 +26,12 @@ pub(crate) const MOST_RANKS: u32 = 1024;
 /// Of more ranks a wait that goes on does not look where the others are.
 pub(crate) const MOST_WATCHED: u32 = 256;
 
-/// Where the ranks of a communicator were when an operation failed, or when a wait for it was too long.
+/// Where the ranks of a communicator were when an operation failed, or when a wait for it was too
+/// long.
 ///
-/// From [`OpContext::peers`](super::OpContext::peers). The emulator tells it, of communicators of up to 1,024 ranks; CANN tells nothing of
-/// the kind. Of messages it names those whose side of them is not there, and who is gone.
+/// From [`OpContext::peers`](super::OpContext::peers). The emulator tells it, of communicators of
+/// up to 1,024 ranks; CANN tells nothing of the kind. Of messages it names those whose side of them
+/// is not there, and who is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerReport {
@@ -55,8 +57,9 @@ pub struct PeerState {
     pub call: Option<PeerCall>,
     /// Why it is gone, which messages it waits for, or its side of a disagreement.
     pub note: Box<str>,
-    /// Of a rank that is missing: for at least so long it has issued no collective. A wait looks where the others are when it has
-    /// lasted a tenth of a second, in communicators of up to 256 ranks.
+    /// Of a rank that is missing: for at least so long it has issued no collective. A wait looks
+    /// where the others are when it has lasted a tenth of a second, in communicators of up to 256
+    /// ranks.
     pub quiet: Option<Duration>,
 }
 
@@ -74,12 +77,13 @@ pub enum Presence {
     Apart,
 }
 
-/// What a rank has called: a collective with all that the ranks must agree on. Of something else, it is all in `operation`.
+/// What a rank has called: a collective with all that the ranks must agree on. Of something else,
+/// it is all in `operation`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerCall {
-    /// The method of [`Communicator`](crate::Communicator), for example `all_reduce`; what is no collective in the words of the
-    /// backend.
+    /// The method of [`Communicator`](crate::Communicator), for example `all_reduce`; what is no
+    /// collective in the words of the backend.
     pub operation: Box<str>,
     /// The type of the elements.
     pub dtype: Option<DType>,
@@ -114,17 +118,18 @@ impl PeerReport {
         others.any(|(_, state)| state.presence != Presence::Arrived)
     }
 
-    /// The collective that the report is about: the newest in which anybody was seen, where the failure was in none.
+    /// The collective that the report is about: the newest in which anybody was seen, where the
+    /// failure was in none.
     pub(super) fn number(&self) -> u64 {
         let newest = || self.ranks.iter().map(|state| state.sequence).max().unwrap_or_default();
         if self.sequence == 0 { newest() } else { self.sequence }
     }
 
-    /// What the ranks have called, each different call with those that made it; a mismatch has more than one. Ranks that have not come, or
-    /// have gone on, have none.
+    /// What the ranks have called, each different call with those that made it; a mismatch has more
+    /// than one. Ranks that have not come, or have gone on, have none.
     ///
-    /// Of a mismatch that is not between calls of collectives, such as between messages, tables of counts or settings, what each side
-    /// said, in the words of the backend.
+    /// Of a mismatch that is not between calls of collectives, such as between messages, tables of
+    /// counts or settings, what each side said, in the words of the backend.
     pub fn claims(&self) -> Vec<Claim> {
         let claims = self.claims_of(|state| self.call_at(state).cloned());
         if claims.len() > 1 || self.cause != Some(CommCause::Mismatch) {

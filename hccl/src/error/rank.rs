@@ -5,12 +5,14 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) came to an end: the first that did.
+/// Why a rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) came to an end: the first that
+/// did.
 #[derive(Clone)]
 pub struct RankError {
     rank: u32,
     cause: Cause,
-    /// The text of the cause, made once: others ask for it under a lock, and making it runs the program's code.
+    /// The text of the cause, made once: others ask for it under a lock, and making it runs the
+    /// program's code.
     text: Arc<str>,
 }
 
@@ -48,8 +50,8 @@ impl fmt::Display for RankError {
     }
 }
 
-/// The text includes that of the [`cause`](RankError::cause), so the source is the source of the cause: who prints a chain of
-/// errors prints nothing twice.
+/// The text includes that of the [`cause`](RankError::cause), so the source is the source of the
+/// cause: who prints a chain of errors prints nothing twice.
 impl StdError for RankError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.cause.source()

@@ -1,11 +1,12 @@
 //! The words of an error, and its two ways of being printed.
 //!
-//! A text is the cause, then in brackets where: the operation, its number, its communicator and rank, and the code. Lines below it
-//! show both sides of what does not match and say what to do. Each fact is there once: what the backend wrote
-//! ([`Error::Call`], [`Error::Failed`]) has its first line in front of the brackets and its other lines below.
+//! A text is the cause, then in brackets where: the operation, its number, its communicator and
+//! rank, and the code. Lines below it show both sides of what does not match and say what to do.
+//! Each fact is there once: what the backend wrote ([`Error::Call`], [`Error::Failed`]) has its
+//! first line in front of the brackets and its other lines below.
 //!
-//! `Display` and `{:?}` are for people: `unwrap` and `fn main() -> hccl::Result<()>` print `{:?}`, which is the name of the variant
-//! and the text. `{:#?}` is the structure.
+//! `Display` and `{:?}` are for people: `unwrap` and `fn main() -> hccl::Result<()>` print `{:?}`,
+//! which is the name of the variant and the text. `{:#?}` is the structure.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
@@ -219,7 +220,8 @@ impl Error {
                 } else if all > MOST_RANKS {
                     write!(f, "\n  {all} ranks: who is missing is told of up to {MOST_RANKS}")?;
                 }
-                // What the backend says in its own words, unless it is about those that are missing.
+                // What the backend says in its own words, unless it is about those that are
+                // missing.
                 let own = context.as_ref().and_then(|context| context.rank);
                 let is_about = peers.is_some_and(|it| it.sequence != 0 && it.lacks_others(own));
                 if let Some(message) = message.as_ref().filter(|_| !is_about) {

@@ -56,7 +56,8 @@ pub enum TilingError {
     /// A setting that CANN or the product does not take.
     #[error("tiling setting `{setting}` is {value}, but {rule}")]
     Setting {
-        /// Its name in [`Mc2CcTilingConfig`](crate::kernel::tiling::Mc2CcTilingConfig) or [`Mc2InitTilingConfig`](crate::kernel::tiling::Mc2InitTilingConfig).
+        /// Its name in [`Mc2CcTilingConfig`](crate::kernel::tiling::Mc2CcTilingConfig) or
+        /// [`Mc2InitTilingConfig`](crate::kernel::tiling::Mc2InitTilingConfig).
         setting: &'static str,
         /// What was given.
         value: Box<str>,

@@ -1,7 +1,8 @@
 //! Operations of several communicators that go out together, from one thread.
 //!
-//! [`group`] collects operations and issues all of them at its end, one thread for all ranks of a process. One after the other
-//! they would come to the same; but CANN optimises what it gets together, and a program that has groups keeps them.
+//! [`group`] collects operations and issues all of them at its end, one thread for all ranks of a
+//! process. One after the other they would come to the same; but CANN optimises what it gets
+//! together, and a program that has groups keeps them.
 //!
 //! ```
 //! use hccl::prelude::*;
@@ -30,27 +31,31 @@
 //!
 //! # Rules
 //!
-//! * **The closure only records.** Nothing is called before it returns, so when it panics or returns an error, or an operation is refused, nothing
-//!   has been issued and no number is taken.
-//! * **Buffers are borrowed until the group ends.** So no operation of a group can read what another one writes: they are independent, as
-//!   CANN demands, which may issue them in another order.
-//! * **A group is for collectives or for messages, not for both.** Messages are one batch for each communicator, with the rules of a
-//!   [batch](crate::batch): one for each peer and direction.
+//! * **The closure only records.** Nothing is called before it returns, so when it panics or
+//!   returns an error, or an operation is refused, nothing has been issued and no number is taken.
+//! * **Buffers are borrowed until the group ends.** So no operation of a group can read what
+//!   another one writes: they are independent, as CANN demands, which may issue them in another
+//!   order.
+//! * **A group is for collectives or for messages, not for both.** Messages are one batch for each
+//!   communicator, with the rules of a [batch](crate::batch): one for each peer and direction.
 //! * Each communicator has one stream, and each stream one communicator.
-//! * The Ascend 950 groups messages only, at most 2,048 of them. CANN forbids batches in groups, and loses the arguments of a `reduce`, so
-//!   these two are not offered; nor are barriers, for which there is nothing to gain, and [operators of one's own](Communicator::run), whose channels need a
-//!   thread for each rank.
+//! * The Ascend 950 groups messages only, at most 2,048 of them. CANN forbids batches in groups,
+//!   and loses the arguments of a `reduce`, so these two are not offered; nor are barriers, for
+//!   which there is nothing to gain, and [operators of one's own](Communicator::run), whose
+//!   channels need a thread for each rank.
 //!
 //! # Blocking
 //!
-//! The end of a group builds links, like first operations do. With collectives CANN then waits on the host until they are
-//! complete (A2 and A3): a group is for driving many ranks, not for speed.
+//! The end of a group builds links, like first operations do. With collectives CANN then waits on
+//! the host until they are complete (A2 and A3): a group is for driving many ranks, not for speed.
 //!
 //! # Errors
 //!
-//! Mistakes are those of the single operations, with the number that the operation would have had. What goes wrong at the end of
-//! a group, for example because ranks disagree, CANN tells nobody: it then shows in the peers' waiting. The emulator tells
-//! ([`ascendExtGroupResult`](ascend_sys::Functions::ascendExtGroupResult)), and [`group`] returns the first such error; the other operations may have been issued.
+//! Mistakes are those of the single operations, with the number that the operation would have had.
+//! What goes wrong at the end of a group, for example because ranks disagree, CANN tells nobody: it
+//! then shows in the peers' waiting. The emulator tells
+//! ([`ascendExtGroupResult`](ascend_sys::Functions::ascendExtGroupResult)), and [`group`] returns
+//! the first such error; the other operations may have been issued.
 
 mod check;
 mod record;
@@ -73,8 +78,8 @@ use crate::trace::span;
 
 const GROUP: &str = "group";
 
-/// Records operations in `record` and issues them together when it returns; see the [module](self). CANN: `HcclGroupStart`,
-/// `HcclGroupEnd`.
+/// Records operations in `record` and issues them together when it returns; see the [module](self).
+/// CANN: `HcclGroupStart`, `HcclGroupEnd`.
 ///
 /// # Errors
 ///
@@ -106,7 +111,8 @@ struct GroupOperation<'env> {
 }
 
 impl<'env> Group<'env> {
-    /// Begins to record for a communicator, which is borrowed until the group has ended: what is called on the [`Recorder`] goes to `stream`.
+    /// Begins to record for a communicator, which is borrowed until the group has ended: what is
+    /// called on the [`Recorder`] goes to `stream`.
     pub fn on(&mut self, comm: &'env mut Communicator, stream: &'env Stream) -> Recorder<'_, 'env> {
         self.entries.push(Entry { member: &mut comm.member, stream, operations: Vec::new() });
         let at = self.entries.len() - 1;
@@ -191,7 +197,8 @@ fn call_all(entries: &[Entry<'_>], issued: &mut Vec<bool>) -> Result<()> {
     // SAFETY: takes no arguments. Nothing but the calls of this function comes before the end.
     unsafe { call!(table, HcclGroupStart) }?;
     let mut outcome = entries.iter().try_for_each(|entry| queue(entry, table, issued));
-    // SAFETY: takes no arguments. All that has been queued is alive: communicators, buffers and tables are borrowed.
+    // SAFETY: takes no arguments. All that has been queued is alive: communicators, buffers and
+    // tables are borrowed.
     let ended = unsafe { call!(table, HcclGroupEnd) };
     outcome = outcome.and(ended);
     // What was queued is counted from 0, as the table counts it.
@@ -216,8 +223,9 @@ fn queue(entry: &Entry<'_>, table: &Table, issued: &mut Vec<bool>) -> Result<()>
     let stream = stream.as_raw();
     for GroupOperation { sequence, operation } in operations {
         let queued = match member.handle.calling() {
-            // SAFETY: live handles; the checks have found the buffers long enough, and they are among the touches of the group, so that
-            // they stay allocated and untouched until it is complete on this stream; tables are borrowed until the group has ended.
+            // SAFETY: live handles; the checks have found the buffers long enough, and they are
+            // among the touches of the group, so that they stay allocated and untouched until it is
+            // complete on this stream; tables are borrowed until the group has ended.
             Some(comm) => unsafe { operation.enqueue(table, comm, stream) },
             None => Err(Error::Aborted { context: None }),
         };

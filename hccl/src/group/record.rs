@@ -10,8 +10,9 @@ use crate::memory::{Destination, Source};
 
 /// Puts down operations of one communicator; see [`mod@crate::group`].
 ///
-/// Each method is the one of the same name of [`Communicator`](crate::Communicator), where shapes and errors are described. The first
-/// mistake comes back from [`group`](super::group()). Buffers are borrowed until the group has ended, so a destination is a `&mut DeviceBuffer` or a
+/// Each method is the one of the same name of [`Communicator`](crate::Communicator), where shapes
+/// and errors are described. The first mistake comes back from [`group`](super::group()). Buffers
+/// are borrowed until the group has ended, so a destination is a `&mut DeviceBuffer` or a
 /// [`DeviceSliceMut`](crate::DeviceSliceMut).
 pub struct Recorder<'group, 'env> {
     pub(super) entry: &'group mut Entry<'env>,
@@ -155,14 +156,16 @@ impl<'env> Recorder<'_, 'env> {
         self.put(operation)
     }
 
-    /// [`Communicator::send`](crate::Communicator::send), without its order: within a group messages do not wait for one another.
+    /// [`Communicator::send`](crate::Communicator::send), without its order: within a group
+    /// messages do not wait for one another.
     pub fn send<T: Element>(self, source: impl Source<T> + Lend<'env>, to: u32) -> Self {
         let member = &self.entry.member;
         let operation = member.message(Direction::Send, T::DTYPE, &source.lend(), to);
         self.put(operation)
     }
 
-    /// [`Communicator::recv`](crate::Communicator::recv), without its order: within a group messages do not wait for one another.
+    /// [`Communicator::recv`](crate::Communicator::recv), without its order: within a group
+    /// messages do not wait for one another.
     pub fn recv<T: Element>(
         self,
         destination: impl Destination<T> + LendMut<'env>,

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use crate::error::Result;
 use crate::order::work::Work;
 
-/// The operations of a [`group`](super::group) that has been issued: a future of the outcome of all.
+/// The operations of a [`group`](super::group) that has been issued: a future of the outcome of
+/// all.
 ///
-/// It can be waited for as a whole, or taken apart into one [`Work`] for each communicator. Like a `Work` it only watches, and may be
-/// dropped.
+/// It can be waited for as a whole, or taken apart into one [`Work`] for each communicator. Like a
+/// `Work` it only watches, and may be dropped.
 #[derive(Debug)]
 pub struct GroupWork(pub(super) Vec<Work>);
 
@@ -21,7 +22,8 @@ impl GroupWork {
         self.0.iter().all(Work::is_done)
     }
 
-    /// Waits for all, each up to the runtime's deadline, and gives the first error, in the order of the communicators.
+    /// Waits for all, each up to the runtime's deadline, and gives the first error, in the order of
+    /// the communicators.
     pub fn wait(&self) -> Result<()> {
         self.0.iter().map(Work::wait).fold(Ok(()), Result::and)
     }
@@ -50,7 +52,8 @@ impl Future for GroupWork {
     }
 }
 
-/// One [`Work`] for each communicator that has operations in the group, in the order in which they were recorded.
+/// One [`Work`] for each communicator that has operations in the group, in the order in which they
+/// were recorded.
 impl IntoIterator for GroupWork {
     type Item = Work;
     type IntoIter = std::vec::IntoIter<Work>;

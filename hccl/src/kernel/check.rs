@@ -14,12 +14,13 @@ use super::symbol::TilingArgument;
 use crate::error::product::Product;
 
 impl<T: TilingArgument> Recorded<T> {
-    /// Checks it as its launch on every rank would be checked, without a device: for the rules of [`ascend_program::check`]. Moves no
-    /// data, does not block.
+    /// Checks it as its launch on every rank would be checked, without a device: for the rules of
+    /// [`ascend_program::check`]. Moves no data, does not block.
     ///
-    /// `tiling` is the struct of the launch, filled as for a launch (`&()` for a kernel without one). `sizes` are the bytes behind its
-    /// tensors, in the order of its arguments, then those of the workspace if it has one. What is missing at the end of the list is
-    /// not known, and its bounds are not checked; the report says so.
+    /// `tiling` is the struct of the launch, filled as for a launch (`&()` for a kernel without
+    /// one). `sizes` are the bytes behind its tensors, in the order of its arguments, then those of
+    /// the workspace if it has one. What is missing at the end of the list is not known, and its
+    /// bounds are not checked; the report says so.
     ///
     /// ```
     /// use hccl::kernel::*;
@@ -93,8 +94,8 @@ pub(super) fn is_cut(note: &Finding) -> bool {
     note.severity == Severity::Note && matches!(note.rule, "data" | "long" | "launch")
 }
 
-/// What [`Recorded::check`] has found, and for what. Its `Display` is made for people: a line that says what was checked, then each
-/// finding with its ranks.
+/// What [`Recorded::check`] has found, and for what. Its `Display` is made for people: a line that
+/// says what was checked, then each finding with its ranks.
 #[derive(Debug, Clone)]
 pub struct Report {
     kernel: String,
@@ -110,7 +111,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Errors first, and causes before what they may have caused; on each rank in the order of the source.
+    /// Errors first, and causes before what they may have caused; on each rank in the order of the
+    /// source.
     fn add(&mut self, rank: u32, findings: Vec<Finding>) {
         let place = |of: &Finding| (of.severity, of.rule, of.file.clone(), of.line, of.column);
         for finding in findings {
@@ -144,14 +146,15 @@ impl Report {
         self.findings().filter(|finding| finding.severity == Severity::Note)
     }
 
-    /// Whether all of the kernel was looked at: no part of it depends on data, none was too long, there are not too many blocks, and
-    /// all sizes were given.
+    /// Whether all of the kernel was looked at: no part of it depends on data, none was too long,
+    /// there are not too many blocks, and all sizes were given.
     pub fn is_complete(&self) -> bool {
         let is_open = |note: &Finding| is_cut(note) || note.rule == Warning::Windows.rule();
         self.unknown.is_empty() && !self.notes().any(is_open)
     }
 
-    /// Whether there is no error; if `strict`, also [nothing that was not looked at](Self::is_complete).
+    /// Whether there is no error; if `strict`, also [nothing that was not looked
+    /// at](Self::is_complete).
     pub fn is_good(&self, strict: bool) -> bool {
         self.errors().next().is_none() && (self.is_complete() || !strict)
     }

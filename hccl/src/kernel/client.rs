@@ -1,8 +1,9 @@
 //! The HCCL client in a kernel.
 //!
-//! Its type says what it can do: a client that was declared can be initialised, one that was initialised can be configured, and only
-//! then it prepares. `finalise` takes it away. What was prepared is a [`Prepared`], which knows its turns; whether these can still be committed is in its
-//! type too.
+//! Its type says what it can do: a client that was declared can be initialised, one that was
+//! initialised can be configured, and only then it prepares. `finalise` takes it away. What was
+//! prepared is a [`Prepared`], which knows its turns; whether these can still be committed is in
+//! its type too.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -38,9 +39,11 @@ pub trait Started {}
 impl Started for Initialised {}
 impl Started for Configured {}
 
-/// An HCCL client (`Hccl`), which asks the communication server of its rank for collectives. Made by [`Kernel::hccl`].
+/// An HCCL client (`Hccl`), which asks the communication server of its rank for collectives. Made
+/// by [`Kernel::hccl`].
 ///
-/// Every core that uses a task calls everything: core 0 writes the messages, the others count along. A client lives on one kind of core.
+/// Every core that uses a task calls everything: core 0 writes the messages, the others count
+/// along. A client lives on one kind of core.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -88,7 +91,8 @@ impl<S> Recordable for Hccl<S> {
 const GROUPS: u32 = 2;
 
 impl<T: TilingArgument> Kernel<T> {
-    /// A client of a communicator: 0 is the first group of the operator, 1 the second. A group has one client.
+    /// A client of a communicator: 0 is the first group of the operator, 1 the second. A group has
+    /// one client.
     ///
     /// The tiling struct must begin with an `Mc2InitTiling`, else this does not compile:
     ///
@@ -184,7 +188,8 @@ impl KernelRecorder {
 }
 
 impl Hccl<Declaration> {
-    /// Names the only core that writes messages (`HcclServerConfig`), so that cube and vector cores may both call the client.
+    /// Names the only core that writes messages (`HcclServerConfig`), so that cube and vector cores
+    /// may both call the client.
     #[track_caller]
     pub fn only_from_aiv(self, block: u32) -> Self {
         self.only(Core::Aiv, block, Location::caller())
@@ -205,8 +210,9 @@ impl Hccl<Declaration> {
         self
     }
 
-    /// Makes the calls of older releases, `Init` and `SetCcTiling`, which read the tiling struct where it lies in global memory. They are deprecated, and the
-    /// documents do not have them for the Ascend 950. All clients of a kernel do it the same way.
+    /// Makes the calls of older releases, `Init` and `SetCcTiling`, which read the tiling struct
+    /// where it lies in global memory. They are deprecated, and the documents do not have them for
+    /// the Ascend 950. All clients of a kernel do it the same way.
     #[track_caller]
     pub fn by_address(self) -> Self {
         self.with(Location::caller(), |recorder| {
@@ -228,8 +234,9 @@ impl Hccl<Declaration> {
 }
 
 impl<S: Started> Hccl<S> {
-    /// Makes an operation known (`SetCcTilingV2`): which one, with which algorithm and for which types, stands in an
-    /// [`Mc2CcTiling`](super::Mc2CcTiling) of the tiling struct, which the host has filled. Once for each operation that is prepared.
+    /// Makes an operation known (`SetCcTilingV2`): which one, with which algorithm and for which
+    /// types, stands in an [`Mc2CcTiling`](super::Mc2CcTiling) of the tiling struct, which the host
+    /// has filled. Once for each operation that is prepared.
     #[track_caller]
     pub fn configure(self, member: &CcMember) -> Hccl<Configured> {
         self.with(Location::caller(), |recorder| {
@@ -260,14 +267,16 @@ impl<S: Started> Hccl<S> {
         }))
     }
 
-    /// The window through which others write to a rank, as elements (`GetWindowsInAddr`). Not on the Ascend 950.
+    /// The window through which others write to a rank, as elements (`GetWindowsInAddr`). Not on
+    /// the Ascend 950.
     #[track_caller]
     pub fn window_in<E: Element>(&self, rank: impl Count) -> Output<E> {
         let (rank, here) = (rank.count(), Location::caller());
         Output::window(self.recording, self.client, rank, true, here)
     }
 
-    /// The window through which others read from a rank, as elements (`GetWindowsOutAddr`). Not on the Ascend 950.
+    /// The window through which others read from a rank, as elements (`GetWindowsOutAddr`). Not on
+    /// the Ascend 950.
     #[track_caller]
     pub fn window_out<E: Element>(&self, rank: impl Count) -> Output<E> {
         let (rank, here) = (rank.count(), Location::caller());
@@ -293,16 +302,19 @@ impl<S: Started> Hccl<S> {
         }))
     }
 
-    /// Tells the server to leave when everything that was prepared is done, and waits for it (`Finalize`). It is the last call.
+    /// Tells the server to leave when everything that was prepared is done, and waits for it
+    /// (`Finalize`). It is the last call.
     ///
-    /// Core 0 clears the counters that other cores look at while they wait, so all of them must have come here: put
-    /// [`sync_all_aiv`](Kernel::sync_all_aiv) or [`sync_all_aic`](Kernel::sync_all_aic) in front.
+    /// Core 0 clears the counters that other cores look at while they wait, so all of them must
+    /// have come here: put [`sync_all_aiv`](Kernel::sync_all_aiv) or
+    /// [`sync_all_aic`](Kernel::sync_all_aic) in front.
     #[track_caller]
     pub fn finalise(self) {
         self.end(true, Location::caller());
     }
 
-    /// The same without waiting (`Finalize<false>`): only for `BatchWrite` on the A3, after a barrier in each queue.
+    /// The same without waiting (`Finalize<false>`): only for `BatchWrite` on the A3, after a
+    /// barrier in each queue.
     #[track_caller]
     pub fn finalise_without_waiting(self) {
         self.end(false, Location::caller());
@@ -316,7 +328,8 @@ impl<S: Started> Hccl<S> {
 }
 
 impl Hccl<Configured> {
-    /// One more turn may run: its input is in memory (`Commit`). The server runs turns in the order of the prepares, each when it is committed.
+    /// One more turn may run: its input is in memory (`Commit`). The server runs turns in the order
+    /// of the prepares, each when it is committed.
     ///
     /// What other cores write for the turn must be finished: synchronise the cores first.
     #[track_caller]
@@ -326,7 +339,8 @@ impl Hccl<Configured> {
         });
     }
 
-    /// Waits for one more turn (`Wait`). Each core that uses the result waits, in the order of the prepares, once for each turn.
+    /// Waits for one more turn (`Wait`). Each core that uses the result waits, in the order of the
+    /// prepares, once for each turn.
     #[track_caller]
     pub fn wait<Q>(&self, task: &Prepared<Q>) {
         self.with_task(task, Location::caller(), |recorder, task| {
@@ -367,14 +381,15 @@ impl Hccl<Configured> {
         Value::new(finished.unwrap_or(record::ValueHandle::NONE))
     }
 
-    /// The next block of a fine-grained `AlltoAllV` that is to be sent (`Iterate<false>`), once for each rank and turn. Only on the A3.
+    /// The next block of a fine-grained `AlltoAllV` that is to be sent (`Iterate<false>`), once for
+    /// each rank and turn. Only on the A3.
     #[track_caller]
     pub fn next_to_send<Q>(&self, task: &Prepared<Q>) -> Value<u16> {
         self.slice(task, false, Location::caller())
     }
 
-    /// The next block of a fine-grained `AlltoAllV` that has been received, for which it waits (`Iterate<true>`), once for each rank and turn. Only on the
-    /// A3.
+    /// The next block of a fine-grained `AlltoAllV` that has been received, for which it waits
+    /// (`Iterate<true>`), once for each rank and turn. Only on the A3.
     #[track_caller]
     pub fn next_received<Q>(&self, task: &Prepared<Q>) -> Value<u16> {
         self.slice(task, true, Location::caller())
@@ -390,7 +405,8 @@ impl Hccl<Configured> {
         Value::new(slice.unwrap_or(record::ValueHandle::NONE))
     }
 
-    /// A loop over the blocks of a fine-grained `AlltoAllV` as they arrive (`Iterate<true>`): all ranks, in each turn. Only on the A3.
+    /// A loop over the blocks of a fine-grained `AlltoAllV` as they arrive (`Iterate<true>`): all
+    /// ranks, in each turn. Only on the A3.
     ///
     /// The body gets the number of the block, which is the rank that it comes from.
     #[track_caller]
@@ -398,8 +414,9 @@ impl Hccl<Configured> {
         self.slices(task, true, body, Location::caller());
     }
 
-    /// A loop over the blocks of a fine-grained `AlltoAllV` in the order in which they are sent (`Iterate<false>`): the body makes the block, and
-    /// [`commit`](Self::commit)s after as many as the step size says. Only on the A3.
+    /// A loop over the blocks of a fine-grained `AlltoAllV` in the order in which they are sent
+    /// (`Iterate<false>`): the body makes the block, and [`commit`](Self::commit)s after as many as
+    /// the step size says. Only on the A3.
     #[track_caller]
     pub fn iterate_to_send<Q>(&self, task: &Prepared<Q>, body: impl FnMut(Value<u16>)) {
         self.slices(task, false, body, Location::caller());
@@ -419,7 +436,8 @@ impl Hccl<Configured> {
         kernel.repeat(constant(0), blocks, constant(1), each, here);
     }
 
-    /// What this client prepares later waits for a task of another client (`InterHcclGroupSync`). Only on the A3. It counts as a prepare.
+    /// What this client prepares later waits for a task of another client (`InterHcclGroupSync`).
+    /// Only on the A3. It counts as a prepare.
     #[track_caller]
     pub fn after<Q>(&self, task: &Prepared<Q>) {
         self.with(Location::caller(), |recorder| match recorder.task(task) {
@@ -433,7 +451,8 @@ impl Hccl<Configured> {
         });
     }
 
-    /// Everything that was put into a queue is done before the queue goes on (`QueueBarrier`). Only on the A3.
+    /// Everything that was put into a queue is done before the queue goes on (`QueueBarrier`). Only
+    /// on the A3.
     #[track_caller]
     pub fn queue_barrier(&self, queue: impl Count) {
         let queue = queue.count();

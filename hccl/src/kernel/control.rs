@@ -17,18 +17,22 @@ use crate::dtype::Element;
 
 /// A kernel while it is recorded: the first argument of every function with `#[kernel]`.
 ///
-/// `T` is the struct behind the tiling argument; a kernel without one takes a plain `Kernel`. It is `Copy`, so closures and helper
-/// functions simply take it along. What a helper does is recorded where it is called.
+/// `T` is the struct behind the tiling argument; a kernel without one takes a plain `Kernel`. It is
+/// `Copy`, so closures and helper functions simply take it along. What a helper does is recorded
+/// where it is called.
 ///
-/// A function of Rust runs once, while the kernel is recorded; a closure given to [`range`](Self::range), [`when`](Self::when) or
-/// [`on_aiv`](Self::on_aiv) is recorded once and runs as often as the kernel says. So a `for` of Rust writes its body down several times,
-/// and `k.range` writes a loop.
+/// A function of Rust runs once, while the kernel is recorded; a closure given to
+/// [`range`](Self::range), [`when`](Self::when) or [`on_aiv`](Self::on_aiv) is recorded once and
+/// runs as often as the kernel says. So a `for` of Rust writes its body down several times, and
+/// `k.range` writes a loop.
 ///
 /// # Arithmetic of vectors
 ///
-/// [`add`](Self::add) and its siblings are done by the vector unit: only on vector cores, on tensors in local memory that begin at a multiple of 32
-/// bytes, for `count` elements from there. What goes through a [`Queue`](super::Queue) is in order by itself; with a
-/// [`Scratch`](super::Scratch), [`wait_for`](Self::wait_for) and [`pipe_barrier`](Self::pipe_barrier) say who waits for whom.
+/// [`add`](Self::add) and its siblings are done by the vector unit: only on vector cores, on
+/// tensors in local memory that begin at a multiple of 32 bytes, for `count` elements from there.
+/// What goes through a [`Queue`](super::Queue) is in order by itself; with a
+/// [`Scratch`](super::Scratch), [`wait_for`](Self::wait_for) and
+/// [`pipe_barrier`](Self::pipe_barrier) say who waits for whom.
 ///
 /// | | A2, A3 | 950 too |
 /// | --- | --- | --- |
@@ -42,7 +46,8 @@ use crate::dtype::Element;
 /// | `reduce_max` | `f16`, `f32` | `i16` to `i64`, `u16` to `u64` |
 /// | `fill` | `i16`, `i32`, `u16`, `u32`, `f16`, `bf16`, `f32` | `i8`, `i64`, `u8`, `u64` |
 ///
-/// What no product has is a mistake when the kernel is recorded, what this product does not have an error at launch.
+/// What no product has is a mistake when the kernel is recorded, what this product does not have an
+/// error at launch.
 pub struct Kernel<T = ()> {
     pub(super) recording: u64,
     of: PhantomData<fn() -> T>,
@@ -97,8 +102,8 @@ impl<T: TilingArgument> Kernel<T> {
 }
 
 impl<T> Kernel<T> {
-    /// Which core of its kind this is: the cube cores of `n` blocks count from 0 to `n`, the vector cores to `n` times
-    /// [`task_ratio`](Self::task_ratio) (`GetBlockIdx`).
+    /// Which core of its kind this is: the cube cores of `n` blocks count from 0 to `n`, the vector
+    /// cores to `n` times [`task_ratio`](Self::task_ratio) (`GetBlockIdx`).
     #[track_caller]
     pub fn block_index(self) -> Value<i64> {
         self.about(Of::BlockIndex, Location::caller())
@@ -160,7 +165,8 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// Allows a [warning](Warning) of the checker in this kernel, with the reason why it does not apply.
+    /// Allows a [warning](Warning) of the checker in this kernel, with the reason why it does not
+    /// apply.
     ///
     /// ```
     /// # use hccl::kernel::*;
@@ -186,18 +192,18 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// Memory that the launch brings along and that no other launch touches, as elements, from byte `byte` on (`GetUserWorkspace`). All cores
-    /// share it.
+    /// Memory that the launch brings along and that no other launch touches, as elements, from byte
+    /// `byte` on (`GetUserWorkspace`). All cores share it.
     #[track_caller]
     pub fn workspace<E: Element>(self, byte: impl Count) -> Output<E> {
         Output::workspace(self.recording, byte.count(), Location::caller())
     }
 
-    /// A loop: `for (i = from; i < to; ++i)`. The range is `..n`, or `from..to` with two numbers or two [`Value`]s: [`k.value(1)..n`](Self::value) where one of
-    /// them is a number.
+    /// A loop: `for (i = from; i < to; ++i)`. The range is `..n`, or `from..to` with two numbers or
+    /// two [`Value`]s: [`k.value(1)..n`](Self::value) where one of them is a number.
     ///
-    /// The body is recorded once. It cannot give away what lives outside of it, such as a client or a tensor: that does not compile, for the
-    /// loop may run several times.
+    /// The body is recorded once. It cannot give away what lives outside of it, such as a client or
+    /// a tensor: that does not compile, for the loop may run several times.
     #[track_caller]
     pub fn range<B: Bounds>(self, range: B, body: impl FnMut(Value<B::Number>)) {
         let (from, to) = range.bounds();
@@ -205,7 +211,8 @@ impl<T> Kernel<T> {
         self.repeat(from, to, one, body, Location::caller());
     }
 
-    /// A loop with a step: `for (i = from; i < to; i += step)`. A step of 0 is an error when the kernel runs.
+    /// A loop with a step: `for (i = from; i < to; i += step)`. A step of 0 is an error when the
+    /// kernel runs.
     #[track_caller]
     pub fn range_by<B: Bounds>(
         self,

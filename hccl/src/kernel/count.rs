@@ -8,7 +8,8 @@ use ascend_program::{Of, ValueId};
 use super::record::{self, Id, KernelRecorder, ValueHandle};
 use super::value::{Scalar, Value, Whole, sealed};
 
-/// A number of elements, an offset, a count of turns: a [`Value`] of an integer type, or an integer of Rust, which must not be negative.
+/// A number of elements, an offset, a count of turns: a [`Value`] of an integer type, or an integer
+/// of Rust, which must not be negative.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no count",
     note = "a count is an integer of Rust or a `Value` of an integer type"

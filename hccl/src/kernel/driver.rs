@@ -1,9 +1,11 @@
 //! A loaded kernel and its server, and how both get onto their streams.
 //!
-//! Invariant: a launch names in its stamps every buffer that the kernel or the server touches, and its communicators. Kernel, server and the wait for
-//! the server are enqueued as one operation of the kernel's stream, so that it is complete only when both have ended. The server's
-//! stream is the driver's own and has nothing else on it. A tensor may be a part of an allocation: a recorded kernel is told how long
-//! each one is, and touches nothing behind it. A compiled one takes no lengths; whoever loaded it has promised the same.
+//! Invariant: a launch names in its stamps every buffer that the kernel or the server touches, and
+//! its communicators. Kernel, server and the wait for the server are enqueued as one operation of
+//! the kernel's stream, so that it is complete only when both have ended. The server's stream is
+//! the driver's own and has nothing else on it. A tensor may be a part of an allocation: a recorded
+//! kernel is told how long each one is, and touches nothing behind it. A compiled one takes no
+//! lengths; whoever loaded it has promised the same.
 
 use std::borrow::Cow;
 use std::iter;
@@ -96,7 +98,8 @@ impl KernelDriver {
         table.unload_kernel(self.kernel).and(ended)
     }
 
-    /// Issues a launch: by way of a helper if it would wait for other ranks. `touches` names everything in `call`, and the communicators.
+    /// Issues a launch: by way of a helper if it would wait for other ranks. `touches` names
+    /// everything in `call`, and the communicators.
     pub(super) fn launch(
         self: &Arc<Self>,
         stream: &Stream,
@@ -155,17 +158,19 @@ impl KernelDriver {
         let mut tiling = call.tiling.to_vec();
         for comm in iter::once(Some(first)).chain(others.map(CommHandle::calling)) {
             let Some(comm) = comm else { return Err(Error::Aborted { context: None }.into()) };
-            // SAFETY: the communicators are borrowed, or on a detour, so their handles are live. A kernel with a client does
-            // not compile without a tiling struct that begins with an `Mc2InitTiling`, and its bytes were checked to be given.
+            // SAFETY: the communicators are borrowed, or on a detour, so their handles are live. A
+            // kernel with a client does not compile without a tiling struct that begins with an
+            // `Mc2InitTiling`, and its bytes were checked to be given.
             let context = unsafe { table.kernel_context(comm, stream.raw(), &mut tiling) }?;
             contexts.push(context.addr() as u64);
         }
-        // Not before its kernel can begin: it would take the messages of another one on the same communicator.
+        // Not before its kernel can begin: it would take the messages of another one on the same
+        // communicator.
         table.record_event(event, stream)?;
         table.wait_event(&server.stream, event)?;
-        // The server goes first, so that it is there to learn of a kernel that is refused.
-        // SAFETY: the contexts belong to the communicators, which are stamped until this operation is complete, and that is
-        // not before the server has ended.
+        // The server goes first, so that it is there to learn of a kernel that is refused. SAFETY:
+        // the contexts belong to the communicators, which are stamped until this operation is
+        // complete, and that is not before the server has ended.
         unsafe { table.launch_server(server, &contexts) }?;
         let launched = self.enqueue(table, call, &contexts, stream);
         // Also for a kernel that was refused: the server is out.
@@ -185,7 +190,8 @@ impl KernelDriver {
             [] => Cow::from(&call.words),
             _ => contexts.iter().chain(&call.words).copied().collect(),
         };
-        // SAFETY: the stream is live; the words are what the program takes, which was checked; everything behind them is stamped.
+        // SAFETY: the stream is live; the words are what the program takes, which was checked;
+        // everything behind them is stamped.
         unsafe {
             table.launch_kernel(&self.kernel, call.blocks, stream.raw(), &words, &call.tiling)
         }

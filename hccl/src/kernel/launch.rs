@@ -41,14 +41,16 @@
 //! # }
 //! ```
 //!
-//! A launch is an operation of its stream like any other: it is ordered behind everything that uses the same buffers, and gives back a
-//! [`Work`]. A kernel with an [`Hccl`](super::Hccl) client takes a communicator for each of its groups. It needs the communication server beside it,
-//! which begins with it, on a stream of its own; the launch is complete when both are.
+//! A launch is an operation of its stream like any other: it is ordered behind everything that uses
+//! the same buffers, and gives back a [`Work`]. A kernel with an [`Hccl`](super::Hccl) client takes
+//! a communicator for each of its groups. It needs the communication server beside it, which begins
+//! with it, on a stream of its own; the launch is complete when both are.
 //!
 //! # Parts of buffers
 //!
-//! A tensor may be a slice: element 0 of the kernel is its first element, and what lies behind its last one is out of bounds. So launches on disjoint parts
-//! of one buffer do not wait for each other.
+//! A tensor may be a slice: element 0 of the kernel is its first element, and what lies behind its
+//! last one is out of bounds. So launches on disjoint parts of one buffer do not wait for each
+//! other.
 //!
 //! ```
 //! # use hccl::kernel::*;
@@ -93,8 +95,9 @@
 //!
 //! # On hardware
 //!
-//! A recorded kernel runs on the emulator. For an NPU it is [printed](super::Recorded::ascend_c) and compiled; CANN then wants it called as an
-//! operator (`aclnn...`), and does not support launching a fused kernel by hand, as is done here. This road is untried on hardware.
+//! A recorded kernel runs on the emulator. For an NPU it is [printed](super::Recorded::ascend_c)
+//! and compiled; CANN then wants it called as an operator (`aclnn...`), and does not support
+//! launching a fused kernel by hand, as is done here. This road is untried on hardware.
 
 #![forbid(unsafe_code)]
 
@@ -131,7 +134,8 @@ const MOST_BLOCKS: u32 = 65_535;
 
 /// A kernel on a device, made by [`Recorded::load`].
 ///
-/// Dropped while launches are in flight it is unloaded when they are complete; dropping never blocks.
+/// Dropped while launches are in flight it is unloaded when they are complete; dropping never
+/// blocks.
 pub struct Loaded<T> {
     device: Device,
     program: Arc<Program>,
@@ -150,8 +154,8 @@ impl<T> fmt::Debug for Loaded<T> {
 }
 
 impl<T: TilingArgument> Recorded<T> {
-    /// Loads it onto a device (`aclrtBinaryLoadFromData`, `aclrtBinaryGetFunction`), and with it the communication server if it has a client. Does
-    /// not block.
+    /// Loads it onto a device (`aclrtBinaryLoadFromData`, `aclrtBinaryGetFunction`), and with it
+    /// the communication server if it has a client. Does not block.
     ///
     /// # Errors
     ///
@@ -210,7 +214,8 @@ pub(super) struct GivenTensor<'a> {
     output: bool,
 }
 
-/// A launch and its arguments: [`submit`](Self::submit) issues it. Tensors are given in the order of the kernel's arguments.
+/// A launch and its arguments: [`submit`](Self::submit) issues it. Tensors are given in the order
+/// of the kernel's arguments.
 #[must_use = "nothing is launched before `.submit(&stream)`"]
 pub struct Launch<'a, T> {
     kernel: &'a mut Loaded<T>,
@@ -231,8 +236,8 @@ impl<T> fmt::Debug for Launch<'_, T> {
 }
 
 impl<'a, T: TilingArgument> Launch<'a, T> {
-    /// The tiling struct. The kernel gets a copy of it. [`submit`](Self::submit) says if a field is out of its range, or if the server could not
-    /// read it.
+    /// The tiling struct. The kernel gets a copy of it. [`submit`](Self::submit) says if a field is
+    /// out of its range, or if the server could not read it.
     pub fn tiling(mut self, tiling: &'a T) -> Self
     where
         T: Tiling,
@@ -243,13 +248,15 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         self
     }
 
-    /// The communicator of the next group, from group 0 on. It must be the one that the tiling struct names.
+    /// The communicator of the next group, from group 0 on. It must be the one that the tiling
+    /// struct names.
     pub fn group(mut self, communicator: &'a mut Communicator) -> Self {
         self.groups.push(communicator);
         self
     }
 
-    /// The next argument, an input: a buffer, or a slice of one, from whose start the kernel counts.
+    /// The next argument, an input: a buffer, or a slice of one, from whose start the kernel
+    /// counts.
     pub fn input<E: Element>(mut self, source: impl Source<E> + Lend<'a>) -> Self {
         self.given.push(GivenTensor {
             region: source.lend(),
@@ -259,7 +266,8 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         self
     }
 
-    /// The next argument, an output: a buffer, or a slice of one, from whose start the kernel counts.
+    /// The next argument, an output: a buffer, or a slice of one, from whose start the kernel
+    /// counts.
     pub fn output<E: Element>(mut self, destination: impl Destination<E> + LendMut<'a>) -> Self {
         self.given.push(GivenTensor {
             region: destination.lend(),
@@ -275,21 +283,25 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         self
     }
 
-    /// Launches it only if it can be checked in all its parts. Without this, [`Work::notes`] says what was left out.
+    /// Launches it only if it can be checked in all its parts. Without this, [`Work::notes`] says
+    /// what was left out.
     pub fn strict(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// Launches it (`aclrtLaunchKernelWithHostArgs`). Does not block: the first launch on a communicator comes from a helper thread, since
-    /// CANN makes the links of its server there (`HcclAllocComResourceByTiling`; see [`comm`](crate::comm)), and what is wrong with that comes
-    /// through the [`Work`].
+    /// Launches it (`aclrtLaunchKernelWithHostArgs`). Does not block: the first launch on a
+    /// communicator comes from a helper thread, since CANN makes the links of its server there
+    /// (`HcclAllocComResourceByTiling`; see [`comm`](crate::comm)), and what is wrong with that
+    /// comes through the [`Work`].
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the arguments are not those of the kernel, [`Error::Tiling`] when the tiling struct has a field out of its range or was not filled for
-    /// this product's server, and [`Error::WrongDevice`] when something is elsewhere; then nothing happens. [`Error::Invalid`] also when the launch
-    /// is [strict](Self::strict) and part of the kernel cannot be checked. What is wrong with the sizes comes from the [`Work`].
+    /// [`Error::Invalid`] when the arguments are not those of the kernel, [`Error::Tiling`] when
+    /// the tiling struct has a field out of its range or was not filled for this product's server,
+    /// and [`Error::WrongDevice`] when something is elsewhere; then nothing happens.
+    /// [`Error::Invalid`] also when the launch is [strict](Self::strict) and part of the kernel
+    /// cannot be checked. What is wrong with the sizes comes from the [`Work`].
     pub fn submit(mut self, stream: &Stream) -> Result<Work> {
         self.check()?;
         if let Some(refused) = self.refused.take() {

@@ -25,10 +25,12 @@ pub enum Position {
     VecOut,
 }
 
-/// Buffers in local memory that pass from one unit of the core to the next (`TQue`), made by [`Kernel::queue`].
+/// Buffers in local memory that pass from one unit of the core to the next (`TQue`), made by
+/// [`Kernel::queue`].
 ///
-/// Tensors go round: [`alloc`](Self::alloc) waits for a free one, who fills it passes it on with [`enqueue`](Self::enqueue), who uses it gets it
-/// with [`dequeue`](Self::dequeue) and gives it back with [`free`](Self::free). A tensor that was passed on is gone: using it again does not
+/// Tensors go round: [`alloc`](Self::alloc) waits for a free one, who fills it passes it on with
+/// [`enqueue`](Self::enqueue), who uses it gets it with [`dequeue`](Self::dequeue) and gives it
+/// back with [`free`](Self::free). A tensor that was passed on is gone: using it again does not
 /// compile.
 ///
 /// ```
@@ -166,8 +168,8 @@ impl<C: Count> Amount for C {
     }
 }
 
-/// Several pieces of the same length with gaps between them in global memory (`DataCopyExtParams`). In local memory each piece begins at a
-/// multiple of 32 bytes.
+/// Several pieces of the same length with gaps between them in global memory (`DataCopyExtParams`).
+/// In local memory each piece begins at a multiple of 32 bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Pieces {
     length: Counted,
@@ -176,7 +178,8 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// `count` pieces of `length` elements, with `gap` elements between the end of one and the start of the next.
+    /// `count` pieces of `length` elements, with `gap` elements between the end of one and the
+    /// start of the next.
     pub fn new(length: impl Count, count: impl Count, gap: impl Count) -> Self {
         Pieces { length: length.count(), count: Some(count.count()), gap: Some(gap.count()) }
     }
@@ -197,7 +200,8 @@ impl Amount for Pieces {
 }
 
 impl<T> Kernel<T> {
-    /// A queue of `buffers` buffers of `length` elements each (`InitBuffer`): 2 so that one is filled while the other is used.
+    /// A queue of `buffers` buffers of `length` elements each (`InitBuffer`): 2 so that one is
+    /// filled while the other is used.
     #[track_caller]
     pub fn queue<E: Element>(
         self,
@@ -227,8 +231,9 @@ impl<T> Kernel<T> {
         Queue { recording, queue, of: PhantomData }
     }
 
-    /// A buffer of `length` elements for intermediate results (`InitBuffer` of a `TBuf`). Nothing waits for anything here: where two
-    /// units use it, [`wait_for`](Self::wait_for) orders them, and a launch without that is refused.
+    /// A buffer of `length` elements for intermediate results (`InitBuffer` of a `TBuf`). Nothing
+    /// waits for anything here: where two units use it, [`wait_for`](Self::wait_for) orders them,
+    /// and a launch without that is refused.
     #[track_caller]
     pub fn scratch<E: Element>(self, length: impl Count) -> Scratch<E> {
         let length = length.count();
@@ -274,7 +279,8 @@ impl<T> Kernel<T> {
         self.out(to, from.into(), amount.pieces(), false, Location::caller());
     }
 
-    /// Adds to what is in global memory (`DataCopyPad` after `SetAtomicAdd`), also while other cores do. Types: `i8`, `i16`, `i32`, `f16`, `bf16`, `f32`.
+    /// Adds to what is in global memory (`DataCopyPad` after `SetAtomicAdd`), also while other
+    /// cores do. Types: `i8`, `i16`, `i32`, `f16`, `bf16`, `f32`.
     #[track_caller]
     pub fn copy_out_add<E: Element>(
         self,
@@ -379,7 +385,8 @@ impl<E: Element> Scratch<E> {
 }
 
 impl<E: Element> LocalTensor<E> {
-    /// The tensor from an element on. What vectors and copies use must begin at a multiple of 32 bytes.
+    /// The tensor from an element on. What vectors and copies use must begin at a multiple of 32
+    /// bytes.
     #[track_caller]
     pub fn at(&self, offset: impl Count) -> LocalSlice<E> {
         let offset = offset.count();
@@ -388,7 +395,8 @@ impl<E: Element> LocalTensor<E> {
         LocalSlice { offset, ..LocalSlice::from(self) }
     }
 
-    /// Reads one element (`GetValue`). [`Kernel::wait_for`] orders it after what the vector unit or a copy does.
+    /// Reads one element (`GetValue`). [`Kernel::wait_for`] orders it after what the vector unit or
+    /// a copy does.
     #[track_caller]
     pub fn get(&self, index: impl Count) -> Value<E>
     where

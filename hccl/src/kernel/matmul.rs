@@ -15,7 +15,8 @@ use super::tensor::{Input, Matrix, Writes, number, rename};
 use super::value::Recordable;
 use crate::dtype::Element;
 
-/// A kind of product, made by [`Kernel::matmul`] (`MatmulImpl`): the types of `c = a * b + bias`, and which matrices are given as their transpose.
+/// A kind of product, made by [`Kernel::matmul`] (`MatmulImpl`): the types of `c = a * b + bias`,
+/// and which matrices are given as their transpose.
 pub struct Matmul<A, B, C, Bias = C> {
     recording: u64,
     matmul: MatmulId,
@@ -38,8 +39,8 @@ impl<A, B, C, Bias> Recordable for Matmul<A, B, C, Bias> {
 }
 
 impl<T> Kernel<T> {
-    /// Products `c = a * b` of matrices of these types, divided as a `TCubeTiling` of the tiling struct says:
-    /// [`TCubeTiling::for_shape`](super::TCubeTiling::for_shape) fills one.
+    /// Products `c = a * b` of matrices of these types, divided as a `TCubeTiling` of the tiling
+    /// struct says: [`TCubeTiling::for_shape`](super::TCubeTiling::for_shape) fills one.
     ///
     /// ```
     /// use hccl::kernel::*;
@@ -153,9 +154,10 @@ impl<A: Element, B: Element, C: Element, Bias: Element> Matmul<A, B, C, Bias> {
         self
     }
 
-    /// One core computes a piece of a product: `c = a * b`. `shape` is rows and columns of the piece, and the depth, of which no part is left out.
-    /// Each matrix begins where the piece does ([`Global::matrix`](super::Global::matrix)); one that is given as its transpose is, as it lies in
-    /// memory, depth by rows or columns by depth.
+    /// One core computes a piece of a product: `c = a * b`. `shape` is rows and columns of the
+    /// piece, and the depth, of which no part is left out. Each matrix begins where the piece does
+    /// ([`Global::matrix`](super::Global::matrix)); one that is given as its transpose is, as it
+    /// lies in memory, depth by rows or columns by depth.
     #[track_caller]
     pub fn multiply(
         &self,
@@ -169,7 +171,8 @@ impl<A: Element, B: Element, C: Element, Bias: Element> Matmul<A, B, C, Bias> {
         self.step(a, b, c, None, shape.shape(), here);
     }
 
-    /// The same with `bias`, as many elements as `c` has columns, added to each row: `c = a * b + bias`.
+    /// The same with `bias`, as many elements as `c` has columns, added to each row:
+    /// `c = a * b + bias`.
     #[track_caller]
     pub fn multiply_add(
         &self,

@@ -1,7 +1,10 @@
-//! Kernels: programs for the cores of an NPU, written in Rust, which communicate while they compute.
+//! Kernels: programs for the cores of an NPU, written in Rust, which communicate while they
+//! compute.
 //!
-//! A function with [`#[kernel]`](macro@kernel) is run once to *record* a [`Program`](ascend_program::Program): a small form in which sizes, loops and
-//! branches are still symbols of a [tiling struct](tiling). It is [launched](launch) on the emulator, which can draw a [timeline], and printed as [Ascend C](Recorded::ascend_c) for an NPU.
+//! A function with [`#[kernel]`](macro@kernel) is run once to *record* a
+//! [`Program`](ascend_program::Program): a small form in which sizes, loops and branches are still
+//! symbols of a [tiling struct](tiling). It is [launched](launch) on the emulator, which can draw a
+//! [timeline], and printed as [Ascend C](Recorded::ascend_c) for an NPU.
 //!
 //! ```
 //! use hccl::kernel::*;
@@ -43,28 +46,36 @@
 //!
 //! # What is recorded
 //!
-//! * A [`Value`] is a scalar: a field of the tiling struct, the index of a core, or made of these. A [`Variable`] is one that changes.
-//! * [`Kernel`] has the loops ([`range`](Kernel::range)), branches ([`when`](Kernel::when), [`on_aiv`](Kernel::on_aiv)), vector arithmetic and
-//!   synchronisation. Everything else is Rust and happens while the kernel is recorded: constants, functions, generic parameters, a `for` that writes its
-//!   body down several times.
-//! * [`Input`] and [`Output`] are tensors in global memory, [`Queue`], [`Scratch`] and [`LocalTensor`] belong to the memory of a vector core.
-//! * [`Hccl`] is the client that asks for collectives, and [`Prepared`] what it prepared; the [tables](mod@prepare) show what each turn moves.
+//! * A [`Value`] is a scalar: a field of the tiling struct, the index of a core, or made of these.
+//!   A [`Variable`] is one that changes.
+//! * [`Kernel`] has the loops ([`range`](Kernel::range)), branches ([`when`](Kernel::when),
+//!   [`on_aiv`](Kernel::on_aiv)), vector arithmetic and synchronisation. Everything else is Rust
+//!   and happens while the kernel is recorded: constants, functions, generic parameters, a `for`
+//!   that writes its body down several times.
+//! * [`Input`] and [`Output`] are tensors in global memory, [`Queue`], [`Scratch`] and
+//!   [`LocalTensor`] belong to the memory of a vector core.
+//! * [`Hccl`] is the client that asks for collectives, and [`Prepared`] what it prepared; the
+//!   [tables](mod@prepare) show what each turn moves.
 //! * [`Matmul`] is a product of matrices.
 //!
 //! # Units, errors, waiting
 //!
-//! Counts, offsets, strides and lengths are elements everywhere, also of queues and scratch buffers; the one exception is the start of a
-//! [`workspace`](Kernel::workspace), which has no type before, in bytes. Each item names the call of Ascend C that it stands for.
+//! Counts, offsets, strides and lengths are elements everywhere, also of queues and scratch
+//! buffers; the one exception is the start of a [`workspace`](Kernel::workspace), which has no type
+//! before, in bytes. Each item names the call of Ascend C that it stands for.
 //!
-//! What a kernel calls while it is recorded blocks nothing and returns no error: it notes a step with its line. "Waits", "blocks" and "is stopped" in
-//! its documentation are about the core that runs the kernel later. On the host [`load`](Recorded::load) and [`submit`](Launch::submit) return at once, and
-//! what becomes of a launch comes from its [`Work`](crate::Work).
+//! What a kernel calls while it is recorded blocks nothing and returns no error: it notes a step
+//! with its line. "Waits", "blocks" and "is stopped" in its documentation are about the core that
+//! runs the kernel later. On the host [`load`](Recorded::load) and [`submit`](Launch::submit)
+//! return at once, and what becomes of a launch comes from its [`Work`](crate::Work).
 //!
 //! # Mistakes
 //!
-//! Much does not compile: a client that prepares before it was configured, a commit of what is committed, a tensor that was passed on and used
-//! again, a client finalised in a loop. What is wrong on every product (a vector of bytes that is to be divided, 300 turns) is collected and comes back
-//! from `record`, each with its line. What depends on the product, on the numbers in the tiling struct or on the ranks is checked at launch.
+//! Much does not compile: a client that prepares before it was configured, a commit of what is
+//! committed, a tensor that was passed on and used again, a client finalised in a loop. What is
+//! wrong on every product (a vector of bytes that is to be divided, 300 turns) is collected and
+//! comes back from `record`, each with its line. What depends on the product, on the numbers in the
+//! tiling struct or on the ranks is checked at launch.
 
 #[doc(hidden)]
 #[path = "generated.rs"]

@@ -1,4 +1,5 @@
-//! Kernels that come from elsewhere than a recording of this process: saved ones, and compiled ones.
+//! Kernels that come from elsewhere than a recording of this process: saved ones, and compiled
+//! ones.
 
 use ascend_program::layout::Layout;
 use ascend_program::{DecodeError, Program};
@@ -13,8 +14,10 @@ use crate::error::{Error, Result};
 const LOAD: &str = "load";
 
 impl<T: TilingArgument> Recorded<T> {
-    /// Loads a kernel that was saved, as [`to_bytes`](Self::to_bytes) gives it, instead of this one: of an older build, or of another program.
-    /// `self` says how it is launched. It must have the same arguments, groups and layout of the tiling struct; what it does may differ. Does not block.
+    /// Loads a kernel that was saved, as [`to_bytes`](Self::to_bytes) gives it, instead of this
+    /// one: of an older build, or of another program. `self` says how it is launched. It must have
+    /// the same arguments, groups and layout of the tiling struct; what it does may differ. Does
+    /// not block.
     ///
     /// ```
     /// use hccl::kernel::*;
@@ -54,8 +57,8 @@ impl<T: TilingArgument> Recorded<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the bytes are no recorded kernel, or one with other arguments, groups or another layout of the tiling struct; and what
-    /// [`load`](Self::load) says.
+    /// [`Error::Invalid`] when the bytes are no recorded kernel, or one with other arguments,
+    /// groups or another layout of the tiling struct; and what [`load`](Self::load) says.
     pub fn load_saved(&self, device: &Device, saved: &[u8]) -> Result<Loaded<T>> {
         let program = Program::from_bytes(saved).map_err(|error| {
             invalid(match error {
@@ -72,16 +75,19 @@ impl<T: TilingArgument> Recorded<T> {
         Loaded::new(device, program.to_bytes(), program)
     }
 
-    /// Loads the object file of the kernel for an NPU (`aclrtBinaryLoadFromData`, `aclrtBinaryGetFunction`): what `bisheng` made of
-    /// [`ascend_c`](Self::ascend_c). `self` says how it is launched. Does not block.
+    /// Loads the object file of the kernel for an NPU (`aclrtBinaryLoadFromData`,
+    /// `aclrtBinaryGetFunction`): what `bisheng` made of [`ascend_c`](Self::ascend_c). `self` says
+    /// how it is launched. Does not block.
     ///
-    /// CANN does not support launching a fused kernel by hand, see [`launch`](super::launch); this is untried on hardware. The emulator takes recorded kernels
-    /// only, here too.
+    /// CANN does not support launching a fused kernel by hand, see [`launch`](super::launch); this
+    /// is untried on hardware. The emulator takes recorded kernels only, here too.
     ///
     /// # Safety
     ///
-    /// The object has a kernel of this name that takes these arguments, groups and tiling struct, and touches nothing but what it is given. A compiled kernel says
-    /// nothing about itself, so none of that can be checked; compare [`LAYOUT_HASH`](super::Tiling::LAYOUT_HASH) where it is built.
+    /// The object has a kernel of this name that takes these arguments, groups and tiling struct,
+    /// and touches nothing but what it is given. A compiled kernel says nothing about itself, so
+    /// none of that can be checked; compare [`LAYOUT_HASH`](super::Tiling::LAYOUT_HASH) where it is
+    /// built.
     ///
     /// # Errors
     ///

@@ -2,8 +2,9 @@
 //!
 //! # Turns
 //!
-//! A task is done in `repeat` turns, each the same operation on buffers that have moved on by `count` elements. Between the blocks for different
-//! ranks lie `stride` elements, from the start of one to the start of the next; 0 means that they touch. Four ranks, 300 elements for each, in
+//! A task is done in `repeat` turns, each the same operation on buffers that have moved on by
+//! `count` elements. Between the blocks for different ranks lie `stride` elements, from the start
+//! of one to the start of the next; 0 means that they touch. Four ranks, 300 elements for each, in
 //! turns of 128, 128 and 44:
 //!
 //! | `all_gather(x, y, 128).stride(300).repeat(2)` | from rank 0 | rank 1 | rank 2 | rank 3 |
@@ -13,15 +14,18 @@
 //! | **`all_gather(x.at(256), y.at(256), 44).stride(300)`** | | | | |
 //! | reads `x[256..300]`, writes | `y[256..300]` | `y[556..600]` | `y[856..900]` | `y[1156..1200]` |
 //!
-//! With `reduce_scatter` the table is read the other way: what stands for rank `r` is read from each rank, and their sum is written to rank `r`. With
-//! `all_to_all` block `j` of rank `i` becomes block `i` of rank `j`, in both with the same stride. With more than one turn and no stride the
-//! blocks of different ranks would overlap. Each of these methods shows four ranks as a picture: [`all_gather`](Hccl::all_gather),
-//! [`reduce_scatter`](Hccl::reduce_scatter), [`all_reduce`](Hccl::all_reduce), [`all_to_all`](Hccl::all_to_all), [`all_to_all_v`](Hccl::all_to_all_v).
+//! With `reduce_scatter` the table is read the other way: what stands for rank `r` is read from
+//! each rank, and their sum is written to rank `r`. With `all_to_all` block `j` of rank `i` becomes
+//! block `i` of rank `j`, in both with the same stride. With more than one turn and no stride the
+//! blocks of different ranks would overlap. Each of these methods shows four ranks as a picture:
+//! [`all_gather`](Hccl::all_gather), [`reduce_scatter`](Hccl::reduce_scatter),
+//! [`all_reduce`](Hccl::all_reduce), [`all_to_all`](Hccl::all_to_all),
+//! [`all_to_all_v`](Hccl::all_to_all_v).
 //!
 //! # Turn by turn
 //!
-//! `commit_all` says that all of the input is there. A kernel that makes it ends with `prepare`, and commits a turn when that is ready; one that uses the
-//! result waits turn by turn:
+//! `commit_all` says that all of the input is there. A kernel that makes it ends with `prepare`,
+//! and commits a turn when that is ready; one that uses the result waits turn by turn:
 //!
 //! ```
 //! use hccl::kernel::*;
@@ -87,7 +91,8 @@ pub enum Single {}
 #[derive(Debug)]
 pub enum Written {}
 
-/// An operation before it is prepared: [`prepare`](Self::prepare) or [`commit_all`](Self::commit_all) ends it.
+/// An operation before it is prepared: [`prepare`](Self::prepare) or
+/// [`commit_all`](Self::commit_all) ends it.
 #[must_use = "nothing is prepared before `.commit_all()` or `.prepare()`"]
 pub struct Prepare<'a, S> {
     hccl: &'a Hccl<Configured>,
@@ -128,9 +133,11 @@ fn reduction(kind: ReduceKind) -> Reduction {
 }
 
 impl Hccl<Configured> {
-    /// Combines `count` elements of all ranks; every rank gets the result (`AllReduce`). `send` and `recv` may be the same.
+    /// Combines `count` elements of all ranks; every rank gets the result (`AllReduce`). `send` and
+    /// `recv` may be the same.
     ///
-    /// Each turn begins `count` elements behind the one before, in both buffers. 300 elements on four ranks, as 128, 128 and 44:
+    /// Each turn begins `count` elements behind the one before, in both buffers. 300 elements on
+    /// four ranks, as 128, 128 and 44:
     ///
     #[doc = include_str!("prepare/all_reduce.svg")]
     #[track_caller]
@@ -147,8 +154,9 @@ impl Hccl<Configured> {
 
     /// The `count` elements of each rank, one block after the other, on all ranks (`AllGather`).
     ///
-    /// With `t` turns before it, a turn reads `count` elements from `t * count` on, and those of rank `r` go to `t * count + r * stride`. 300 elements of each of four
-    /// ranks, as 128, 128 and 44:
+    /// With `t` turns before it, a turn reads `count` elements from `t * count` on, and those of
+    /// rank `r` go to `t * count + r * stride`. 300 elements of each of four ranks, as 128, 128 and
+    /// 44:
     ///
     #[doc = include_str!("prepare/all_gather.svg")]
     #[track_caller]
@@ -161,10 +169,11 @@ impl Hccl<Configured> {
         self.same(Same::AllGather, send.into(), recv, count.count(), Location::caller())
     }
 
-    /// Combines the blocks of all ranks; rank `r` gets block `r`, with `count` elements (`ReduceScatter`).
+    /// Combines the blocks of all ranks; rank `r` gets block `r`, with `count` elements
+    /// (`ReduceScatter`).
     ///
-    /// With `t` turns before it, that is what begins at `t * count + r * stride` on each rank, and it goes to `t * count` on rank `r`. Four ranks, 300 elements
-    /// for each, as 128, 128 and 44:
+    /// With `t` turns before it, that is what begins at `t * count + r * stride` on each rank, and
+    /// it goes to `t * count` on rank `r`. Four ranks, 300 elements for each, as 128, 128 and 44:
     ///
     #[doc = include_str!("prepare/reduce_scatter.svg")]
     #[track_caller]
@@ -181,7 +190,8 @@ impl Hccl<Configured> {
 
     /// Block `j` of rank `i`, with `count` elements, becomes block `i` of rank `j` (`AlltoAll`).
     ///
-    /// With `t` turns before it, block `b` begins at `t * count + b * stride`, in both buffers. Four ranks, 356 elements for each pair, as 128, 128 and 100:
+    /// With `t` turns before it, block `b` begins at `t * count + b * stride`, in both buffers.
+    /// Four ranks, 356 elements for each pair, as 128, 128 and 100:
     ///
     #[doc = include_str!("prepare/all_to_all.svg")]
     #[track_caller]
@@ -218,10 +228,12 @@ impl Hccl<Configured> {
         Prepare { hccl: self, parts, repeat, stride, here, of: PhantomData }
     }
 
-    /// Blocks of any length (`AlltoAllV`): `send_counts[j]` elements from `send_displs[j]` on go to rank `j`, and `recv_counts[i]` elements of rank `i`
-    /// go to where `recv_displs[i]` says. Not on the A2. In the next turn each displacement has moved on by its count.
+    /// Blocks of any length (`AlltoAllV`): `send_counts[j]` elements from `send_displs[j]` on go to
+    /// rank `j`, and `recv_counts[i]` elements of rank `i` go to where `recv_displs[i]` says. Not
+    /// on the A2. In the next turn each displacement has moved on by its count.
     ///
-    /// The numbers are an array of `u64` of the tiling struct, or an array of values; there must be one for each rank.
+    /// The numbers are an array of `u64` of the tiling struct, or an array of values; there must be
+    /// one for each rank.
     ///
     /// | four ranks | sends | from | receives | to |
     /// | --- | --- | --- | --- | --- |
@@ -232,7 +244,8 @@ impl Hccl<Configured> {
     ///
     #[doc = include_str!("prepare/all_to_all_v.svg")]
     ///
-    /// With several turns the blocks need room for all of them. The same counts, twice as much room for each block, two turns:
+    /// With several turns the blocks need room for all of them. The same counts, twice as much room
+    /// for each block, two turns:
     ///
     #[doc = include_str!("prepare/all_to_all_v_turns.svg")]
     #[track_caller]
@@ -261,11 +274,14 @@ impl Hccl<Configured> {
         self.begin(parts, here)
     }
 
-    /// Writes a block of bytes into the input window of each rank (`AlltoAllvWrite`), where the sender says. Only on the Ascend 950, in one turn.
+    /// Writes a block of bytes into the input window of each rank (`AlltoAllvWrite`), where the
+    /// sender says. Only on the Ascend 950, in one turn.
     ///
-    /// `sizes[r]` bytes from `offsets[r]` of `send` on go to byte `window` of the window of rank `r`. Both are `u64`s in global memory, one for each rank, and
-    /// are read when the turn runs. Of the own block `local` counts instead of its size. When the turn is over, so are the writes of
-    /// all ranks. The window is the one that the context of the rank names (`HcclAllocComResourceByTiling`); a kernel on the 950 cannot ask for it.
+    /// `sizes[r]` bytes from `offsets[r]` of `send` on go to byte `window` of the window of rank
+    /// `r`. Both are `u64`s in global memory, one for each rank, and are read when the turn runs.
+    /// Of the own block `local` counts instead of its size. When the turn is over, so are the
+    /// writes of all ranks. The window is the one that the context of the rank names
+    /// (`HcclAllocComResourceByTiling`); a kernel on the 950 cannot ask for it.
     ///
     /// | two ranks, `window` 64 times the rank | sends | its window then has |
     /// | --- | --- | --- |
@@ -317,11 +333,13 @@ impl Hccl<Configured> {
         self.begin(parts, here)
     }
 
-    /// Writes to other ranks, as `count` items in global memory say (`BatchWrite`): on the A2 of 32 bytes each, on the A3 of 64. `queue` is 0 on the A2.
-    /// The items must be in memory: [`clean`](super::Global::clean) what was written element by element.
+    /// Writes to other ranks, as `count` items in global memory say (`BatchWrite`): on the A2 of 32
+    /// bytes each, on the A3 of 64. `queue` is 0 on the A2. The items must be in memory:
+    /// [`clean`](super::Global::clean) what was written element by element.
     ///
-    /// On the A3 the host may give each core queues (`queue_num` and `comm_block_num` of the tiling). Then every core that has some writes into its
-    /// own, `wait` returns at once, and every one of them finalises the client; nothing else can be prepared with it.
+    /// On the A3 the host may give each core queues (`queue_num` and `comm_block_num` of the
+    /// tiling). Then every core that has some writes into its own, `wait` returns at once, and
+    /// every one of them finalises the client; nothing else can be prepared with it.
     ///
     /// It is put into the queue at once, so it is ended by [`write`](Prepare::write).
     #[track_caller]
@@ -343,7 +361,8 @@ impl Hccl<Configured> {
 }
 
 impl Prepare<'_, Strided> {
-    /// Elements from the start of the block of one rank to that of the next. Unless told they touch, which with several turns makes them overlap.
+    /// Elements from the start of the block of one rank to that of the next. Unless told they
+    /// touch, which with several turns makes them overlap.
     pub fn stride(mut self, elements: impl Count) -> Self {
         self.stride = elements.count();
         self

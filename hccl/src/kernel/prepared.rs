@@ -18,9 +18,10 @@ pub enum Open {}
 #[derive(Debug)]
 pub enum Committed {}
 
-/// A task that a client has prepared (`HcclHandle`), by [`prepare`](super::prepare::Prepare::prepare) or
-/// [`commit_all`](super::prepare::Prepare::commit_all). Its turns are committed by [`Hccl::commit`](super::Hccl::commit) and waited for
-/// by [`Hccl::wait`](super::Hccl::wait).
+/// A task that a client has prepared (`HcclHandle`), by
+/// [`prepare`](super::prepare::Prepare::prepare) or
+/// [`commit_all`](super::prepare::Prepare::commit_all). Its turns are committed by
+/// [`Hccl::commit`](super::Hccl::commit) and waited for by [`Hccl::wait`](super::Hccl::wait).
 pub struct Prepared<Q> {
     pub(super) recording: u64,
     pub(super) task: TaskId,

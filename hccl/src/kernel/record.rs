@@ -1,10 +1,12 @@
 //! The recorder: what handles in a kernel write into while it runs once.
 //!
-//! It belongs to the thread. Handles carry the number of their recording, so that one which outlived its kernel is a mistake with a
-//! line and not a wrong program. User code never runs while the recorder is borrowed.
+//! It belongs to the thread. Handles carry the number of their recording, so that one which
+//! outlived its kernel is a mistake with a line and not a wrong program. User code never runs while
+//! the recorder is borrowed.
 //!
-//! Values are first collected in an arena of their own, and go into the program when a step uses them: what is not used leaves no
-//! trace, and a value that has a name inside of a block is put together again when it is used outside.
+//! Values are first collected in an arena of their own, and go into the program when a step uses
+//! them: what is not used leaves no trace, and a value that has a name inside of a block is put
+//! together again when it is used outside.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -40,8 +42,8 @@ impl ValueHandle {
 /// A place in the source.
 pub(super) type Caller = &'static Location<'static>;
 
-/// An expression with more parts than this, or nested deeper, is put into a variable: whoever reads the program computes the parts again
-/// at each use, and a program has limits to it.
+/// An expression with more parts than this, or nested deeper, is put into a variable: whoever reads
+/// the program computes the parts again at each use, and a program has limits to it.
 const LARGEST: u32 = 1000;
 const DEEPEST: u32 = 100;
 
@@ -138,7 +140,8 @@ pub(super) fn current() -> Option<u64> {
     STACK.with_borrow(|stack| stack.last().map(|recorder| recorder.number))
 }
 
-/// Does something in a recording, if that is the one that goes on. A handle of another one is a mistake in this.
+/// Does something in a recording, if that is the one that goes on. A handle of another one is a
+/// mistake in this.
 pub(super) fn with<R>(
     recording: u64,
     here: Caller,
@@ -353,7 +356,8 @@ impl KernelRecorder {
         self.push(Of::Variable(variable), number)
     }
 
-    /// What is known without a kernel: sums, differences and products of whole constants without a name, and nothing added to something.
+    /// What is known without a kernel: sums, differences and products of whole constants without a
+    /// name, and nothing added to something.
     fn folded(&mut self, of: &Of, number: Number) -> Option<Id> {
         use Number::*;
         let Of::Binary(operator, a, b) = of else { return None };

@@ -10,8 +10,8 @@ use crate::error::kernel::{Mistake, RecordError};
 
 /// A recorded kernel with tiling argument `T`.
 ///
-/// It is made by `record` of what `#[kernel]` made, and it is all that checking, running and printing need: the Rust function is not
-/// called again.
+/// It is made by `record` of what `#[kernel]` made, and it is all that checking, running and
+/// printing need: the Rust function is not called again.
 pub struct Recorded<T> {
     program: Program,
     of: PhantomData<fn() -> T>,
@@ -27,7 +27,8 @@ impl<T> Recorded<T> {
         &self.program
     }
 
-    /// What a loader takes for a binary (`aclrtBinaryLoadFromData`): the program with a magic in front.
+    /// What a loader takes for a binary (`aclrtBinaryLoadFromData`): the program with a magic in
+    /// front.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.program.to_bytes()
     }
@@ -42,9 +43,10 @@ impl<T> Recorded<T> {
         ascend_program::ascend_c::kernel(&self.program).map_err(|text| self.refused(text))
     }
 
-    /// The operator project around the kernel, as paths and texts: the kernel and the header of its tiling struct, on the host the
-    /// prototype, the tiling function and their registration, and what CMake needs to build a package of them. On hardware this is
-    /// the road that CANN supports for a kernel that communicates.
+    /// The operator project around the kernel, as paths and texts: the kernel and the header of its
+    /// tiling struct, on the host the prototype, the tiling function and their registration, and
+    /// what CMake needs to build a package of them. On hardware this is the road that CANN supports
+    /// for a kernel that communicates.
     ///
     /// ```
     /// use hccl::kernel::*;
@@ -71,8 +73,8 @@ impl<T> Recorded<T> {
     ///
     /// # Errors
     ///
-    /// What [`ascend_c`](Self::ascend_c) refuses, and a [`Project`] whose tiling does not have as many bytes as the struct or
-    /// whose names a build cannot have.
+    /// What [`ascend_c`](Self::ascend_c) refuses, and a [`Project`] whose tiling does not have as
+    /// many bytes as the struct or whose names a build cannot have.
     pub fn project(&self, project: &Project) -> Result<Vec<(String, String)>, RecordError> {
         let files = ascend_program::ascend_c::project(&self.program, project);
         files.map_err(|text| self.refused(text))

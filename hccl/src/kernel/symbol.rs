@@ -21,7 +21,8 @@ use super::value::{Scalar, Value};
     note = "an enum goes in as its number, a `u32`; an array is written out, `[T; N]`, and not under another name"
 )]
 pub trait Symbolic {
-    /// The symbols: a [`Value`] for a number, [`Values`] for an array of numbers, a struct of these for a struct.
+    /// The symbols: a [`Value`] for a number, [`Values`] for an array of numbers, a struct of these
+    /// for a struct.
     type Symbols: Clone;
 
     /// The symbols of an array.
@@ -35,7 +36,8 @@ pub trait Symbolic {
     fn array<const N: usize>(at: &At) -> Self::Array<N>;
 }
 
-/// What the tiling argument of a kernel can be: a struct with `#[derive(Tiling)]`, or nothing, `()`.
+/// What the tiling argument of a kernel can be: a struct with `#[derive(Tiling)]`, or nothing,
+/// `()`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not what a kernel takes its sizes from",
     note = "it is a struct with `#[derive(Tiling)]`; a kernel without one is a `Kernel` without parameter"
@@ -128,7 +130,8 @@ pub struct Values<T: Scalar, const N: usize> {
 }
 
 impl<T: Scalar, const N: usize> Values<T, N> {
-    /// The element with this number. A kernel that runs with a number beyond the array is stopped with an error.
+    /// The element with this number. A kernel that runs with a number beyond the array is stopped
+    /// with an error.
     #[track_caller]
     pub fn at(&self, index: impl Count) -> Value<T> {
         let (recording, here) = (self.at.recording, Location::caller());
@@ -223,7 +226,8 @@ impl<const BYTES: usize> Symbolic for Mc2CcTiling<BYTES> {
     }
 }
 
-/// A [`TCubeTiling`] in the tiling struct: what [`Kernel::matmul`](super::Kernel::matmul) takes, and its numbers.
+/// A [`TCubeTiling`] in the tiling struct: what [`Kernel::matmul`](super::Kernel::matmul) takes,
+/// and its numbers.
 #[derive(Clone, Debug)]
 pub struct CubeMember {
     at: At,
@@ -292,7 +296,8 @@ impl Symbolic for TCubeTiling {
     }
 }
 
-/// One number for each rank, as `AlltoAllV` takes them: an array of `u64` of the tiling struct, or a [`Value`] each.
+/// One number for each rank, as `AlltoAllV` takes them: an array of `u64` of the tiling struct, or
+/// a [`Value`] each.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not one number for each rank",
     note = "pass an array of `u64` of the tiling struct, `&t.send_counts`, or an array of `Value<u64>`"

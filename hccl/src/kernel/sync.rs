@@ -73,8 +73,8 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// `unit` waits until `other` has done what it was given so far (`SetFlag` and `WaitFlag`): for scratch buffers and single elements.
-    /// What goes through a queue needs none of this.
+    /// `unit` waits until `other` has done what it was given so far (`SetFlag` and `WaitFlag`): for
+    /// scratch buffers and single elements. What goes through a queue needs none of this.
     #[track_caller]
     pub fn wait_for(self, unit: Pipe, other: Pipe) {
         record::with(self.recording, Location::caller(), |recorder| {
@@ -85,13 +85,16 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// Leaves the waits between the units of a core to the recorder, in all of this kernel, wherever this is called in it.
+    /// Leaves the waits between the units of a core to the recorder, in all of this kernel,
+    /// wherever this is called in it.
     ///
-    /// Before each step its unit waits for the units that may have used the same tensor or argument, of which one writes, unless the kernel itself, or a
-    /// queue, has seen to that. In the printed source each such wait has a comment that begins with "inserted" and says why. The
-    /// recorder knows no numbers, so it may insert a wait between two uses that never meet; and it takes two arguments for two memories, and
-    /// copies of one unit to an argument to go to different places. The check of the launch, which has the numbers, finds where that is
-    /// wrong. Waits between cores are not inserted.
+    /// Before each step its unit waits for the units that may have used the same tensor or
+    /// argument, of which one writes, unless the kernel itself, or a queue, has seen to that. In
+    /// the printed source each such wait has a comment that begins with "inserted" and says why.
+    /// The recorder knows no numbers, so it may insert a wait between two uses that never meet; and
+    /// it takes two arguments for two memories, and copies of one unit to an argument to go to
+    /// different places. The check of the launch, which has the numbers, finds where that is wrong.
+    /// Waits between cores are not inserted.
     ///
     /// ```
     /// # use hccl::kernel::*;
@@ -117,7 +120,8 @@ impl<T> Kernel<T> {
         record::with(self.recording, Location::caller(), |recorder| recorder.inserts_waits = true);
     }
 
-    /// Raises a flag when earlier work of `pipe` is done (`CrossCoreSetFlag`). `flag` is 8, 9 or 10: the libraries of CANN use the others.
+    /// Raises a flag when earlier work of `pipe` is done (`CrossCoreSetFlag`). `flag` is 8, 9 or
+    /// 10: the libraries of CANN use the others.
     ///
     /// Every core that takes part must get here, also one without work. Those that wait do so in
     /// [`cross_core_wait_flag`](Self::cross_core_wait_flag).
@@ -150,7 +154,8 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// All cube cores wait for each other: a flag that all raise and wait for. `flag` is 8, 9 or 10.
+    /// All cube cores wait for each other: a flag that all raise and wait for. `flag` is 8, 9
+    /// or 10.
     #[track_caller]
     pub fn sync_all_aic(self, flag: u16) {
         record::with(self.recording, Location::caller(), |recorder| {
@@ -173,7 +178,8 @@ impl<T> Kernel<T> {
         self.sync(true, here);
     }
 
-    /// All cores wait for each other (`SyncAll<false>`). In a kernel with both kinds, both have to come here.
+    /// All cores wait for each other (`SyncAll<false>`). In a kernel with both kinds, both have to
+    /// come here.
     #[track_caller]
     pub fn sync_all(self) {
         self.sync(false, Location::caller());

@@ -1,4 +1,5 @@
-//! Tensors in global memory: the arguments of a kernel, its workspace, and the windows of the ranks.
+//! Tensors in global memory: the arguments of a kernel, its workspace, and the windows of the
+//! ranks.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -24,10 +25,12 @@ pub enum Writes {}
 /// A tensor in global memory that a kernel reads: an argument, from some element on.
 pub type Input<E> = Global<E, Reads>;
 
-/// A tensor in global memory that a kernel writes, and may read: an argument, a workspace or a window, from some element on.
+/// A tensor in global memory that a kernel writes, and may read: an argument, a workspace or a
+/// window, from some element on.
 pub type Output<E> = Global<E, Writes>;
 
-/// A place in global memory with elements behind it (`GlobalTensor`). [`Input`] and [`Output`] are the two kinds.
+/// A place in global memory with elements behind it (`GlobalTensor`). [`Input`] and [`Output`] are
+/// the two kinds.
 pub struct Global<E, A> {
     recording: u64,
     spot: Spot,
@@ -88,8 +91,8 @@ impl<E: Element, A> Global<E, A> {
         Global { recording, spot: Spot { base, offset: None }, of: PhantomData }
     }
 
-    /// The tensor from an element on; `offset` counts elements from here. In Ascend C it is `tensor[offset]`, or an address with the offset
-    /// in bytes added to it.
+    /// The tensor from an element on; `offset` counts elements from here. In Ascend C it is
+    /// `tensor[offset]`, or an address with the offset in bytes added to it.
     #[track_caller]
     pub fn at(self, offset: impl Count) -> Self {
         let offset = offset.count();
@@ -110,8 +113,8 @@ impl<E: Element, A> Global<E, A> {
         Global { spot: moved.unwrap_or(self.spot), ..self }
     }
 
-    /// Reads one element, through the cache of the core (`GlobalTensor::GetValue`). What another core, the server or another device has
-    /// written is seen only after [`clean`](Self::clean).
+    /// Reads one element, through the cache of the core (`GlobalTensor::GetValue`). What another
+    /// core, the server or another device has written is seen only after [`clean`](Self::clean).
     #[track_caller]
     pub fn get(self, index: impl Count) -> Value<E>
     where
@@ -127,8 +130,9 @@ impl<E: Element, A> Global<E, A> {
         }))
     }
 
-    /// Writes the line of 64 bytes that an element lies in to memory, if this core has changed it, and drops it from the cache of the core
-    /// (`DataCacheCleanAndInvalid`): before reading what others have written, and after writing what others are to read.
+    /// Writes the line of 64 bytes that an element lies in to memory, if this core has changed it,
+    /// and drops it from the cache of the core (`DataCacheCleanAndInvalid`): before reading what
+    /// others have written, and after writing what others are to read.
     #[track_caller]
     pub fn clean(self, index: impl Count) {
         let here = Location::caller();
@@ -173,8 +177,8 @@ impl<E: Element, A> Recordable for Global<E, A> {
 }
 
 impl<E: Element> Output<E> {
-    /// Writes one element, through the cache of the core (`GlobalTensor::SetValue`): others see it after [`clean`](Self::clean). No other core may
-    /// write the same 64 bytes meanwhile.
+    /// Writes one element, through the cache of the core (`GlobalTensor::SetValue`): others see it
+    /// after [`clean`](Self::clean). No other core may write the same 64 bytes meanwhile.
     #[track_caller]
     pub fn set(self, index: impl Count, value: impl Into<Value<E>>)
     where

@@ -1,4 +1,5 @@
-//! Timelines: what the cores, the communication servers and the links did during launches, and the threads of operators.
+//! Timelines: what the cores, the communication servers and the links did during launches, and the
+//! threads of operators.
 //!
 //! ```
 //! use hccl::Runtime;
@@ -33,8 +34,10 @@
 //!
 //! # What is in it
 //!
-//! Each device has a row for its kernels, one for each core that ran a block, and one for its communication server; a launch beside another one on the same device has
-//! rows of its own, and so has a communicator beside another one, with a number behind their names. Then each link between two ranks has one.
+//! Each device has a row for its kernels, one for each core that ran a block, and one for its
+//! communication server; a launch beside another one on the same device has rows of its own, and so
+//! has a communicator beside another one, with a number behind their names. Then each link between
+//! two ranks has one.
 //!
 //! | row | what it has |
 //! |---|---|
@@ -43,13 +46,16 @@
 //! | `server` | each turn, in two parts: until the last rank has come to it, and while data moves. A gap: nothing is committed |
 //! | `0 → 1` | each turn for which rank 1 needs data of rank 0, with the bytes. Of an all-reduce that is all that rank 0 gives, whatever an algorithm would send |
 //!
-//! The trace has all of it, with the lines of the kernel; the picture leaves out rows beyond 24 cores a device, 16 devices and 56 links.
+//! The trace has all of it, with the lines of the kernel; the picture leaves out rows beyond 24
+//! cores a device, 16 devices and 56 links.
 //!
 //! # Operators
 //!
-//! The [operators](crate::operator) that run meanwhile are in it too: each device has a row for its main thread and for each of the others (numbered from 0, as they were
-//! acquired), with every copy, record and wait, and an arrow leads from each record to the wait that took it. (What an operator *would* do in a model is
-//! [drawn](crate::operator::Recorded::timeline) without running it.)
+//! The [operators](crate::operator) that run meanwhile are in it too: each device has a row for its
+//! main thread and for each of the others (numbered from 0, as they were acquired), with every
+//! copy, record and wait, and an arrow leads from each record to the wait that took it. (What an
+//! operator *would* do in a model is [drawn](crate::operator::Recorded::timeline) without running
+//! it.)
 //!
 //! ```
 //! use hccl::operator::Operator;
@@ -93,10 +99,10 @@
 //!
 //! # Ranks in several processes
 //!
-//! Each process records its own devices. [`Recording::gather`] joins the recordings of all processes of
-//! a communicator, and gives every rank the timeline of the whole job. All processes share one clock, so
-//! a turn shows when its last rank arrived, and arrows lead from one process to another. The same
-//! program works with ranks that are threads.
+//! Each process records its own devices. [`Recording::gather`] joins the recordings of all
+//! processes of a communicator, and gives every rank the timeline of the whole job. All processes
+//! share one clock, so a turn shows when its last rank arrived, and arrows lead from one process to
+//! another. The same program works with ranks that are threads.
 //!
 //! ```
 //! use hccl::prelude::*;
@@ -120,10 +126,12 @@
 //!
 //! # What its times mean
 //!
-//! They are real time on this machine, of the emulator. Emulated cores are interpreters: those of a launch run one after the other until they wait, on threads that they
-//! share with everything else. Data moves by copies in memory when all ranks are there, so a link has no speed of its own, and all links of a
-//! turn begin together. So a timeline shows what a kernel does in which order, who waits for whom and why, and what lies beside what. *How long* something
-//! takes says nothing about an NPU.
+//! They are real time on this machine, of the emulator. Emulated cores are interpreters: those of a
+//! launch run one after the other until they wait, on threads that they share with everything else.
+//! Data moves by copies in memory when all ranks are there, so a link has no speed of its own, and
+//! all links of a turn begin together. So a timeline shows what a kernel does in which order, who
+//! waits for whom and why, and what lies beside what. *How long* something takes says nothing about
+//! an NPU.
 //!
 //! Recording costs a little time for each wait and each turn. Without it nothing is written down.
 
@@ -142,7 +150,8 @@ use crate::device::Stream;
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 
-/// A recording that goes on, made by [`Runtime::record_timeline`]. Dropped, it ends without a timeline.
+/// A recording that goes on, made by [`Runtime::record_timeline`]. Dropped, it ends without a
+/// timeline.
 #[must_use = "what is recorded comes from `.finish()`"]
 #[derive(Debug)]
 pub struct Recording {
@@ -158,13 +167,14 @@ pub struct Timeline {
 }
 
 impl Runtime {
-    /// Begins to record what kernels and operators do on all devices of this runtime, until [`Recording::finish`]. Never blocks. The optional
-    /// entries `ascendExtTimelineRecord` and `ascendExtTimeline` are behind it; see [`kernel::timeline`](crate::kernel::timeline).
+    /// Begins to record what kernels and operators do on all devices of this runtime, until
+    /// [`Recording::finish`]. Never blocks. The optional entries `ascendExtTimelineRecord` and
+    /// `ascendExtTimeline` are behind it; see [`kernel::timeline`](crate::kernel::timeline).
     ///
     /// # Errors
     ///
-    /// [`Error::MissingSymbol`] on a backend that records none, such as CANN, whose own profiler does that. What the
-    /// emulator says when the runtime records already: one recording at a time.
+    /// [`Error::MissingSymbol`] on a backend that records none, such as CANN, whose own profiler
+    /// does that. What the emulator says when the runtime records already: one recording at a time.
     pub fn record_timeline(&self) -> Result<Recording> {
         self.table().record_timeline(self.block(), true)?;
         Ok(Recording { runtime: self.clone(), ended: Mutex::new(None) })
@@ -172,7 +182,8 @@ impl Runtime {
 }
 
 impl Recording {
-    /// Ends it. Launches that have ended by now are in the timeline; wait for those that matter. Never blocks.
+    /// Ends it. Launches that have ended by now are in the timeline; wait for those that matter.
+    /// Never blocks.
     ///
     /// # Errors
     ///
@@ -181,13 +192,13 @@ impl Recording {
         self.end()
     }
 
-    /// Ends this recording on every rank of a communicator, and gives each rank the joined timeline.
-    /// Ranks that are threads of one process share its recording. Only finished launches are in the
-    /// timeline, so wait for them first.
+    /// Ends this recording on every rank of a communicator, and gives each rank the joined
+    /// timeline. Ranks that are threads of one process share its recording. Only finished launches
+    /// are in the timeline, so wait for them first.
     ///
-    /// Every rank of the communicator must call this. It issues two all-gathers, and a broadcast for
-    /// each process, which needs device memory for its record (some hundred bytes for an entry). It
-    /// blocks until the last rank has called it.
+    /// Every rank of the communicator must call this. It issues two all-gathers, and a broadcast
+    /// for each process, which needs device memory for its record (some hundred bytes for an
+    /// entry). It blocks until the last rank has called it.
     ///
     /// # Errors
     ///
@@ -244,25 +255,27 @@ impl Drop for Recording {
 }
 
 impl Timeline {
-    /// A picture: the text of an SVG file. What a bar is, and where in the kernel, shows when the pointer rests on it.
+    /// A picture: the text of an SVG file. What a bar is, and where in the kernel, shows when the
+    /// pointer rests on it.
     pub fn svg(&self) -> String {
         ascend_timeline::picture(&self.records)
     }
 
-    /// The same with every detail, for <https://ui.perfetto.dev>: the text of a JSON file in Chrome's trace event format.
+    /// The same with every detail, for <https://ui.perfetto.dev>: the text of a JSON file in
+    /// Chrome's trace event format.
     pub fn trace(&self) -> String {
         ascend_timeline::trace(&self.records)
     }
 
-    /// Joins timelines of several runtimes or processes. A recording that is in several of them counts
-    /// once. Never blocks.
+    /// Joins timelines of several runtimes or processes. A recording that is in several of them
+    /// counts once. Never blocks.
     pub fn join(timelines: impl IntoIterator<Item = Timeline>) -> Timeline {
         let records = timelines.into_iter().map(|timeline| timeline.records);
         Timeline { records: Records::join(records) }
     }
 
-    /// Returns a text for [`from_text`](Timeline::from_text) in another process. Only needed if the ranks
-    /// cannot [gather](Recording::gather).
+    /// Returns a text for [`from_text`](Timeline::from_text) in another process. Only needed if the
+    /// ranks cannot [gather](Recording::gather).
     pub fn to_text(&self) -> String {
         self.records.to_text()
     }

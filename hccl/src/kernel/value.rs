@@ -16,7 +16,8 @@ pub(super) mod sealed {
     pub trait Sealed {}
 }
 
-/// A number that a kernel can compute with: the integers, the floating point types and `bool`. The list is Ascend C's.
+/// A number that a kernel can compute with: the integers, the floating point types and `bool`. The
+/// list is Ascend C's.
 #[diagnostic::on_unimplemented(
     message = "a kernel does not compute with `{Self}`",
     note = "it has i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, hccl::f16, hccl::bf16 and bool"
@@ -76,9 +77,10 @@ scalars! {
 
 /// A scalar of a kernel: a symbol while the kernel is recorded, a number when it runs.
 ///
-/// It is `Copy` and has the operators of its type, with numbers of Rust on either side. Unsigned integers wrap, as in C++; a signed one
-/// that leaves its type is an error of the launch, since C++ leaves open what it would be. Comparisons are
-/// methods, because what they give is a symbol too. Types are not mixed: [`cast`](Self::cast) converts.
+/// It is `Copy` and has the operators of its type, with numbers of Rust on either side. Unsigned
+/// integers wrap, as in C++; a signed one that leaves its type is an error of the launch, since C++
+/// leaves open what it would be. Comparisons are methods, because what they give is a symbol too.
+/// Types are not mixed: [`cast`](Self::cast) converts.
 ///
 /// A value is what it was when it came about. What changes lives in a [`Variable`].
 ///
@@ -132,7 +134,8 @@ impl<T: Scalar> Value<T> {
         Value { handle, of: PhantomData }
     }
 
-    /// A conversion, `static_cast` in C++: integers wrap, a floating point number that does not fit into an integer is the nearest that does.
+    /// A conversion, `static_cast` in C++: integers wrap, a floating point number that does not fit
+    /// into an integer is the nearest that does.
     #[track_caller]
     pub fn cast<U: Scalar>(self) -> Value<U> {
         if T::NUMBER == U::NUMBER {
@@ -207,7 +210,8 @@ impl<T: Arithmetic> Value<T> {
 }
 
 impl<T: Whole> Value<T> {
-    /// How many pieces of length `piece` cover this length. Neither may be negative, and their sum must fit into the type.
+    /// How many pieces of length `piece` cover this length. Neither may be negative, and their sum
+    /// must fit into the type.
     #[track_caller]
     pub fn div_ceil(self, piece: impl Into<Value<T>>) -> Value<T> {
         let (piece, here) = (piece.into(), Location::caller());
@@ -403,7 +407,8 @@ impl<T: Scalar> Recordable for Variable<T> {
     }
 }
 
-/// Gives a name, if this recording goes on. Binding something foreign to a name is no mistake; using it is.
+/// Gives a name, if this recording goes on. Binding something foreign to a name is no mistake;
+/// using it is.
 pub(super) fn named(recording: u64, here: Caller, name: impl FnOnce(&mut KernelRecorder)) {
     if record::current() == Some(recording) {
         record::with(recording, here, name);

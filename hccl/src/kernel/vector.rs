@@ -1,7 +1,7 @@
 //! Arithmetic of the vector unit. All counts are elements; all operands lie in local memory.
 //!
-//! What a product computes with differs (the A2 and A3 have no arithmetic for `bf16`) and is checked at launch; what no product has is a
-//! mistake when the kernel is recorded.
+//! What a product computes with differs (the A2 and A3 have no arithmetic for `bf16`) and is
+//! checked at launch; what no product has is a mistake when the kernel is recorded.
 
 use std::panic::Location;
 
@@ -204,7 +204,8 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// `to[i] = from[i]` in another type (`Cast`). Which pairs of types and which ways of rounding there are differs between products.
+    /// `to[i] = from[i]` in another type (`Cast`). Which pairs of types and which ways of rounding
+    /// there are differs between products.
     #[track_caller]
     pub fn cast<E: Element, F: Element>(
         self,
@@ -230,7 +231,8 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// `to[0]` becomes the sum of all elements (`ReduceSum`). A `work` as long as `from` is always enough.
+    /// `to[0]` becomes the sum of all elements (`ReduceSum`). A `work` as long as `from` is always
+    /// enough.
     #[track_caller]
     pub fn reduce_sum<E: Element>(
         self,
@@ -243,7 +245,8 @@ impl<T> Kernel<T> {
         self.fold(Fold::Sum, places, count.count(), Location::caller());
     }
 
-    /// `to[0]` becomes the greatest element (`ReduceMax`). A `work` as long as `from` is always enough.
+    /// `to[0]` becomes the greatest element (`ReduceMax`). A `work` as long as `from` is always
+    /// enough.
     #[track_caller]
     pub fn reduce_max<E: Element>(
         self,

@@ -9,9 +9,10 @@
 //! reclaim  <---- left -----      leave      from here on it is the owner's again
 //! ```
 //!
-//! Between `expose` and `reclaim` the owner leaves its buffer alone, at least the part that the peer uses. Other peers may be in it at the same time, each by its own channel. Both directions of a channel are independent of
-//! each other. It takes two notifies at each end: the first says that the peer's memory is ready, the second that the peer has
-//! left.
+//! Between `expose` and `reclaim` the owner leaves its buffer alone, at least the part that the
+//! peer uses. Other peers may be in it at the same time, each by its own channel. Both directions
+//! of a channel are independent of each other. It takes two notifies at each end: the first says
+//! that the peer's memory is ready, the second that the peer has left.
 
 use std::fmt;
 use std::panic::Location;
@@ -41,18 +42,22 @@ impl fmt::Debug for Channel<'_> {
     }
 }
 
-/// The rank's own communication buffer is the peer's to read and write, until it is [reclaimed](super::Thread::reclaim).
+/// The rank's own communication buffer is the peer's to read and write, until it is
+/// [reclaimed](super::Thread::reclaim).
 ///
-/// Dropping or forgetting it is a mistake: the peer's last record would be left over for the next operator.
+/// Dropping or forgetting it is a mistake: the peer's last record would be left over for the next
+/// operator.
 #[must_use = "the peer has the buffer until it is reclaimed"]
 pub struct Exposed<'r> {
     pub(super) channel: Channel<'r>,
 }
 
-/// The peer's communication buffer is this rank's to read and write, until it [leaves](super::Thread::leave).
+/// The peer's communication buffer is this rank's to read and write, until it
+/// [leaves](super::Thread::leave).
 ///
-/// Several threads may use it, as long as the one that leaves it is certain to come last: what another thread does within the same [fork](super::MainThread::fork) is
-/// not, what it did in an earlier fork is. Dropping or forgetting it is a mistake: the peer would wait for ever.
+/// Several threads may use it, as long as the one that leaves it is certain to come last: what
+/// another thread does within the same [fork](super::MainThread::fork) is not, what it did in an
+/// earlier fork is. Dropping or forgetting it is a mistake: the peer would wait for ever.
 #[must_use = "the peer waits until it is left"]
 pub struct Access<'r> {
     pub(super) channel: Channel<'r>,

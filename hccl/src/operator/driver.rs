@@ -1,16 +1,19 @@
 //! Recorded tasks, told to the threads of a communicator.
 //!
-//! Invariant: before the first task is told, all of them have been looked at: what they read and write lies in the rank's input, output or communication
-//! buffer, or in the communication buffer of a peer with a channel, and the input is not written. Input and output are named in the stamps of the
-//! operation; what lies in communication buffers belongs to communicators, which are stamped too.
+//! Invariant: before the first task is told, all of them have been looked at: what they read and
+//! write lies in the rank's input, output or communication buffer, or in the communication buffer
+//! of a peer with a channel, and the input is not written. Input and output are named in the stamps
+//! of the operation; what lies in communication buffers belongs to communicators, which are stamped
+//! too.
 //!
-//! Tasks are told in the order in which they were recorded. No thread of the rank then ever waits for something that has not been told yet, however
-//! short the queues of the device are.
+//! Tasks are told in the order in which they were recorded. No thread of the rank then ever waits
+//! for something that has not been told yet, however short the queues of the device are.
 //!
-//! Sub-threads begin when the main thread lets them, and end before it does. But these are waits for notifies, and when the
-//! communicator fails, such a wait ends early and what stands behind it runs. What an operator touches belongs to others before
-//! and after it, whether it fails or not. So the other threads first wait for an event of the stream, and the stream at the end for
-//! an event of each of them: a failure ends no wait for an event.
+//! Sub-threads begin when the main thread lets them, and end before it does. But these are waits
+//! for notifies, and when the communicator fails, such a wait ends early and what stands behind it
+//! runs. What an operator touches belongs to others before and after it, whether it fails or not.
+//! So the other threads first wait for an event of the stream, and the stream at the end for an
+//! event of each of them: a failure ends no wait for an event.
 
 #![expect(unsafe_code, reason = "the one place where primitives are called")]
 
@@ -55,8 +58,8 @@ pub(super) struct Issue<'a> {
 }
 
 impl Issue<'_> {
-    /// Issues it: at once if there are channels to all of its peers, else by way of a helper, which takes the tape. `touches` names the
-    /// communicator and what is in `memory`.
+    /// Issues it: at once if there are channels to all of its peers, else by way of a helper, which
+    /// takes the tape. `touches` names the communicator and what is in `memory`.
     pub(super) fn on(
         &self,
         stream: &Stream,
@@ -93,8 +96,8 @@ impl Issue<'_> {
                 let (table, comm) = (device.table(), member.enter(stream)?);
                 let resources = &mut lock(&shared.resources);
                 let mut driver = given.driver(table, comm, tape, resources);
-                // SAFETY: the handles are live. What is in `memory` is in `touches`, so that it stays, and is left alone, until the
-                // operation is complete.
+                // SAFETY: the handles are live. What is in `memory` is in `touches`, so that it
+                // stays, and is left alone, until the operation is complete.
                 unsafe { driver.drive(stream.queue().handle(), event.as_deref(), &mut begun) }
             });
             if begun && let Err(error) = &issued {
@@ -114,7 +117,8 @@ impl Issue<'_> {
                 unsafe { driver.drive(stream, event.as_deref(), &mut begun) }
             });
             outcome.map_err(|error| {
-                // Whatever comes behind it in line would meet the notifies of this one on other ranks.
+                // Whatever comes behind it in line would meet the notifies of this one on other
+                // ranks.
                 shared.spoil(name, sequence, &error);
                 CallFailure { error, is_out: begun, aborts: begun }
             })
@@ -173,13 +177,14 @@ enum Found<'a> {
 }
 
 impl OperatorDriver<'_> {
-    /// Acquires what is missing, looks at all tasks, and tells them. `begun` is set before the first one: whatever then fails, some
-    /// may be out.
+    /// Acquires what is missing, looks at all tasks, and tells them. `begun` is set before the
+    /// first one: whatever then fails, some may be out.
     ///
     /// # Safety
     ///
-    /// The communicator and the stream are live. The memory is as long as it says, lies on the device, and stays until the stream has reached what it holds
-    /// then; nobody else touches it meanwhile but to read the input.
+    /// The communicator and the stream are live. The memory is as long as it says, lies on the
+    /// device, and stays until the stream has reached what it holds then; nobody else touches it
+    /// meanwhile but to read the input.
     unsafe fn drive(
         &mut self,
         stream: &StreamHandle,
@@ -195,9 +200,11 @@ impl OperatorDriver<'_> {
         }
         table.start_batch()?;
         *begun = true;
-        // SAFETY: the caller's promise; the handles were just acquired; the tasks have been looked at.
+        // SAFETY: the caller's promise; the handles were just acquired; the tasks have been looked
+        // at.
         let told = unsafe { self.tell_all(host) };
-        // In any case, also when some was refused: the batch is a state of this OS thread, and what was told before goes on.
+        // In any case, also when some was refused: the batch is a state of this OS thread, and what
+        // was told before goes on.
         let ended = table.end_batch();
         let joined = event.map_or(Ok(()), |event| self.join(stream, event));
         told.and(ended).and(joined)
@@ -311,7 +318,8 @@ impl OperatorDriver<'_> {
 
     /// # Safety
     ///
-    /// As for [`drive`](Self::drive), and all is acquired and checked. `host` is the thread of the stream.
+    /// As for [`drive`](Self::drive), and all is acquired and checked. `host` is the thread of the
+    /// stream.
     unsafe fn tell_all(&mut self, host: ThreadHandle) -> Result<()> {
         let Site { table, engine, seconds, .. } = self.site;
         let mut told = std::mem::take(&mut self.resources.told);
@@ -321,7 +329,8 @@ impl OperatorDriver<'_> {
         let start = tape.notifies.first().copied().unwrap_or(0);
         let main = threads.first().copied().unwrap_or(host);
         let mut tell_all = || {
-            // SAFETY: the caller's promise: both threads have these notifies, and what is told was checked.
+            // SAFETY: the caller's promise: both threads have these notifies, and what is told was
+            // checked.
             unsafe {
                 if engine == Engine::AicpuTs {
                     table.record_thread(host, main, start)?;

@@ -1,4 +1,5 @@
-//! The memory that an operator works on: parts of a rank's own, and of a peer's communication buffer.
+//! The memory that an operator works on: parts of a rank's own, and of a peer's communication
+//! buffer.
 
 use std::fmt;
 use std::ops::{Bound, Range, RangeBounds};
@@ -11,7 +12,8 @@ use super::state::State;
 
 /// Elements of the rank's own memory: of its input, its output or its communication buffer.
 ///
-/// It is a place, not data: what is there is known when the operator runs. Copying it copies the place.
+/// It is a place, not data: what is there is known when the operator runs. Copying it copies the
+/// place.
 #[derive(Clone, Copy)]
 pub struct LocalBuffer<'r> {
     pub(super) state: &'r State,
@@ -20,8 +22,8 @@ pub struct LocalBuffer<'r> {
     length: usize,
 }
 
-/// Elements of a peer's communication buffer (CANN: `HcclChannelGetHcclBuffer`). It is reached through an [`Access`](super::Access) and
-/// not for longer than that lasts.
+/// Elements of a peer's communication buffer (CANN: `HcclChannelGetHcclBuffer`). It is reached
+/// through an [`Access`](super::Access) and not for longer than that lasts.
 #[derive(Clone, Copy)]
 pub struct RemoteBuffer<'a> {
     pub(super) state: &'a State,
@@ -75,7 +77,8 @@ macro_rules! places {
                 self.slice(cut(range.start)..cut(range.end))
             }
 
-            /// Parts of so many elements, the last one with what is left. None of a buffer without elements; a length of 0 counts as 1.
+            /// Parts of so many elements, the last one with what is left. None of a buffer without
+            /// elements; a length of 0 counts as 1.
             pub fn chunks(&self, length: usize) -> impl Iterator<Item = Self> + use<$life> {
                 let (whole, length) = (*self, length.max(1));
                 (0..whole.length).step_by(length).map(move |at| Self {
@@ -107,8 +110,8 @@ impl<'a> RemoteBuffer<'a> {
         RemoteBuffer { state, peer, channel: number, start: 0, length }
     }
 
-    /// The elements that lie where `place` lies in the own communication buffer. A place in other memory is a mistake, as is one that is not inside;
-    /// it gives none.
+    /// The elements that lie where `place` lies in the own communication buffer. A place in other
+    /// memory is a mistake, as is one that is not inside; it gives none.
     ///
     /// ```
     /// # use hccl::operator::*;

@@ -1,7 +1,9 @@
-//! Communication operators of one's own: collective algorithms, written once, proven before they run, run on the emulator or on CANN.
+//! Communication operators of one's own: collective algorithms, written once, proven before they
+//! run, run on the emulator or on CANN.
 //!
-//! An operator is a function that says what *one* rank does. It is run once a rank to record tasks: copies, reductions, and what orders them.
-//! Here every rank puts its elements into its communication buffer, lets all others at it, and reads theirs:
+//! An operator is a function that says what *one* rank does. It is run once a rank to record tasks:
+//! copies, reductions, and what orders them. Here every rank puts its elements into its
+//! communication buffer, lets all others at it, and reads theirs:
 //!
 //! ```
 //! use hccl::operator::*;
@@ -35,19 +37,25 @@
 //!
 //! # The parts
 //!
-//! * [`Recorder`] is what the function knows: its rank, how many there are, its [memory](LocalBuffer), its [channels](Channel).
-//! * [`Thread`] is a queue of tasks. The [`MainThread`] is the stream on which the operator runs; it [forks](MainThread::fork) others, which end with the fork.
-//! * [`Notify`] orders two threads of a rank. [`Channel`] orders two ranks: who owns a communication buffer [exposes](Thread::expose) and
-//!   [reclaims](Thread::reclaim) it, who uses it [enters](Thread::enter) and [leaves](Thread::leave). Only in between is there a [`RemoteBuffer`].
-//! * [`algorithms`] are those of the field, written with these parts: to use, and to take as a beginning.
+//! * [`Recorder`] is what the function knows: its rank, how many there are, its
+//!   [memory](LocalBuffer), its [channels](Channel).
+//! * [`Thread`] is a queue of tasks. The [`MainThread`] is the stream on which the operator runs;
+//!   it [forks](MainThread::fork) others, which end with the fork.
+//! * [`Notify`] orders two threads of a rank. [`Channel`] orders two ranks: who owns a
+//!   communication buffer [exposes](Thread::expose) and [reclaims](Thread::reclaim) it, who uses it
+//!   [enters](Thread::enter) and [leaves](Thread::leave). Only in between is there a
+//!   [`RemoteBuffer`].
+//! * [`algorithms`] are those of the field, written with these parts: to use, and to take as a
+//!   beginning.
 //!
-//! What one rank can do wrong by itself does not compile, or is a [`Mistake`] with its line when it is recorded. What ranks can do wrong together is
-//! found by the checker.
+//! What one rank can do wrong by itself does not compile, or is a [`Mistake`] with its line when it
+//! is recorded. What ranks can do wrong together is found by the checker.
 //!
 //! # Running
 //!
-//! [`Communicator::run`](crate::Communicator::run) makes an operator an operation like any collective: numbered, ordered behind whatever uses the same buffers,
-//! watched by a [`Work`](crate::Work), traced, with a deadline.
+//! [`Communicator::run`](crate::Communicator::run) makes an operator an operation like any
+//! collective: numbered, ordered behind whatever uses the same buffers, watched by a
+//! [`Work`](crate::Work), traced, with a deadline.
 //!
 //! ```
 //! # use hccl::operator::*;
@@ -85,20 +93,22 @@
 //! # }
 //! ```
 //!
-//! Every call records the rank's tasks anew, checks what this rank can do wrong by itself, and tells them to the threads. Threads, channels and the communication
-//! buffer are acquired when they are first needed and kept by the communicator. The buffer is twice
+//! Every call records the rank's tasks anew, checks what this rank can do wrong by itself, and
+//! tells them to the threads. Threads, channels and the communication buffer are acquired when they
+//! are first needed and kept by the communicator. The buffer is twice
 //! [`buffer_mib`](crate::CommConfig) long.
 //!
-//! On a device the tasks of one operator are in flight on several queues. It is complete, and its buffers are free, when all of them have ended, also when
-//! something failed. What failed leaves notifies set that nobody knows of, so the communicator then runs no more operators. An operator cannot be
-//! [captured](crate::device::graph).
+//! On a device the tasks of one operator are in flight on several queues. It is complete, and its
+//! buffers are free, when all of them have ended, also when something failed. What failed leaves
+//! notifies set that nobody knows of, so the communicator then runs no more operators. An operator
+//! cannot be [captured](crate::device::graph).
 //!
 //! On which products this runs, and what of it only on the emulator, stands at [`Engine`].
 //!
 //! # Units
 //!
-//! All lengths are elements, all of one type: the operator's. Input and output are the rank's own; the communication buffer is what peers
-//! reach, and belongs to the communicator.
+//! All lengths are elements, all of one type: the operator's. Input and output are the rank's own;
+//! the communication buffer is what peers reach, and belongs to the communicator.
 
 #![deny(unsafe_code)]
 

@@ -34,12 +34,13 @@ impl NotifyState for Set {
     const IS_SET: bool = true;
 }
 
-/// One latched bit, with which one thread of a rank holds up another. It belongs to the thread that waits for it, which
-/// [makes](super::Thread::notify) it.
+/// One latched bit, with which one thread of a rank holds up another. It belongs to the thread that
+/// waits for it, which [makes](super::Thread::notify) it.
 ///
-/// Its type says what comes next: [`record`](super::Thread::record) takes a clear one and gives it back set,
-/// [`wait`](super::Thread::wait) the other way round. So nobody records it twice, or waits for what nobody records. Dropping or forgetting a set one is a mistake: the
-/// bit would be left over for the next operator.
+/// Its type says what comes next: [`record`](super::Thread::record) takes a clear one and gives it
+/// back set, [`wait`](super::Thread::wait) the other way round. So nobody records it twice, or
+/// waits for what nobody records. Dropping or forgetting a set one is a mistake: the bit would be
+/// left over for the next operator.
 ///
 /// ```compile_fail
 /// use hccl::operator::*;

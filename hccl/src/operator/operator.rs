@@ -20,7 +20,8 @@ const BUFFER: u64 = 2 * (200 << 20);
 /// What an operator's function is.
 type Function = dyn Fn(&Recorder<'_>, &mut MainThread<'_>) + Send + Sync;
 
-/// A communication operator: a function that says what one rank does, and what all of them together are to achieve.
+/// A communication operator: a function that says what one rank does, and what all of them together
+/// are to achieve.
 ///
 /// | made by | input of a rank | output of a rank |
 /// | --- | --- | --- |
@@ -84,7 +85,8 @@ impl Operator {
         all_to_all_v(counts: &CountMatrix) Goal::AllToAllV { counts: rows(counts) };
         /// One rank gets what another one has.
         send(from: u32, to: u32) Goal::Send { from, to };
-        /// Something else: every rank gives and gets so many elements, whatever the count. What is in the output is not looked at by the checker.
+        /// Something else: every rank gives and gets so many elements, whatever the count. What is
+        /// in the output is not looked at by the checker.
         other(input: u64, output: u64) Goal::Other { input, output };
     }
 
@@ -98,18 +100,20 @@ impl Operator {
         &self.goal
     }
 
-    /// Records what all of so many ranks do with `count` elements: the n of the table above. Nothing runs.
+    /// Records what all of so many ranks do with `count` elements: the n of the table above.
+    /// Nothing runs.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong whatever the ranks do together: ranges outside of buffers, lengths that differ, halves that are missing, each
-    /// with its line.
+    /// Everything that is wrong whatever the ranks do together: ranges outside of buffers, lengths
+    /// that differ, halves that are missing, each with its line.
     #[track_caller]
     pub fn record<E: Element>(&self, ranks: u32, count: usize) -> Result<Recorded, RecordError> {
         self.on(ranks).count(count).dtype(E::DTYPE).record()
     }
 
-    /// The same with more to say: a type that is known at run time, the size of the communication buffer, in place.
+    /// The same with more to say: a type that is known at run time, the size of the communication
+    /// buffer, in place.
     pub fn on(&self, ranks: u32) -> Setting<'_> {
         Setting {
             operator: self,
@@ -126,8 +130,8 @@ impl Operator {
         record(shape, &self.goal, tape, &*self.function);
     }
 
-    /// Elements of the input, the output and the communication buffer of a rank, and where in the output the input begins when
-    /// the two are in place.
+    /// Elements of the input, the output and the communication buffer of a rank, and where in the
+    /// output the input begins when the two are in place.
     pub(super) fn shape(
         &self,
         rank: u32,

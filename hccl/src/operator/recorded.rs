@@ -22,8 +22,9 @@ impl Recorded {
         &self.0
     }
 
-    /// What each rank takes of threads, notifies and channels on an engine, as a table with a column for ranks that take the same. Counted from the tasks,
-    /// before anything is acquired. An operator runs on the default engine unless it is [told otherwise](super::Run::engine).
+    /// What each rank takes of threads, notifies and channels on an engine, as a table with a
+    /// column for ranks that take the same. Counted from the tasks, before anything is acquired. An
+    /// operator runs on the default engine unless it is [told otherwise](super::Run::engine).
     ///
     /// ```
     /// use hccl::operator::{Engine, Operator};
@@ -45,23 +46,27 @@ impl Recorded {
         self.0.ranks.iter().map(|tasks| Plan::of(tasks, engine)).collect()
     }
 
-    /// Looks for everything that can go wrong: deadlocks, races, notifies that are lost or left over, results that are not what the operator is for.
-    /// What is found is certain, and what is not found is not there, for any input and any speed of the threads; the rules are listed at [`check`].
-    /// Nothing runs and nothing blocks.
+    /// Looks for everything that can go wrong: deadlocks, races, notifies that are lost or left
+    /// over, results that are not what the operator is for. What is found is certain, and what is
+    /// not found is not there, for any input and any speed of the threads; the rules are listed at
+    /// [`check`]. Nothing runs and nothing blocks.
     ///
-    /// A sum of floating point whose order is open is right, and may differ from run to run: that is a [note](Report::notes).
+    /// A sum of floating point whose order is open is right, and may differ from run to run: that
+    /// is a [note](Report::notes).
     pub fn check(&self) -> Report {
         check::check(&self.0)
     }
 
-    /// The same for operators that run one after the other on one communicator: they share its threads, notifies and communication buffer.
+    /// The same for operators that run one after the other on one communicator: they share its
+    /// threads, notifies and communication buffer.
     pub fn check_all(operators: &[Recorded]) -> Report {
         let tasks: Vec<_> = operators.iter().map(|recorded| recorded.0.clone()).collect();
         check::check_all(&tasks)
     }
 
-    /// What it costs in a model of transfers and reductions: time, the tasks that decide it, transfers one after the other, and bytes that each rank
-    /// gives and gets. This is what algorithms are compared with.
+    /// What it costs in a model of transfers and reductions: time, the tasks that decide it,
+    /// transfers one after the other, and bytes that each rank gives and gets. This is what
+    /// algorithms are compared with.
     ///
     /// ```
     /// use hccl::operator::{Model, Operator};
@@ -88,8 +93,9 @@ impl Recorded {
         Cost::of(&self.0, model)
     }
 
-    /// The task graph as a picture, the text of an SVG file: threads are rows, arrows lead from records to waits, the longest chain is marked. What hangs is
-    /// red. A task says what it is, and where it was recorded, when the pointer rests on it.
+    /// The task graph as a picture, the text of an SVG file: threads are rows, arrows lead from
+    /// records to waits, the longest chain is marked. What hangs is red. A task says what it is,
+    /// and where it was recorded, when the pointer rests on it.
     pub fn graph(&self) -> String {
         picture::graph(&self.0)
     }
@@ -104,7 +110,8 @@ impl Recorded {
         picture::timeline(&self.0, model)
     }
 
-    /// The same with every task, for <https://ui.perfetto.dev>: the text of a JSON file in Chrome's trace event format.
+    /// The same with every task, for <https://ui.perfetto.dev>: the text of a JSON file in Chrome's
+    /// trace event format.
     pub fn trace(&self, model: &Model) -> String {
         picture::trace(&self.0, model)
     }

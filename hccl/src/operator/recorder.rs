@@ -43,13 +43,15 @@ impl<'r> Recorder<'r> {
         self.state.shape.ranks
     }
 
-    /// The rank so many places behind this one, around the ring: `peer(1)` is the next, `peer(-1)` the one before.
+    /// The rank so many places behind this one, around the ring: `peer(1)` is the next, `peer(-1)`
+    /// the one before.
     pub fn peer(&self, distance: i64) -> u32 {
         let (rank, ranks) = (i64::from(self.rank()), i64::from(self.ranks()));
         (rank + distance % ranks).rem_euclid(ranks) as u32
     }
 
-    /// All other ranks, beginning with the next one, around the ring. So no two ranks begin with the same one.
+    /// All other ranks, beginning with the next one, around the ring. So no two ranks begin with
+    /// the same one.
     pub fn others(&self) -> impl Iterator<Item = u32> + use<> {
         let (rank, ranks) = (self.rank(), self.ranks());
         (1..ranks).map(move |distance| {
@@ -57,7 +59,8 @@ impl<'r> Recorder<'r> {
         })
     }
 
-    /// The number of elements that the operator is about: the n in the table of [`Operator`](super::Operator).
+    /// The number of elements that the operator is about: the n in the table of
+    /// [`Operator`](super::Operator).
     pub fn count(&self) -> usize {
         self.state.shape.count
     }
@@ -67,7 +70,8 @@ impl<'r> Recorder<'r> {
         &self.state.goal
     }
 
-    /// The rank that gives or gets what the others do not. An operator without one is a mistake, and has rank 0.
+    /// The rank that gives or gets what the others do not. An operator without one is a mistake,
+    /// and has rank 0.
     #[track_caller]
     pub fn root(&self) -> u32 {
         match self.state.goal.root() {
@@ -94,8 +98,8 @@ impl<'r> Recorder<'r> {
         LocalBuffer::whole(self.state, Memory::Output)
     }
 
-    /// The part of the input that is for a rank. Of a goal that makes no difference between ranks it is the whole input; it is empty where the rank gives
-    /// nothing.
+    /// The part of the input that is for a rank. Of a goal that makes no difference between ranks
+    /// it is the whole input; it is empty where the rank gives nothing.
     #[track_caller]
     pub fn input_for(&self, rank: u32) -> LocalBuffer<'r> {
         let input = self.input();
@@ -111,8 +115,8 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    /// The part of the output that comes from a rank. Of a goal that makes no difference between ranks it is the whole output; it is empty where the rank gets
-    /// nothing.
+    /// The part of the output that comes from a rank. Of a goal that makes no difference between
+    /// ranks it is the whole output; it is empty where the rank gets nothing.
     #[track_caller]
     pub fn output_from(&self, rank: u32) -> LocalBuffer<'r> {
         let output = self.output();
@@ -128,9 +132,10 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    /// Cuts the elements that the operator is about into rounds of at most `most`, as many as find room in the communication buffer. Every
-    /// rank has the same ones: ranges of the [count](Self::count), or of the longest block of an all-to-all with a matrix. There is none without
-    /// elements. A `most` of 0 is a mistake: the buffer is too small for the operator.
+    /// Cuts the elements that the operator is about into rounds of at most `most`, as many as find
+    /// room in the communication buffer. Every rank has the same ones: ranges of the
+    /// [count](Self::count), or of the longest block of an all-to-all with a matrix. There is none
+    /// without elements. A `most` of 0 is a mistake: the buffer is too small for the operator.
     ///
     /// ```
     /// use hccl::operator::*;
@@ -165,13 +170,15 @@ impl<'r> Recorder<'r> {
         (0..count).step_by(most).map(move |start| start..count.min(start.saturating_add(most)))
     }
 
-    /// The rank's communication buffer, the only memory that peers reach (CANN: `HcclGetHcclBuffer`). What is in it at the start is unspecified.
-    /// It may be smaller than the data, so an operator for any size works in rounds.
+    /// The rank's communication buffer, the only memory that peers reach (CANN:
+    /// `HcclGetHcclBuffer`). What is in it at the start is unspecified. It may be smaller than the
+    /// data, so an operator for any size works in rounds.
     pub fn buffer(&self) -> LocalBuffer<'r> {
         LocalBuffer::whole(self.state, Memory::Buffer)
     }
 
-    /// The channel to a peer. Both ends must open it. A rank that is not there, or this one, is a mistake.
+    /// The channel to a peer. Both ends must open it. A rank that is not there, or this one, is a
+    /// mistake.
     #[track_caller]
     pub fn channel(&self, peer: u32) -> Channel<'r> {
         let (rank, ranks) = (self.rank(), self.ranks());
@@ -186,7 +193,8 @@ impl<'r> Recorder<'r> {
         Channel { state: self.state, peer, number }
     }
 
-    /// Refuses what it is recorded for, a number of ranks for example: `text` says why, and what would do.
+    /// Refuses what it is recorded for, a number of ranks for example: `text` says why, and what
+    /// would do.
     #[track_caller]
     pub fn refuse(&self, text: impl Into<String>) {
         self.state.mistake(Location::caller(), text.into());

@@ -1,12 +1,16 @@
-//! What a communicator keeps for operators: threads, channels and buffers, acquired when an operator first needs them.
+//! What a communicator keeps for operators: threads, channels and buffers, acquired when an
+//! operator first needs them.
 //!
-//! They stay until the communicator goes, since nobody can give them back, and an operator that runs again acquires nothing. Threads have to be kept
-//! here: on A2 and A3 each request makes new ones, and a communicator has 200.
+//! They stay until the communicator goes, since nobody can give them back, and an operator that
+//! runs again acquires nothing. Threads have to be kept here: on A2 and A3 each request makes new
+//! ones, and a communicator has 200.
 //!
-//! To acquire a channel waits for the peer. Then a [helper thread](crate::comm) does that and tells the
-//! tasks, so what this takes is [shared](SharedResources) with it. Recording takes nothing of that.
+//! To acquire a channel waits for the peer. Then a [helper thread](crate::comm) does that and tells
+//! the tasks, so what this takes is [shared](SharedResources) with it. Recording takes nothing of
+//! that.
 //!
-//! Invariant: every handle here was made by this communicator, and is used only as long as that is live.
+//! Invariant: every handle here was made by this communicator, and is used only as long as that is
+//! live.
 
 #![expect(unsafe_code, reason = "asks CANN for what is kept here")]
 
@@ -115,7 +119,8 @@ impl Operators {
         Ok(*self.buffer.insert(unsafe { device.table().communication_buffer(comm) }?))
     }
 
-    /// Whether an operator that was run before has failed: then notifies may be left set, and nobody knows which.
+    /// Whether an operator that was run before has failed: then notifies may be left set, and
+    /// nobody knows which.
     pub(super) fn check(&mut self) -> Result<()> {
         let shared = &self.shared;
         self.issued.retain(|Last { slot, issued, name, sequence }| {
@@ -145,7 +150,8 @@ impl SharedResources {
 }
 
 impl Resources {
-    /// Whether there is a channel to each of these peers: then nothing waits for one. An error if there never can be.
+    /// Whether there is a channel to each of these peers: then nothing waits for one. An error if
+    /// there never can be.
     pub(super) fn are_connected(&self, engine: Engine, wanted: &[(u32, u32)]) -> Result<bool> {
         let mut all = true;
         for (peer, notifies) in wanted {
@@ -154,8 +160,8 @@ impl Resources {
         Ok(all)
     }
 
-    /// Everything that the recorded tasks need, with what is there already. Waits for peers to which there are no channels. Gives the
-    /// thread of the stream.
+    /// Everything that the recorded tasks need, with what is there already. Waits for peers to
+    /// which there are no channels. Gives the thread of the stream.
     ///
     /// # Safety
     ///
@@ -170,7 +176,8 @@ impl Resources {
         let (main, subs) =
             notifies.split_first().map_or((0, &[][..]), |(main, subs)| (*main, subs));
         let most = subs.iter().copied().max().unwrap_or(0);
-        // A notify of the main thread with which the stream starts it, and one of the stream with which it ends.
+        // A notify of the main thread with which the stream starts it, and one of the stream with
+        // which it ends.
         let (count, most, of_stream) = match site.engine {
             Engine::CpuTs => (subs.len(), most, main),
             Engine::AicpuTs => (notifies.len(), most.max(main + 1), 1),
@@ -201,7 +208,8 @@ impl Resources {
 }
 
 impl OfEngine {
-    /// The channel to a peer, if there is one: an error if it has not so many notifies, or no channel can.
+    /// The channel to a peer, if there is one: an error if it has not so many notifies, or no
+    /// channel can.
     fn known(&self, peer: u32, notifies: u32) -> Result<Option<&PeerChannel>> {
         match self.peers.get(peer as usize).and_then(Option::as_ref) {
             Some(known) if known.notifies >= notifies => Ok(Some(known)),

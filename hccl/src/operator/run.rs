@@ -31,7 +31,8 @@ const INPUT: &str = "the input";
 const OUTPUT: &str = "the output";
 const BUFFER: &str = "the buffer";
 
-/// An operator that is about to run, and its buffers, made by [`Communicator::run`]: [`submit`](Self::submit) issues it.
+/// An operator that is about to run, and its buffers, made by [`Communicator::run`]:
+/// [`submit`](Self::submit) issues it.
 #[must_use = "nothing runs before `.submit(&stream)`"]
 pub struct Run<'a> {
     member: &'a mut Member,
@@ -58,9 +59,10 @@ impl GivenBuffer<'_> {
 impl Communicator {
     /// Begins to run an operator of one's own. See [`operator`](crate::operator).
     ///
-    /// It is an operation like any collective: all ranks run it in the same order among the communicator's operations, with the same number of
-    /// elements and the same type; it takes a number, is ordered behind everything that uses the same buffers, and gives a
-    /// [`Work`]. Nothing happens before [`Run::submit`].
+    /// It is an operation like any collective: all ranks run it in the same order among the
+    /// communicator's operations, with the same number of elements and the same type; it takes a
+    /// number, is ordered behind everything that uses the same buffers, and gives a [`Work`].
+    /// Nothing happens before [`Run::submit`].
     ///
     /// ```
     /// use hccl::operator::*;
@@ -112,7 +114,8 @@ impl Communicator {
 }
 
 impl<'a> Run<'a> {
-    /// What this rank gives: a buffer or a slice of one, as long as the table of [`Operator`] says. Not on ranks that give nothing.
+    /// What this rank gives: a buffer or a slice of one, as long as the table of [`Operator`] says.
+    /// Not on ranks that give nothing.
     pub fn input<E: Element>(mut self, source: impl Source<E> + Lend<'a>) -> Self {
         self.input = Some(GivenBuffer { region: source.lend(), dtype: E::DTYPE });
         self
@@ -124,7 +127,8 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// One buffer for both: the whole output, in which the input lies at the start, or for an all-gather at this rank's own block.
+    /// One buffer for both: the whole output, in which the input lies at the start, or for an
+    /// all-gather at this rank's own block.
     ///
     /// For operators that gather to all, reduce, broadcast, or send all to all.
     pub fn in_place<E: Element>(mut self, buffer: impl Destination<E> + LendMut<'a>) -> Self {
@@ -132,13 +136,15 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// The n of the operator, and its type, for ranks that neither give nor get anything and help all the same. Elsewhere the buffers say it.
+    /// The n of the operator, and its type, for ranks that neither give nor get anything and help
+    /// all the same. Elsewhere the buffers say it.
     pub fn count<E: Element>(mut self, count: usize) -> Self {
         self.count = Some((count, E::DTYPE));
         self
     }
 
-    /// What works through the threads; the host's task queues if nothing is said. The same on all ranks.
+    /// What works through the threads; the host's task queues if nothing is said. The same on all
+    /// ranks.
     pub fn engine(mut self, engine: Engine) -> Self {
         self.engine = engine;
         self
@@ -157,25 +163,32 @@ impl<'a> Run<'a> {
     /// # }
     /// ```
     ///
-    /// Does not block: channels to new peers are made by a helper thread, as links are for collectives (see [`comm`](crate::comm)), and what goes wrong
-    /// with them, or after them, comes through the [`Work`]. What is acquired stays with the communicator: `HcclThreadAcquire`, `HcclThreadAcquireWithStream`, `HcclChannelAcquire`, `HcclGetHcclBuffer`. The tasks are `Hcomm..OnThread` calls.
+    /// Does not block: channels to new peers are made by a helper thread, as links are for
+    /// collectives (see [`comm`](crate::comm)), and what goes wrong with them, or after them, comes
+    /// through the [`Work`]. What is acquired stays with the communicator: `HcclThreadAcquire`,
+    /// `HcclThreadAcquireWithStream`, `HcclChannelAcquire`, `HcclGetHcclBuffer`. The tasks are
+    /// `Hcomm..OnThread` calls.
     ///
     /// # Errors
     ///
     /// Nothing has been issued when this is [`Error::Refused`]. Its cause is
     ///
     /// * [`Error::Operator`] with every mistake that recording finds on this rank, and its line;
-    /// * [`Error::WrongLength`], [`Error::Uneven`] and [`Error::RootOnly`] when the buffers are not what the operator takes on this rank, [`Error::Overlap`]
-    ///   when input and output share memory;
-    /// * [`Error::NotSupported`] when no task reduces the type in this way: reductions are sums, maxima and minima of `i8`, `i16`, `i32`, `f16`, `bf16`
-    ///   and `f32`;
+    /// * [`Error::WrongLength`], [`Error::Uneven`] and [`Error::RootOnly`] when the buffers are not
+    ///   what the operator takes on this rank, [`Error::Overlap`] when input and output share
+    ///   memory;
+    /// * [`Error::NotSupported`] when no task reduces the type in this way: reductions are sums,
+    ///   maxima and minima of `i8`, `i16`, `i32`, `f16`, `bf16` and `f32`;
     /// * [`Error::Invalid`] for two types, and for what the operator has no use for;
-    /// * [`Error::OperatorFailed`] behind an operator of this communicator that has failed: then notifies may be left set;
-    /// * those that every operation has: [`Error::WrongDevice`], [`Error::WrongRuntime`], [`Error::NoSuchRank`], [`Error::Aborted`].
+    /// * [`Error::OperatorFailed`] behind an operator of this communicator that has failed: then
+    ///   notifies may be left set;
+    /// * those that every operation has: [`Error::WrongDevice`], [`Error::WrongRuntime`],
+    ///   [`Error::NoSuchRank`], [`Error::Aborted`].
     ///
-    /// [`Error::Call`] is what CANN says; that a peer has opened no channel to this rank comes with the [`Work`]. When CANN refuses a task in the midst, the
-    /// communicator is [aborted](crate::comm::AbortHandle::abort): a part of an operator cannot be taken back. What goes wrong on the device is for the
-    /// [`Work`] to tell.
+    /// [`Error::Call`] is what CANN says; that a peer has opened no channel to this rank comes with
+    /// the [`Work`]. When CANN refuses a task in the midst, the communicator is
+    /// [aborted](crate::comm::AbortHandle::abort): a part of an operator cannot be taken back. What
+    /// goes wrong on the device is for the [`Work`] to tell.
     pub fn submit(mut self, stream: &Stream) -> Result<Work> {
         let (name, sequence) = (self.operator.name(), self.member.next(Takes::Collective));
         let given = [&self.input, &self.output, &self.in_place];

@@ -12,7 +12,8 @@ use crate::error::operator::Mistake;
 /// Notifies at each end of a channel that exposing and entering take.
 pub(super) const HANDSHAKE: u32 = 2;
 
-/// Threads that a fork can have: beyond what CANN gives, so that the checker can say what would be too many.
+/// Threads that a fork can have: beyond what CANN gives, so that the checker can say what would be
+/// too many.
 pub(super) const MOST_THREADS: u32 = 4096;
 
 /// Where a call was written.
@@ -33,7 +34,8 @@ pub(crate) struct OperatorShape {
     pub(crate) in_place: Option<usize>,
 }
 
-/// What is recorded. Kept from one recording to the next, so that the same one again allocates nothing.
+/// What is recorded. Kept from one recording to the next, so that the same one again allocates
+/// nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Tape {
     pub(crate) tasks: RankTasks,
@@ -41,7 +43,8 @@ pub(crate) struct Tape {
     pub(super) order: Vec<u32>,
     /// Notifies of each thread.
     pub(super) notifies: Vec<u32>,
-    /// Of each sub-thread: its notify with which it is started, and the main thread's with which it ends.
+    /// Of each sub-thread: its notify with which it is started, and the main thread's with which it
+    /// ends.
     frames: Vec<(u32, u32)>,
     /// Of each channel, in the order in which they were opened.
     channels: Vec<ChannelUse>,
@@ -65,8 +68,8 @@ pub(super) struct ChannelUse {
 
 /// A stay at the peer's memory: who entered it, and who has used it since.
 ///
-/// A recording has *spans*: outside of forks, in the first fork, outside again, and so on. What lies in different spans is ordered, what two threads do in one
-/// span is not.
+/// A recording has *spans*: outside of forks, in the first fork, outside again, and so on. What
+/// lies in different spans is ordered, what two threads do in one span is not.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visit {
     pub(super) since: Here,

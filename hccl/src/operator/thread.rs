@@ -1,7 +1,8 @@
 //! Threads of a rank, and what they are told to do.
 //!
-//! Every call here records one task and returns at once. The tasks of a thread run in the order in which they were recorded, those of different
-//! threads at the same time. Copies and reductions of no elements are left out, as CANN leaves them out.
+//! Every call here records one task and returns at once. The tasks of a thread run in the order in
+//! which they were recorded, those of different threads at the same time. Copies and reductions of
+//! no elements are left out, as CANN leaves them out.
 
 use std::fmt;
 use std::ops::Deref;
@@ -21,8 +22,8 @@ pub struct Thread<'f> {
     pub(super) index: u32,
 }
 
-/// The main thread, which starts and ends the others. It is the stream that the operator runs on (CANN:
-/// `HcclThreadAcquireWithStream`).
+/// The main thread, which starts and ends the others. It is the stream that the operator runs on
+/// (CANN: `HcclThreadAcquireWithStream`).
 pub struct MainThread<'r> {
     pub(super) thread: Thread<'r>,
 }
@@ -35,7 +36,8 @@ pub struct Threads<'f> {
 }
 
 impl<'f> Threads<'f> {
-    /// Thread `index`; 0 is the main thread. One that is not there is a mistake, and gives the main thread.
+    /// Thread `index`; 0 is the main thread. One that is not there is a mistake, and gives the main
+    /// thread.
     #[track_caller]
     pub fn get(&self, index: u32) -> Thread<'f> {
         if index >= self.count {
@@ -73,8 +75,9 @@ impl<'r> Deref for MainThread<'r> {
 }
 
 impl MainThread<'_> {
-    /// Does something with so many threads, itself among them: starts `threads - 1` sub-threads, and when the closure has recorded what all
-    /// of them do, waits for their ends. A sub-thread exists only within, so none is forgotten, and none starts another.
+    /// Does something with so many threads, itself among them: starts `threads - 1` sub-threads,
+    /// and when the closure has recorded what all of them do, waits for their ends. A sub-thread
+    /// exists only within, so none is forgotten, and none starts another.
     ///
     /// Sub-threads are the same from fork to fork. With 0 or 1 there is only the main thread.
     ///
@@ -151,7 +154,8 @@ impl<'f> Thread<'f> {
         self.transfer(from.piece(), to.piece(), None);
     }
 
-    /// Combines elements into those at `into`, with the reduction of the operator (CANN: `HcommLocalReduceOnThread`). Both must have as many.
+    /// Combines elements into those at `into`, with the reduction of the operator (CANN:
+    /// `HcommLocalReduceOnThread`). Both must have as many.
     #[track_caller]
     pub fn reduce(&self, from: LocalBuffer<'_>, into: LocalBuffer<'_>) {
         let op = self.reduction();
@@ -248,7 +252,8 @@ impl<'f> Thread<'f> {
         Access { channel }
     }
 
-    /// Tells the peer that this rank has left its communication buffer: all that this thread did there before is done.
+    /// Tells the peer that this rank has left its communication buffer: all that this thread did
+    /// there before is done.
     #[track_caller]
     pub fn leave(&self, access: Access<'_>) {
         let (channel, here) = (access.channel, Location::caller());
@@ -269,14 +274,16 @@ impl<'f> Thread<'f> {
         self.push(Task::Record(theirs(channel, LEFT)), here);
     }
 
-    /// [Exposes](Self::expose) the rank's communication buffer and [reclaims](Self::reclaim) it: the peer does something with it meanwhile.
+    /// [Exposes](Self::expose) the rank's communication buffer and [reclaims](Self::reclaim) it:
+    /// the peer does something with it meanwhile.
     #[track_caller]
     pub fn lend(&self, to: Channel<'_>) {
         let exposed = self.expose(to);
         self.reclaim(exposed);
     }
 
-    /// [Enters](Self::enter) the peer's communication buffer, does something with it, and [leaves](Self::leave) it.
+    /// [Enters](Self::enter) the peer's communication buffer, does something with it, and
+    /// [leaves](Self::leave) it.
     #[track_caller]
     pub fn visit<R>(&self, from: Channel<'_>, body: impl FnOnce(RemoteBuffer<'_>) -> R) -> R {
         let access = self.enter(from);
@@ -285,8 +292,9 @@ impl<'f> Thread<'f> {
         result
     }
 
-    /// Lends the rank's buffer to one peer while it visits that of another one, or of the same: neither waits for the other first, so that
-    /// ranks can do this in a circle. Without the one it only visits, without the other it only lends.
+    /// Lends the rank's buffer to one peer while it visits that of another one, or of the same:
+    /// neither waits for the other first, so that ranks can do this in a circle. Without the one it
+    /// only visits, without the other it only lends.
     #[track_caller]
     pub fn exchange<'r>(
         &self,
@@ -310,7 +318,8 @@ impl<'f> Thread<'f> {
         self.transfer(from.piece(), to.piece(), None);
     }
 
-    /// Combines elements of a peer into the rank's own, with the reduction of the operator (CANN: `HcommReadReduceOnThread`).
+    /// Combines elements of a peer into the rank's own, with the reduction of the operator (CANN:
+    /// `HcommReadReduceOnThread`).
     #[track_caller]
     pub fn read_reduce(&self, from: RemoteBuffer<'_>, into: LocalBuffer<'_>) {
         self.uses(from);
@@ -325,9 +334,10 @@ impl<'f> Thread<'f> {
         self.transfer(from.piece(), to.piece(), None);
     }
 
-    /// Combines elements into those of a peer, with the reduction of the operator (CANN: `HcommWriteReduceOnThread`). Of several that do so at the same time
-    /// into the same elements none is lost, in any order; but sums of floating point in another order are rounded differently, which
-    /// [`check`](super::Recorded::check) notes as `not-reproducible`.
+    /// Combines elements into those of a peer, with the reduction of the operator (CANN:
+    /// `HcommWriteReduceOnThread`). Of several that do so at the same time into the same elements
+    /// none is lost, in any order; but sums of floating point in another order are rounded
+    /// differently, which [`check`](super::Recorded::check) notes as `not-reproducible`.
     #[track_caller]
     pub fn write_reduce(&self, from: LocalBuffer<'_>, into: RemoteBuffer<'_>) {
         self.uses(into);
@@ -335,16 +345,18 @@ impl<'f> Thread<'f> {
         self.transfer(from.piece(), into.piece(), op);
     }
 
-    /// Sets signal `index` at the peer's end of the channel, for a protocol of one's own beside exposing and entering (CANN:
-    /// `HcommChannelNotifyRecordOnThread`). The signals of a channel count from 0 and are notifies behind the two of the handshake; each
-    /// is one latched bit, recorded once and [awaited](Self::await_signal) once.
+    /// Sets signal `index` at the peer's end of the channel, for a protocol of one's own beside
+    /// exposing and entering (CANN: `HcommChannelNotifyRecordOnThread`). The signals of a channel
+    /// count from 0 and are notifies behind the two of the handshake; each is one latched bit,
+    /// recorded once and [awaited](Self::await_signal) once.
     #[track_caller]
     pub fn signal(&self, channel: Channel<'_>, index: u32) {
         let index = self.notify_of(channel, index);
         self.push(Task::Record(theirs(channel, index)), Location::caller());
     }
 
-    /// Waits for signal `index` at this end of the channel, and clears it (CANN: `HcommChannelNotifyWaitOnThread`).
+    /// Waits for signal `index` at this end of the channel, and clears it (CANN:
+    /// `HcommChannelNotifyWaitOnThread`).
     #[track_caller]
     pub fn await_signal(&self, channel: Channel<'_>, index: u32) {
         let index = self.notify_of(channel, index);

@@ -1,9 +1,10 @@
 //! Threads that poll tasks, and calls that block them.
 //!
-//! A task that awaits something of ours was polled by some thread last, and in most cases it is this one that polls it
-//! next. A call that blocks this thread meanwhile may wait for what the task would do. That is no error, since another
-//! thread may take the task over; it is told once a thread and call, as a warning. So is a wait that lasts, in a task that has
-//! awaited nothing of ours so far.
+//! A task that awaits something of ours was polled by some thread last, and in most cases it is
+//! this one that polls it next. A call that blocks this thread meanwhile may wait for what the task
+//! would do. That is no error, since another thread may take the task over; it is told once a
+//! thread and call, as a warning. So is a wait that lasts, in a task that has awaited nothing of
+//! ours so far.
 
 #![forbid(unsafe_code)]
 
@@ -96,8 +97,8 @@ impl Blocking {
     }
 }
 
-/// Whether the names of the functions on a stack are those of an executor that polls a task. Nothing else tells that a thread belongs to
-/// one; a program without symbols is not told.
+/// Whether the names of the functions on a stack are those of an executor that polls a task.
+/// Nothing else tells that a thread belongs to one; a program without symbols is not told.
 fn is_in_poll(stack: &str) -> bool {
     // The innermost comes first. Each has a line, and where the source is known a second one.
     let mut calls: Vec<String> = Vec::new();
@@ -117,7 +118,8 @@ fn is_in_poll(stack: &str) -> bool {
         "tokio::runtime::task::",
         "async_task::raw::",
     ];
-    // What runs code that may block. Workers of tokio are threads of that kind, but poll a task further inside.
+    // What runs code that may block. Workers of tokio are threads of that kind, but poll a task
+    // further inside.
     let may_block = ["BlockingTask", "blocking::unblock", "blocking::Executor", "/blocking-"];
     first(&polls).is_some_and(|poll| first(&may_block).is_none_or(|blocking| poll < blocking))
 }

@@ -1,15 +1,16 @@
 //! Operations that failed after they had been issued, until somebody has been told.
 //!
-//! A failure is told to whoever awaits the operation. When its `Work` was dropped, it comes back from the next operation or
-//! synchronise of the stream, so that none is lost. A failure is kept after it was told, because the `Work` of a failed
-//! operation must not say that all is well later.
+//! A failure is told to whoever awaits the operation. When its `Work` was dropped, it comes back
+//! from the next operation or synchronise of the stream, so that none is lost. A failure is kept
+//! after it was told, because the `Work` of a failed operation must not say that all is well later.
 //!
-//! The last [`KEPT`] are kept one by one. Of older ones, and of those that the backend itself has forgotten, only the range that
-//! they lie in is kept, and everything in it counts as failed: a failure never turns into success, and an operation whose
-//! outcome nobody asked for in time may be called failed though it was well.
+//! The last [`KEPT`] are kept one by one. Of older ones, and of those that the backend itself has
+//! forgotten, only the range that they lie in is kept, and everything in it counts as failed: a
+//! failure never turns into success, and an operation whose outcome nobody asked for in time may be
+//! called failed though it was well.
 //!
-//! A `Work` may outlive its stream, so what failed on earlier streams of the slot is kept in the same way, apart from what
-//! fails on the present one.
+//! A `Work` may outlive its stream, so what failed on earlier streams of the slot is kept in the
+//! same way, apart from what fails on the present one.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +27,8 @@ use crate::sync::lock;
 const KEPT: usize = 64;
 
 struct StreamFailure {
-    /// The numbers that may be meant: one where the backend tells, else all that were not known to be well.
+    /// The numbers that may be meant: one where the backend tells, else all that were not known to
+    /// be well.
     numbers: RangeInclusive<u64>,
     /// The failed task, where the backend counts.
     ticket: Option<u64>,
@@ -98,7 +100,8 @@ impl Kept {
         forgotten.is_meant(number, tickets).then(|| forgotten.error())
     }
 
-    /// What is known of it from now on is where it lies. Whether one more of the untold is told with another.
+    /// What is known of it from now on is where it lies. Whether one more of the untold is told
+    /// with another.
     fn forget(
         &mut self,
         numbers: (u64, u64),
@@ -164,7 +167,8 @@ impl Faults {
         }
     }
 
-    /// The backend counted failures among these tickets, which are of the operations `numbers`, and does not know which.
+    /// The backend counted failures among these tickets, which are of the operations `numbers`, and
+    /// does not know which.
     pub(crate) fn add_forgotten(&self, numbers: (u64, u64), tickets: (u64, u64)) {
         let mut kept = lock(&self.kept);
         let last = kept.list.back().map(|fault| Box::new(fault.error.clone()));
@@ -174,7 +178,8 @@ impl Faults {
         self.ever.fetch_add(1, Release);
     }
 
-    /// The failure of operation `number`, whose tasks have the tickets after `tickets.0` up to `tickets.1`.
+    /// The failure of operation `number`, whose tasks have the tickets after `tickets.0` up to
+    /// `tickets.1`.
     pub(crate) fn of(&self, number: u64, tickets: (u64, u64)) -> Option<Error> {
         [&self.kept, &self.past].into_iter().find_map(|kept| {
             let mut kept = lock(kept);

@@ -1,23 +1,25 @@
-//! Helper threads of a device: what would block its caller is done there, in the order in which it was asked for.
+//! Helper threads of a device: what would block its caller is done there, in the order in which it
+//! was asked for.
 //!
-//! Calls of CANN that wait for other ranks block their thread: those that make communicators, and the
-//! first operation that needs a link. A caller that must not block hands such a call to a [`Helper`].
+//! Calls of CANN that wait for other ranks block their thread: those that make communicators, and
+//! the first operation that needs a link. A caller that must not block hands such a call to a
+//! [`Helper`].
 //!
 //! # Order
 //!
 //! Jobs begin in the order in which they were [pushed](OpenJob::push), and one has ended before the
 //! next begins. That is the order that CANN wants on a device. But a job waits for other ranks, and
-//! these may have asked for the same things in another order: then each device would wait for what the
-//! other one keeps in line. So the order is not held for ever. When the newest job has taken
-//! [`PATIENCE`], the next one whose *keys* are free begins beside it. Each job that already waits beside others
-//! halves that time, down to [`LEAST_PATIENCE`]: the order is lost by then, and a line of `n` jobs in the opposite
-//! order on two devices moves within a second and `n` times the least. Jobs with a key in common, which is a
-//! communicator, keep their order whatever happens.
+//! these may have asked for the same things in another order: then each device would wait for what
+//! the other one keeps in line. So the order is not held for ever. When the newest job has taken
+//! [`PATIENCE`], the next one whose *keys* are free begins beside it. Each job that already waits
+//! beside others halves that time, down to [`LEAST_PATIENCE`]: the order is lost by then, and a
+//! line of `n` jobs in the opposite order on two devices moves within a second and `n` times the
+//! least. Jobs with a key in common, which is a communicator, keep their order whatever happens.
 //!
 //! # Threads
 //!
-//! There is a thread while there are jobs, and a little longer. As long as jobs wait in line, one thread
-//! more than jobs that run looks after them.
+//! There is a thread while there are jobs, and a little longer. As long as jobs wait in line, one
+//! thread more than jobs that run looks after them.
 
 #![forbid(unsafe_code)]
 
@@ -70,8 +72,8 @@ struct Job {
     run: Box<dyn FnOnce(OpenJob) + Send>,
 }
 
-/// A job counts as open until this is dropped, which it may do before its end: when what comes after it need not wait
-/// for it any more. While it is still to come, there is a thread for it.
+/// A job counts as open until this is dropped, which it may do before its end: when what comes
+/// after it need not wait for it any more. While it is still to come, there is a thread for it.
 pub(crate) struct OpenJob {
     helper: Arc<Helper>,
 }
@@ -107,7 +109,8 @@ impl Helper {
         started.map(|()| open)
     }
 
-    /// Waits until it is idle. False when `limit` passed first; an error when something else ended the wait.
+    /// Waits until it is idle. False when `limit` passed first; an error when something else ended
+    /// the wait.
     pub(crate) fn drain(&self, limit: Duration) -> Result<bool> {
         let patience = Patience::new(limit);
         let waits = self.waits.begin(limit);

@@ -1,17 +1,20 @@
 //! The one way by which an operation gets onto a stream.
 //!
-//! In this order: the arguments are checked; the stream's issue lock is taken; the operation gets its number; it *stamps*
-//! everything it will touch; it makes the stream wait for unfinished conflicting work of other streams; it is enqueued; the
-//! number is published. Whatever the enqueue call answers, also by a panic, the number is published and completes when the
-//! stream has reached what it holds then.
+//! In this order: the arguments are checked; the stream's issue lock is taken; the operation gets
+//! its number; it *stamps* everything it will touch; it makes the stream wait for unfinished
+//! conflicting work of other streams; it is enqueued; the number is published. Whatever the enqueue
+//! call answers, also by a panic, the number is published and completes when the stream has reached
+//! what it holds then.
 //!
 //! # Locks
 //!
-//! Waiting for another stream needs an event behind its work, and recording one needs *its* issue lock. So a conflict is never
-//! solved with the own lock held: the number is given up, the events are recorded (or, for a stream of another device, the
-//! host waits), and the operation starts over with what it has. A conflict that is really one was there at the first look,
-//! because the borrow checker keeps two conflicting operations from being issued at the same time; one that appears later comes
-//! from stamps that were merged, or from what a graph shares, and is solved in the same way.
+//! Waiting for another stream needs an event behind its work, and recording one needs *its* issue
+//! lock. So a conflict is never solved with the own lock held: the number is given up, the events
+//! are recorded (or, for a stream of another device, the host waits), and the operation starts over
+//! with what it has. A conflict that is really one was there at the first look, because the borrow
+//! checker keeps two conflicting operations from being issued at the same time; one that appears
+//! later comes from stamps that were merged, or from what a graph shares, and is solved in the same
+//! way.
 
 #![forbid(unsafe_code)]
 
@@ -97,8 +100,9 @@ pub struct Issued {
     pub(crate) tickets: (u64, u64),
 }
 
-/// On which an operation that was issued comes out of a function that is not inlined. Atomic, so that it is read as it was written, by the
-/// word: what comes within a `Result` is read two words at a time, just after it was written by the word, which the processor does badly.
+/// On which an operation that was issued comes out of a function that is not inlined. Atomic, so
+/// that it is read as it was written, by the word: what comes within a `Result` is read two words
+/// at a time, just after it was written by the word, which the processor does badly.
 #[derive(Default)]
 pub(crate) struct Slip {
     number: AtomicU64,
@@ -123,8 +127,8 @@ impl Slip {
 
 /// Issues one operation on a stream that runs. See the [module](self).
 ///
-/// `enqueue` gets the raw stream, with the stream's context current on this thread. What it enqueues may use exactly the
-/// memory that `touches` names.
+/// `enqueue` gets the raw stream, with the stream's context current on this thread. What it
+/// enqueues may use exactly the memory that `touches` names.
 #[inline(always)]
 pub(crate) fn issue_number(
     place: (&'static StreamSlot, &StreamQueue),

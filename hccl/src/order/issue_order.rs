@@ -1,26 +1,29 @@
-//! The order of issuing: the communication operations of a device are issued one at a time, whatever communicator and
-//! thread they come from.
+//! The order of issuing: the communication operations of a device are issued one at a time,
+//! whatever communicator and thread they come from.
 //!
-//! CANN demands it, and a mutex would do if every call were short. But the first operation of a communicator waits *inside the
-//! call* until its peers have made theirs. Suppose two communicators X and Y over the same two devices, each used by a thread of its
-//! own: on one device X comes first and waits for the peer's X, which on the other device stands in line behind Y, which waits for
-//! the peer's Y, which stands in line behind X. No order of the lines is wrong, and nobody moves until CANN's connection
-//! time-out.
+//! CANN demands it, and a mutex would do if every call were short. But the first operation of a
+//! communicator waits *inside the call* until its peers have made theirs. Suppose two communicators
+//! X and Y over the same two devices, each used by a thread of its own: on one device X comes first
+//! and waits for the peer's X, which on the other device stands in line behind Y, which waits for
+//! the peer's Y, which stands in line behind X. No order of the lines is wrong, and nobody moves
+//! until CANN's connection time-out.
 //!
-//! So the order is not held against others for ever: an operation that has stood in line for [`PATIENCE`] goes ahead beside the
-//! call that is under way. Only a call that waits for its peers takes that long, and standing behind it any longer can only be a
-//! dead lock or lost time; CANN's own libraries keep such calls apart by locks per communicator. Two operations on one *stream*
-//! still keep their order, since the stream has its own lock; there, different orders on different devices are a
-//! mistake in the program that ends with the connection time-out.
+//! So the order is not held against others for ever: an operation that has stood in line for
+//! [`PATIENCE`] goes ahead beside the call that is under way. Only a call that waits for its peers
+//! takes that long, and standing behind it any longer can only be a dead lock or lost time; CANN's
+//! own libraries keep such calls apart by locks per communicator. Two operations on one *stream*
+//! still keep their order, since the stream has its own lock; there, different orders on different
+//! devices are a mistake in the program that ends with the connection time-out.
 //!
 //! # How
 //!
-//! Every operation holds the issue lock of its stream anyway. One stream of the device *owns* the issue order: the one that issued
-//! for a communicator last. Its issue lock is the lock of the order, so an operation on that stream pays one load. Another stream
-//! first becomes the owner: it holds the line, so that one stream does it at a time, and the issue lock of the owner, so that
-//! nothing is under way there. A holder of that lock sees what was written under it, so no stream takes itself for the owner when
-//! it no longer is. A stream that goes gives the order back: its slot may go to a stream of another device, whose calls are nothing
-//! to stand in line behind.
+//! Every operation holds the issue lock of its stream anyway. One stream of the device *owns* the
+//! issue order: the one that issued for a communicator last. Its issue lock is the lock of the
+//! order, so an operation on that stream pays one load. Another stream first becomes the owner: it
+//! holds the line, so that one stream does it at a time, and the issue lock of the owner, so that
+//! nothing is under way there. A holder of that lock sees what was written under it, so no stream
+//! takes itself for the owner when it no longer is. A stream that goes gives the order back: its
+//! slot may go to a stream of another device, whose calls are nothing to stand in line behind.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -39,7 +42,8 @@ pub(crate) trait Issuer {
 
 /// The issue order of one device.
 pub(crate) struct IssueOrder<L: 'static> {
-    /// The name of the slot that owns the order. Written with its issue lock held, and with the next owner's.
+    /// The name of the slot that owns the order. Written with its issue lock held, and with the
+    /// next owner's.
     owner: AtomicU64,
     /// The same slot.
     line: SpinLock<Option<&'static L>>,
@@ -50,7 +54,8 @@ impl<L: Issuer> IssueOrder<L> {
         IssueOrder { owner: AtomicU64::new(0), line: SpinLock::new(None) }
     }
 
-    /// Makes `slot`, whose issue lock the caller holds, the owner: until it gives the order back, unless another loses patience.
+    /// Makes `slot`, whose issue lock the caller holds, the owner: until it gives the order back,
+    /// unless another loses patience.
     #[inline]
     pub(crate) fn take(&self, slot: &'static L) {
         if !self.is_of(slot) {
@@ -66,7 +71,8 @@ impl<L: Issuer> IssueOrder<L> {
 
     /// The stream of `slot` is gone, and the slot about to be another's. Never blocks.
     pub(crate) fn give_back(&self, slot: &'static L) {
-        // A holder of the line while this slot is the owner is about to take over, since nobody holds the slot's lock.
+        // A holder of the line while this slot is the owner is about to take over, since nobody
+        // holds the slot's lock.
         if self.is_of(slot)
             && let Some(mut line) = self.line.try_lock()
             && self.is_of(slot)
@@ -182,7 +188,8 @@ mod loom_tests {
     fn loom_operations_are_issued_one_at_a_time() {
         loom::model(|| {
             let order = Arc::new(IssueOrder::new());
-            // Loom tells of two who are inside, and of one who need not see what the other has done there.
+            // Loom tells of two who are inside, and of one who need not see what the other has done
+            // there.
             let inside = Arc::new(UnsafeCell::new(()));
             let [one, two] = [(); 2].map(|()| TestIssuer::leaked());
             let issue = |order: &IssueOrder<TestIssuer>,

@@ -1,8 +1,8 @@
 //! A communicator as its operations know it, and the numbers that they take.
 //!
-//! Collectives and batches are numbered by communicator, messages by peer and direction. The communicator counts what it
-//! issues itself; a graph, which may be replayed by another thread, counts here what it issues in its name. A number is that of
-//! both together.
+//! Collectives and batches are numbered by communicator, messages by peer and direction. The
+//! communicator counts what it issues itself; a graph, which may be replayed by another thread,
+//! counts here what it issues in its name. A number is that of both together.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +36,8 @@ pub(crate) struct Label {
     /// Collectives that the communicator has issued itself; it is the only one to write this.
     issued: AtomicU64,
     replayed: Replayed,
-    /// Who may issue in its name: the communicator, operations on a detour, parts that are being made, and graphs.
+    /// Who may issue in its name: the communicator, operations on a detour, parts that are being
+    /// made, and graphs.
     users: AtomicUsize,
     /// Why the communicator was dropped, for those that leave after it.
     dropped: OnceLock<&'static CStr>,
@@ -149,15 +150,16 @@ impl Label {
         );
     }
 
-    /// One less may. After the last one the peers are told that this rank issues nothing more, where the backend can.
+    /// One less may. After the last one the peers are told that this rank issues nothing more,
+    /// where the backend can.
     pub(crate) fn leave(&self, table: &Table, reason: &CStr) {
         if self.users.fetch_sub(1, AcqRel) == 1 {
             self.peers.leave(table, reason);
         }
     }
 
-    /// What the replays of a graph go by: its only communicator, or a label that is aborted when any of them is. It has the names
-    /// of all, and the rank in the first.
+    /// What the replays of a graph go by: its only communicator, or a label that is aborted when
+    /// any of them is. It has the names of all, and the rank in the first.
     pub(crate) fn of_graph<'a>(labels: impl Iterator<Item = &'a Arc<Label>>) -> Option<Arc<Label>> {
         let labels: Vec<_> = labels.collect();
         let first = match *labels {
@@ -204,7 +206,8 @@ impl Label {
         OpContext { peers: self.failure(), ..self.context(operation, sequence) }
     }
 
-    /// The same with where the ranks are now, as seen from a collective. Of other operations the backend does not see there who has come.
+    /// The same with where the ranks are now, as seen from a collective. Of other operations the
+    /// backend does not see there who has come.
     #[cold]
     pub(crate) fn waiting(&self, operation: &'static str, sequence: u64) -> OpContext {
         let now = || self.peers.now(sequence, self.rank, self.world_size).map(Arc::new);

@@ -1,21 +1,25 @@
 //! The events of a stream, each behind some operation.
 //!
-//! A mark is a pooled event recorded behind some operation: when the event is complete, so is every number up to the mark's.
-//! Other streams wait for marks, on every backend: for the first one behind what they need. There is one where the program has
-//! [recorded](crate::Stream::record) an event, before an operation that waits for links, and else one is recorded behind all that
-//! was issued.
+//! A mark is a pooled event recorded behind some operation: when the event is complete, so is every
+//! number up to the mark's. Other streams wait for marks, on every backend: for the first one
+//! behind what they need. There is one where the program has [recorded](crate::Stream::record) an
+//! event, before an operation that waits for links, and else one is recorded behind all that was
+//! issued.
 //!
 //! # Completion by events
 //!
-//! Where the backend does not count, marks tell what is complete. They are recorded when somebody asks (a poll, a wait), and
-//! behind the last operation just before the next one is enqueued while its `Work` is alive; so a lone operation costs no call,
-//! and a `Work` never completes later than its own operation.
+//! Where the backend does not count, marks tell what is complete. They are recorded when somebody
+//! asks (a poll, a wait), and behind the last operation just before the next one is enqueued while
+//! its `Work` is alive; so a lone operation costs no call, and a `Work` never completes later than
+//! its own operation.
 //!
-//! A backend may tell a failure once only. So what a call answers is written down before the next one counts: a poll asks with
-//! the lock held, a call that blocks is listed for as long as its answer is not written down, and "all is well" is believed only
-//! when none of those listed can have been told otherwise, because what it waits for is not complete.
+//! A backend may tell a failure once only. So what a call answers is written down before the next
+//! one counts: a poll asks with the lock held, a call that blocks is listed for as long as its
+//! answer is not written down, and "all is well" is believed only when none of those listed can
+//! have been told otherwise, because what it waits for is not complete.
 //!
-//! Lock order: the issue lock, then the marks. A poll holds the marks and only *tries* the issue lock.
+//! Lock order: the issue lock, then the marks. A poll holds the marks and only *tries* the issue
+//! lock.
 
 #![forbid(unsafe_code)]
 
@@ -67,7 +71,8 @@ impl MarksState {
         self.asking.retain(|(number, _)| *number != call);
     }
 
-    /// Where the backend counts. Elsewhere a mark must also be asked how it ended, which a poll does.
+    /// Where the backend counts. Elsewhere a mark must also be asked how it ended, which a poll
+    /// does.
     fn forget_complete(&mut self, queue: &StreamQueue) {
         if queue.slot.progress.is_none() {
             return;
@@ -82,7 +87,8 @@ impl MarksState {
 }
 
 impl Marks {
-    /// Records a mark behind `number`, unless there is one or it is complete. Only with the issue lock held, when `number` is the last one.
+    /// Records a mark behind `number`, unless there is one or it is complete. Only with the issue
+    /// lock held, when `number` is the last one.
     pub(crate) fn record_behind(&self, queue: &StreamQueue, number: u64) -> Result<()> {
         let mut state = lock(&self.state);
         state.forget_complete(queue);
@@ -93,9 +99,10 @@ impl Marks {
         record(queue, number, &mut state.list)
     }
 
-    /// The first mark behind `number`, and the number that it is behind; recorded when there is none. `None` when `number` is
-    /// complete. Only with the issue lock held. A wait looks at the event as it is when the wait is enqueued; as long as somebody
-    /// has it, it is not recorded again.
+    /// The first mark behind `number`, and the number that it is behind; recorded when there is
+    /// none. `None` when `number` is complete. Only with the issue lock held. A wait looks at the
+    /// event as it is when the wait is enqueued; as long as somebody has it, it is not recorded
+    /// again.
     pub(crate) fn event_behind(
         &self,
         queue: &StreamQueue,
@@ -122,7 +129,8 @@ impl Marks {
         }
     }
 
-    /// Takes note of marks that are complete; whether `number` is. Records a mark for it when there is none.
+    /// Takes note of marks that are complete; whether `number` is. Records a mark for it when there
+    /// is none.
     pub(crate) fn poll(&self, queue: &StreamQueue, number: u64) -> bool {
         let Some(mut state) = try_lock(&self.state) else {
             return queue.slot.timeline.is_told_complete(number);
@@ -184,8 +192,8 @@ impl Marks {
                 queue.slot.timeline.complete(number);
                 Ok(false)
             }
-            // Only the state of the stream says whether memory is still in use. The failure may be of what another thread
-            // has issued meanwhile.
+            // Only the state of the stream says whether memory is still in use. The failure may be
+            // of what another thread has issued meanwhile.
             Waited::Over(Err(error)) => {
                 note(queue, queue.slot.timeline.submitted(), error.clone());
                 if queue.table().query_stream(queue.handle())? {
@@ -203,7 +211,8 @@ impl Marks {
             return Ok(false);
         }
         let mut state = lock(&self.state);
-        // The event is shared, not taken: a pooled event is recorded again only when nobody else holds it.
+        // The event is shared, not taken: a pooled event is recorded again only when nobody else
+        // holds it.
         let mark = state.list.iter().find(|(last, _)| *last >= number).cloned();
         let Some((last, event)) = mark else {
             // The issue lock is taken: another operation is just being enqueued.
@@ -246,9 +255,9 @@ impl Marks {
     }
 }
 
-/// The event is complete: everything up to `last` is, and a synchronise, which returns at once, says how it ended. Whether it
-/// did: where it takes its time, or is not to be believed yet, the next poll asks again. What cannot be asked how it ended counts
-/// as failed.
+/// The event is complete: everything up to `last` is, and a synchronise, which returns at once,
+/// says how it ended. Whether it did: where it takes its time, or is not to be believed yet, the
+/// next poll asks again. What cannot be asked how it ended counts as failed.
 fn settle(queue: &StreamQueue, state: &MarksState, last: u64, event: &EventHandle) -> bool {
     match queue.table().synchronize_event(event, Duration::from_secs(1)) {
         Ok(Waited::Over(Ok(()))) => match is_believed(queue, state) {
@@ -263,8 +272,8 @@ fn settle(queue: &StreamQueue, state: &MarksState, last: u64, event: &EventHandl
     true
 }
 
-/// Whether none of the calls that block can have been told of a failure: what they wait for is not complete. The error is one
-/// that nobody else is told.
+/// Whether none of the calls that block can have been told of a failure: what they wait for is not
+/// complete. The error is one that nobody else is told.
 fn is_believed(queue: &StreamQueue, state: &MarksState) -> Result<bool> {
     for (_, target) in &state.asking {
         let is_open = match target {

@@ -75,8 +75,8 @@
 //!
 //! Each core has a model (`RUSTFLAGS="--cfg loom" cargo test --release --lib loom`) in its own
 //! file: [`timeline`] (rule 2), [`regular`] (rule 1, where stamps take no lock), [`issue_order`]
-//! (rule 5), [`registry`] (rule 7, wake-ups and alarms), and the locks in `ascend-sync`. The tests in
-//! `tests/order.rs`, `tests/in_flight.rs`, `tests/awaiting.rs` and `tests/waiting.rs` go through
+//! (rule 5), [`registry`] (rule 7, wake-ups and alarms), and the locks in `ascend-sync`. The tests
+//! in `tests/order.rs`, `tests/in_flight.rs`, `tests/awaiting.rs` and `tests/waiting.rs` go through
 //! the whole of it.
 
 pub(crate) mod awaiting;

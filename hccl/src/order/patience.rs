@@ -1,8 +1,9 @@
 //! One wait: since when, for how long, and what may end it before its time.
 //!
-//! A [`Patience`] is one wait, of a thread that blocks or of a task that awaits. What may end it is a [`Watch`], which the
-//! thread that waits has registered, for example that of a rank of a run: another rank may have failed, and what is waited
-//! for may never come. Whoever makes a watch fail gives an [`alarm`] afterwards, so that tasks look again.
+//! A [`Patience`] is one wait, of a thread that blocks or of a task that awaits. What may end it is
+//! a [`Watch`], which the thread that waits has registered, for example that of a rank of a run:
+//! another rank may have failed, and what is waited for may never come. Whoever makes a watch fail
+//! gives an [`alarm`] afterwards, so that tasks look again.
 
 #![forbid(unsafe_code)]
 
@@ -113,7 +114,8 @@ impl Patience {
         Self { since, limit, warned: false, watch: watch_of_this_thread(), looked: None }
     }
 
-    /// Whether it has lasted for so long that it should say what it waits for. Asked again, it says no.
+    /// Whether it has lasted for so long that it should say what it waits for. Asked again, it says
+    /// no.
     pub(crate) fn is_long(&mut self) -> bool {
         let is_long = !self.warned && self.elapsed() >= WARN_AFTER;
         self.warned |= is_long;

@@ -1,9 +1,11 @@
-//! What is a stream's own: its handle, its device, and how its completion and failures are asked for.
+//! What is a stream's own: its handle, its device, and how its completion and failures are asked
+//! for.
 //!
-//! A queue is kept by its `Stream`; by its [`StreamSlot`] for those who have only a number; and, when the stream was dropped with work
-//! in flight, by the reactor, which [closes](StreamQueue::close) it when everything is complete. So work in flight keeps its device and
-//! its runtime alive, also when the `Stream` was forgotten. The handle lives until the last who borrowed the queue, for a wait
-//! say, has given it back.
+//! A queue is kept by its `Stream`; by its [`StreamSlot`] for those who have only a number; and,
+//! when the stream was dropped with work in flight, by the reactor, which
+//! [closes](StreamQueue::close) it when everything is complete. So work in flight keeps its device
+//! and its runtime alive, also when the `Stream` was forgotten. The handle lives until the last who
+//! borrowed the queue, for a wait say, has given it back.
 
 #![forbid(unsafe_code)]
 
@@ -49,7 +51,8 @@ impl StreamQueue {
         queue
     }
 
-    /// Everything is complete and nothing will be issued any more. What failed is in the slot from now on.
+    /// Everything is complete and nothing will be issued any more. What failed is in the slot from
+    /// now on.
     pub(crate) fn close(&self) {
         self.examine();
         self.slot.set_occupant(None);
@@ -75,7 +78,8 @@ impl StreamQueue {
         &self.handle
     }
 
-    /// Just before the next operation is enqueued, with the issue lock held: the last one may need a mark of its own.
+    /// Just before the next operation is enqueued, with the issue lock held: the last one may need
+    /// a mark of its own.
     #[inline]
     pub(crate) fn before_enqueue(&self, number: u64) {
         if self.slot.is_watched(number - 1)
@@ -85,8 +89,9 @@ impl StreamQueue {
         }
     }
 
-    /// Marks that are complete are recorded again, also in a program that never asks what is complete. Without the issue lock, of
-    /// which a failure that is found needs to know its operation.
+    /// Marks that are complete are recorded again, also in a program that never asks what is
+    /// complete. Without the issue lock, of which a failure that is found needs to know its
+    /// operation.
     #[inline]
     pub(crate) fn reuse_marks(&self) {
         if self.slot.progress.is_none() {
@@ -94,15 +99,16 @@ impl StreamQueue {
         }
     }
 
-    /// An event behind operation `number`, and the last number that it covers. `None` when that operation is complete.
+    /// An event behind operation `number`, and the last number that it covers. `None` when that
+    /// operation is complete.
     pub(crate) fn event_behind(&self, number: u64) -> Result<Option<(Arc<EventHandle>, u64)>> {
         let _bound = self.device.bind()?;
         let _issuing = self.slot.issuing();
         self.marks.event_behind(self, number)
     }
 
-    /// Records an event behind all that was issued, which waits for that are then for, whatever is issued later. The last
-    /// number.
+    /// Records an event behind all that was issued, which waits for that are then for, whatever is
+    /// issued later. The last number.
     pub(crate) fn record(&self) -> Result<u64> {
         let _bound = self.device.bind()?;
         self.reuse_marks();
@@ -122,9 +128,10 @@ impl StreamQueue {
 
     /// Looks at failures that the backend counted and nobody has looked at.
     ///
-    /// A task that fails can be asked for before it is counted, and is counted before it counts as complete. So the count is
-    /// that of the failures up to `completed` when the task behind is not known to have failed; what is missing among
-    /// those that can be asked for has been forgotten by the backend.
+    /// A task that fails can be asked for before it is counted, and is counted before it counts as
+    /// complete. So the count is that of the failures up to `completed` when the task behind is not
+    /// known to have failed; what is missing among those that can be asked for has been forgotten
+    /// by the backend.
     #[cold]
     pub(crate) fn examine(&self) {
         let slot = self.slot;
@@ -142,7 +149,8 @@ impl StreamQueue {
             let completed = progress.completed();
             // A task between failing and being complete is so for a moment.
             let between = failure(completed + 1).is_some() && progress.completed() == completed;
-            // The backend remembers the last failures only, so there is no point in going back further than this.
+            // The backend remembers the last failures only, so there is no point in going back
+            // further than this.
             let first = (before + 1).max(completed.saturating_sub(4096));
             let found: Vec<_> = (first..=completed)
                 .filter_map(|ticket| failure(ticket).map(|failure| (ticket, failure)))
@@ -236,7 +244,8 @@ impl Occupant for StreamQueue {
 }
 
 impl StreamSlot {
-    /// The queue that operation `number` is on. `None` when that is gone: then the operation is complete.
+    /// The queue that operation `number` is on. `None` when that is gone: then the operation is
+    /// complete.
     pub(crate) fn queue(&self, number: u64) -> Option<Arc<StreamQueue>> {
         queue_of(self.occupant_of(number)?)
     }

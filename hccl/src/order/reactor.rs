@@ -1,17 +1,18 @@
 //! Who wakes the tasks that await an operation.
 //!
-//! One thread for a runtime, and only while something is registered. What is registered is an operation and what to do when
-//! it is complete: call a waker, or end a stream that was dropped with work in flight. A waker is also called when the
-//! time has come that it was registered with, and all of them after an [alarm](super::patience::alarm): the task then looks
-//! for itself what ends its wait. The thread blocks in the backend where the backend has a call for that
-//! (`ascendExtAwaitActivity`), and elsewhere asks every 50 µs, after a
-//! short spin.
+//! One thread for a runtime, and only while something is registered. What is registered is an
+//! operation and what to do when it is complete: call a waker, or end a stream that was dropped
+//! with work in flight. A waker is also called when the time has come that it was registered with,
+//! and all of them after an [alarm](super::patience::alarm): the task then looks for itself what
+//! ends its wait. The thread blocks in the backend where the backend has a call for that
+//! (`ascendExtAwaitActivity`), and elsewhere asks every 50 µs, after a short spin.
 //!
 //! # No wake-up is lost
 //!
-//! A task looks whether its operation is complete, registers, and looks again. The thread reads the activity counter before
-//! it looks at what is registered. So an operation that completes after the second look completes after it was registered and
-//! after the counter was read, or is seen by the look that follows. Wakers are called with no lock held.
+//! A task looks whether its operation is complete, registers, and looks again. The thread reads the
+//! activity counter before it looks at what is registered. So an operation that completes after the
+//! second look completes after it was registered and after the counter was read, or is seen by the
+//! look that follows. Wakers are called with no lock held.
 
 #![forbid(unsafe_code)]
 
@@ -110,8 +111,8 @@ impl Reactor {
         }
     }
 
-    /// Calls `waker` when the operation is complete, after `left`, or after an alarm. It replaces the waker of an earlier
-    /// call.
+    /// Calls `waker` when the operation is complete, after `left`, or after an alarm. It replaces
+    /// the waker of an earlier call.
     pub(crate) fn register(
         self: &Arc<Self>,
         awaited: &mut Awaited,
@@ -154,7 +155,8 @@ impl Reactor {
         drop(watched);
     }
 
-    /// The stream was dropped with work in flight, up to operation `number`: it ends when that is complete.
+    /// The stream was dropped with work in flight, up to operation `number`: it ends when that is
+    /// complete.
     pub(crate) fn end_stream_after(self: &Arc<Self>, stream: Arc<dyn Occupant>, number: u64) {
         let mut state = self.lock();
         state.watched.insert(Watched { stream, number, ticket: None, then: Then::EndStream });
@@ -176,7 +178,8 @@ impl Reactor {
         // Here and not on the thread: what comes before it runs is news to it.
         let mut heard = alarms();
         let serve = move || {
-            // What panics under the lock is code of others, a subscriber of `tracing`. Tasks must be woken all the same.
+            // What panics under the lock is code of others, a subscriber of `tracing`. Tasks must
+            // be woken all the same.
             while catch_unwind(AssertUnwindSafe(|| reactor.serve(&mut heard))).is_err() {
                 std::thread::sleep(Duration::from_millis(1));
             }

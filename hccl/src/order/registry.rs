@@ -1,4 +1,5 @@
-//! What a reactor watches: slots that are used again, so that registering allocates nothing in the steady state.
+//! What a reactor watches: slots that are used again, so that registering allocates nothing in the
+//! steady state.
 
 #![forbid(unsafe_code)]
 
@@ -9,8 +10,8 @@ pub(crate) struct Key {
     generation: u64,
 }
 
-/// The task's side of a wait: whether it is over. If not, the task is registered, and was so before it looked for the last time, at what it
-/// waits for and at the alarms.
+/// The task's side of a wait: whether it is over. If not, the task is registered, and was so before
+/// it looked for the last time, at what it waits for and at the alarms.
 pub(crate) fn look_and_register<E>(
     is_over: impl Fn() -> bool,
     alarms: impl Fn() -> u64,
@@ -81,8 +82,9 @@ impl<T> Registry<T> {
         self.slots.iter().filter_map(|(_, value)| value.as_ref())
     }
 
-    /// Moves those that are ready to `ready`: `is_ready` is asked of each, and told whether there was an alarm. `heard` is how many
-    /// alarms have been seen before, and `alarms` how many there are by now.
+    /// Moves those that are ready to `ready`: `is_ready` is asked of each, and told whether there
+    /// was an alarm. `heard` is how many alarms have been seen before, and `alarms` how many there
+    /// are by now.
     pub(crate) fn take_due(
         &mut self,
         heard: &mut u64,
@@ -163,7 +165,8 @@ mod loom_tests {
             })
         }
 
-        /// As the poll of a `Work`, which asks for failures where it registers. Whether the task need not sleep.
+        /// As the poll of a `Work`, which asks for failures where it registers. Whether the task
+        /// need not sleep.
         fn poll(&self) -> bool {
             let register = || match self.failed.load(Ordering::Acquire) {
                 true => Err(()),
@@ -192,7 +195,8 @@ mod loom_tests {
         }
     }
 
-    /// The reactor runs already and is blocked in the backend, so a registration does not make it look.
+    /// The reactor runs already and is blocked in the backend, so a registration does not make it
+    /// look.
     #[test]
     fn loom_no_wake_up_is_lost() {
         loom::model(|| {

@@ -1,22 +1,25 @@
 //! The stream that uses an allocation over and over, without a lock.
 //!
-//! Nearly always one stream touches the same bytes of an allocation again and again. The stamp of that stream is here and not
-//! in the list: its next operation only stores a new number, one load and one store where the list needs its lock.
+//! Nearly always one stream touches the same bytes of an allocation again and again. The stamp of
+//! that stream is here and not in the list: its next operation only stores a new number, one load
+//! and one store where the list needs its lock.
 //!
 //! # Why no lock is needed
 //!
-//! *The numbers are written by whoever holds the issue lock of the regular stream*, and the stream that is regular changes
-//! only under the lock of the list **and** the issue lock of the one that was regular. So no number is ever stored to a place
-//! that has just been given to another stream.
+//! *The numbers are written by whoever holds the issue lock of the regular stream*, and the stream
+//! that is regular changes only under the lock of the list **and** the issue lock of the one that
+//! was regular. So no number is ever stored to a place that has just been given to another stream.
 //!
-//! The short way is *open* while no other stream has a stamp in the list. It may be closed by another stream while the
-//! regular one takes it. Neither sees the other then, and need not: two operations that conflict are ordered by their
-//! borrows (one of them has `&mut`), so what the earlier one stored here is seen by the later one. What is not ordered does
-//! not conflict. A reader of the numbers may see a later one than it has to wait for, never an earlier one.
+//! The short way is *open* while no other stream has a stamp in the list. It may be closed by
+//! another stream while the regular one takes it. Neither sees the other then, and need not: two
+//! operations that conflict are ordered by their borrows (one of them has `&mut`), so what the
+//! earlier one stored here is seen by the later one. What is not ordered does not conflict. A
+//! reader of the numbers may see a later one than it has to wait for, never an earlier one.
 //!
-//! Replays of a graph borrow nothing of what it uses, so for that the way is closed for good. Recording an operation borrows as the operation itself
-//! does. So an operation that conflicts with it has been issued before, and its number is seen, or is issued later, and finds the way
-//! closed. Nobody has to be waited for.
+//! Replays of a graph borrow nothing of what it uses, so for that the way is closed for good.
+//! Recording an operation borrows as the operation itself does. So an operation that conflicts with
+//! it has been issued before, and its number is seen, or is issued later, and finds the way closed.
+//! Nobody has to be waited for.
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +35,8 @@ pub(crate) enum AccessKind {
     Write,
 }
 
-/// See the [module](self). All orders are relaxed: the locks and the borrows order what must be ordered.
+/// See the [module](self). All orders are relaxed: the locks and the borrows order what must be
+/// ordered.
 #[derive(Default)]
 pub(crate) struct Regular {
     /// The name of the stream that may take the short way, 0 when it is closed.
@@ -45,7 +49,8 @@ pub(crate) struct Regular {
 }
 
 impl Regular {
-    /// The short way, with the issue lock of `stream` held. `false` when it is not open for it, or for other bytes.
+    /// The short way, with the issue lock of `stream` held. `false` when it is not open for it, or
+    /// for other bytes.
     #[inline]
     pub(crate) fn stamp(
         &self,
@@ -61,8 +66,9 @@ impl Regular {
         open
     }
 
-    /// The long way: with the lock of the list, and the issue locks of `stream` and of the one that was regular before.
-    /// What was stamped before goes, and the short way is closed, unless with `keep` it is about the same bytes.
+    /// The long way: with the lock of the list, and the issue locks of `stream` and of the one that
+    /// was regular before. What was stamped before goes, and the short way is closed, unless with
+    /// `keep` it is about the same bytes.
     pub(crate) fn restart(
         &self,
         number: u64,

@@ -1,18 +1,21 @@
 //! Who still uses which bytes of an allocation.
 //!
-//! A stamp says: the operation with this number on this stream reads (or writes) these bytes. An operation puts its stamps
-//! *before* it is enqueued, so there is no moment at which a device may touch bytes that no stamp names. A stamp counts until
-//! its number is complete ([`crate::order::timeline`]); then it may be dropped at any time.
+//! A stamp says: the operation with this number on this stream reads (or writes) these bytes. An
+//! operation puts its stamps *before* it is enqueued, so there is no moment at which a device may
+//! touch bytes that no stamp names. A stamp counts until its number is complete
+//! ([`crate::order::timeline`]); then it may be dropped at any time.
 //!
-//! Streams are first in, first out, so a later stamp of the same stream takes the place of an earlier one over the same
-//! bytes. Stamps of other streams that conflict (same bytes, and one of the two writes) are what an operation must wait for.
+//! Streams are first in, first out, so a later stamp of the same stream takes the place of an
+//! earlier one over the same bytes. Stamps of other streams that conflict (same bytes, and one of
+//! the two writes) are what an operation must wait for.
 //!
-//! The stream that uses the allocation most has its stamp outside the list ([`super::regular`]), and needs no lock, as long as borrows order all
-//! that conflicts. A graph borrows nothing: what it uses is [shared](Stamps::share), and from then on all go through the list.
+//! The stream that uses the allocation most has its stamp outside the list ([`super::regular`]),
+//! and needs no lock, as long as borrows order all that conflicts. A graph borrows nothing: what it
+//! uses is [shared](Stamps::share), and from then on all go through the list.
 //!
-//! The list is short and its memory is kept. When it is full, complete stamps go first, then stamps of one stream and one
-//! kind are merged into one over all their bytes: that may name bytes too many and a number too late, never too few or too
-//! early.
+//! The list is short and its memory is kept. When it is full, complete stamps go first, then stamps
+//! of one stream and one kind are merged into one over all their bytes: that may name bytes too
+//! many and a number too late, never too few or too early.
 
 #![forbid(unsafe_code)]
 
@@ -52,7 +55,8 @@ struct List {
     shared: bool,
 }
 
-/// What an operation has to wait for: for each other stream the highest number. A few of them allocate nothing.
+/// What an operation has to wait for: for each other stream the highest number. A few of them
+/// allocate nothing.
 #[derive(Default)]
 pub(crate) struct Conflicts(SmallVec<[(&'static StreamSlot, u64); 4]>);
 
@@ -91,9 +95,11 @@ impl Stamps {
         Self { regular: Regular::default(), list: SpinLock::new(list) }
     }
 
-    /// Stamps `range` for operation `number` of `slot` and collects what it has to wait for. With the slot's issue lock held.
+    /// Stamps `range` for operation `number` of `slot` and collects what it has to wait for. With
+    /// the slot's issue lock held.
     ///
-    /// An operation that conflicts with this one must be ordered with it by the caller, as a borrow does, unless the stamps are shared.
+    /// An operation that conflicts with this one must be ordered with it by the caller, as a borrow
+    /// does, unless the stamps are shared.
     #[inline]
     pub(crate) fn stamp(
         &self,
@@ -120,7 +126,8 @@ impl Stamps {
         let mut list = self.list.lock();
         let List { regular, stamps, shared } = &mut *list;
         let placed = self.stamp_as_regular(regular, slot, number, range, access, conflicts);
-        // A stamp of the same stream over the same bytes is used again, so the steady state moves no memory.
+        // A stamp of the same stream over the same bytes is used again, so the steady state moves
+        // no memory.
         let mut reuse = None;
         let mut at = 0;
         while let Some(old) = stamps.get(at) {
@@ -166,14 +173,16 @@ impl Stamps {
         stamps.push(Stamp { slot, number, range: range.clone(), access });
     }
 
-    /// From now on there will be operations that no borrow orders with the others, replays of a graph. The short way is closed for good.
+    /// From now on there will be operations that no borrow orders with the others, replays of a
+    /// graph. The short way is closed for good.
     pub(crate) fn share(&self) {
         let mut list = self.list.lock();
         list.shared = true;
         self.regular.open(None);
     }
 
-    /// Stamps as the regular stream when `slot` is it or can become it; else collects what the regular one conflicts with.
+    /// Stamps as the regular stream when `slot` is it or can become it; else collects what the
+    /// regular one conflicts with.
     fn stamp_as_regular(
         &self,
         regular: &mut Option<&'static StreamSlot>,
@@ -193,7 +202,8 @@ impl Stamps {
                 return true;
             }
             Some(old) => {
-                // Its issue lock keeps it from the short way. Only tried: this thread holds an issue lock already.
+                // Its issue lock keeps it from the short way. Only tried: this thread holds an
+                // issue lock already.
                 let issuing = old.try_issuing();
                 if issuing.is_none() || !old.is_known_complete(self.regular.last(true)) {
                     let last = self.regular.last(access == AccessKind::Write);
@@ -213,7 +223,8 @@ impl Stamps {
         true
     }
 
-    /// Whether nothing uses the allocation any more. Never blocks; asks the backend where that helps. Complete stamps go.
+    /// Whether nothing uses the allocation any more. Never blocks; asks the backend where that
+    /// helps. Complete stamps go.
     fn are_complete(&mut self) -> bool {
         let mut list = self.list.lock();
         list.stamps.retain(|stamp| !stamp.slot.is_complete(stamp.number));
@@ -230,7 +241,8 @@ impl Stamps {
         self.unfinished(&(0..usize::MAX), true)
     }
 
-    /// What a host access has to wait for: unfinished writes, and with `reads` also unfinished reads.
+    /// What a host access has to wait for: unfinished writes, and with `reads` also unfinished
+    /// reads.
     pub(crate) fn unfinished(&self, range: &Range<usize>, reads: bool) -> Conflicts {
         let mut conflicts = Conflicts::default();
         let list = self.list.lock();
@@ -254,7 +266,8 @@ impl Stamps {
     }
 }
 
-/// Whether nothing uses what is stamped any more, and no graph that shares the stamps will. Never blocks.
+/// Whether nothing uses what is stamped any more, and no graph that shares the stamps will. Never
+/// blocks.
 pub(crate) fn are_complete(stamps: &mut Arc<Stamps>) -> bool {
     Arc::get_mut(stamps).is_some_and(Stamps::are_complete)
 }
@@ -343,8 +356,8 @@ mod loom_tests {
         });
     }
 
-    /// The first stream writes twice, which would be by the short way, while a graph of the memory is replayed on the second: of the replay and
-    /// each write, one finds the other.
+    /// The first stream writes twice, which would be by the short way, while a graph of the memory
+    /// is replayed on the second: of the replay and each write, one finds the other.
     #[test]
     fn loom_a_graph_and_the_regular_stream_find_each_other() {
         check(|| {
@@ -367,7 +380,8 @@ mod loom_tests {
         });
     }
 
-    /// The first stream reads by the short way while the memory is captured, which is no conflict. What the graph then writes finds the read.
+    /// The first stream reads by the short way while the memory is captured, which is no conflict.
+    /// What the graph then writes finds the read.
     #[test]
     fn loom_what_is_read_during_a_capture_is_found_later() {
         check(|| {

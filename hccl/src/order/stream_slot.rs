@@ -1,15 +1,18 @@
 //! A slot for streams: the numbers of their operations, and what is remembered of these.
 //!
-//! A stream has a slot for as long as it lives; later another stream gets it. Slots are never freed, and numbers and tickets go
-//! on from one stream to the next, so *a slot and a number name an operation for ever*. That pair is all that a stamp, an
-//! event or a `Work` keeps, and nobody counts them.
+//! A stream has a slot for as long as it lives; later another stream gets it. Slots are never
+//! freed, and numbers and tickets go on from one stream to the next, so *a slot and a number name
+//! an operation for ever*. That pair is all that a stamp, an event or a `Work` keeps, and nobody
+//! counts them.
 //!
-//! What a slot has of the stream itself, its handle and its device, is the stream's [`StreamQueue`](super::queue::StreamQueue). Whoever has a number may
-//! [ask for it](StreamSlot::occupant_of). It is gone only when everything on the stream is complete and its failures are in the slot,
-//! so whoever does not get it knows that the operation is complete, and how it ended.
+//! What a slot has of the stream itself, its handle and its device, is the stream's
+//! [`StreamQueue`](super::queue::StreamQueue). Whoever has a number may [ask for
+//! it](StreamSlot::occupant_of). It is gone only when everything on the stream is complete and its
+//! failures are in the slot, so whoever does not get it knows that the operation is complete, and
+//! how it ended.
 //!
-//! Completion is known in one of two ways. Where the backend counts ([`Progress`]) it is one load. Elsewhere events tell
-//! ([`super::marks`]).
+//! Completion is known in one of two ways. Where the backend counts ([`Progress`]) it is one load.
+//! Elsewhere events tell ([`super::marks`]).
 
 #![forbid(unsafe_code)]
 
@@ -85,8 +88,8 @@ pub(crate) trait Occupant: Any + Send + Sync {
     fn is_complete(&self, number: u64) -> bool;
     /// Looks at failures that the backend counted and nobody has looked at.
     fn examine(&self);
-    /// Blocks until something has become complete on some stream since `seen`, for at most `limit`. Returns whether the backend
-    /// has a call for that.
+    /// Blocks until something has become complete on some stream since `seen`, for at most `limit`.
+    /// Returns whether the backend has a call for that.
     fn await_activity(&self, seen: &mut u64, limit: Duration) -> bool;
     /// Ends the stream, which was dropped and is complete by now.
     fn end(self: Arc<Self>);
@@ -101,7 +104,8 @@ pub(crate) struct StreamSlot {
     pub(crate) faults: Faults,
     /// How many failures of the line have been looked at.
     pub(crate) failed_seen: AtomicU64,
-    /// For each of the last numbers: the number itself when its `Work` was dropped before it was seen complete.
+    /// For each of the last numbers: the number itself when its `Work` was dropped before it was
+    /// seen complete.
     detached: [AtomicU64; WINDOW as usize],
     /// The last number while its `Work` is alive; only where events tell.
     watched: AtomicU64,
@@ -132,7 +136,8 @@ static FREE: Mutex<BTreeMap<usize, Vec<&'static StreamSlot>>> = Mutex::new(BTree
 impl StreamSlot {
     /// A slot for a new stream.
     ///
-    /// Tickets go on as numbers do, because the slot keeps its line, and the tickets of a line go on.
+    /// Tickets go on as numbers do, because the slot keeps its line, and the tickets of a line go
+    /// on.
     pub(crate) fn take(progress: Option<Progress>) -> &'static StreamSlot {
         let line = progress.map_or(0, Progress::address);
         let free = lock(&FREE).get_mut(&line).and_then(Vec::pop);
@@ -181,7 +186,8 @@ impl StreamSlot {
         self.occupant.lock().clone()
     }
 
-    /// The stream that operation `number` is on. `None` when that is gone: then the operation is complete.
+    /// The stream that operation `number` is on. `None` when that is gone: then the operation is
+    /// complete.
     pub(crate) fn occupant_of(&self, number: u64) -> Option<Arc<dyn Occupant>> {
         self.occupant().filter(|_| !self.timeline.is_past(number))
     }
@@ -267,8 +273,8 @@ impl StreamSlot {
         found.map(|(_, notes)| Arc::clone(notes))
     }
 
-    /// An unfinished operation up to `number` whose communicator has been aborted. `None` when it cannot be told, because an
-    /// operation is just being enqueued.
+    /// An unfinished operation up to `number` whose communicator has been aborted. `None` when it
+    /// cannot be told, because an operation is just being enqueued.
     pub(crate) fn aborted(&self, number: u64) -> Option<Option<OpContext>> {
         let issuing = self.try_issuing()?;
         let submitted = self.timeline.submitted();
@@ -310,7 +316,8 @@ impl StreamSlot {
         number: u64,
         by: impl FnOnce(&Label, &'static str, u64) -> OpContext,
     ) -> OpContext {
-        // The lock may be held by an enqueue that waits for peers; a message is not worth waiting for it.
+        // The lock may be held by an enqueue that waits for peers; a message is not worth waiting
+        // for it.
         let known = self.try_issuing().and_then(|issuing| {
             let record = &issuing.records[(number % WINDOW) as usize];
             let known = (record.label.clone(), record.operation, record.sequence);
@@ -339,14 +346,16 @@ impl StreamSlot {
         self.faults.of(number, tickets).map_or(Ok(()), Err)
     }
 
-    /// Whether there may be failures that nobody has looked at: the backend has counted some, or they are known elsewhere.
+    /// Whether there may be failures that nobody has looked at: the backend has counted some, or
+    /// they are known elsewhere.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         self.progress.is_some_and(|progress| progress.failed() != self.failed_seen.load(Acquire))
             || self.elsewhere_count.load(Acquire) != 0
     }
 
-    /// How operation `number` ends will be known elsewhere. With the issue lock held, before it is published.
+    /// How operation `number` ends will be known elsewhere. With the issue lock held, before it is
+    /// published.
     pub(crate) fn ends_elsewhere(&self, number: u64, end: Arc<dyn Elsewhere>) {
         let mut elsewhere = lock(&self.elsewhere);
         elsewhere.push((number, end));
@@ -360,7 +369,8 @@ impl StreamSlot {
         open.find(|(at, _)| *at <= number).map(|(_, end)| end.clone())
     }
 
-    /// Takes over what is known elsewhere of operations that are complete. Whether there are others. Never blocks.
+    /// Takes over what is known elsewhere of operations that are complete. Whether there are
+    /// others. Never blocks.
     pub(crate) fn settle(&self) -> bool {
         if self.elsewhere_count.load(Acquire) == 0 {
             return false;
@@ -393,7 +403,8 @@ impl StreamSlot {
             return;
         }
         self.unwatch(number);
-        // A later number that is dropped at the same moment may lose its note to this one. Then its failure is told later.
+        // A later number that is dropped at the same moment may lose its note to this one. Then its
+        // failure is told later.
         if number + WINDOW > self.timeline.submitted() {
             self.detached[(number % WINDOW) as usize].store(number, Release);
         }

@@ -4,19 +4,21 @@
 //!
 //! *A number counts as complete only when everything that its operation enqueued is complete.*
 //!
-//! Operations are numbered from 1 under the stream's issue lock. A number is [`next`](StreamTimeline::next) while its operation
-//! is being enqueued, and becomes part of `submitted` when the enqueue call has returned, whatever it returned: a refused
-//! operation keeps its number and completes when the stream has reached what it held at that moment. So stamps may name a
-//! number *before* its operation is enqueued: until [`publish`](StreamTimeline::publish) the number is newer than `submitted`, and
-//! a number newer than `submitted` is never complete.
+//! Operations are numbered from 1 under the stream's issue lock. A number is
+//! [`next`](StreamTimeline::next) while its operation is being enqueued, and becomes part of
+//! `submitted` when the enqueue call has returned, whatever it returned: a refused operation keeps
+//! its number and completes when the stream has reached what it held at that moment. So stamps may
+//! name a number *before* its operation is enqueued: until [`publish`](StreamTimeline::publish) the
+//! number is newer than `submitted`, and a number newer than `submitted` is never complete.
 //!
-//! Where the backend counts tasks (its *tickets*), `publish` stores the ticket that the stream had reached after the enqueue,
-//! and a number is complete when the backend's completed ticket is no lower. The last [`WINDOW`] tickets are kept; an older
-//! number borrows the ticket of the oldest kept one, which is higher, so it can only seem complete too late, never too early.
-//! The same holds when an entry is overwritten between two loads of a reader.
+//! Where the backend counts tasks (its *tickets*), `publish` stores the ticket that the stream had
+//! reached after the enqueue, and a number is complete when the backend's completed ticket is no
+//! lower. The last [`WINDOW`] tickets are kept; an older number borrows the ticket of the oldest
+//! kept one, which is higher, so it can only seem complete too late, never too early. The same
+//! holds when an entry is overwritten between two loads of a reader.
 //!
-//! Streams come one after the other: where one [begins](StreamTimeline::begin), everything before is complete, and stays so whatever
-//! becomes of the tickets.
+//! Streams come one after the other: where one [begins](StreamTimeline::begin), everything before
+//! is complete, and stays so whatever becomes of the tickets.
 //!
 //! Where the backend does not count, [`complete`](StreamTimeline::complete) is told by events.
 
@@ -51,8 +53,9 @@ impl StreamTimeline {
         }
     }
 
-    /// A stream begins, at a ticket that is complete and no lower than any before. This takes a number, so that "nothing yet" has
-    /// one. Everything before is complete, and nobody else begins or issues.
+    /// A stream begins, at a ticket that is complete and no lower than any before. This takes a
+    /// number, so that "nothing yet" has one. Everything before is complete, and nobody else begins
+    /// or issues.
     pub(crate) fn begin(&self, ticket: u64) {
         let number = self.next();
         self.publish(number, ticket);
@@ -89,8 +92,8 @@ impl StreamTimeline {
         self.submitted.load(Relaxed) + 1
     }
 
-    /// The enqueue call of `number` has returned and the stream stands at `ticket` (0 when the backend does not count).
-    /// Only with the issue lock held, in order.
+    /// The enqueue call of `number` has returned and the stream stands at `ticket` (0 when the
+    /// backend does not count). Only with the issue lock held, in order.
     #[inline]
     pub(crate) fn publish(&self, number: u64, ticket: u64) {
         self.entry(number).store(ticket, Release);
@@ -99,8 +102,8 @@ impl StreamTimeline {
 
     /// Everything up to `number` is complete.
     pub(crate) fn complete(&self, number: u64) {
-        // Not `fetch_max`, which ThreadSanitizer does not see. Where more is complete already, whoever reads that is behind
-        // whoever wrote it.
+        // Not `fetch_max`, which ThreadSanitizer does not see. Where more is complete already,
+        // whoever reads that is behind whoever wrote it.
         let higher = |completed| (completed < number).then_some(number);
         let _ = self.completed.fetch_update(Release, Relaxed, higher);
     }
@@ -116,7 +119,8 @@ impl StreamTimeline {
         self.completed.load(Acquire)
     }
 
-    /// A ticket that covers `number`, of the present stream: `None` while its enqueue call has not returned.
+    /// A ticket that covers `number`, of the present stream: `None` while its enqueue call has not
+    /// returned.
     #[inline]
     pub(crate) fn ticket(&self, number: u64) -> Option<u64> {
         let submitted = self.submitted.load(Acquire);
@@ -207,8 +211,9 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicU64;
 
-    /// An issuer stamps, enqueues and publishes more operations than the window keeps; a backend completes them; a third
-    /// thread that sees a number as complete must see its memory untouched from then on.
+    /// An issuer stamps, enqueues and publishes more operations than the window keeps; a backend
+    /// completes them; a third thread that sees a number as complete must see its memory untouched
+    /// from then on.
     #[test]
     fn loom_no_number_seems_complete_too_early() {
         loom::model(|| {

@@ -1,13 +1,15 @@
 //! Operations of several streams that get onto them together, with one call for all: a group.
 //!
-//! The steps are those of [`super::issue`], each for all streams before the next: check, take the issue locks, take the numbers, stamp,
-//! wait for unfinished conflicting work of others, enqueue, publish. To its stream a group is one operation, whatever it holds.
+//! The steps are those of [`super::issue`], each for all streams before the next: check, take the
+//! issue locks, take the numbers, stamp, wait for unfinished conflicting work of others, enqueue,
+//! publish. To its stream a group is one operation, whatever it holds.
 //!
 //! # Locks
 //!
-//! All issue locks are held at once, since nothing else may come between stamps and enqueueing. They are taken in the order of their
-//! addresses, so that two groups do not wait for each other; and nobody who holds one waits for another for ever
-//! ([`super::issue_order`]). A conflict is solved with none of them held, after which all numbers are given up and taken anew.
+//! All issue locks are held at once, since nothing else may come between stamps and enqueueing.
+//! They are taken in the order of their addresses, so that two groups do not wait for each other;
+//! and nobody who holds one waits for another for ever ([`super::issue_order`]). A conflict is
+//! solved with none of them held, after which all numbers are given up and taken anew.
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +40,8 @@ impl Part<'_> {
     }
 }
 
-/// A stream whose issue lock is held and whose next number is taken. It is published before the lock is given back.
+/// A stream whose issue lock is held and whose next number is taken. It is published before the
+/// lock is given back.
 struct Held<'a> {
     publish: Publish<'a>,
     issuing: Guard<'a, Issuing>,
@@ -56,9 +59,10 @@ struct Waits<'a> {
 
 /// Issues a group. See the [module](self).
 ///
-/// `enqueue` is called once, with no particular context current. What it enqueues may use exactly the memory that the touches name, each
-/// on its own stream. When it fails, some of it may have been enqueued all the same; the numbers are complete when the streams
-/// have reached what they hold then.
+/// `enqueue` is called once, with no particular context current. What it enqueues may use exactly
+/// the memory that the touches name, each on its own stream. When it fails, some of it may have
+/// been enqueued all the same; the numbers are complete when the streams have reached what they
+/// hold then.
 pub(crate) fn issue_together(
     parts: &[Part<'_>],
     enqueue: impl FnOnce() -> Result<()>,
@@ -92,7 +96,8 @@ pub(crate) fn issue_together(
         take_issue_orders(parts, &order);
         break (held, enqueue());
     };
-    // In the order of the parts. After a failure they go at once, and what fails on the device later is for the next operation to tell.
+    // In the order of the parts. After a failure they go at once, and what fails on the device
+    // later is for the next operation to tell.
     held.sort_by_key(|held| held.at);
     let works = held
         .into_iter()
@@ -129,7 +134,8 @@ fn take_and_stamp<'a>(
     (all, conflicts)
 }
 
-/// Makes conflicts waitable that are not so yet. Whether there were any; then nothing is held any more.
+/// Makes conflicts waitable that are not so yet. Whether there were any; then nothing is held any
+/// more.
 fn solve(
     parts: &[Part<'_>],
     held: &mut Vec<Held<'_>>,
@@ -140,7 +146,8 @@ fn solve(
     for (at, found) in conflicts {
         let Waits { prepared, within } = &mut waits[at];
         for (slot, number) in found.into_iter() {
-            // Parts of one group do not conflict with each other: what they write is borrowed. A stamp that was merged may say so; it is about earlier work.
+            // Parts of one group do not conflict with each other: what they write is borrowed. A
+            // stamp that was merged may say so; it is about earlier work.
             let own = held.iter().find(|held| ptr::eq(parts[held.at].slot(), slot));
             let number = match own {
                 Some(own) if number >= own.number => {
@@ -169,8 +176,9 @@ fn solve(
     Ok(true)
 }
 
-/// Takes the issue order of each device, once. Its lock is the issue lock of one stream of the device, and all of the group's are
-/// held. Where one of these owns the order already, nobody else can take it.
+/// Takes the issue order of each device, once. Its lock is the issue lock of one stream of the
+/// device, and all of the group's are held. Where one of these owns the order already, nobody else
+/// can take it.
 fn take_issue_orders(parts: &[Part<'_>], order: &[usize]) {
     for (position, &at) in order.iter().enumerate() {
         let device = parts[at].device();

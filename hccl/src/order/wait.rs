@@ -1,8 +1,9 @@
-//! Waiting for an operation: the time limit, the warning, and what ends a wait besides its completion.
+//! Waiting for an operation: the time limit, the warning, and what ends a wait besides its
+//! completion.
 //!
-//! Whoever waits has a [`Patience`]: a thread that blocks looks up every [`LOOK_UP`] and asks it; a task that awaits asks it
-//! whenever it is polled, and the reactor sees to it that it is polled when the time has come or an
-//! [alarm](super::patience::alarm) was given.
+//! Whoever waits has a [`Patience`]: a thread that blocks looks up every [`LOOK_UP`] and asks it; a
+//! task that awaits asks it whenever it is polled, and the reactor sees to it that it is polled
+//! when the time has come or an [alarm](super::patience::alarm) was given.
 
 #![forbid(unsafe_code)]
 
@@ -21,8 +22,8 @@ use crate::error::{Error, Result};
 const LOOK_UP: Duration = Duration::from_millis(100);
 
 impl Patience {
-    /// The error that ends the wait for operation `number`, or how long it may go on until it wants to be asked again. After
-    /// [`WARN_AFTER`] it says, once, what is waited for.
+    /// The error that ends the wait for operation `number`, or how long it may go on until it wants
+    /// to be asked again. After [`WARN_AFTER`] it says, once, what is waited for.
     pub(crate) fn check(
         &mut self,
         queue: &StreamQueue,
@@ -141,7 +142,8 @@ impl StreamQueue {
         let _bound = self.device().bind()?;
         let wait = |slice, patience| self.wait_unnoted(number, ticket, slice, patience);
         let mut patience = if alarms() == 0 {
-            // Most waits are over after a microsecond, of which looking at the clock would be a part.
+            // Most waits are over after a microsecond, of which looking at the clock would be a
+            // part.
             let first = limit.min(LOOK_UP);
             let all_of_it = wait(first, limit)?;
             if is_complete() {

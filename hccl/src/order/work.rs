@@ -1,9 +1,10 @@
 //! The handle of an operation that has been issued.
 //!
-//! The operation is on its stream already when its [`Work`] is returned: a `Work` only watches. `.await` it, [`Work::wait`]
-//! for it, poll it with [`Work::is_done`], make another stream wait for it ([`Stream::wait_for`](crate::Stream::wait_for)), or
-//! drop it: the operation goes on, its buffers stay reserved until it is complete, and if it fails the next operation or
-//! synchronise of its stream says so.
+//! The operation is on its stream already when its [`Work`] is returned: a `Work` only watches.
+//! `.await` it, [`Work::wait`] for it, poll it with [`Work::is_done`], make another stream wait for
+//! it ([`Stream::wait_for`](crate::Stream::wait_for)), or drop it: the operation goes on, its
+//! buffers stay reserved until it is complete, and if it fails the next operation or synchronise of
+//! its stream says so.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +38,8 @@ pub struct Work {
     slot: &'static StreamSlot,
     issued: Issued,
     operation: &'static str,
-    /// While it is awaited. In a box, of which the reactor keeps some, so that a `Work` is one cache line.
+    /// While it is awaited. In a box, of which the reactor keeps some, so that a `Work` is one
+    /// cache line.
     awaited: Option<Box<Awaited>>,
     /// Whether its outcome has been seen: [`UNSEEN`], [`SEEN`] or [`WELL`].
     seen: AtomicU8,
@@ -64,7 +66,8 @@ impl Work {
     }
 
     /// Waits for the outcome, up to the runtime's deadline (`aclrtSynchronizeStreamWithTimeout` or
-    /// `aclrtSynchronizeEventWithTimeout`). After a timeout the operation goes on and may be waited for again.
+    /// `aclrtSynchronizeEventWithTimeout`). After a timeout the operation goes on and may be waited
+    /// for again.
     pub fn wait(&self) -> Result<()> {
         self.wait_for(None)
     }
@@ -74,8 +77,8 @@ impl Work {
         self.wait_for(Some(limit))
     }
 
-    /// What the kernel checker has noted of this launch: warnings, and what it could not look at. Empty for other operations, and when
-    /// the stream has had more than 64 noted launches since.
+    /// What the kernel checker has noted of this launch: warnings, and what it could not look at.
+    /// Empty for other operations, and when the stream has had more than 64 noted launches since.
     ///
     /// ```
     /// use hccl::kernel::*;
@@ -138,8 +141,8 @@ impl Work {
         outcome
     }
 
-    /// Sees to it that `waker` is called when it is complete, or when it has been awaited for so long that it should be
-    /// polled again.
+    /// Sees to it that `waker` is called when it is complete, or when it has been awaited for so
+    /// long that it should be polled again.
     fn register(&mut self, waker: &Waker) -> Result<()> {
         let Issued { number, tickets } = self.issued;
         // Without its stream it is complete.

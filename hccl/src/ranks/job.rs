@@ -17,17 +17,20 @@ use crate::runtime::Runtime;
 const FROM_ENV: &str = "Rank::from_env";
 
 impl Runtime {
-    /// Runs `f` for the ranks of the job: under a launcher for the one rank that this process is, else for each of `ranks` ranks,
-    /// on threads ([`run_ranks`](Self::run_ranks)). Returns what the ranks of this process returned, in the order of the ranks.
+    /// Runs `f` for the ranks of the job: under a launcher for the one rank that this process is,
+    /// else for each of `ranks` ranks, on threads ([`run_ranks`](Self::run_ranks)). Returns what
+    /// the ranks of this process returned, in the order of the ranks.
     ///
-    /// So one program runs with and without a launcher. `ranks` counts only where there is none; [`Rank::world_size`] is right
-    /// in both cases. The environment says whether there is a launcher: see [`JobEnv::from_env`]. Blocks until the ranks of
-    /// this process are done. Under a launcher the job is over then: a program calls this once.
+    /// So one program runs with and without a launcher. `ranks` counts only where there is none;
+    /// [`Rank::world_size`] is right in both cases. The environment says whether there is a
+    /// launcher: see [`JobEnv::from_env`]. Blocks until the ranks of this process are done. Under a
+    /// launcher the job is over then: a program calls this once.
     ///
     /// # Errors
     ///
-    /// When a rank of this process returns an error or panics, [`Error::Rank`] with the rank and the cause; `hcclrun` is told, so that it
-    /// can say which rank failed first. Those of [`Rank::from_env`] under a launcher, and of [`run_ranks`](Self::run_ranks) elsewhere.
+    /// When a rank of this process returns an error or panics, [`Error::Rank`] with the rank and
+    /// the cause; `hcclrun` is told, so that it can say which rank failed first. Those of
+    /// [`Rank::from_env`] under a launcher, and of [`run_ranks`](Self::run_ranks) elsewhere.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -89,17 +92,19 @@ fn process_of(runtime: &Runtime, env: &JobEnv) -> Result<(Device, Arc<ProcessRan
 }
 
 impl Rank {
-    /// The rank that this process is, as its launcher says, when all ranks of the job have come. [`JobEnv::from_env`] lists the
-    /// launchers and their variables.
+    /// The rank that this process is, as its launcher says, when all ranks of the job have come.
+    /// [`JobEnv::from_env`] lists the launchers and their variables.
     ///
-    /// Blocks until all ranks have called it, for at most `HCCL_CONNECT_TIMEOUT` seconds (120 unless told), and no longer than
-    /// [`Runtime::deadline`]. Its device is that of its number among the ranks of its machine, or the only one that it sees. The
-    /// rank is done when the last clone is dropped.
+    /// Blocks until all ranks have called it, for at most `HCCL_CONNECT_TIMEOUT` seconds (120
+    /// unless told), and no longer than [`Runtime::deadline`]. Its device is that of its number
+    /// among the ranks of its machine, or the only one that it sees. The rank is done when the last
+    /// clone is dropped.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when no launcher has started this process, [`Error::Job`] when a variable is wrong or missing, when the ranks
-    /// do not meet in time (with the ranks that have not come), or when one of them is gone; [`Error::TooFewDevices`].
+    /// [`Error::Invalid`] when no launcher has started this process, [`Error::Job`] when a variable
+    /// is wrong or missing, when the ranks do not meet in time (with the ranks that have not come),
+    /// or when one of them is gone; [`Error::TooFewDevices`].
     pub fn from_env(runtime: &Runtime) -> Result<Rank> {
         match JobEnv::from_env()? {
             Some(env) => {
@@ -115,7 +120,8 @@ impl Rank {
         }
     }
 
-    /// The launcher that has started this rank as a process; `None` for a thread of [`Runtime::run_ranks`].
+    /// The launcher that has started this rank as a process; `None` for a thread of
+    /// [`Runtime::run_ranks`].
     pub fn launcher(&self) -> Option<Launcher> {
         match &self.place {
             RankPlace::Thread(_) => None,
@@ -123,7 +129,8 @@ impl Rank {
         }
     }
 
-    /// The number of the generation that it is in: 1 at first, one more after each [`regroup`](Self::regroup).
+    /// The number of the generation that it is in: 1 at first, one more after each
+    /// [`regroup`](Self::regroup).
     pub fn generation(&self) -> u32 {
         match &self.place {
             RankPlace::Thread(_) => 1,
@@ -131,27 +138,32 @@ impl Rank {
         }
     }
 
-    /// The rank that this process is in the next generation of its job: with all ranks that are left, and with processes that
-    /// have come anew.
+    /// The rank that this process is in the next generation of its job: with all ranks that are
+    /// left, and with processes that have come anew.
     ///
-    /// Call it when an operation has failed because a rank is gone, or when [`newcomers`](Self::newcomers) has found some, on all
-    /// ranks that are left; drop the communicators of this generation before. Blocks until all have called it, with the limit of
-    /// [`from_env`](Self::from_env). Ranks keep their order and newcomers follow, so rank 0 is never a newcomer while somebody is left.
+    /// Call it when an operation has failed because a rank is gone, or when
+    /// [`newcomers`](Self::newcomers) has found some, on all ranks that are left; drop the
+    /// communicators of this generation before. Blocks until all have called it, with the limit of
+    /// [`from_env`](Self::from_env). Ranks keep their order and newcomers follow, so rank 0 is
+    /// never a newcomer while somebody is left.
     ///
-    /// Where `hcclrun --elastic` has started the job, any rank may be lost. Under other launchers rank 0 serves the store, so
-    /// nobody can go on without it, and most launchers end all ranks when one fails.
+    /// Where `hcclrun --elastic` has started the job, any rank may be lost. Under other launchers
+    /// rank 0 serves the store, so nobody can go on without it, and most launchers end all ranks
+    /// when one fails.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a thread of [`Runtime::run_ranks`] and where the ranks meet by a rank table, else [`Error::Job`].
+    /// [`Error::Invalid`] for a thread of [`Runtime::run_ranks`] and where the ranks meet by a rank
+    /// table, else [`Error::Job`].
     pub fn regroup(self) -> Result<Rank> {
         let RankPlace::Process(rank) = &self.place else { return Err(a_thread("regroup")) };
         let rank = rank.regroup(connect_limit(self.runtime()))?;
         Ok(Rank { device: self.device, place: RankPlace::Process(Arc::new(rank)) })
     }
 
-    /// The number of processes that have come anew and wait for the next [`regroup`](Self::regroup). Asks the store, and does
-    /// not wait for other ranks. What one rank is told another may not be told yet: let one ask, and tell the others.
+    /// The number of processes that have come anew and wait for the next
+    /// [`regroup`](Self::regroup). Asks the store, and does not wait for other ranks. What one rank
+    /// is told another may not be told yet: let one ask, and tell the others.
     ///
     /// # Errors
     ///
@@ -171,8 +183,9 @@ fn a_thread(operation: &'static str) -> Error {
 }
 
 impl Communicator {
-    /// The communicator of all ranks of the job that a launcher has started, of which this process is one. Short for
-    /// [`Rank::from_env`] and [`Rank::communicator`], where one communicator is all that is needed.
+    /// The communicator of all ranks of the job that a launcher has started, of which this process
+    /// is one. Short for [`Rank::from_env`] and [`Rank::communicator`], where one communicator is
+    /// all that is needed.
     ///
     /// Blocks until all ranks have called it.
     ///

@@ -1,19 +1,24 @@
 //! Ranks, as threads of one process or as processes that a launcher has started.
 //!
-//! * [`Runtime::run_job`] is for programs: under a launcher it runs a closure for the rank that this process is, else for
-//!   each of so many ranks, on threads. So one program runs on a laptop and on a cluster.
-//! * [`Runtime::run_ranks`] is for tests, and for programs that stay in one process. It starts a thread for each rank, gives it
-//!   a device, and takes care of what goes wrong: when a rank returns an error or panics, the others are told at once, so that none
-//!   of them waits for it, and the caller learns what happened *first*, not what followed from it.
-//! * [`Rank::from_env`] and [`Communicator::from_env`] are for programs that a launcher always starts.
+//! * [`Runtime::run_job`] is for programs: under a launcher it runs a closure for the rank that
+//!   this process is, else for each of so many ranks, on threads. So one program runs on a laptop
+//!   and on a cluster.
+//! * [`Runtime::run_ranks`] is for tests, and for programs that stay in one process. It starts a
+//!   thread for each rank, gives it a device, and takes care of what goes wrong: when a rank
+//!   returns an error or panics, the others are told at once, so that none of them waits for it,
+//!   and the caller learns what happened *first*, not what followed from it.
+//! * [`Rank::from_env`] and [`Communicator::from_env`] are for programs that a launcher always
+//!   starts.
 //!
-//! For another way to start processes, pass the bytes of a [`RootInfo`](crate::RootInfo) to them and use [`Communicator::builder`].
+//! For another way to start processes, pass the bytes of a [`RootInfo`](crate::RootInfo) to them
+//! and use [`Communicator::builder`].
 //!
 //! # Launchers
 //!
-//! `hcclrun`, `torchrun`, `mpirun` of Open MPI, `mpiexec` of MPICH and Intel MPI, and `srun`: [`JobEnv`](crate::job::JobEnv) lists
-//! the variables of each. The ranks meet at a store, a small server that `hcclrun` has and rank 0 serves elsewhere; it
-//! carries the root info of each communicator from one process to the others.
+//! `hcclrun`, `torchrun`, `mpirun` of Open MPI, `mpiexec` of MPICH and Intel MPI, and `srun`:
+//! [`JobEnv`](crate::job::JobEnv) lists the variables of each. The ranks meet at a store, a small
+//! server that `hcclrun` has and rank 0 serves elsewhere; it carries the root info of each
+//! communicator from one process to the others.
 
 mod job;
 mod process;
@@ -36,21 +41,26 @@ use process::ProcessRank;
 use run::{RankRun, RankSlot, caught};
 
 impl Runtime {
-    /// Runs `f` once for each of `ranks` ranks, each on a thread and a device of its own, and returns what they returned, in
-    /// the order of the ranks.
+    /// Runs `f` once for each of `ranks` ranks, each on a thread and a device of its own, and
+    /// returns what they returned, in the order of the ranks.
     ///
-    /// Rank `i` works on device `i`; its thread is called `rank i`. The closure may borrow from the caller. Blocks until all ranks are done.
+    /// Rank `i` works on device `i`; its thread is called `rank i`. The closure may borrow from the
+    /// caller. Blocks until all ranks are done.
     ///
     /// # Errors
     ///
-    /// When a rank returns an error or panics, [`Error::Rank`] with the rank and the cause. The other ranks are told at once: what waits
-    /// for the failed rank fails with the kind [`RankGone`](crate::ErrorKind::RankGone) and that reason, also while a communicator is built, and so does every wait of
-    /// the other ranks that has not ended by then. Only the first cause is returned. On a backend that
-    /// cannot be told (CANN), calls of its own that wait for the rank end with its connection time-out.
+    /// When a rank returns an error or panics, [`Error::Rank`] with the rank and the cause. The
+    /// other ranks are told at once: what waits for the failed rank fails with the kind
+    /// [`RankGone`](crate::ErrorKind::RankGone) and that reason, also while a communicator is
+    /// built, and so does every wait of the other ranks that has not ended by then. Only the first
+    /// cause is returned. On a backend that cannot be told (CANN), calls of its own that wait for
+    /// the rank end with its connection time-out.
     ///
-    /// [`Error::Found`] when no rank failed and checked mode has found something ([`Runtime::findings`]).
+    /// [`Error::Found`] when no rank failed and checked mode has found something
+    /// ([`Runtime::findings`]).
     ///
-    /// [`Error::TooFewDevices`] when there are fewer devices than ranks, [`Error::Invalid`] for no ranks at all.
+    /// [`Error::TooFewDevices`] when there are fewer devices than ranks, [`Error::Invalid`] for no
+    /// ranks at all.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -99,7 +109,8 @@ impl Runtime {
                 }
             }
             let outcome = |(thread, index, device): (ScopedJoinHandle<'_, _>, u32, Device)| {
-                // A rank catches what its closure panics with; whatever else ends its thread is a failure too.
+                // A rank catches what its closure panics with; whatever else ends its thread is a
+                // failure too.
                 thread.join().unwrap_or_else(|payload| {
                     run.failed(index, Arc::new(Panic::new(payload)), &device);
                     None
@@ -149,8 +160,8 @@ impl Rank {
         }
     }
 
-    /// The device of this rank. A thread has that with the rank's number; a process that with its number among the ranks of its
-    /// machine, or the only one that it sees.
+    /// The device of this rank. A thread has that with the rank's number; a process that with its
+    /// number among the ranks of its machine, or the only one that it sees.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -162,8 +173,9 @@ impl Rank {
 
     /// A communicator of all ranks of the run.
     ///
-    /// Blocks until all ranks have called it. The first call of each rank makes one communicator, the second call another, and
-    /// so on. CANN: `HcclGetRootInfo` on one rank, `HcclCommInitRootInfoConfig` on all.
+    /// Blocks until all ranks have called it. The first call of each rank makes one communicator,
+    /// the second call another, and so on. CANN: `HcclGetRootInfo` on one rank,
+    /// `HcclCommInitRootInfoConfig` on all.
     ///
     /// # Errors
     ///
@@ -186,7 +198,8 @@ impl Rank {
         let RankSlot { run, index, made } = &**slot;
         let alive = Arc::new(());
         let making = {
-            // Threads of the rank go to their meetings in the order in which they have been given them.
+            // Threads of the rank go to their meetings in the order in which they have been given
+            // them.
             let mut made = lock(made);
             let (root_info, before) =
                 run.meeting(&mut made, *index, &self.device, Arc::downgrade(&alive))?;
@@ -201,8 +214,8 @@ impl Rank {
         Ok(comm)
     }
 
-    /// Calls the closure of the program. What it has begun is issued before anybody is told that nothing more comes; after a
-    /// failure it may never be.
+    /// Calls the closure of the program. What it has begun is issued before anybody is told that
+    /// nothing more comes; after a failure it may never be.
     fn call<T, E>(self, f: &impl Fn(Rank) -> Result<T, E>) -> Result<T, Cause>
     where
         E: Into<Box<dyn StdError + Send + Sync>>,

@@ -109,7 +109,8 @@ impl ProcessRank {
         limit: Duration,
     ) -> Result<Communicator> {
         let making = {
-            // Threads of the rank go to their meetings in the order in which they have been given them.
+            // Threads of the rank go to their meetings in the order in which they have been given
+            // them.
             let mut made = lock(&self.made);
             let before = *made;
             *made += 1;
@@ -172,7 +173,8 @@ impl ProcessRank {
     }
 }
 
-/// The device of a rank: that of its number on this machine, or the only one that this process sees.
+/// The device of a rank: that of its number on this machine, or the only one that this process
+/// sees.
 pub(super) fn device_of(runtime: &Runtime, env: &JobEnv) -> Result<Device> {
     let devices = runtime.device_count();
     if devices == 1 {

@@ -1,4 +1,5 @@
-//! What the ranks of a run that are threads share: where they meet, who has left, and who failed first.
+//! What the ranks of a run that are threads share: where they meet, who has left, and who failed
+//! first.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
@@ -17,8 +18,8 @@ use crate::order::patience::{Watch, alarm};
 
 /// Runs code of the program: a closure, a conversion, a `Display`, a drop.
 ///
-/// Whoever catches a panic must not use what may be half changed: here, what the closure of a rank has borrowed. The caller
-/// gets the panic as an error and has to expect the worst of what it lent.
+/// Whoever catches a panic must not use what may be half changed: here, what the closure of a rank
+/// has borrowed. The caller gets the panic as an error and has to expect the worst of what it lent.
 pub(super) fn caught<R>(code: impl FnOnce() -> R) -> Result<R, Panic> {
     catch_unwind(AssertUnwindSafe(code)).map_err(Panic::new)
 }
@@ -91,10 +92,11 @@ impl RankRun {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the ranks meet for the next communicator of `rank`. Whoever comes first opens the place.
+    /// Where the ranks meet for the next communicator of `rank`. Whoever comes first opens the
+    /// place.
     ///
-    /// `made` is only changed here, and only by a call that has found its place. So it is never more than the number of places,
-    /// also when a call fails.
+    /// `made` is only changed here, and only by a call that has found its place. So it is never
+    /// more than the number of places, also when a call fails.
     pub(super) fn meeting(
         &self,
         made: &mut usize,
@@ -108,7 +110,8 @@ impl RankRun {
         }
         let number = *made;
         if number >= state.opened {
-            // Nobody will come whom the meeting does not know to have left: those are told here, later ones by `leave`.
+            // Nobody will come whom the meeting does not know to have left: those are told here,
+            // later ones by `leave`.
             if let Some((rank, Some(reason))) =
                 (0..).zip(state.left.iter().copied()).find(|(_, left)| left.is_some())
             {
@@ -138,14 +141,16 @@ impl RankRun {
         failure_of(&self.lock(), rank)
     }
 
-    /// Records what happened to a rank, and only then tells the others, so that what follows from it comes second.
+    /// Records what happened to a rank, and only then tells the others, so that what follows from
+    /// it comes second.
     pub(super) fn failed(&self, rank: u32, cause: Cause, device: &Device) {
         let text = text_of(&cause);
         let follows = is_about_another(&*cause);
         let mut spare = Some(RankError::new(rank, cause, text.clone()));
         {
             let mut state = self.lock();
-            // A closure drops its communicators before its error is known here: a peer that sees them go may be told first.
+            // A closure drops its communicators before its error is known here: a peer that sees
+            // them go may be told first.
             let gives_way = |first: &RankError| !follows && is_about_another(first.cause());
             if state.first.as_ref().is_none_or(gives_way) {
                 std::mem::swap(&mut state.first, &mut spare);

@@ -27,17 +27,21 @@ use crate::error::{Error, Result};
 const DEVICES: usize = 8;
 
 impl Runtime {
-    /// CANN when its libraries load and a device answers, the emulator when there are no libraries and nobody says where they
-    /// would be: with 8 devices, or with one for each rank of this machine where a launcher has started more. A `tracing` event at level `INFO` tells which, and why.
+    /// CANN when its libraries load and a device answers, the emulator when there are no libraries
+    /// and nobody says where they would be: with 8 devices, or with one for each rank of this
+    /// machine where a launcher has started more. A `tracing` event at level `INFO` tells which,
+    /// and why.
     ///
     /// # Errors
-    /// [`Error::NoBackend`] when CANN is installed and cannot be used, for example because no device answers, and when
-    /// `ASCEND_HOME_PATH` or `ASCEND_TOOLKIT_HOME` leads nowhere; it names the ways out. Blocks while libraries are read.
+    /// [`Error::NoBackend`] when CANN is installed and cannot be used, for example because no
+    /// device answers, and when `ASCEND_HOME_PATH` or `ASCEND_TOOLKIT_HOME` leads nowhere; it names
+    /// the ways out. Blocks while libraries are read.
     pub fn auto() -> Result<Runtime> {
         auto()
     }
 
-    /// `devices` fresh emulated devices (1 to 4,096) that nothing else uses. They go when the last handle goes.
+    /// `devices` fresh emulated devices (1 to 4,096) that nothing else uses. They go when the last
+    /// handle goes.
     ///
     /// ```
     /// let runtime = hccl::Runtime::emulator(2)?;
@@ -64,12 +68,14 @@ impl Runtime {
     /// | `deadline` | `Duration` | 5 min | how long everything that waits waits ([`set_deadline`](Self::set_deadline)) |
     /// | `fault` | [`Fault`] | none | something that goes wrong on one device; can be given several times |
     ///
-    /// Faults: [`Fault::delay`], [`Fault::stop`], [`Fault::leave`], [`Fault::wrong_count`], [`Fault::out_of_memory`] and
-    /// [`Fault::link_timeout`], each from the operation or allocation that [`Fault::at`] says.
+    /// Faults: [`Fault::delay`], [`Fault::stop`], [`Fault::leave`], [`Fault::wrong_count`],
+    /// [`Fault::out_of_memory`] and [`Fault::link_timeout`], each from the operation or allocation
+    /// that [`Fault::at`] says.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a number or a time out of range, [`Error::NoSuchDevice`] for a fault of a device that there is not.
+    /// [`Error::Invalid`] for a number or a time out of range, [`Error::NoSuchDevice`] for a fault
+    /// of a device that there is not.
     ///
     /// ```
     /// use hccl::{Product, Runtime};
@@ -82,11 +88,13 @@ impl Runtime {
         EmulatorOptions::builder()
     }
 
-    /// The installed CANN (see [`ascend_sys::Api::load`] for where it is looked for). Blocks while libraries are read.
+    /// The installed CANN (see [`ascend_sys::Api::load`] for where it is looked for). Blocks while
+    /// libraries are read.
     ///
-    /// The libraries are trusted as the program itself is: loading them runs their start-up code, and their functions are taken
-    /// to keep to CANN's documentation. Where they are looked for is said by environment variables, so who sets those decides what
-    /// runs in this process. The same holds for [`auto`](Self::auto).
+    /// The libraries are trusted as the program itself is: loading them runs their start-up code,
+    /// and their functions are taken to keep to CANN's documentation. Where they are looked for is
+    /// said by environment variables, so who sets those decides what runs in this process. The same
+    /// holds for [`auto`](Self::auto).
     ///
     /// # Errors
     /// [`Error::NoBackend`] lists what was tried, or says that no device answers.
@@ -96,7 +104,8 @@ impl Runtime {
 
     /// The CANN in one directory. Blocks while libraries are read.
     ///
-    /// The libraries there are trusted as in [`cann`](Self::cann): name only a directory whose files you would run.
+    /// The libraries there are trusted as in [`cann`](Self::cann): name only a directory whose
+    /// files you would run.
     ///
     /// # Errors
     /// As for [`cann`](Self::cann).
@@ -104,10 +113,12 @@ impl Runtime {
         cann(ascend_sys::Api::load_from(directory))
     }
 
-    /// Any table of functions that has CANN's ABI. All of its devices are used. Blocks while they are counted.
+    /// Any table of functions that has CANN's ABI. All of its devices are used. Blocks while they
+    /// are counted.
     ///
-    /// Safe, because an [`Api`] is a promise already: that its functions do what CANN documents. Whoever made it
-    /// from a table of their own gave that promise in an `unsafe` block; all that is safe here rests on it.
+    /// Safe, because an [`Api`] is a promise already: that its functions do what CANN documents.
+    /// Whoever made it from a table of their own gave that promise in an `unsafe` block; all that
+    /// is safe here rests on it.
     ///
     /// # Errors
     /// What `aclInit` and `aclrtGetDeviceCount` say.
@@ -120,7 +131,8 @@ impl Runtime {
     }
 }
 
-/// What emulated devices are like. Made by [`Runtime::emulator_builder`], whose `build` takes the devices.
+/// What emulated devices are like. Made by [`Runtime::emulator_builder`], whose `build` takes the
+/// devices.
 #[cfg(feature = "emulator")]
 #[derive(Clone, Debug, TypedBuilder)]
 #[builder(
@@ -135,25 +147,29 @@ pub struct EmulatorOptions {
     /// What they pretend to be; an A3 unless told.
     #[builder(default = Product::A3)]
     product: Product,
-    /// Memory of each in bytes; what the product has unless told. Pages are used when they are written.
+    /// Memory of each in bytes; what the product has unless told. Pages are used when they are
+    /// written.
     #[builder(default, setter(strip_option))]
     memory: Option<u64>,
-    /// How long ranks wait for one another when they connect: at most 49 days; CANN's 120 s unless told.
+    /// How long ranks wait for one another when they connect: at most 49 days; CANN's 120 s unless
+    /// told.
     #[builder(default, setter(strip_option))]
     connect_timeout: Option<Duration>,
     /// How long an operation may take on the device: at most 49 days; CANN's 1836 s unless told.
     #[builder(default, setter(strip_option))]
     exec_timeout: Option<Duration>,
-    /// Whether accesses to memory that nothing orders are looked for: see [`Runtime::findings`]. Makes everything slower; `false` unless told.
+    /// Whether accesses to memory that nothing orders are looked for: see [`Runtime::findings`].
+    /// Makes everything slower; `false` unless told.
     #[builder(default)]
     checked: bool,
-    /// Chooses the order in which the units of a core, the cores of a kernel and its server go on, anew for each device; in the order of
-    /// the kernel unless told. A test launches a kernel under several seeds: eight in a row delay every unit to the utmost once. Memory
-    /// that nobody has written holds not-a-numbers then.
+    /// Chooses the order in which the units of a core, the cores of a kernel and its server go on,
+    /// anew for each device; in the order of the kernel unless told. A test launches a kernel under
+    /// several seeds: eight in a row delay every unit to the utmost once. Memory that nobody has
+    /// written holds not-a-numbers then.
     #[builder(default)]
     kernel_seed: u64,
-    /// Who does their work in kernels as late as the rules allow; nobody unless told. The [witness](crate::kernel::Witness) of an error
-    /// says who has to be late for the error to show.
+    /// Who does their work in kernels as late as the rules allow; nobody unless told. The
+    /// [witness](crate::kernel::Witness) of an error says who has to be late for the error to show.
     #[builder(default, setter(strip_option))]
     kernel_late: Option<crate::kernel::Late>,
     /// How long everything that waits waits: 5 minutes unless told ([`Runtime::set_deadline`]).

@@ -1,4 +1,5 @@
-//! Faults: what an emulated device is told to do wrong, so that a test sees what the program does about it.
+//! Faults: what an emulated device is told to do wrong, so that a test sees what the program does
+//! about it.
 
 #![forbid(unsafe_code)]
 
@@ -11,8 +12,9 @@ use crate::error::{Error, Result};
 
 /// Something that goes wrong on one emulated device.
 ///
-/// Operations and allocations are counted from 1, each device by itself, from the start of the runtime; operations are those of
-/// communicators, all of the device together. Which one is concerned is said by [`at`](Self::at).
+/// Operations and allocations are counted from 1, each device by itself, from the start of the
+/// runtime; operations are those of communicators, all of the device together. Which one is
+/// concerned is said by [`at`](Self::at).
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -42,47 +44,53 @@ impl Fault {
         Fault { device, kind, length: Duration::ZERO, number: 0 }
     }
 
-    /// An operation begins later by so much (rounded up to milliseconds): a slow rank. Without [`at`](Self::at), every one.
+    /// An operation begins later by so much (rounded up to milliseconds): a slow rank. Without
+    /// [`at`](Self::at), every one.
     pub fn delay(device: usize, length: Duration) -> Fault {
         Fault { length, ..Fault::new(device, Kind::ASCEND_EXT_FAULT_DELAY) }
     }
 
-    /// From an operation on, the streams of the device make no progress: a rank that hangs. Without [`at`](Self::at), from the
-    /// next one on.
+    /// From an operation on, the streams of the device make no progress: a rank that hangs. Without
+    /// [`at`](Self::at), from the next one on.
     ///
-    /// Peers run into the time limit of the device ([`Error::Failed`], EI0002), the rank itself into the deadline of what it waits
-    /// with ([`Error::Timeout`]). What is queued on the device stays, with its memory and the runtime, until
-    /// [`Runtime::clear_faults`] lets it go on.
+    /// Peers run into the time limit of the device ([`Error::Failed`], EI0002), the rank itself
+    /// into the deadline of what it waits with ([`Error::Timeout`]). What is queued on the device
+    /// stays, with its memory and the runtime, until [`Runtime::clear_faults`] lets it go on.
     pub fn stop(device: usize) -> Fault {
         Fault::new(device, Kind::ASCEND_EXT_FAULT_STOP)
     }
 
-    /// With an operation the rank is gone, as if its process had died. Without [`at`](Self::at), with the next one.
+    /// With an operation the rank is gone, as if its process had died. Without [`at`](Self::at),
+    /// with the next one.
     ///
-    /// The operation and all further ones of the rank are errors; its peers learn of it at once (EI0012).
+    /// The operation and all further ones of the rank are errors; its peers learn of it at once
+    /// (EI0012).
     pub fn leave(device: usize) -> Fault {
         Fault::new(device, Kind::ASCEND_EXT_FAULT_LEAVE)
     }
 
-    /// An operation is issued with one element less than was asked for: a wrong argument. Without [`at`](Self::at), every one that
-    /// has a count. All ranks are told both sides (EI0005).
+    /// An operation is issued with one element less than was asked for: a wrong argument. Without
+    /// [`at`](Self::at), every one that has a count. All ranks are told both sides (EI0005).
     pub fn wrong_count(device: usize) -> Fault {
         Fault::new(device, Kind::ASCEND_EXT_FAULT_WRONG_COUNT)
     }
 
-    /// From an allocation on, the device has no memory left ([`Error::OutOfMemory`]). Without [`at`](Self::at), from the start.
+    /// From an allocation on, the device has no memory left ([`Error::OutOfMemory`]). Without
+    /// [`at`](Self::at), from the start.
     pub fn out_of_memory(device: usize) -> Fault {
         Fault::new(device, Kind::ASCEND_EXT_FAULT_OUT_OF_MEMORY)
     }
 
-    /// An operation that meets peers for the first time reaches none of them: it, and those of its peers that wait for the
-    /// rank, fail after the connect time-out (EI0006). Without [`at`](Self::at), the next one that has to meet.
+    /// An operation that meets peers for the first time reaches none of them: it, and those of its
+    /// peers that wait for the rank, fail after the connect time-out (EI0006). Without
+    /// [`at`](Self::at), the next one that has to meet.
     pub fn link_timeout(device: usize) -> Fault {
         Fault::new(device, Kind::ASCEND_EXT_FAULT_LINK_TIMEOUT)
     }
 
-    /// Concerns the operation of this number only, or for [`stop`](Self::stop) and [`out_of_memory`](Self::out_of_memory) the
-    /// operation or allocation of this number and all further ones. Zero is as if nothing was said.
+    /// Concerns the operation of this number only, or for [`stop`](Self::stop) and
+    /// [`out_of_memory`](Self::out_of_memory) the operation or allocation of this number and all
+    /// further ones. Zero is as if nothing was said.
     #[must_use]
     pub fn at(self, number: u64) -> Fault {
         Fault { number, ..self }
@@ -111,7 +119,8 @@ impl Fault {
 }
 
 impl Runtime {
-    /// Ends the [`Fault`]s of an emulated device. What has stopped goes on; a rank that has left does not come back.
+    /// Ends the [`Fault`]s of an emulated device. What has stopped goes on; a rank that has left
+    /// does not come back.
     ///
     /// # Errors
     /// [`Error::NoSuchDevice`], and [`Error::MissingSymbol`] for a backend other than the emulator.

@@ -6,12 +6,14 @@ use super::Runtime;
 use crate::error::finding::Finding;
 
 impl Runtime {
-    /// What checked mode has found on the devices of this runtime so far, oldest first. Nothing on a backend that has no such
-    /// mode, and on devices that are not checked (`Runtime::emulator_builder().checked(true)`, or `ASCEND_EMULATOR_CHECK=race` for
-    /// the emulator's default devices).
+    /// What checked mode has found on the devices of this runtime so far, oldest first. Nothing on
+    /// a backend that has no such mode, and on devices that are not checked
+    /// (`Runtime::emulator_builder().checked(true)`, or `ASCEND_EMULATOR_CHECK=race` for the
+    /// emulator's default devices).
     ///
-    /// Safe programs never have a finding. One that calls CANN besides, with pointers and streams of its own, may. Never
-    /// blocks. The optional entries `ascendExtFindings` and `ascendExtFinding` are behind it.
+    /// Safe programs never have a finding. One that calls CANN besides, with pointers and streams
+    /// of its own, may. Never blocks. The optional entries `ascendExtFindings` and
+    /// `ascendExtFinding` are behind it.
     ///
     /// ```
     /// use hccl::Runtime;

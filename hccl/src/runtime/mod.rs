@@ -1,8 +1,9 @@
 //! A backend and its devices.
 //!
-//! A [`Runtime`] is where a program starts. [`Runtime::auto`] takes the installed CANN and, where none is installed, the
-//! emulator; so the same program runs on a server and on a laptop. [`Runtime::emulator`] gives fresh virtual devices that
-//! nobody else uses, which is what tests want. Everything made from a runtime keeps it alive.
+//! A [`Runtime`] is where a program starts. [`Runtime::auto`] takes the installed CANN and, where
+//! none is installed, the emulator; so the same program runs on a server and on a laptop.
+//! [`Runtime::emulator`] gives fresh virtual devices that nobody else uses, which is what tests
+//! want. Everything made from a runtime keeps it alive.
 
 #![forbid(unsafe_code)]
 
@@ -52,7 +53,8 @@ impl Runtime {
         self.shared.backend
     }
 
-    /// What the devices are, when it is one of the products that this crate knows (`aclrtGetSocName`).
+    /// What the devices are, when it is one of the products that this crate knows
+    /// (`aclrtGetSocName`).
     pub fn product(&self) -> Option<Product> {
         let known = || Product::from_soc_name(&self.shared.table.soc_name()?);
         self.shared.product.or_else(known)
@@ -69,7 +71,8 @@ impl Runtime {
         self.shared.deadline.store(nanos, Relaxed);
     }
 
-    /// For how many seconds an operation may wait for its peers on the device, if its communicator says nothing else; 0: for ever.
+    /// For how many seconds an operation may wait for its peers on the device, if its communicator
+    /// says nothing else; 0: for ever.
     pub(crate) fn exec_seconds(&self) -> u32 {
         self.shared.exec_seconds.load(Relaxed)
     }

@@ -1,5 +1,5 @@
-//! What all handles of a runtime share: the backend's functions, the devices that are open, the time limits, the pool of pinned
-//! memory and the reactor. It ends when the last handle goes.
+//! What all handles of a runtime share: the backend's functions, the devices that are open, the
+//! time limits, the pool of pinned memory and the reactor. It ends when the last handle goes.
 
 #![forbid(unsafe_code)]
 
@@ -55,7 +55,8 @@ pub(crate) struct Shared {
     devices: Box<[OnceLock<DeviceState>]>,
     opening: Mutex<()>,
     pub(super) deadline: AtomicU64,
-    /// For how many seconds an operation may wait for its peers on the device, if its communicator says nothing else.
+    /// For how many seconds an operation may wait for its peers on the device, if its communicator
+    /// says nothing else.
     pub(super) exec_seconds: AtomicU32,
     pub(super) pool: Pool,
     pub(super) reactor: Arc<Reactor>,
@@ -126,8 +127,9 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Nothing is in flight: an unfinished operation keeps its stream alive, and the stream the runtime. Devices stay set
-        // and `aclFinalize` is not called, because other code of the process may use CANN.
+        // Nothing is in flight: an unfinished operation keeps its stream alive, and the stream the
+        // runtime. Devices stay set and `aclFinalize` is not called, because other code of the
+        // process may use CANN.
         let before = self.table.current_context().ok().flatten();
         let table = &self.table;
         let mut own = false;

@@ -1,4 +1,5 @@
-//! Waiting for operations and awaiting them: what wakes whom, what a waker may do, and what happens when nothing comes.
+//! Waiting for operations and awaiting them: what wakes whom, what a waker may do, and what happens
+//! when nothing comes.
 
 use super::*;
 
@@ -155,7 +156,8 @@ fn a_wait_has_a_deadline_and_can_be_repeated() {
     });
 }
 
-/// Without the optional entries: an event that is complete, and whose synchronise runs out of time all the same.
+/// Without the optional entries: an event that is complete, and whose synchronise runs out of time
+/// all the same.
 #[test]
 fn what_does_not_say_in_time_how_it_ended_is_asked_again() {
     use std::ffi::{c_int, c_void};

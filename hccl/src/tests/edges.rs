@@ -1,4 +1,5 @@
-//! What a backend may do that is rare: nothing where something was promised, no memory for a long time, payloads that bite.
+//! What a backend may do that is rare: nothing where something was promised, no memory for a long
+//! time, payloads that bite.
 
 use std::ffi::c_void;
 
@@ -54,7 +55,8 @@ fn a_stream_is_made_with_its_own_device_current() {
         let (first, second) = (runtime.device(0).unwrap(), runtime.device(1).unwrap());
         let _bound = first.bind().unwrap();
         let stream = second.stream().unwrap();
-        // A call for the other device's context would have been refused, and would have left its text.
+        // A call for the other device's context would have been refused, and would have left its
+        // text.
         assert_eq!(runtime.table().recent_message(), None);
         stream.host_fn(|| ()).unwrap().wait().unwrap();
     });

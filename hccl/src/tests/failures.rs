@@ -55,7 +55,8 @@ fn a_failure_never_turns_into_success() {
     });
 }
 
-/// A backend that has counted more failures than it remembers: all that may be meant count as failed, and nothing else.
+/// A backend that has counted more failures than it remembers: all that may be meant count as
+/// failed, and nothing else.
 #[test]
 fn a_failure_that_the_backend_forgot_is_a_failure() {
     use std::ffi::{c_int, c_void};
@@ -96,7 +97,8 @@ fn a_failure_that_the_backend_forgot_is_a_failure() {
     assert!(works[0].wait().is_err());
 }
 
-/// Without the optional entries a failure is known from the code of a synchronise, whichever the wait uses.
+/// Without the optional entries a failure is known from the code of a synchronise, whichever the
+/// wait uses.
 #[test]
 fn a_failure_is_known_from_synchronising() {
     use std::ffi::{c_int, c_void};
@@ -243,7 +245,8 @@ fn a_work_outlives_its_stream_and_says_how_it_ended() {
     });
 }
 
-/// A backend that does not say which operation has failed may mean any that was not known to be complete.
+/// A backend that does not say which operation has failed may mean any that was not known to be
+/// complete.
 #[test]
 fn a_failure_of_a_stream_is_one_of_all_its_unfinished_operations() {
     on_both(2, |runtime| {

@@ -41,7 +41,8 @@ fn a_foreign_stream_is_used_and_left_to_its_owner() {
             // SAFETY: the out parameter is a live local.
             assert_eq!(unsafe { functions.aclrtCreateStream.unwrap()(&mut raw) }, 0);
         }
-        // SAFETY: the stream was just made in the device's default context, and is destroyed after all that uses it.
+        // SAFETY: the stream was just made in the device's default context, and is destroyed after
+        // all that uses it.
         let stream = unsafe { Stream::from_raw(&device, raw) }.unwrap();
         assert_eq!(stream.as_raw(), raw);
         let x = device.upload(&[1_u8, 2], &stream).unwrap();

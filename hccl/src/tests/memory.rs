@@ -89,8 +89,8 @@ fn buffer_of_another_device_is_refused() {
     });
 }
 
-/// Holds memory and is complete after some looks, with nothing to wait for in between: as an operation that completes while what was dropped is
-/// looked at.
+/// Holds memory and is complete after some looks, with nothing to wait for in between: as an
+/// operation that completes while what was dropped is looked at.
 struct CompleteSoon {
     looks: u32,
     _memory: DeviceBuffer<u8, crate::memory::Uninit>,

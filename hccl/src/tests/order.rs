@@ -11,7 +11,8 @@ fn a_buffer_changes_hands_between_streams() {
         for round in 1..5 {
             let (writer, reader) = (&streams[round % 2], &streams[(round + 1) % 2]);
             let value = round as i32;
-            // Nothing is in flight, so the writer becomes the stream that uses the buffer over and over.
+            // Nothing is in flight, so the writer becomes the stream that uses the buffer over and
+            // over.
             streams.iter().for_each(|stream| stream.synchronize().unwrap());
             x.upload(&[-1; 100], writer).unwrap();
             let gate = Gate::on(writer);
@@ -99,7 +100,8 @@ fn more_pieces_than_stamps() {
             part.upload(&[piece as i32 + 1; LENGTH], &writer).unwrap()
         };
 
-        // Nothing is complete before the last piece is stamped, so that no stamp goes but by merging.
+        // Nothing is complete before the last piece is stamped, so that no stamp goes but by
+        // merging.
         let first_gate = Gate::on(&writer);
         let early: Vec<_> = (0..EARLY).map(|piece| write(&mut x, piece)).collect();
         let second_gate = Gate::on(&writer);
@@ -150,7 +152,8 @@ fn a_stream_waits_for_work_and_events() {
     });
 }
 
-/// Nothing but the communicator connects the two. The emulator keeps their order anyway, so what is asked of it is looked at.
+/// Nothing but the communicator connects the two. The emulator keeps their order anyway, so what is
+/// asked of it is looked at.
 #[test]
 fn an_operation_of_a_communicator_waits_for_one_on_another_stream() {
     use std::ffi::{c_int, c_void};

@@ -1,5 +1,6 @@
-//! Properties of waits, and of what ends them, that only show from inside. An alarm is for all tasks of the process, so each of these tests
-//! may wake the tasks of the others, which changes nothing.
+//! Properties of waits, and of what ends them, that only show from inside. An alarm is for all
+//! tasks of the process, so each of these tests may wake the tasks of the others, which changes
+//! nothing.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,7 +64,8 @@ fn a_long_wait_says_once_what_it_waits_for() {
     });
 }
 
-/// While a communicator is made, which takes until all ranks have come, operations of others are issued meanwhile.
+/// While a communicator is made, which takes until all ranks have come, operations of others are
+/// issued meanwhile.
 #[test]
 fn operations_do_not_stand_in_line_behind_a_communicator_that_is_made() {
     let runtime = runtime_with(2);
@@ -81,7 +83,8 @@ fn operations_do_not_stand_in_line_behind_a_communicator_that_is_made() {
     };
     std::thread::scope(|scope| {
         let first = scope.spawn(|| build(0));
-        // The first rank waits for the second inside the call. Ten thousand waits of half a second would be seen.
+        // The first rank waits for the second inside the call. Ten thousand waits of half a second
+        // would be seen.
         eventually("building", || !devices[0].making().is_idle());
         let stream = devices[0].stream().unwrap();
         let mut single = alone(&devices[0]);
@@ -125,8 +128,8 @@ fn alone(device: &Device) -> Communicator {
     Communicator::init_all(std::slice::from_ref(device)).wait().unwrap().remove(0)
 }
 
-/// Slots go from device to device. First operations wait for their peers inside the call, and would stand in line behind each other.
-/// Two hundred waits of half a second would be seen.
+/// Slots go from device to device. First operations wait for their peers inside the call, and would
+/// stand in line behind each other. Two hundred waits of half a second would be seen.
 #[test]
 fn a_stream_that_goes_gives_the_issue_order_back() {
     let runtime = runtime_with(3);
@@ -140,7 +143,8 @@ fn a_stream_that_goes_gives_the_issue_order_back() {
     }
 }
 
-/// The lock of the issue order of a device is the issue lock of one of its streams, and a group holds several. A thousand waits of half a second would be seen.
+/// The lock of the issue order of a device is the issue lock of one of its streams, and a group
+/// holds several. A thousand waits of half a second would be seen.
 #[test]
 fn a_group_does_not_stand_in_line_behind_itself() {
     let runtime = runtime_with(1);
@@ -252,8 +256,8 @@ fn the_texts_of_long_waits_do_not_turn_up_in_later_errors() {
     assert!(!error.to_string().contains("not complete yet"), "{error}");
 }
 
-/// A thread that sleeps for a millisecond again and again, and keeps by how much it woke up too late
-/// at most: by so much the machine delays threads.
+/// A thread that sleeps for a millisecond again and again, and keeps by how much it woke up too
+/// late at most: by so much the machine delays threads.
 struct Delay {
     is_over: Arc<AtomicBool>,
     largest: std::thread::JoinHandle<Duration>,
@@ -281,7 +285,8 @@ impl Delay {
     }
 }
 
-/// The task registers, the reactor's thread is started, and before that thread runs there is an alarm.
+/// The task registers, the reactor's thread is started, and before that thread runs there is an
+/// alarm.
 #[test]
 fn an_alarm_while_the_reactor_starts_is_heard() {
     struct Bell(std::sync::mpsc::Sender<()>);

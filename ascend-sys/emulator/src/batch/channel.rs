@@ -1,19 +1,23 @@
 //! The messages from one rank to another.
 //!
-//! They are numbered, and each has a place, which it shares with others after it. Each side writes what it brings into a cache
-//! line of its own, the number last. Who finds both numbers takes chunks to copy: the receiver from the front, the sender from the back, so
-//! that for messages of the same size each finds in its caches what it touched last time.
+//! They are numbered, and each has a place, which it shares with others after it. Each side writes
+//! what it brings into a cache line of its own, the number last. Who finds both numbers takes
+//! chunks to copy: the receiver from the front, the sender from the back, so that for messages of
+//! the same size each finds in its caches what it touched last time.
 //!
-//! What has become of a message is one word, its [`MessageProgress`], and every step is one exchange of that word: a chunk is taken, a chunk is done, the
-//! message is taken back before anybody has taken a chunk. When it is done for one side it is done for both, and the place is free. So
-//! no side reads what the other is about to write again: who has taken a chunk keeps the message from being done, and who has
-//! read something and then fails to take a chunk does not use it.
+//! What has become of a message is one word, its [`MessageProgress`], and every step is one
+//! exchange of that word: a chunk is taken, a chunk is done, the message is taken back before
+//! anybody has taken a chunk. When it is done for one side it is done for both, and the place is
+//! free. So no side reads what the other is about to write again: who has taken a chunk keeps the
+//! message from being done, and who has read something and then fails to take a chunk does not use
+//! it.
 
 use super::item::MessageShape;
 use crate::collective::sync::{AtomicPtr, AtomicU64, Ordering, fence_for_loom};
 use crate::processes::region::SharedWords;
 
-/// So many messages can be on their way before the other side comes; in the models the second one waits for its place already.
+/// So many messages can be on their way before the other side comes; in the models the second one
+/// waits for its place already.
 const PLACES: u64 = if cfg!(loom) { 1 } else { 4 };
 
 /// Most and least bytes of a chunk.
@@ -27,7 +31,8 @@ pub(crate) struct MessageChannel {
     places: [MessagePlace; PLACES as usize],
 }
 
-// SAFETY: words. The address of a buffer is one in the process of its side, and nothing but a number to others.
+// SAFETY: words. The address of a buffer is one in the process of its side, and nothing but a
+// number to others.
 unsafe impl SharedWords for MessageChannel {}
 
 #[repr(C, align(64))]
@@ -64,7 +69,8 @@ pub(crate) enum Found {
     Chunk(MessageChunk),
     /// The other side has brought something else.
     Differs(MessageShape),
-    /// The other side has brought memory that its device does not have. It is to be reported with [`MessageChannel::finish`].
+    /// The other side has brought memory that its device does not have. It is to be reported with
+    /// [`MessageChannel::finish`].
     Astray,
 }
 
@@ -115,7 +121,8 @@ impl MessageProgress {
         self.left == 0 && self.sequence == sequence.wrapping_sub(1)
     }
 
-    /// Also when the place has a later message by now: a side may post one before it has looked after this one.
+    /// Also when the place has a later message by now: a side may post one before it has looked
+    /// after this one.
     fn is_done(self, sequence: u16) -> bool {
         match self.sequence.wrapping_sub(sequence) as i16 {
             0 => self.left == 0,
@@ -147,8 +154,8 @@ impl MessageShape {
         Some(Self { dtype, count, alone: kind >> 32 != 0 })
     }
 
-    /// Bytes of a chunk. A message of its own is cut so that both of its sides can copy; in a batch each side mostly has
-    /// messages enough, and sharing one costs more than it brings.
+    /// Bytes of a chunk. A message of its own is cut so that both of its sides can copy; in a batch
+    /// each side mostly has messages enough, and sharing one costs more than it brings.
     fn chunk(self) -> usize {
         let bytes = if self.alone { self.bytes() / 2 } else { usize::MAX / 2 };
         let usual = bytes.clamp(*CHUNKS.start(), *CHUNKS.end());
@@ -217,13 +224,14 @@ impl MessageChannel {
         self.place(number).progress().is_fresh(sequence(number)).then_some(number)
     }
 
-    /// A side brings its next message, if a place is free for it: its number. One thread at a time does this for a side, and the
-    /// buffer stays until the message is done or withdrawn.
+    /// A side brings its next message, if a place is free for it: its number. One thread at a time
+    /// does this for a side, and the buffer stays until the message is done or withdrawn.
     pub(crate) fn post(&self, send: bool, data: *mut u8, content: MessageShape) -> Option<u64> {
         let number = self.next(send)?;
         let (count, kind) = content.words();
         let (side, _) = self.place(number).sides(send);
-        // Who reads one of these too early, when the message before has just ended, sees that it has: see `look`.
+        // Who reads one of these too early, when the message before has just ended, sees that it
+        // has: see `look`.
         side.data.store(data, Ordering::Release);
         side.count.store(count, Ordering::Release);
         side.kind.store(kind, Ordering::Release);
@@ -237,7 +245,8 @@ impl MessageChannel {
         other.number.load(Ordering::SeqCst) >= number
     }
 
-    /// What there is to do for a message of the caller's side. `find` is where the bytes of the other side are that lie at an address in its process.
+    /// What there is to do for a message of the caller's side. `find` is where the bytes of the
+    /// other side are that lie at an address in its process.
     #[inline]
     pub(crate) fn look(
         &self,
@@ -256,7 +265,8 @@ impl MessageChannel {
             };
             let (theirs, data) = (other.content(), other.data.load(Ordering::Acquire));
             if theirs != content.words() {
-                // Nobody takes a chunk of such a message. If somebody did, the side is at its next one already.
+                // Nobody takes a chunk of such a message. If somebody did, the side is at its next
+                // one already.
                 match (
                     place.progress().is_fresh(sequence(number)),
                     MessageShape::from_words(theirs),
@@ -309,8 +319,8 @@ impl MessageChannel {
         MessageProgress::of(before).left == 1
     }
 
-    /// Takes a message back, unless its other side is there with the same content: such a one is copied to its end. If this returns true, nobody
-    /// touches its memory after this.
+    /// Takes a message back, unless its other side is there with the same content: such a one is
+    /// copied to its end. If this returns true, nobody touches its memory after this.
     pub(crate) fn withdraw(&self, number: u64, send: bool, content: MessageShape) -> bool {
         let (place, sequence) = (self.place(number), sequence(number));
         loop {
@@ -477,7 +487,8 @@ mod models {
     #[test]
     fn loom_a_place_serves_one_message_after_the_other() {
         check(|| {
-            // Different contents: a side that took one for the other would find them to differ, or copy too much.
+            // Different contents: a side that took one for the other would find them to differ, or
+            // copy too much.
             both(&ChannelModel::new(2), |model, send| {
                 for chunks in [2, 1] {
                     let number = model.post(send, content(chunks));

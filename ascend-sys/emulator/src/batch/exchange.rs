@@ -1,4 +1,5 @@
-//! The messages of a communicator: a [`MessageChannel`] for each (source, destination), and what each rank has for itself.
+//! The messages of a communicator: a [`MessageChannel`] for each (source, destination), and what
+//! each rank has for itself.
 
 use std::sync::OnceLock;
 use std::sync::atomic::fence;

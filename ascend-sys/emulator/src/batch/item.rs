@@ -11,7 +11,8 @@ pub(crate) struct MessageShape {
     pub(crate) dtype: DataType,
     /// Elements.
     pub(crate) count: u64,
-    /// It is a call of its own (`HcclSend`, `HcclRecv`), not an item of a batch. The two do not go together.
+    /// It is a call of its own (`HcclSend`, `HcclRecv`), not an item of a batch. The two do not go
+    /// together.
     pub(crate) alone: bool,
 }
 
@@ -63,8 +64,9 @@ impl BatchItem {
     }
 }
 
-/// Puts a rank's items in the order in which they are posted and looked after: to itself first, then what it receives, then what it sends, each
-/// from the next rank on, so that not all begin with the same one. The messages of a pair stay in the order of their indices; `by_size`: the
+/// Puts a rank's items in the order in which they are posted and looked after: to itself first,
+/// then what it receives, then what it sends, each from the next rank on, so that not all begin
+/// with the same one. The messages of a pair stay in the order of their indices; `by_size`: the
 /// larger first.
 pub(crate) fn arrange(rank: usize, ranks: usize, by_size: bool, items: &mut [BatchItem]) {
     // The index keeps the order of the list, as a stable sort would, which allocates.
@@ -75,5 +77,6 @@ pub(crate) fn arrange(rank: usize, ranks: usize, by_size: bool, items: &mut [Bat
     });
 }
 
-// SAFETY: the pointers were resolved at issue and their pages stay until the batch is complete; they are touched by the copy kernels only.
+// SAFETY: the pointers were resolved at issue and their pages stay until the batch is complete;
+// they are touched by the copy kernels only.
 unsafe impl Send for BatchItem {}

@@ -5,7 +5,8 @@ use std::sync::PoisonError;
 use crate::collective::meeting::Wake;
 use crate::collective::sync::{AtomicU32, Mutex, Ordering, announce_or};
 
-/// Serves all batches of a rank in turn: a wake-up that was meant for the last one is only a poll too many for the next.
+/// Serves all batches of a rank in turn: a wake-up that was meant for the last one is only a poll
+/// too many for the next.
 ///
 /// That somebody sleeps, all ranks can see; who it is, only the process of the rank.
 pub(crate) struct Party<'a, W> {

@@ -1,9 +1,10 @@
 //! Graphs that are built: a program binds streams to a graph, and what these are given becomes its
 //! nodes.
 //!
-//! A bound stream does as a captured one of mode RELAXED. It is a branch; branch 0 is the stream that
-//! was bound first. No branch waits for another one unless events say so, but none begins before the
-//! graph is executed: node 0 is a record at the beginning of branch 0, for which the others wait.
+//! A bound stream does as a captured one of mode RELAXED. It is a branch; branch 0 is the stream
+//! that was bound first. No branch waits for another one unless events say so, but none begins
+//! before the graph is executed: node 0 is a record at the beginning of branch 0, for which the
+//! others wait.
 
 use super::graph::{self, GraphState, Node, NodeAction};
 use super::recording::{CaptureRecording, CapturedStream, forget, is_free};

@@ -70,7 +70,8 @@ pub(crate) struct GraphState {
     streams: Vec<u64>,
     /// The end of the newest execution.
     last: Option<Mark>,
-    /// Where the records of an execution are, by node. Kept, so that the next one allocates nothing.
+    /// Where the records of an execution are, by node. Kept, so that the next one allocates
+    /// nothing.
     marks: Vec<Mark>,
 }
 
@@ -374,7 +375,8 @@ pub(super) fn discard(handle: u64) {
         }
     }
     for (function, argument) in state.on_destroy {
-        // SAFETY: whoever registered the callback promised that it may be called with its argument when the graph goes.
+        // SAFETY: whoever registered the callback promised that it may be called with its argument
+        // when the graph goes.
         unsafe { function(argument.0) };
     }
 }
@@ -390,7 +392,8 @@ pub(crate) fn destroy_all(devices: &Range<u32>) {
     }
 }
 
-/// What one branch of a graph has to do in an execution: the stream that it was executed on waits for it, and fails with it.
+/// What one branch of a graph has to do in an execution: the stream that it was executed on waits
+/// for it, and fails with it.
 pub(crate) struct Branch {
     stream: &'static Stream,
     tickets: Range<u64>,

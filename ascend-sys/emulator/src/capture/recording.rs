@@ -315,7 +315,8 @@ impl GraphState {
     }
 }
 
-/// Takes a task that a diverted stream was given. Returns the ticket of what the stream runs itself.
+/// Takes a task that a diverted stream was given. Returns the ticket of what the stream runs
+/// itself.
 #[cold]
 pub(super) fn divert(stream: &'static Stream, task: Task) -> Result<u64, Failure> {
     if task.again().is_none() {
@@ -329,7 +330,8 @@ pub(super) fn divert(stream: &'static Stream, task: Task) -> Result<u64, Failure
     Ok(stream.queue.submitted())
 }
 
-/// Adds a node to the graph of a diverted stream, or puts it in the place of another where a task group is updated.
+/// Adds a node to the graph of a diverted stream, or puts it in the place of another where a task
+/// group is updated.
 fn push(
     stream: &'static Stream,
     step: NodeAction,
@@ -391,7 +393,8 @@ fn record_in_graph(
     Ok(())
 }
 
-/// `aclrtStreamWaitEvent`: in the graph if the stream is captured, or joins the capture that recorded the event.
+/// `aclrtStreamWaitEvent`: in the graph if the stream is captured, or joins the capture that
+/// recorded the event.
 #[inline]
 pub(crate) fn wait_event(
     event: &'static Event,
@@ -411,7 +414,8 @@ pub(crate) fn wait_event(
     event.wait(handle, stream, limit)
 }
 
-/// A wait in which the stream or the event belongs to a capture. False when it is an ordinary one after all.
+/// A wait in which the stream or the event belongs to a capture. False when it is an ordinary one
+/// after all.
 #[cold]
 fn wait_in_graph(
     event: &'static Event,

@@ -1,7 +1,7 @@
 //! Tasks of graphs, at which a program looks and which it edits.
 //!
-//! A task is a node of a complete graph. Its handle is good as long as the graph. An edit waits until
-//! the program asks for all of them to be made.
+//! A task is a node of a complete graph. Its handle is good as long as the graph. An edit waits
+//! until the program asks for all of them to be made.
 
 use super::graph::{self, GraphState, NodeAction};
 use super::group;

@@ -1,4 +1,5 @@
-//! Ranks of a communicator in other processes: what their checkers tell this one's, and the other way.
+//! Ranks of a communicator in other processes: what their checkers tell this one's, and the other
+//! way.
 //!
 //! A checker tells what its rank knows when that comes to a meeting, and which memory of a rank of
 //! another process it touches. It tells so before the operation itself begins, over the socket
@@ -163,8 +164,8 @@ pub(super) fn tell_checkers(comm: &Comm, rank: usize, news: impl Fn() -> PartNew
     }
 }
 
-/// A rank is about to come to a meeting with ranks of other processes, and knows what is complete at
-/// a point.
+/// A rank is about to come to a meeting with ranks of other processes, and knows what is complete
+/// at a point.
 pub(super) fn tell_arrival(
     engine: &Checker,
     comm: &Arc<Comm>,

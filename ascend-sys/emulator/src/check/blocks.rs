@@ -121,7 +121,8 @@ fn tell_allocated(device: Option<u32>, place: Range<usize>, name: &str) {
     every_engine(device).iter().for_each(|engine| engine.allocated(place.clone(), name, pinned));
 }
 
-/// Memory is about to be freed, by the function `call`. Pinned memory may be known to several blocks.
+/// Memory is about to be freed, by the function `call`. Pinned memory may be known to several
+/// blocks.
 #[inline]
 pub(crate) fn freed(device: Option<u32>, start: usize, call: &'static str) {
     if is_on() {

@@ -1,8 +1,9 @@
 //! Vector clocks: what is known to be complete, component by component.
 //!
-//! A *component* is a sequence whose steps follow one another: a stream, or the host. The steps of a component are numbered, and a
-//! [`ClockPoint`] is the end of one. A [`Clock`] holds, for each component, the last step that is certainly complete. Most components know of
-//! few others, so a clock is a short sorted list.
+//! A *component* is a sequence whose steps follow one another: a stream, or the host. The steps of
+//! a component are numbered, and a [`ClockPoint`] is the end of one. A [`Clock`] holds, for each
+//! component, the last step that is certainly complete. Most components know of few others, so a
+//! clock is a short sorted list.
 
 /// Something whose steps follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,7 +16,8 @@ pub(crate) struct ClockPoint {
     pub(crate) time: u64,
 }
 
-/// For each component, up to which step it is known to be complete. A component that is not in the list: nothing of it.
+/// For each component, up to which step it is known to be complete. A component that is not in the
+/// list: nothing of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock {
     times: Vec<(ClockComponent, u64)>,

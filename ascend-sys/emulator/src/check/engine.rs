@@ -1,12 +1,16 @@
-//! Happens-before, over components and points: who knows what to be complete, and which accesses nothing orders.
+//! Happens-before, over components and points: who knows what to be complete, and which accesses
+//! nothing orders.
 //!
-//! The checker knows neither streams nor devices. It is told what happens, in the order in which it happens: an operation
-//! [begins](Checker::begin) on a component, a component [learns](Checker::learn) that another has passed a point, participants
-//! [arrive](Checker::arrive) at a meeting and [leave](Checker::leave) it, a signal is [set](Checker::set) and
-//! [taken](Checker::take). What a component learns at a step is known to all its later steps, and to whoever learns of one of those.
+//! The checker knows neither streams nor devices. It is told what happens, in the order in which it
+//! happens: an operation [begins](Checker::begin) on a component, a component
+//! [learns](Checker::learn) that another has passed a point, participants [arrive](Checker::arrive)
+//! at a meeting and [leave](Checker::leave) it, a signal is [set](Checker::set) and
+//! [taken](Checker::take). What a component learns at a step is known to all its later steps, and
+//! to whoever learns of one of those.
 //!
-//! The host is a component too, one for all threads: what a call has told to one thread counts as known to every call that begins
-//! later. Threads have ways to tell each other that nobody here can see, so more is never asked of them.
+//! The host is a component too, one for all threads: what a call has told to one thread counts as
+//! known to every call that begins later. Threads have ways to tell each other that nobody here can
+//! see, so more is never asked of them.
 
 use super::clock::{Clock, ClockComponent, ClockPoint};
 use super::finding::{Finding, FindingKind, FindingSide};
@@ -28,8 +32,8 @@ mod touch;
 
 /// The component of all threads of the host.
 pub(crate) const HOST: ClockComponent = ClockComponent(u32::MAX);
-/// Steps of a component whose knowledge is remembered. Who asks for an older one gets what was known a little later: so races may be
-/// missed, but none is invented.
+/// Steps of a component whose knowledge is remembered. Who asks for an older one gets what was
+/// known a little later: so races may be missed, but none is invented.
 const REMEMBERED: usize = 4096;
 /// Findings that are kept.
 const KEPT: usize = 1000;
@@ -144,7 +148,8 @@ impl Checker {
         });
     }
 
-    /// The operation is one of several that may not be under way together. `name` is what they use one after the other.
+    /// The operation is one of several that may not be under way together. `name` is what they use
+    /// one after the other.
     pub(crate) fn own(
         &self,
         at: ClockPoint,
@@ -212,7 +217,8 @@ impl Checker {
         lock(&self.state).memory.holding(address).is_some_and(|memory| memory.is_window)
     }
 
-    /// What a kernel or its server touches of windows. Other memory is left out: that it has touched is told when the kernel ends.
+    /// What a kernel or its server touches of windows. Other memory is left out: that it has
+    /// touched is told when the kernel ends.
     pub(crate) fn touches_windows(&self, at: ClockPoint, operation: &Arc<CheckedOperation>) {
         self.telling(|state| {
             for touch in &operation.touches {
@@ -278,8 +284,8 @@ impl Checker {
         lock(&self.state).memory.forget(range);
     }
 
-    /// A participant comes to a meeting of so many, of which `own` are in this process, and `expected`
-    /// will tell of their arrival: all its steps before `at` are complete.
+    /// A participant comes to a meeting of so many, of which `own` are in this process, and
+    /// `expected` will tell of their arrival: all its steps before `at` are complete.
     pub(crate) fn arrive(
         &self,
         key: ArrivalKey,
@@ -331,7 +337,8 @@ impl Checker {
         }
     }
 
-    /// A signal is set: who takes it knows that the steps of the component before `at` are complete.
+    /// A signal is set: who takes it knows that the steps of the component before `at` are
+    /// complete.
     pub(crate) fn set(
         &self,
         signal: u64,
@@ -354,8 +361,8 @@ impl Checker {
         state.told.join(&clock);
     }
 
-    /// A process that says nothing to checkers has told something: whatever other processes were told
-    /// before may be behind it. So no race is found that is none.
+    /// A process that says nothing to checkers has told something: whatever other processes were
+    /// told before may be behind it. So no race is found that is none.
     pub(crate) fn is_told(&self, at: ClockPoint) {
         let mut state = lock(&self.state);
         let clock = state.told.clone();

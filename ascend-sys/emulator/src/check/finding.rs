@@ -1,4 +1,5 @@
-//! What was found, and how it is told: first what is wrong and where, then both sides, then what to do.
+//! What was found, and how it is told: first what is wrong and where, then both sides, then what to
+//! do.
 
 use super::shadow::CheckedOperation;
 use std::fmt;
@@ -26,7 +27,8 @@ pub(crate) enum FindingKind {
     SetTwice,
     /// A notify is set again, and nothing says that its last wait is over.
     SetEarly,
-    /// A kernel that has ended breaks a rule of kernels, in a part that the check before its launch had to leave out.
+    /// A kernel that has ended breaks a rule of kernels, in a part that the check before its launch
+    /// had to leave out.
     Kernel(Box<ascend_program::check::Finding>),
 }
 

@@ -59,7 +59,8 @@ pub(crate) fn was_done(stream: &'static Stream, issued: String, what: String, to
     }
 }
 
-/// The head of the stream, a kernel that has ended, breaks a rule of kernels with the data that it had.
+/// The head of the stream, a kernel that has ended, breaks a rule of kernels with the data that it
+/// had.
 pub(crate) fn kernel_is_wrong(
     stream: &Stream,
     issued: String,
@@ -72,8 +73,8 @@ pub(crate) fn kernel_is_wrong(
     }
 }
 
-/// The head of the stream, a kernel or a server, touches memory of a device, which may be a window: `describe` says what it is and who
-/// has issued it.
+/// The head of the stream, a kernel or a server, touches memory of a device, which may be a window:
+/// `describe` says what it is and who has issued it.
 pub(crate) fn window_touched(
     stream: &Stream,
     device: u32,

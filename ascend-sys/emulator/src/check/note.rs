@@ -17,8 +17,8 @@ use crate::task::{TaskBody, Touch};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the end of an operation waits for what other processes have to tell. Whoever says nothing
-/// for so long counts as one that tells nothing.
+/// How long the end of an operation waits for what other processes have to tell. Whoever says
+/// nothing for so long counts as one that tells nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A task that does nothing but tell the checker what comes next in the stream.
@@ -68,7 +68,8 @@ pub(super) struct Arriving {
     pub(super) comm: Arc<Comm>,
     pub(super) rank: usize,
     pub(super) participant: usize,
-    /// How many there are, how many of them are in this process, and how many tell of their arrival.
+    /// How many there are, how many of them are in this process, and how many tell of their
+    /// arrival.
     pub(super) counts: (usize, usize, usize),
 }
 

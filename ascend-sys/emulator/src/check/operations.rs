@@ -43,7 +43,8 @@ impl Announced {
     }
 }
 
-/// Operations of communicators are announced when they run: a captured one at every execution of its graph.
+/// Operations of communicators are announced when they run: a captured one at every execution of
+/// its graph.
 #[inline]
 fn watching(stream: &Stream) -> Option<Arc<Checker>> {
     engine(stream.device_id()).filter(|_| !stream.is_diverted())
@@ -193,7 +194,8 @@ pub(crate) struct CheckedBatch {
 }
 
 impl CheckedBatch {
-    /// From the items of the rank, if its device is checked. They become the next messages of their pairs.
+    /// From the items of the rank, if its device is checked. They become the next messages of their
+    /// pairs.
     #[inline]
     pub(crate) fn of(
         stream: &'static Stream,

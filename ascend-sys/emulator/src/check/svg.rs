@@ -1,4 +1,5 @@
-//! A finding as a picture: the two operations on their rows, with nothing between them, and the bytes that they share.
+//! A finding as a picture: the two operations on their rows, with nothing between them, and the
+//! bytes that they share.
 
 use super::finding::{Finding, FindingSide};
 use ascend_timeline::draw::svg::{Svg, shorten};

@@ -16,8 +16,8 @@ pub(crate) struct CollectiveCall {
     pub(crate) capture: u8,
 }
 
-// SAFETY: the pointers were resolved at issue and their pages stay until the task is complete; they are touched by the copy and
-// reduction kernels only.
+// SAFETY: the pointers were resolved at issue and their pages stay until the task is complete; they
+// are touched by the copy and reduction kernels only.
 unsafe impl Send for CollectiveCall {}
 
 impl CollectiveCall {
@@ -26,7 +26,8 @@ impl CollectiveCall {
         Self { request, send, recv, table: None, capture: 0 }
     }
 
-    /// The same call as part of a capture, to be issued at every execution; its table, if it has one, is copied into an empty one.
+    /// The same call as part of a capture, to be issued at every execution; its table, if it has
+    /// one, is copied into an empty one.
     pub(crate) fn again(&self, capture: u8, empty: impl FnOnce() -> Box<Table>) -> Self {
         let table = self.table.as_ref().map(|table| {
             let mut copy = empty();

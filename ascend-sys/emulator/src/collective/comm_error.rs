@@ -1,4 +1,5 @@
-//! Why a communicator has failed, and the words and codes in which the different callers learn of it.
+//! Why a communicator has failed, and the words and codes in which the different callers learn of
+//! it.
 
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +79,8 @@ impl CommError {
         Self { absent, ..self }
     }
 
-    /// The text for one who learns of it, under a number of CANN's: the cause, the particulars, what to do.
+    /// The text for one who learns of it, under a number of CANN's: the cause, the particulars,
+    /// what to do.
     #[cold]
     pub(crate) fn told(&self, report: &str, asks: Origin) -> String {
         let before = match (self.origin, asks) {

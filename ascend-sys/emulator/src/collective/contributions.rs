@@ -6,8 +6,8 @@ use super::participants::{Contribution, Participants};
 use super::sleeper::Sleeper;
 use super::table::{BlockTable, Summary};
 
-/// Most words of a table that lies behind the contribution: they come with it, and nobody waits for a cache line only to learn which
-/// one is next.
+/// Most words of a table that lies behind the contribution: they come with it, and nobody waits for
+/// a cache line only to learn which one is next.
 const NEAR: usize = (PAYLOAD - size_of::<Contribution>()) / size_of::<u64>();
 
 /// The words behind the contribution in a payload.
@@ -15,7 +15,8 @@ fn behind_offer(payload: *const u8) -> *const u64 {
     payload.wrapping_add(size_of::<Contribution>()).cast()
 }
 
-/// Writes a contribution into the payload of a rank that arrives, and its table behind it if that is short.
+/// Writes a contribution into the payload of a rank that arrives, and its table behind it if that
+/// is short.
 ///
 /// # Safety
 ///
@@ -57,7 +58,8 @@ impl Participants for Arrived<'_> {
             true => self.meeting.payload(rank, self.place, behind_offer),
             false => words,
         };
-        // SAFETY: the words that the rank has brought with this contribution, beside it or in its table, which stays as long.
+        // SAFETY: the words that the rank has brought with this contribution, beside it or in its
+        // table, which stays as long.
         let words = unsafe { std::slice::from_raw_parts(words, length) };
         BlockTable { ranks: self.ranks(), words }
     }

@@ -1,7 +1,9 @@
-//! What all ranks have brought to a large operation, where some are in other processes: copied out and checked once.
+//! What all ranks have brought to a large operation, where some are in other processes: copied out
+//! and checked once.
 //!
-//! An address in a contribution is one in the process that has brought it. It is looked up in the device memory of that rank as this process has it
-//! mapped, with everything that the operation may touch there. What is used afterwards nobody else can change.
+//! An address in a contribution is one in the process that has brought it. It is looked up in the
+//! device memory of that rank as this process has it mapped, with everything that the operation may
+//! touch there. What is used afterwards nobody else can change.
 
 use super::meeting::{Meeting, MeetingPlace};
 use super::participants::{Contribution, Participants};
@@ -15,7 +17,8 @@ pub(crate) struct Gathered {
     tables: Vec<Table>,
 }
 
-// SAFETY: the pointers are into device memory of ranks that have arrived; they are used by the task only.
+// SAFETY: the pointers are into device memory of ranks that have arrived; they are used by the task
+// only.
 unsafe impl Send for Gathered {}
 
 /// How many words a table of an operation has, and how many counts of pairs.
@@ -29,8 +32,8 @@ pub(crate) fn words_of(operation: Operation, ranks: usize) -> (usize, usize) {
 }
 
 impl Gathered {
-    /// `find` is where so many bytes of a rank are that lie at an address in its process. An error is the rank that has brought an address which is
-    /// none of its device.
+    /// `find` is where so many bytes of a rank are that lie at an address in its process. An error
+    /// is the rank that has brought an address which is none of its device.
     ///
     /// # Safety
     ///
@@ -65,7 +68,8 @@ impl Gathered {
     }
 }
 
-/// The bytes of its buffers that the table of a rank reaches; `None` where it reaches beyond any memory.
+/// The bytes of its buffers that the table of a rank reaches; `None` where it reaches beyond any
+/// memory.
 fn ends_of(request: &CollectiveRequest, table: &Table, rank: usize) -> Option<(usize, usize)> {
     let end = |half| table.extent(half, request.dtype).ok().map(|Extent { end, .. }| end);
     let own = table.blocks().of(SENDS, rank, request.dtype).0;

@@ -1,13 +1,16 @@
 //! How the work of a large operation is shared out: chunks with a home, taken by compare-and-swap.
 //!
-//! Every home owns the runs of some ranks (see `plan`), the same in every call, so that a core finds in its caches what it
-//! touched last time. Who has finished its own takes others'. How many chunks the runs of ranks have, the caller knows: the same on
-//! all ranks. Each word carries the number of the operation it speaks of, so nothing needs resetting between operations.
+//! Every home owns the runs of some ranks (see `plan`), the same in every call, so that a core
+//! finds in its caches what it touched last time. Who has finished its own takes others'. How many
+//! chunks the runs of ranks have, the caller knows: the same on all ranks. Each word carries the
+//! number of the operation it speaks of, so nothing needs resetting between operations.
 //!
-//! [`CollectiveJob::start`] and [`CollectiveJob::close`] decide whether an operation runs: after a close no chunk of it is worked on any more, and once
-//! it runs it cannot be closed. This is what lets a rank give up without anybody touching its memory afterwards. Who starts claims a
-//! chunk and then looks whether anybody is closing; who closes says so and then looks whether anything is claimed. So at least one
-//! sees the other, and goes to the word in which one compare-and-swap decides. As long as nobody gives up, that word stays alone.
+//! [`CollectiveJob::start`] and [`CollectiveJob::close`] decide whether an operation runs: after a
+//! close no chunk of it is worked on any more, and once it runs it cannot be closed. This is what
+//! lets a rank give up without anybody touching its memory afterwards. Who starts claims a chunk
+//! and then looks whether anybody is closing; who closes says so and then looks whether anything is
+//! claimed. So at least one sees the other, and goes to the word in which one compare-and-swap
+//! decides. As long as nobody gives up, that word stays alone.
 
 use std::ops::Range;
 
@@ -38,7 +41,8 @@ struct Decision {
     phase: AtomicU64,
     /// Not 0: somebody has tried to close an operation.
     closing: AtomicU64,
-    /// No chunk of this operation or one before is taken any more, because a process is gone that may hold one.
+    /// No chunk of this operation or one before is taken any more, because a process is gone that
+    /// may hold one.
     abandoned: AtomicU64,
 }
 
@@ -97,12 +101,14 @@ impl CollectiveJob {
                 Err(other) => now = other,
             }
         }
-        // A later one is decided only where some rank has completed this one: then it has run, whoever comes late to see it.
+        // A later one is decided only where some rank has completed this one: then it has run,
+        // whoever comes late to see it.
         if now == number << 1 | 1 { Phase::Closed } else { Phase::Running }
     }
 
-    /// All ranks are there: the operation runs, unless it was closed. With a chunk for this rank, if there is one left, as by
-    /// [`CollectiveJob::claim`]; nobody works on that of an operation that was closed.
+    /// All ranks are there: the operation runs, unless it was closed. With a chunk for this rank,
+    /// if there is one left, as by [`CollectiveJob::claim`]; nobody works on that of an operation
+    /// that was closed.
     #[inline]
     pub(crate) fn start(
         &self,
@@ -124,8 +130,9 @@ impl CollectiveJob {
         self.decide(number, !self.homes.iter().any(claimed))
     }
 
-    /// The rank is about to take a chunk. False when it must not: the operation was abandoned. Who abandons one says so and then looks who
-    /// holds a chunk; here it is the other way round, so at least one sees the other.
+    /// The rank is about to take a chunk. False when it must not: the operation was abandoned. Who
+    /// abandons one says so and then looks who holds a chunk; here it is the other way round, so at
+    /// least one sees the other.
     #[inline]
     pub(crate) fn hold(&self, number: u64, rank: usize) -> bool {
         announce(&self.holding[rank].0, number);
@@ -142,7 +149,8 @@ impl CollectiveJob {
         self.holding[rank].0.store(0, Ordering::SeqCst);
     }
 
-    /// Nobody takes a chunk of an operation any more. When no [holder](Self::is_held_by) that lives is left, nobody touches its memory.
+    /// Nobody takes a chunk of an operation any more. When no [holder](Self::is_held_by) that lives
+    /// is left, nobody touches its memory.
     #[cold]
     pub(crate) fn abandon(&self, number: u64) {
         self.decision().abandoned.fetch_max(number, Ordering::SeqCst);
@@ -176,8 +184,9 @@ impl CollectiveJob {
         if homes == self.ranks { rank } else { ((rank + 1) * homes - 1) / self.ranks }
     }
 
-    /// Takes a chunk of a running operation, those of the rank's home first. `chunks` says how many the runs of some ranks
-    /// have. The caller works on it and then calls [`CollectiveJob::finish`] with what this returns.
+    /// Takes a chunk of a running operation, those of the rank's home first. `chunks` says how many
+    /// the runs of some ranks have. The caller works on it and then calls [`CollectiveJob::finish`]
+    /// with what this returns.
     #[inline]
     pub(crate) fn claim(
         &self,
@@ -241,7 +250,8 @@ fn tagged(number: u64, count: u32) -> u64 {
     number << 32 | u64::from(count)
 }
 
-/// Adds one to a tagged count, which starts at zero with every operation, unless it has reached `limit`. Returns the count before.
+/// Adds one to a tagged count, which starts at zero with every operation, unless it has reached
+/// `limit`. Returns the count before.
 #[inline]
 fn count_up(word: &AtomicU64, number: u64, limit: u32) -> Option<u32> {
     let mut now = word.load(Ordering::Acquire);

@@ -1,7 +1,8 @@
 //! The tables of ranks in several processes.
 //!
-//! Within a process a table is lent where it lies. Another process cannot come there, so its words are copied to a place in shared memory, one for
-//! each of the two slots of a rank, with room for the longest.
+//! Within a process a table is lent where it lies. Another process cannot come there, so its words
+//! are copied to a place in shared memory, one for each of the two slots of a rank, with room for
+//! the longest.
 
 use super::meeting::MeetingPlace;
 use super::sync::{AtomicU64, Ordering};
@@ -20,7 +21,8 @@ struct TableWord(AtomicU64);
 // SAFETY: a word.
 unsafe impl SharedWords for TableWord {}
 
-/// SharedWords of a table of so many ranks: two halves of counts and displacements, and the counts of all pairs.
+/// SharedWords of a table of so many ranks: two halves of counts and displacements, and the counts
+/// of all pairs.
 fn longest(ranks: usize) -> usize {
     4 * ranks + ranks * ranks
 }

@@ -1,16 +1,18 @@
 //! Where the ranks of a communicator meet: who has arrived, with what, and who must be woken.
 //!
-//! Every rank has two slots, written by that rank alone, and uses them in turn. To arrive at operation n is to fill the slot
-//! and then store n in its `number`. Whoever finds n in the slots of all ranks goes on by itself; there is no second
-//! handshake. A small payload travels inside the slot. Of a large operation the slot says where the rank's buffers are, and
-//! holds the rank's table of counts, if there is one.
+//! Every rank has two slots, written by that rank alone, and uses them in turn. To arrive at
+//! operation n is to fill the slot and then store n in its `number`. Whoever finds n in the slots
+//! of all ranks goes on by itself; there is no second handshake. A small payload travels inside the
+//! slot. Of a large operation the slot says where the rank's buffers are, and holds the rank's
+//! table of counts, if there is one.
 //!
-//! Why two slots are enough: a rank arrives for the round after next only when it has completed the next, for which all ranks
-//! arrived, which each did after it had read everything it needed of this one.
+//! Why two slots are enough: a rank arrives for the round after next only when it has completed the
+//! next, for which all ranks arrived, which each did after it had read everything it needed of this
+//! one.
 //!
-//! Sleepers: a rank arms itself by storing n in `armed` and then looks again; a rank arrives by storing n in `number` and then
-//! looks who is armed. With sequentially consistent stores one of them sees the other. Waking nobody costs a load of a line that
-//! is being read anyway.
+//! Sleepers: a rank arms itself by storing n in `armed` and then looks again; a rank arrives by
+//! storing n in `number` and then looks who is armed. With sequentially consistent stores one of
+//! them sees the other. Waking nobody costs a load of a line that is being read anyway.
 
 use std::mem::MaybeUninit;
 use std::sync::{Arc, PoisonError};
@@ -27,7 +29,8 @@ pub(crate) const PAYLOAD: usize = 1024;
 
 /// Something that polls a parked operation again.
 pub(crate) trait Wake: Clone {
-    /// Polls it now or soon. Must not call back into the meeting while it holds a lock that an armed operation takes.
+    /// Polls it now or soon. Must not call back into the meeting while it holds a lock that an
+    /// armed operation takes.
     fn wake(&self);
 }
 
@@ -41,7 +44,8 @@ pub(crate) struct MeetingPlace {
 /// What a rank says about its operation. Equal on all ranks, or the operation fails on all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
-    /// Operation, element type, reduction and root, packed by the caller, who leaves one byte for the [capture](Claim::capture).
+    /// Operation, element type, reduction and root, packed by the caller, who leaves one byte for
+    /// the [capture](Claim::capture).
     pub(crate) kind: u64,
     /// Elements, or a fingerprint of counts.
     pub(crate) count: u64,
@@ -50,7 +54,8 @@ pub(crate) struct Claim {
 impl Claim {
     const CAPTURE: u32 = 24;
 
-    /// The claim of an operation that was captured: only the same capture of another rank goes with it.
+    /// The claim of an operation that was captured: only the same capture of another rank goes with
+    /// it.
     #[inline]
     pub(crate) fn of_capture(self, capture: u8) -> Claim {
         Claim { kind: self.kind | u64::from(capture) << Claim::CAPTURE, ..self }
@@ -85,7 +90,8 @@ struct OperationSlot {
     armed: AtomicU64,
     kind: AtomicU64,
     count: AtomicU64,
-    /// The first bytes share the cache line of the number. A large operation has its [`Contribution`] here.
+    /// The first bytes share the cache line of the number. A large operation has its
+    /// [`Contribution`] here.
     payload: UnsafeCell<[MaybeUninit<u8>; PAYLOAD]>,
 }
 
@@ -135,15 +141,17 @@ const SOMEONE_LEFT: u32 = 2;
 pub(crate) struct Meeting<W> {
     rank_slots: Placed<RankSlot>,
     own_sides: Box<[OwnSide<W>]>,
-    /// The tables of the two slots of each rank, where the ranks are in several processes: see [`LongTables`].
+    /// The tables of the two slots of each rank, where the ranks are in several processes: see
+    /// [`LongTables`].
     long_tables: LongTables,
     /// Zero as long as nothing is wrong.
     alarm: Placed<Alarm>,
     error: Mutex<Option<Arc<CommError>>>,
 }
 
-// SAFETY: payload and table are written by their owner before it stores the number, and read by others after they have loaded it; the
-// module text says why they are not written again too early. Everything else is atomic or locked.
+// SAFETY: payload and table are written by their owner before it stores the number, and read by
+// others after they have loaded it; the module text says why they are not written again too early.
+// Everything else is atomic or locked.
 unsafe impl<W: Send> Sync for Meeting<W> {}
 
 impl<W: Wake> Meeting<W> {
@@ -183,7 +191,8 @@ impl<W: Wake> Meeting<W> {
     ///
     /// # Safety
     ///
-    /// One thread at a time for a rank; numbers ascend by one; the operation before is complete on this rank.
+    /// One thread at a time for a rank; numbers ascend by one; the operation before is complete on
+    /// this rank.
     #[inline]
     pub(crate) unsafe fn arrive(
         &self,
@@ -240,7 +249,8 @@ impl<W: Wake> Meeting<W> {
         MeetingView::All
     }
 
-    /// The rank at `cursor` is missing, and not everything is as usual. `None` if it is not missing any more.
+    /// The rank at `cursor` is missing, and not everything is as usual. `None` if it is not missing
+    /// any more.
     #[cold]
     fn look_closely(&self, place: MeetingPlace, cursor: usize) -> Option<MeetingView> {
         let number = place.number;
@@ -261,7 +271,8 @@ impl<W: Wake> Meeting<W> {
         Some(gone.map_or(MeetingView::Waiting(cursor), MeetingView::Gone))
     }
 
-    /// Declares that the rank sleeps in an operation. The caller looks again after this, and sleeps only if nothing has changed.
+    /// Declares that the rank sleeps in an operation. The caller looks again after this, and sleeps
+    /// only if nothing has changed.
     pub(crate) fn arm(&self, rank: usize, place: MeetingPlace, waker: W) {
         self.set_waker(rank, waker);
         announce(&self.slot(rank, place).armed, place.number);
@@ -273,7 +284,8 @@ impl<W: Wake> Meeting<W> {
         *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
     }
 
-    /// Wakes everyone who sleeps in an operation. Called after arriving by who finds all there, and after the last chunk.
+    /// Wakes everyone who sleeps in an operation. Called after arriving by who finds all there, and
+    /// after the last chunk.
     #[inline]
     pub(crate) fn wake(&self, place: MeetingPlace) {
         for (rank_slot, own_side) in self.rank_slots.iter().zip(&self.own_sides) {
@@ -340,12 +352,13 @@ impl<W: Wake> Meeting<W> {
         self.rank_slots[rank].left_after.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// What a rank has arrived with at a large operation. Meaningful after [`MeetingView::All`] and until the caller has completed the
-    /// operation.
+    /// What a rank has arrived with at a large operation. Meaningful after [`MeetingView::All`] and
+    /// until the caller has completed the operation.
     ///
     /// # Safety
     ///
-    /// The rank has arrived there, and filled its payload with a [`Contribution`]; the caller's rank has not arrived since.
+    /// The rank has arrived there, and filled its payload with a [`Contribution`]; the caller's
+    /// rank has not arrived since.
     #[inline]
     pub(crate) unsafe fn contribution(&self, rank: usize, place: MeetingPlace) -> Contribution {
         // SAFETY: the caller's promise.
@@ -356,8 +369,8 @@ impl<W: Wake> Meeting<W> {
     ///
     /// # Safety
     ///
-    /// The caller's rank has arrived at this place and at none since, and does not while it uses the table. The claim of
-    /// the rank is of an operation that has tables.
+    /// The caller's rank has arrived at this place and at none since, and does not while it uses
+    /// the table. The claim of the rank is of an operation that has tables.
     #[inline]
     pub(crate) unsafe fn table(&self, rank: usize, place: MeetingPlace) -> Option<&Table> {
         let slot = self.slot(rank, place);
@@ -368,7 +381,8 @@ impl<W: Wake> Meeting<W> {
         self.table_cell(rank, place).with(|table| unsafe { (*table).as_deref() })
     }
 
-    /// The table that a rank of another process has brought, of so many words and so many counts of pairs, under the same conditions.
+    /// The table that a rank of another process has brought, of so many words and so many counts of
+    /// pairs, under the same conditions.
     pub(crate) fn long_table(
         &self,
         rank: usize,

@@ -236,11 +236,13 @@ fn loom_who_gives_up_is_never_touched() {
     explore(3, || {
         let job = Arc::new(CollectiveJob::new(2, &Ground::Heap));
         let memory: Arc<Vec<_>> = Arc::new((0..2).map(|_| UnsafeCell::new(0)).collect());
-        // What it takes of a rank that has found all there. The one that gives up may have none left to take.
+        // What it takes of a rank that has found all there. The one that gives up may have none
+        // left to take.
         let start = |job: &CollectiveJob, memory: &[UnsafeCell<u32>], rank| {
             let (phase, chunk) = job.start(1, rank, |of: Range<usize>| of.len() as u32);
             if let (Phase::Running, Some(chunk)) = (phase, chunk) {
-                // SAFETY: running: the rank that gives up stays until all is done, which loom checks.
+                // SAFETY: running: the rank that gives up stays until all is done, which loom
+                // checks.
                 memory[chunk.of.start].with_mut(|p| unsafe { *p += 1 });
             }
             phase
@@ -300,7 +302,8 @@ fn loom_a_second_operation_does_not_inherit_chunks() {
     });
 }
 
-/// A process is gone. Who gives the operation up has its memory for itself when nobody who lives holds a chunk.
+/// A process is gone. Who gives the operation up has its memory for itself when nobody who lives
+/// holds a chunk.
 #[test]
 fn loom_memory_of_an_abandoned_operation_is_touched_by_nobody() {
     explore(3, || {

@@ -1,9 +1,10 @@
 //! How a large operation is cut up.
 //!
-//! Every rank has a *run*: a row of bytes that it is the first to work on, cut into chunks. Of an operation on one block
-//! (`HcclAllReduce`, `HcclReduce`, `HcclBroadcast`) it is a part of the block. Otherwise it is what the rank receives, of
-//! `HcclAllGather` and `HcclAllGatherV` what it gives. The run of a rank has the same place in every call, so that a core
-//! finds in its caches what it touched last time.
+//! Every rank has a *run*: a row of bytes that it is the first to work on, cut into chunks. Of an
+//! operation on one block (`HcclAllReduce`, `HcclReduce`, `HcclBroadcast`) it is a part of the
+//! block. Otherwise it is what the rank receives, of `HcclAllGather` and `HcclAllGatherV` what it
+//! gives. The run of a rank has the same place in every call, so that a core finds in its caches
+//! what it touched last time.
 //!
 //! All ranks cut alike: it follows from the request, the number of ranks and the tables.
 
@@ -14,7 +15,8 @@ use super::participants::Participants;
 use super::request::{CollectiveRequest, Operation};
 use ascend_reduce::Store;
 
-/// Bytes that a chunk reads or writes over all ranks, whichever is more: about 20 microseconds of work even where memory is slow.
+/// Bytes that a chunk reads or writes over all ranks, whichever is more: about 20 microseconds of
+/// work even where memory is slow.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Below this, taking a chunk costs too much of doing it.
 const LEAST_BYTES: usize = 4 * 1024;
@@ -93,8 +95,8 @@ impl Plan {
         participants.contribution(rank).table.run.div_ceil(self.bytes()) as u32
     }
 
-    /// The chunk with this number among those of the ranks: whose run it belongs to, and its bytes in the run; in the block
-    /// of an operation that has only one.
+    /// The chunk with this number among those of the ranks: whose run it belongs to, and its bytes
+    /// in the run; in the block of an operation that has only one.
     #[inline]
     pub(crate) fn find(
         &self,

@@ -11,8 +11,8 @@ thread_local! {
     static SPARE: Cell<Vec<*mut u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Memory for a list of pointers. It is filled where it lies, and only as far as it must: moving it, or writing all of it, would take
-/// longer than a small operation does.
+/// Memory for a list of pointers. It is filled where it lies, and only as far as it must: moving
+/// it, or writing all of it, would take longer than a small operation does.
 pub(crate) struct Pointers {
     few: [MaybeUninit<*mut u8>; FEW],
     /// All of them, if there are more than a few.

@@ -1,4 +1,5 @@
-//! What a rank asks for in a collective, how it is compared with what others ask for, and how it is said in words.
+//! What a rank asks for in a collective, how it is compared with what others ask for, and how it is
+//! said in words.
 
 use serde::{Deserialize, Serialize};
 
@@ -133,8 +134,8 @@ impl Operation {
 pub(crate) struct CollectiveRequest {
     pub(crate) operation: Operation,
     pub(crate) dtype: DataType,
-    /// Elements: the count of the C function. Of an operation with a table whatever of the table must agree, as one
-    /// number; 0 when nobody gives anything.
+    /// Elements: the count of the C function. Of an operation with a table whatever of the table
+    /// must agree, as one number; 0 when nobody gives anything.
     pub(crate) count: u64,
 }
 
@@ -225,7 +226,8 @@ impl CollectiveRequest {
         Some(Self { operation, dtype, count: claim.count })
     }
 
-    /// Whether the two can be the first operation of two ranks. Tables are compared later, where both are at hand.
+    /// Whether the two can be the first operation of two ranks. Tables are compared later, where
+    /// both are at hand.
     pub(crate) fn links_with(&self, other: &Self) -> bool {
         let counts = self.count == other.count
             || (self.operation.has_table() && !self.is_void() && !other.is_void());

@@ -1,7 +1,9 @@
-//! What has to be read and written once all ranks are there: by chunks for a large operation, whole for a small one.
+//! What has to be read and written once all ranks are there: by chunks for a large operation, whole
+//! for a small one.
 //!
-//! Every operation is made of *blocks* that are read from some ranks' buffers and written to those of others, once. A chunk is a
-//! part of a block, or of several that lie one behind the other in a run (see `plan`).
+//! Every operation is made of *blocks* that are read from some ranks' buffers and written to those
+//! of others, once. A chunk is a part of a block, or of several that lie one behind the other in a
+//! run (see `plan`).
 
 use std::ops::Range;
 
@@ -26,8 +28,9 @@ impl<P: Participants> SharedWork<'_, P> {
     ///
     /// # Safety
     ///
-    /// Each buffer holds what its rank's request and table say; a rank's send and receive buffer are apart, but for the block that an operation in place
-    /// leaves where it is; nobody else works on this chunk.
+    /// Each buffer holds what its rank's request and table say; a rank's send and receive buffer
+    /// are apart, but for the block that an operation in place leaves where it is; nobody else
+    /// works on this chunk.
     pub(crate) unsafe fn run(&self, of: Range<usize>, chunk: u32) {
         let Self { request, participants, .. } = *self;
         let (rank, part) = self.plan.find(request, of, chunk, participants);
@@ -170,7 +173,8 @@ impl<P: Participants> SharedWork<'_, P> {
     }
 }
 
-/// Does a small operation for one rank: from the payloads of all into `recv`. A payload is all that its rank gives.
+/// Does a small operation for one rank: from the payloads of all into `recv`. A payload is all that
+/// its rank gives.
 ///
 /// # Safety
 ///

@@ -1,12 +1,13 @@
-//! The synchronisation primitives of the meeting core: the standard library's, or loom's when the models run
-//! (`RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`).
+//! The synchronisation primitives of the meeting core: the standard library's, or loom's when the
+//! models run (`RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`).
 
 pub(crate) use ascend_sync::{AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell};
 
 /// Stores `value` so that no later `SeqCst` load of this thread overtakes the store.
 ///
-/// Two threads that each announce one word and then look at the other's cannot both miss it: that is what every
-/// "arm, then look again" against "arrive, then look who sleeps" of this module rests on.
+/// Two threads that each announce one word and then look at the other's cannot both miss it: that
+/// is what every "arm, then look again" against "arrive, then look who sleeps" of this module rests
+/// on.
 #[inline]
 pub(crate) fn announce(word: &AtomicU64, value: u64) {
     word.store(value, Ordering::SeqCst);

@@ -1,10 +1,11 @@
 //! Counts and displacements of the operations whose blocks differ in size.
 //!
-//! A rank brings its table to the meeting, and leaves it there for the others until it comes to the same slot again. What must agree
-//! between ranks is compared as one number: a fingerprint of the counts where all ranks pass the same, and for
-//! `HcclAlltoAllV`, where each rank knows its own row and column only, two sums over all pairs: what the senders say and what
-//! the receivers say. Only when these differ does anybody look at whole tables, to name the pairs that disagree. No
-//! address depends on a fingerprint: a block moves the lesser of what its two sides say.
+//! A rank brings its table to the meeting, and leaves it there for the others until it comes to the
+//! same slot again. What must agree between ranks is compared as one number: a fingerprint of the
+//! counts where all ranks pass the same, and for `HcclAlltoAllV`, where each rank knows its own row
+//! and column only, two sums over all pairs: what the senders say and what the receivers say. Only
+//! when these differ does anybody look at whole tables, to name the pairs that disagree. No address
+//! depends on a fingerprint: a block moves the lesser of what its two sides say.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +15,9 @@ use ascend_reduce::DataType;
 
 /// Counts and displacements in elements, one of each for every rank.
 ///
-/// `HcclAlltoAllV` and `HcclAlltoAllVC` have two halves, [`SENDS`] and [`RECEIVES`]. The others have one: for
-/// `HcclReduceScatterV` it says where the blocks are in the send buffer, for `HcclAllGatherV` in the receive buffer.
+/// `HcclAlltoAllV` and `HcclAlltoAllVC` have two halves, [`SENDS`] and [`RECEIVES`]. The others
+/// have one: for `HcclReduceScatterV` it says where the blocks are in the send buffer, for
+/// `HcclAllGatherV` in the receive buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     ranks: usize,
@@ -32,7 +34,8 @@ pub(crate) struct Table {
     pub(crate) receives: u64,
 }
 
-/// What of a table lies in the slot itself: what all ranks need, without another cache line to fetch.
+/// What of a table lies in the slot itself: what all ranks need, without another cache line to
+/// fetch.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Summary {
@@ -59,8 +62,9 @@ pub(crate) struct BlockTable<'a> {
 }
 
 impl BlockTable<'_> {
-    /// Bytes of the block that belongs to a rank, and where it begins in the buffer. A block without elements may be said to
-    /// lie anywhere, also where no number of bytes reaches: it begins at 0.
+    /// Bytes of the block that belongs to a rank, and where it begins in the buffer. A block
+    /// without elements may be said to lie anywhere, also where no number of bytes reaches: it
+    /// begins at 0.
     #[inline]
     pub(crate) fn of(&self, half: usize, rank: usize, dtype: DataType) -> (usize, usize) {
         let start = 2 * half * self.ranks + rank;
@@ -142,7 +146,8 @@ impl Table {
         self.words.extend(displacements);
     }
 
-    /// Adds the halves of a rank, whose blocks lie one behind the other, from the counts of all pairs.
+    /// Adds the halves of a rank, whose blocks lie one behind the other, from the counts of all
+    /// pairs.
     pub(crate) fn push_matrix(&mut self, rank: usize, counts: impl Iterator<Item = u64>) {
         self.matrix.extend(counts);
         let matrix = std::mem::take(&mut self.matrix);

@@ -1,8 +1,9 @@
 //! How many threads can run at once.
 //!
-//! What counts is the cores on which the threads of the program may run, together: ranks that tie themselves to a core
-//! each have as many as there are ranks, whoever asks first. Masks and quotas can change at any time, so the housekeeper asks again
-//! every second that it is awake: that costs no other thread anything, and a waiting thread spins a second too long at worst.
+//! What counts is the cores on which the threads of the program may run, together: ranks that tie
+//! themselves to a core each have as many as there are ranks, whoever asks first. Masks and quotas
+//! can change at any time, so the housekeeper asks again every second that it is awake: that costs
+//! no other thread anything, and a waiting thread spins a second too long at worst.
 
 use crate::os_thread;
 use std::fs;
@@ -37,11 +38,13 @@ pub(super) struct Pace {
 impl Pace {
     const LONG: Pace = Pace { spins: 2000, yields: 4 };
     const SHORT: Pace = Pace { spins: 16, yields: 4 };
-    /// Where the processes of a communicator have not a core each. Between threads whoever waits runs the streams of others; a
-    /// process cannot, and waking it costs two system calls and a thread.
+    /// Where the processes of a communicator have not a core each. Between threads whoever waits
+    /// runs the streams of others; a process cannot, and waking it costs two system calls and a
+    /// thread.
     const GIVING: Pace = Pace { spins: 16, yields: 64 };
 
-    /// That of the last of so many waiting threads. About 100 microseconds while they fit the cores.
+    /// That of the last of so many waiting threads. About 100 microseconds while they fit the
+    /// cores.
     pub(super) fn of(waiting: usize) -> Pace {
         match ELSEWHERE.load(Ordering::Relaxed) {
             0 if waiting <= cores() => Pace::LONG,
@@ -77,7 +80,8 @@ fn ask() -> usize {
     cores
 }
 
-/// Lets the emulator's own threads run wherever a thread of the program may, and counts those cores. Called by one of `own`.
+/// Lets the emulator's own threads run wherever a thread of the program may, and counts those
+/// cores. Called by one of `own`.
 pub(super) fn follow(own: &[i32]) {
     let Some(threads) = threads() else { return };
     let allowed = Mask::of(threads.filter(|thread| !own.contains(thread)));
@@ -114,7 +118,8 @@ impl Mask {
         let mut all = Mask::default();
         for thread in threads {
             let mut one = Mask::default();
-            // SAFETY: `one` is as large as is said. The call fails on a machine with more cores than that.
+            // SAFETY: `one` is as large as is said. The call fails on a machine with more cores
+            // than that.
             let code = unsafe {
                 libc::sched_getaffinity(thread, size_of::<Mask>(), (&raw mut one).cast())
             };
@@ -194,7 +199,8 @@ mod tests {
             let mut both = first;
             both.0.iter_mut().zip(second.0).for_each(|(x, y)| *x |= y);
             assert_eq!(Mask::of([a, b].into_iter()), both);
-            // The thread `a` counts as the emulator's own: it may run wherever the others, of which this one has all.
+            // The thread `a` counts as the emulator's own: it may run wherever the others, of which
+            // this one has all.
             follow(&[a]);
             assert_eq!(Mask::of([a].into_iter()), all);
             assert_eq!(Mask::of([b].into_iter()), second);

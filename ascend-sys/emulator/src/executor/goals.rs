@@ -18,7 +18,8 @@ fn activity() -> u64 {
     STREAMS.all().fold(0, |sum, stream| sum.wrapping_add(stream.queue.completed()))
 }
 
-/// Waits until a task of any stream completes after the number `seen` was read. Returns the new number.
+/// Waits until a task of any stream completes after the number `seen` was read. Returns the new
+/// number.
 pub(crate) fn await_activity(seen: u64, limit: Duration) -> u64 {
     block(&Activity { seen }, Some(limit));
     activity()
@@ -47,8 +48,9 @@ impl Goal for Activity {
     }
 }
 
-/// Waits until `done` says so; it is asked often, and at once after [`announce`]. False when `limit` passed first. Helps
-/// with all streams meanwhile. Once it has said so it is not asked again, so that it may take what it waits for.
+/// Waits until `done` says so; it is asked often, and at once after [`announce`]. False when
+/// `limit` passed first. Helps with all streams meanwhile. Once it has said so it is not asked
+/// again, so that it may take what it waits for.
 pub(crate) fn wait_until(limit: Option<Duration>, done: impl Fn() -> bool) -> bool {
     let met = Cell::new(false);
     let done = || {
@@ -58,8 +60,9 @@ pub(crate) fn wait_until(limit: Option<Duration>, done: impl Fn() -> bool) -> bo
     done() || block(&Condition { done, call: None }, limit)
 }
 
-/// As [`wait_until`] for what calls of other threads bring about: `what` says what it is, and for whom it waits. An error when it is
-/// certain that nobody can, with the deadlock as text; it never is for [`Enders::Anybody`].
+/// As [`wait_until`] for what calls of other threads bring about: `what` says what it is, and for
+/// whom it waits. An error when it is certain that nobody can, with the deadlock as text; it never
+/// is for [`Enders::Anybody`].
 pub(crate) fn await_others(
     limit: Duration,
     ends: Enders,

@@ -1,8 +1,10 @@
-//! The housekeeper: a thread that runs what nobody waits for, and looks after time limits and deadlocks.
+//! The housekeeper: a thread that runs what nobody waits for, and looks after time limits and
+//! deadlocks.
 //!
-//! It looks around at every tick while anything is unfinished. Between two ticks it runs streams, if some can be run, and has
-//! [`workers`](super::workers) run them too; but only as long as the threads that wait leave a core free, since those run
-//! everything themselves. When all is done it stays up for a while: a program that issues in bursts does not pay for waking it.
+//! It looks around at every tick while anything is unfinished. Between two ticks it runs streams,
+//! if some can be run, and has [`workers`](super::workers) run them too; but only as long as the
+//! threads that wait leave a core free, since those run everything themselves. When all is done it
+//! stays up for a while: a program that issues in bursts does not pay for waking it.
 
 use super::cores::{self, cores};
 use super::help::{Counted, RUNNING, help};
@@ -74,7 +76,8 @@ fn keep_house() {
     }
 }
 
-/// Runs streams until the next tick. False when there is nothing more to run, or no core to run it on.
+/// Runs streams until the next tick. False when there is nothing more to run, or no core to run it
+/// on.
 fn run(workers: &mut Workers) -> bool {
     let _running = Counted::add(&RUNNING);
     let began = Instant::now();
@@ -91,13 +94,14 @@ fn run(workers: &mut Workers) -> bool {
     true
 }
 
-/// For how long the heads of streams have been parked: the stream's slot, its ticket, how far that task is, and since when.
+/// For how long the heads of streams have been parked: the stream's slot, its ticket, how far that
+/// task is, and since when.
 #[derive(Default)]
 struct Limits(HashMap<u32, (u64, u64, Instant)>);
 
 impl Limits {
-    /// Looks at every stream: runs a bit of what nobody waits for, however busy the cores are, and tells tasks when
-    /// their time is up.
+    /// Looks at every stream: runs a bit of what nobody waits for, however busy the cores are, and
+    /// tells tasks when their time is up.
     fn tick(&mut self) -> Outcome {
         let mut all = Outcome::Idle;
         for stream in STREAMS.all().filter(|stream| !stream.queue.is_idle()) {

@@ -1,8 +1,9 @@
 //! Workers: threads that run what nobody waits for, beside the housekeeper.
 //!
-//! Only the housekeeper wakes them, when it finds more streams to run than it can run itself and a core is free. So issuing
-//! never pays for a wake-up, and a worker that is missed in one round is found in the next. A worker that finds nothing, or sees
-//! that threads which wait have come for the core, rests.
+//! Only the housekeeper wakes them, when it finds more streams to run than it can run itself and a
+//! core is free. So issuing never pays for a wake-up, and a worker that is missed in one round is
+//! found in the next. A worker that finds nothing, or sees that threads which wait have come for
+//! the core, rests.
 
 use super::cores::{cores, this_thread};
 use super::help::{RUNNING, help};
@@ -107,7 +108,8 @@ mod models {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// The housekeeper rouses while there is work, and never otherwise; the worker does it all and then rests for good.
+    /// The housekeeper rouses while there is work, and never otherwise; the worker does it all and
+    /// then rests for good.
     #[test]
     fn loom_a_worker_that_is_roused_runs_what_is_there() {
         const WORK: u32 = 2;

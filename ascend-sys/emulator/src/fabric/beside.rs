@@ -1,7 +1,8 @@
-//! A communicator of the same ranks beside another one, for a room that meets apart from the program's own operations.
+//! A communicator of the same ranks beside another one, for a room that meets apart from the
+//! program's own operations.
 //!
-//! Where ranks are in several processes, its words follow those of the other one in shared memory, so no process has to ask another for
-//! them. Its key follows from the other's too.
+//! Where ranks are in several processes, its words follow those of the other one in shared memory,
+//! so no process has to ask another for them. Its key follows from the other's too.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -12,11 +13,13 @@ use super::news::CommNews;
 use super::part_news::{ChannelNews, PartNews};
 use crate::processes::region::Ground;
 
-/// What tells the key of one beside another from that one's. Keys are numbers that nobody can guess.
+/// What tells the key of one beside another from that one's. Keys are numbers that nobody can
+/// guess.
 const BESIDE: u64 = 0x6265_7369_6465;
 
 impl Comm {
-    /// Another one of the same ranks; once in each process. Who has left this one has left that one.
+    /// Another one of the same ranks; once in each process. Who has left this one has left that
+    /// one.
     pub(crate) fn new_beside(&self) -> Arc<Self> {
         let rest = self.joint.as_ref().and_then(|joint| joint.rest.as_ref());
         let ground = match rest {

@@ -1,8 +1,10 @@
 //! Gatherings whose ranks come from several processes.
 //!
-//! The process that has made the root info decides, or the first one that has come with a [rank table](super::cluster): ranks of other processes come to
-//! it as guests, it compares what all say, and when all are there it has every process [make its side](super::formation) of the communicator. When all
-//! have, the ranks go on. So nobody goes on with a communicator that another process could not make.
+//! The process that has made the root info decides, or the first one that has come with a [rank
+//! table](super::cluster): ranks of other processes come to it as guests, it compares what all say,
+//! and when all are there it has every process [make its side](super::formation) of the
+//! communicator. When all have, the ranks go on. So nobody goes on with a communicator that another
+//! process could not make.
 //!
 //! The other processes have an image of the gathering, in which their own ranks wait.
 
@@ -38,7 +40,8 @@ pub(super) const HEARS: Hears = Hears {
     },
 };
 
-/// Changes whenever two builds could mean something else by the words that they share. To be counted up with any change of them.
+/// Changes whenever two builds could mean something else by the words that they share. To be
+/// counted up with any change of them.
 const LAYOUT: u64 = 7;
 
 /// So long a process has for answering one that comes to it.
@@ -88,8 +91,8 @@ pub(super) struct Away {
 /// The images of gatherings elsewhere that are not over.
 static IMAGES: Mutex<BTreeMap<(Home, u64), Shared>> = Mutex::new(BTreeMap::new());
 
-/// The gathering of a root info of another process, or of a rank table: then with a rank that the other process has in it. The error says why that
-/// process cannot be reached.
+/// The gathering of a root info of another process, or of a rank table: then with a rank that the
+/// other process has in it. The error says why that process cannot be reached.
 pub(super) fn image(
     home: &Home,
     root: u64,
@@ -147,7 +150,8 @@ impl Away {
 }
 
 impl Side {
-    /// It is decided: what belongs to a communicator that was not made, or to other processes, goes.
+    /// It is decided: what belongs to a communicator that was not made, or to other processes,
+    /// goes.
     pub(super) fn let_go(&mut self) {
         match self {
             Self::Local => {}
@@ -181,7 +185,8 @@ impl Gathering {
         }
     }
 
-    /// A rank of this process has come to an image: the home is told. One that has ended since it was reached is told nothing, and nobody waits for it.
+    /// A rank of this process has come to an image: the home is told. One that has ended since it
+    /// was reached is told nothing, and nobody waits for it.
     pub(super) fn announce_to_home(&mut self, applicant: &Applicant) {
         let Side::Away(Away { home, root, .. }) = self.side else { return };
         let Some(peer) = listener::find(&home) else {

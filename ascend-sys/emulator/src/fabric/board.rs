@@ -1,4 +1,5 @@
-//! What the ranks of a communicator say to each other on the host, before they are linked: who has called what, and who is gone.
+//! What the ranks of a communicator say to each other on the host, before they are linked: who has
+//! called what, and who is gone.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,9 +17,11 @@ pub(crate) struct Board {
 
 pub(super) struct LinksState {
     pub(super) slots: Vec<LinkSlot>,
-    /// (rank, peer): the function by which the rank was the first to exchange something with the peer.
+    /// (rank, peer): the function by which the rank was the first to exchange something with the
+    /// peer.
     pub(super) wanted: HashMap<(usize, usize), Cow<'static, str>>,
-    /// Calls in which each rank waits for all others, by their purpose: the same text on every rank.
+    /// Calls in which each rank waits for all others, by their purpose: the same text on every
+    /// rank.
     pub(super) shared: BTreeMap<String, SharedCall>,
 }
 

@@ -1,13 +1,17 @@
-//! How the ranks of a [rank table](super::rank_table) find each other: those gather that bring tables of the same contents.
+//! How the ranks of a [rank table](super::rank_table) find each other: those gather that bring
+//! tables of the same contents.
 //!
-//! Nothing in a table is an address of this machine, so nothing of it is used as one. Its contents name a [rendezvous](Rendezvous), whatever the file is
-//! called and however it is written. The first process that comes keeps the rendezvous and has a gathering as for a root info of its own; the others ask it
-//! where that is, and go on as with a root info of that process ([`between`](super::between)).
+//! Nothing in a table is an address of this machine, so nothing of it is used as one. Its contents
+//! name a [rendezvous](Rendezvous), whatever the file is called and however it is written. The
+//! first process that comes keeps the rendezvous and has a gathering as for a root info of its own;
+//! the others ask it where that is, and go on as with a root info of that process
+//! ([`between`](super::between)).
 //!
-//! A gathering makes one communicator. When it is decided, its rendezvous is over, and the ranks of the table can gather anew. A device is in one such
-//! communicator at a time.
+//! A gathering makes one communicator. When it is decided, its rendezvous is over, and the ranks of
+//! the table can gather anew. A device is in one such communicator at a time.
 //!
-//! A process takes part with ranks of one block of devices. Those of another block that bring the same table at the same time gather among themselves.
+//! A process takes part with ranks of one block of devices. Those of another block that bring the
+//! same table at the same time gather among themselves.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -89,7 +93,8 @@ pub(crate) fn enter(
 }
 
 impl Search<'_> {
-    /// Joins those of this process that gather, or keeps the rendezvous. `None` when another process, or another block, does.
+    /// Joins those of this process that gather, or keeps the rendezvous. `None` when another
+    /// process, or another block, does.
     fn enter_here(&self) -> Result<Option<Entered>, Failure> {
         let mut clusters = lock(&CLUSTERS);
         let gatherings = self.gatherings(&mut clusters)?;
@@ -103,7 +108,8 @@ impl Search<'_> {
         };
         let (number, new) = root::of_a_table();
         gatherings.push(Arc::clone(&new));
-        // First it comes, then others hear of it: they are never without a rank of this process, which decides.
+        // First it comes, then others hear of it: they are never without a rank of this process,
+        // which decides.
         let entered = self.begin(Arc::clone(&new));
         let mut gathering = lock(&new);
         match &entered {
@@ -122,8 +128,8 @@ impl Search<'_> {
         entered.map(Some)
     }
 
-    /// Joins those that gather where a keeper says. `None` when they do not gather any more, and an error inside when the keeper cannot be reached: both may be
-    /// because it was ending.
+    /// Joins those that gather where a keeper says. `None` when they do not gather any more, and an
+    /// error inside when the keeper cannot be reached: both may be because it was ending.
     fn enter_at(
         &self,
         keeper: &KeeperAnswer,
@@ -157,7 +163,8 @@ impl Search<'_> {
         self.begin(there).map(|entered| Ok(Some(entered)))
     }
 
-    /// Those of this table and block that are not over. Refuses a device that is in a communicator of a table, or on its way into one.
+    /// Those of this table and block that are not over. Refuses a device that is in a communicator
+    /// of a table, or on its way into one.
     fn gatherings<'c>(&self, clusters: &'c mut Clusters) -> Result<&'c mut Vec<Shared>, Failure> {
         let device = self.applicant.device;
         let mut all = clusters.0.values().flatten();
@@ -178,7 +185,8 @@ impl Search<'_> {
         Ok(clusters.0.entry((self.block, self.contents.clone())).or_default())
     }
 
-    /// Called with [`CLUSTERS`] locked, so that no other thread brings the device meanwhile. Waits for nobody.
+    /// Called with [`CLUSTERS`] locked, so that no other thread brings the device meanwhile. Waits
+    /// for nobody.
     fn begin(&self, gathering: Shared) -> Result<Entered, Failure> {
         Entered::begin(gathering, WORLD.to_owned(), self.applicant, self.function)
     }
@@ -198,7 +206,8 @@ fn find_open(gatherings: &[Shared]) -> Option<Shared> {
     gatherings.iter().find(|of| lock(of).is_open()).cloned()
 }
 
-/// The devices of ranks are gone: those that wait for others, of a table or a root info, will not come.
+/// The devices of ranks are gone: those that wait for others, of a table or a root info, will not
+/// come.
 pub(crate) fn leave(devices: &Range<u32>, why: &str) {
     between::leave(devices, why);
     // Those that are in this process only.

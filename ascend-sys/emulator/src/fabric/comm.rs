@@ -66,7 +66,8 @@ struct Issued(AtomicU64);
 // SAFETY: a word.
 unsafe impl SharedWords for Issued {}
 
-/// Words of a rank for the room that the communicator was made for: operators, or kernels of one [beside](super::beside) it. All processes see them.
+/// Words of a rank for the room that the communicator was made for: operators, or kernels of one
+/// [beside](super::beside) it. All processes see them.
 #[repr(C, align(128))]
 pub(crate) struct RankWords(pub(crate) [AtomicU64; 8]);
 
@@ -336,8 +337,9 @@ impl Comm {
         parts.chain(abroad).collect()
     }
 
-    /// That other processes do something, if some of its ranks are there: any of them can end the communicator, or have a rank come. So it counts
-    /// also where only ranks of this process are missing.
+    /// That other processes do something, if some of its ranks are there: any of them can end the
+    /// communicator, or have a rank come. So it counts also where only ranks of this process are
+    /// missing.
     pub(crate) fn abroad(&self) -> Option<Need> {
         self.joint.as_ref().map(|joint| Need::Abroad(joint.names().collect()))
     }
@@ -378,7 +380,8 @@ impl Comm {
         text
     }
 
-    /// Both sides of a disagreement about a collective, with what the tables say that ranks have brought.
+    /// Both sides of a disagreement about a collective, with what the tables say that ranks have
+    /// brought.
     #[cold]
     pub(crate) fn mismatch<'a>(
         &self,
@@ -386,7 +389,8 @@ impl Comm {
         table: impl Fn(usize) -> Option<Cow<'a, Table>>,
     ) -> Account {
         let number = place.number;
-        // In this order: a rank that has come is there with its table, and one that comes meanwhile is not there yet.
+        // In this order: a rank that has come is there with its table, and one that comes meanwhile
+        // is not there yet.
         let look = |rank| (self.meeting.latest(rank), table(rank));
         let looks: Vec<_> = (0..self.ranks()).map(look).collect();
         let mut sides = Sides::default();
@@ -454,7 +458,8 @@ impl Comm {
     }
 }
 
-/// Tables that are kept for the next operations, at most: more than a program has on its way at a time.
+/// Tables that are kept for the next operations, at most: more than a program has on its way at a
+/// time.
 const SPARE_TABLES: usize = 256;
 
 /// How many ranks or groups a message mentions.

@@ -1,9 +1,10 @@
 //! `HcclCommConfig`: one struct in a dozen layouts, read so that every one of them is understood.
 //!
-//! The caller writes how large its struct is and which version it speaks. Neither alone says which fields exist, so a field is
-//! taken only if the version knows it **and** the struct reaches that far. Two layouts that were current for a few days use the numbers of
-//! others for something else; they are recognised by version and size together. Nothing beyond the caller's size is read, and a newer version or a
-//! larger struct is welcome.
+//! The caller writes how large its struct is and which version it speaks. Neither alone says which
+//! fields exist, so a field is taken only if the version knows it **and** the struct reaches that
+//! far. Two layouts that were current for a few days use the numbers of others for something else;
+//! they are recognised by version and size together. Nothing beyond the caller's size is read, and
+//! a newer version or a larger struct is welcome.
 
 mod texts;
 
@@ -24,7 +25,8 @@ pub(crate) struct CommConfig {
     pub(crate) buffer_megabytes: u32,
     /// The caller has said it, and it is not the default.
     is_sized: bool,
-    /// `hcclOpExpansionMode`, 0 where nobody has said one; what the numbers mean depends on the product.
+    /// `hcclOpExpansionMode`, 0 where nobody has said one; what the numbers mean depends on the
+    /// product.
     pub(crate) expansion: u32,
     /// `hcclAlgo` as given.
     pub(crate) algorithm: String,
@@ -112,7 +114,8 @@ impl CommConfig {
     ///
     /// # Safety
     ///
-    /// `config` is null or points to a struct of as many bytes as its first eight say, at least those and 24 more.
+    /// `config` is null or points to a struct of as many bytes as its first eight say, at least
+    /// those and 24 more.
     pub(crate) unsafe fn read(config: *const u8, product: Product) -> Result<Self, Failure> {
         if config.is_null() {
             return match product {
@@ -130,7 +133,8 @@ impl CommConfig {
         }
         let size = usize::try_from(size).unwrap_or(KNOWN).min(KNOWN);
         let mut given = Given { bytes: [0; KNOWN], size, version: 0 };
-        // SAFETY: the caller promises as many bytes as the struct says, and the copy is no longer than the array.
+        // SAFETY: the caller promises as many bytes as the struct says, and the copy is no longer
+        // than the array.
         unsafe { given.bytes.as_mut_ptr().copy_from_nonoverlapping(config, size) };
         let word = |offset: usize| {
             given.bytes[offset..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
@@ -188,7 +192,8 @@ impl Given {
         {
             return refuse!(HCCL_E_PARA, "hcclRdmaServiceLevel is {level}; it goes from 0 to 7");
         }
-        // Two layouts that lived for days: the fields behind the job id are others, at other places.
+        // Two layouts that lived for days: the fields behind the job id are others, at other
+        // places.
         let (zero_copy, tail) = match (self.version, self.size) {
             (7, 328) => (self.field::<1>(7, 324), false),
             (8, 448) => {

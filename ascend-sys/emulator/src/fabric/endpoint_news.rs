@@ -46,8 +46,8 @@ type EndHearer = fn(&Arc<Peer>, EndpointNews, Option<OwnedFd>);
 
 static HEARS: OnceLock<(EndHearer, EndLoser)> = OnceLock::new();
 
-/// From now on these hear what others say of ends, and that a process is gone. Before that this process has told nobody of an
-/// endpoint.
+/// From now on these hear what others say of ends, and that a process is gone. Before that this
+/// process has told nobody of an endpoint.
 pub(crate) fn listen(hears: EndHearer, loses: EndLoser) {
     let _ = HEARS.set((hears, loses));
 }

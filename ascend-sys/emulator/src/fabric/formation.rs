@@ -1,7 +1,8 @@
 //! How the processes of a communicator make it, when all ranks are known.
 //!
-//! The process that decides makes the words that all will share and tells the others who sits where. Each goes to those that it does not know, maps the device
-//! memory of the others, makes its own side and says so. See [`between`](super::between).
+//! The process that decides makes the words that all will share and tells the others who sits
+//! where. Each goes to those that it does not know, maps the device memory of the others, makes its
+//! own side and says so. See [`between`](super::between).
 
 use std::sync::Arc;
 
@@ -75,7 +76,8 @@ impl Gathering {
         Ok((formation, memory))
     }
 
-    /// This process's side of a communicator. Its processes, in the order of the formation; `None` for this one.
+    /// This process's side of a communicator. Its processes, in the order of the formation; `None`
+    /// for this one.
     fn make_side(
         &self,
         formation: &Formation,
@@ -134,8 +136,8 @@ impl Formation {
     }
 }
 
-/// Makes this process's side of a communicator, if that is to be done and another thread is not at it. Called by those who wait; may wait for the answer of
-/// another process.
+/// Makes this process's side of a communicator, if that is to be done and another thread is not at
+/// it. Called by those who wait; may wait for the answer of another process.
 pub(super) fn advance(shared: &Shared) {
     let taken = match &mut lock(shared).side {
         Side::Away(away) => away.formation.take(),
@@ -181,7 +183,8 @@ struct Unmet {
     why: String,
 }
 
-/// All processes of a communicator. Of two that do not know each other one goes to the other; `None` while one is still to come.
+/// All processes of a communicator. Of two that do not know each other one goes to the other;
+/// `None` while one is still to come.
 fn meet_processes(formation: &Formation) -> Result<Option<Vec<Option<Arc<Peer>>>>, Unmet> {
     let unmet = |process: usize| move |why: String| Unmet { process, why };
     let own = listener::open(HEARS).map_err(unmet(usize::MAX))?;

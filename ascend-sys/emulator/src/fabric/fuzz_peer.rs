@@ -1,4 +1,5 @@
-//! Another process of the machine, as a fuzz target: it comes to this one as it should, then says anything.
+//! Another process of the machine, as a fuzz target: it comes to this one as it should, then says
+//! anything.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -111,7 +112,8 @@ impl Other {
         }
     }
 
-    /// Waits until all that it has said was heard: asks for something, which is answered. False when the other side has hung up.
+    /// Waits until all that it has said was heard: asks for something, which is answered. False
+    /// when the other side has hung up.
     fn is_heard(&mut self) -> bool {
         self.hears(&mut Vec::new())
     }
@@ -183,14 +185,15 @@ fn stranger(lines: &[u8], own: Home) {
 }
 
 /// What another process says, a line each. A line that begins with a digit is a frame with so many
-/// descriptors, one that begins with `=` is bytes that are no frame, others are frames. Names stand for
-/// values: `$R` is the number of a root info of this process, `$I` of one of the other process, at both of
-/// which a rank of this one waits, `$C` the key of the newest communicator, `$H` and `$P` the addresses of
-/// this process and the other, `$W` the bytes of the memory file. Nothing that is said breaks the thread that
-/// hears it, or keeps the ranks waiting when the other process is gone.
+/// descriptors, one that begins with `=` is bytes that are no frame, others are frames. Names stand
+/// for values: `$R` is the number of a root info of this process, `$I` of one of the other process,
+/// at both of which a rank of this one waits, `$C` the key of the newest communicator, `$H` and
+/// `$P` the addresses of this process and the other, `$W` the bytes of the memory file. Nothing
+/// that is said breaks the thread that hears it, or keeps the ranks waiting when the other process
+/// is gone.
 ///
-/// What begins with `!` are frames of one that has not said who it is. `$L` is the layout and `$S` the
-/// secret that belong to a hello, `$B` the bytes of device memory.
+/// What begins with `!` are frames of one that has not said who it is. `$L` is the layout and `$S`
+/// the secret that belong to a hello, `$B` the bytes of device memory.
 pub fn peer(bytes: &[u8]) {
     watch_panics();
     let info = root::create().unwrap_or_else(|failure| panic!("{}", failure.text));

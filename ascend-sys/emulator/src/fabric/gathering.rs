@@ -1,4 +1,5 @@
-//! The ranks of a new communicator, as they come: what they say must agree, and when all are there they leave with one [`Comm`].
+//! The ranks of a new communicator, as they come: what they say must agree, and when all are there
+//! they leave with one [`Comm`].
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -103,7 +104,8 @@ pub(crate) fn form_at_once(applicants: &[Applicant]) -> Result<Comm, Failure> {
 }
 
 impl Entered {
-    /// Brings a rank to the others, and waits for nobody. `name` is what the communicator is called, unless the ranks have one for it.
+    /// Brings a rank to the others, and waits for nobody. `name` is what the communicator is
+    /// called, unless the ranks have one for it.
     pub(super) fn begin(
         gathering: Shared,
         name: String,
@@ -195,7 +197,8 @@ impl Gathering {
         self.outcome.is_none()
     }
 
-    /// Whether a rank on this device waits for others, or has not yet gone on with the communicator.
+    /// Whether a rank on this device waits for others, or has not yet gone on with the
+    /// communicator.
     pub(super) fn is_joined_on(&self, device: u32) -> bool {
         !matches!(self.outcome, Some(Err(_))) && self.devices.contains_key(&device)
     }
@@ -406,7 +409,8 @@ impl Gathering {
         self.applicants.insert(applicant.rank, applicant.clone());
     }
 
-    /// What this applicant says that those before did not. They all say the same, so one of them is enough.
+    /// What this applicant says that those before did not. They all say the same, so one of them is
+    /// enough.
     fn disagreement(&self, applicant: &Applicant) -> Option<Account> {
         let Applicant { rank, ranks, settings, config, .. } = applicant;
         let (other, first) = self.applicants.first_key_value()?;
@@ -451,7 +455,8 @@ impl Gathering {
         None
     }
 
-    /// The rank that is on the same device: of one process the same one, of different processes that of the same number.
+    /// The rank that is on the same device: of one process the same one, of different processes
+    /// that of the same number.
     fn on_the_card_of(&self, applicant: &Applicant) -> Option<u32> {
         let process = |one: &Applicant| one.guest.as_ref().map(|guest| guest.peer.home);
         let own = process(applicant);

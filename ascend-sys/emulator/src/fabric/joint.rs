@@ -1,8 +1,9 @@
 //! The part of a communicator that is in other processes, and what its processes tell one another.
 //!
-//! Each process has a [`Comm`] of its own. Their meetings, jobs and messages are the same words, in shared memory. The rest of what a `Comm` knows
-//! (who has called what for the first time, who is gone, why it has failed) each process keeps for itself, and says to the others when it changes. What
-//! is said of one rank comes in the order in which it was said.
+//! Each process has a [`Comm`] of its own. Their meetings, jobs and messages are the same words, in
+//! shared memory. The rest of what a `Comm` knows (who has called what for the first time, who is
+//! gone, why it has failed) each process keeps for itself, and says to the others when it changes.
+//! What is said of one rank comes in the order in which it was said.
 
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
@@ -32,7 +33,8 @@ pub(crate) struct Joint {
     peers: Box<[Arc<Peer>]>,
     /// Some process is gone.
     has_lost: OnceLock<()>,
-    /// Where words follow those of the communicator; nothing of one that is [beside](super::beside) another.
+    /// Where words follow those of the communicator; nothing of one that is [beside](super::beside)
+    /// another.
     pub(super) rest: Option<(Arc<SharedMemory>, usize)>,
     unheard: Unheard,
     /// This process has said that it is broken, and why.
@@ -135,7 +137,8 @@ impl Joint {
         }
     }
 
-    /// The other processes, by their names, but for those of which it is known here that they have ended.
+    /// The other processes, by their names, but for those of which it is known here that they have
+    /// ended.
     pub(super) fn names(&self) -> impl Iterator<Item = u64> {
         let is_over = |peer: &Arc<Peer>| self.has_lost() && peer.gone().is_some();
         self.peers.iter().filter(move |peer| !is_over(peer)).map(|peer| peer.home.name)
@@ -168,7 +171,8 @@ impl Joint {
         self.abroad(rank).is_some_and(|abroad| abroad.peer.gone().is_some())
     }
 
-    /// The process that keeps the register of sub-communicators: that of the lowest rank that is not gone, with the rank. `None`: this one.
+    /// The process that keeps the register of sub-communicators: that of the lowest rank that is
+    /// not gone, with the rank. `None`: this one.
     pub(super) fn registrar(&self) -> Option<(usize, Arc<Peer>)> {
         let rank = (0..self.ranks.len()).find(|rank| !self.is_lost(*rank))?;
         Some((rank, Arc::clone(&self.abroad(rank)?.peer)))
@@ -300,7 +304,8 @@ impl Comm {
         }
     }
 
-    /// A process has no side any more, or has not made it yet: what it has left in the words is all that can be known.
+    /// A process has no side any more, or has not made it yet: what it has left in the words is all
+    /// that can be known.
     fn note_absence(&self, joint: &Joint, peer: &Arc<Peer>) {
         for (rank, abroad) in joint.ranks.iter().enumerate() {
             let is_theirs = abroad.as_ref().is_some_and(|abroad| Arc::ptr_eq(&abroad.peer, peer));
@@ -323,7 +328,8 @@ impl Comm {
         }
     }
 
-    /// It has failed, because the process of some of its ranks is gone. All are told: else one who hears it later could hear first that another rank has left.
+    /// It has failed, because the process of some of its ranks is gone. All are told: else one who
+    /// hears it later could hear first that another rank has left.
     pub(crate) fn end_for(&self, ranks: &[usize], why: &str) -> Arc<CommError> {
         ranks.iter().for_each(|rank| self.board.note_departure(*rank, why.to_owned()));
         let first = ranks.first().copied().unwrap_or_default();
@@ -355,7 +361,8 @@ pub(super) fn newest() -> Option<u64> {
     lock(&JOINTS).iter().rev().find(|(_, comm)| comm.strong_count() > 0).map(|(key, _)| *key)
 }
 
-/// Ranks of other processes wait at the same time as those of this one: of the communicator that has most of them.
+/// Ranks of other processes wait at the same time as those of this one: of the communicator that
+/// has most of them.
 fn share_cores() {
     let comms = all();
     let joints = comms.iter().filter_map(|comm| comm.joint.as_ref());
@@ -422,7 +429,8 @@ pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews, file: Option<Owne
             comm.board.note_post(rank, number, request, waits);
         }
         CommNews::Asks => comm.repeat(joint, from),
-        // One beside another is used when all have made it, so there is nothing to find out about the time before. An answer from then may come late.
+        // One beside another is used when all have made it, so there is nothing to find out about
+        // the time before. An answer from then may come late.
         CommNews::NotHere if joint.rest.is_some() => comm.note_absence(joint, from),
         CommNews::WantsSub { rank, turn, wish } if is_theirs(rank) => {
             comm.hear_wish(joint, from, rank, turn, wish);

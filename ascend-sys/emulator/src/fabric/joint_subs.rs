@@ -1,13 +1,16 @@
 //! Sub-communicators of ranks in several processes.
 //!
-//! One process keeps the register: that of the lowest rank of the parent which is not gone. A rank that makes a sub-communicator asks it for the words
-//! that the ranks will share, and says what it wants; the first who asks decides how it is, and who says something else is told so. So a rank waits for an answer of
-//! that process, and for no other rank.
+//! One process keeps the register: that of the lowest rank of the parent which is not gone. A rank
+//! that makes a sub-communicator asks it for the words that the ranks will share, and says what it
+//! wants; the first who asks decides how it is, and who says something else is told so. So a rank
+//! waits for an answer of that process, and for no other rank.
 //!
-//! The register stays when all ranks of that process have left the parent: ranks of others may still ask. The process keeps the parent until they have
-//! left it too, are gone, or the parent has failed.
+//! The register stays when all ranks of that process have left the parent: ranks of others may
+//! still ask. The process keeps the parent until they have left it too, are gone, or the parent has
+//! failed.
 //!
-//! The k-th sub-communicator of a name that a rank makes is the same as the k-th of that name on the others.
+//! The k-th sub-communicator of a name that a rank makes is the same as the k-th of that name on
+//! the others.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -103,7 +106,8 @@ impl Comm {
         self.part(JointSubs::default)
     }
 
-    /// Makes a sub-communicator as seen from rank `own` of it, some of whose ranks are in other processes.
+    /// Makes a sub-communicator as seen from rank `own` of it, some of whose ranks are in other
+    /// processes.
     pub(super) fn make_joint_sub(
         &self,
         joint: &Joint,

@@ -1,9 +1,11 @@
-//! How ranks meet inside a call: the first operation that needs a link waits, on the host, until the peer makes the matching
-//! call. Mistakes that show here come back from the call, and nothing is enqueued.
+//! How ranks meet inside a call: the first operation that needs a link waits, on the host, until
+//! the peer makes the matching call. Mistakes that show here come back from the call, and nothing
+//! is enqueued.
 //!
-//! The first collective of a communicator links all its ranks. A batch links the pairs that exchange messages for the first time.
-//! A context for kernels links all ranks too, once for each way in which kernels communicate, and
-//! so does the registration of memory that all ranks make known to each other.
+//! The first collective of a communicator links all its ranks. A batch links the pairs that
+//! exchange messages for the first time. A context for kernels links all ranks too, once for each
+//! way in which kernels communicate, and so does the registration of memory that all ranks make
+//! known to each other.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -59,7 +61,8 @@ impl Comm {
         linked
     }
 
-    /// The rank reaches nobody, because its device was told so: waits as long as it would for others, and fails.
+    /// The rank reaches nobody, because its device was told so: waits as long as it would for
+    /// others, and fails.
     #[cold]
     pub(crate) fn never_meet(&self, rank: usize) -> Result<(), Failure> {
         executor::wait_until(Some(self.connect_timeout), || self.meeting.error().is_some());
@@ -72,7 +75,8 @@ impl Comm {
         Err(failure(&error, Origin::Call))
     }
 
-    /// The first messages that `rank` exchanges with `peers`: waits until each of them makes a call that exchanges with it.
+    /// The first messages that `rank` exchanges with `peers`: waits until each of them makes a call
+    /// that exchanges with it.
     #[cold]
     pub(crate) fn meet_peers(
         &self,
@@ -109,8 +113,8 @@ impl Comm {
         self.link(rank, what, limit, look, absent)
     }
 
-    /// The rank asks for a context of kernels that communicate like `config`: waits until all ranks do. Does nothing the
-    /// next time.
+    /// The rank asks for a context of kernels that communicate like `config`: waits until all ranks
+    /// do. Does nothing the next time.
     pub(crate) fn meet_for_context(
         &self,
         rank: usize,

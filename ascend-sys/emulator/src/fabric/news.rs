@@ -1,4 +1,5 @@
-//! What processes say to one another, beyond what goes through shared memory. Everything is checked by who hears it.
+//! What processes say to one another, beyond what goes through shared memory. Everything is checked
+//! by who hears it.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use crate::profile::Product;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum News {
-    /// Of a root info, by its number in the process that has made it; `from_home`: said by that process.
+    /// Of a root info, by its number in the process that has made it; `from_home`: said by that
+    /// process.
     Root { root: u64, from_home: bool, news: RootNews },
     /// Of a communicator, by its key.
     Comm { comm: u64, news: CommNews },
@@ -96,7 +98,8 @@ pub(super) enum CommNews {
     Asks,
     /// An answer to that: this process has no such communicator, any more or yet.
     NotHere,
-    /// A rank makes a sub-communicator, the so-maniest of its name. To the process that keeps the register.
+    /// A rank makes a sub-communicator, the so-maniest of its name. To the process that keeps the
+    /// register.
     WantsSub { rank: usize, turn: u64, wish: SubCommRequest },
     /// The answer of that process. With one descriptor: the words that the ranks share.
     SubIs { rank: usize, turn: u64, name: String, key: u64 },

@@ -7,7 +7,8 @@ use super::check_news::{CheckNews, ToldOperation};
 /// What the [parts](super::parts::CommPart) of a communicator say to those of other processes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum PartNews {
-    /// A server has come to a task: its number, what must agree, and the line of the kernel that has prepared it.
+    /// A server has come to a task: its number, what must agree, and the line of the kernel that
+    /// has prepared it.
     Task { number: u64, columns: Vec<String>, place: String },
     /// Something about a channel of an operator, for a rank of the process that hears it.
     Channel { to: usize, news: ChannelNews },
@@ -16,7 +17,8 @@ pub(crate) enum PartNews {
 }
 
 impl PartNews {
-    /// What a process answers that has no such communicator, any more or yet: what one of its ranks says.
+    /// What a process answers that has no such communicator, any more or yet: what one of its ranks
+    /// says.
     pub(super) fn answer_of_nobody(&self, rank: usize) -> Option<(usize, Self)> {
         match self {
             // Nothing here reaches anything of it.
@@ -32,15 +34,18 @@ impl PartNews {
 /// What is said of channels. An end is named by its handle in its own process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ChannelNews {
-    /// The higher rank of a pair asks the process of the lower one for channels. The numbers of a process grow; what was not heard is asked again.
+    /// The higher rank of a pair asks the process of the lower one for channels. The numbers of a
+    /// process grow; what was not heard is asked again.
     Asks { number: u64, ends: Vec<OfferedEnd> },
     /// The answer: the request with this number has met one of the lower rank.
     Meets { number: u64, ends: Vec<OfferedEnd> },
-    /// A notify of an end of the rank that hears it is recorded. With `by` where checked mode is on.
+    /// A notify of an end of the rank that hears it is recorded. With `by` where checked mode is
+    /// on.
     Records { end: u64, notify: u32, by: Option<Box<ToldOperation>> },
     /// An end of the rank that says so has ended. `of`: the other end, where it was known.
     Ended { end: u64, of: u64 },
-    /// The rank that says so does not reach what this end of the other rank has exchanged, and nothing queued there does.
+    /// The rank that says so does not reach what this end of the other rank has exchanged, and
+    /// nothing queued there does.
     LetsGo { end: u64 },
 }
 

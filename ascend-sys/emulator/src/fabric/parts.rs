@@ -79,8 +79,9 @@ impl Unheard {
         !self.any.load(Ordering::Acquire)
     }
 
-    /// Gives the parts that there are what is for them. One thread does: another one that comes meanwhile leaves it to that. No lock is held while a part
-    /// hears. Returns what ends the communicator.
+    /// Gives the parts that there are what is for them. One thread does: another one that comes
+    /// meanwhile leaves it to that. No lock is held while a part hears. Returns what ends the
+    /// communicator.
     pub(super) fn deliver(&self, comm: &Comm, parts: &CommParts) -> Option<CommError> {
         let mut ends = None;
         let mut state = lock(&self.state);

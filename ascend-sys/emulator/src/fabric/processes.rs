@@ -30,8 +30,8 @@ pub(crate) fn announce(number: u64) -> Result<KeptRendezvous, String> {
     }
 }
 
-/// How the process is reached that has announced a number, if there is one. Waits for its answer, at
-/// most so long.
+/// How the process is reached that has announced a number, if there is one. Waits for its answer,
+/// at most so long.
 pub(crate) fn find(number: u64, limit: Duration) -> Result<Option<Home>, String> {
     match place_of(number).ask(limit) {
         KeeperReply::Keeper(keeper) if keeper.number == number => Ok(Some(keeper.home)),

@@ -6,8 +6,9 @@ use crate::collective::comm_error::{CommError, Origin, Presence, RankState};
 use crate::collective::request::CollectiveRequest;
 
 impl Comm {
-    /// Where each rank is, as seen from what has failed: a collective, the first one of the ranks that wait in it, or messages. Of
-    /// messages those are missing whose side is, or who have not answered the first contact.
+    /// Where each rank is, as seen from what has failed: a collective, the first one of the ranks
+    /// that wait in it, or messages. Of messages those are missing whose side is, or who have not
+    /// answered the first contact.
     #[cold]
     pub(crate) fn rank_states(&self, error: &CommError) -> Box<[RankState]> {
         let board = self.board.lock();

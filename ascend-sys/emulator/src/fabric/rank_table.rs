@@ -1,8 +1,9 @@
-//! Rank tables: files in JSON that say which rank is on which device of which server, in CANN's versions 1.0 (A2, A3), 1.2 (A3) and
-//! 2.0 (Ascend 950).
+//! Rank tables: files in JSON that say which rank is on which device of which server, in CANN's
+//! versions 1.0 (A2, A3), 1.2 (A3) and 2.0 (Ascend 950).
 //!
-//! All of a table is checked before anybody joins by it; an error names the field, what it is and what it must be. What is not known
-//! of the format is left alone: keys beyond those below, and which of the keys that version 1.2 adds a table must have.
+//! All of a table is checked before anybody joins by it; an error names the field, what it is and
+//! what it must be. What is not known of the format is left alone: keys beyond those below, and
+//! which of the keys that version 1.2 adds a table must have.
 
 mod field;
 // Nothing here is unsafe, and Miri takes minutes for it.

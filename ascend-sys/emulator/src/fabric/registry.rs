@@ -1,7 +1,8 @@
 //! Communicators by handle and by name.
 //!
-//! Behind a handle stands an *issue state*: what one rank needs for issuing. Its lock is held during a call, so that a rank issues one operation
-//! after the other; a destroy that finds it held says "again". Questions do not wait for it.
+//! Behind a handle stands an *issue state*: what one rank needs for issuing. Its lock is held
+//! during a call, so that a rank issues one operation after the other; a destroy that finds it held
+//! says "again". Questions do not wait for it.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -46,13 +47,15 @@ pub(crate) struct IssueState {
     pub(crate) peers: Vec<bool>,
     /// Where its newest operation is.
     pub(crate) mark: Option<Mark>,
-    /// The newest graph that has collectives of it, and how many there were so far: see [`IssueState::capture`].
+    /// The newest graph that has collectives of it, and how many there were so far: see
+    /// [`IssueState::capture`].
     capture: (u64, u8),
 }
 
 impl IssueState {
-    /// The number of a capture among those of the communicator, from 1. All ranks capture the same in the same order, so
-    /// that graphs of one capture have one number. A byte is enough to tell neighbours apart; 0 means no capture.
+    /// The number of a capture among those of the communicator, from 1. All ranks capture the same
+    /// in the same order, so that graphs of one capture have one number. A byte is enough to tell
+    /// neighbours apart; 0 means no capture.
     pub(crate) fn capture(&mut self, graph: u64) -> u8 {
         let (newest, number) = self.capture;
         if newest != graph {
@@ -207,7 +210,8 @@ pub(crate) fn abort(member: &Member) {
     }
 }
 
-/// Ends a rank's side: its handle is stale from now on, and the others learn that it issues nothing any more.
+/// Ends a rank's side: its handle is stale from now on, and the others learn that it issues nothing
+/// any more.
 pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
     let entry = entry(handle)?;
     let Some(issue_state) = entry.issue_state.try_lock() else {
@@ -244,8 +248,8 @@ fn remove(
     Ok(())
 }
 
-/// Ends every communicator of devices that are given back, or whose ranks leave. A call that is under way on one of them ends first: the others
-/// see the rank leave.
+/// Ends every communicator of devices that are given back, or whose ranks leave. A call that is
+/// under way on one of them ends first: the others see the rank leave.
 pub(crate) fn destroy_all(devices: &Range<u32>, why: &str) {
     let handles: Vec<_> = COMMS.live_handles().map(|(_, handle)| handle).collect();
     for handle in handles {

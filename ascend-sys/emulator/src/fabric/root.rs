@@ -1,7 +1,8 @@
 //! How the ranks of a new communicator find each other: by a root info that one of them made.
 //!
-//! A root info serves one communicator. Every rank brings it, and waits until [all have](super::gathering). The ranks can be in other processes
-//! than the one that made it: see [`between`](super::between).
+//! A root info serves one communicator. Every rank brings it, and waits until [all
+//! have](super::gathering). The ranks can be in other processes than the one that made it: see
+//! [`between`](super::between).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -72,7 +73,8 @@ pub(crate) fn create() -> Result<[u8; ROOT_INFO], Failure> {
     }
 }
 
-/// A new gathering of ranks that have a rank table, and the number under which other processes know it. This process decides.
+/// A new gathering of ranks that have a rank table, and the number under which other processes know
+/// it. This process decides.
 pub(super) fn of_a_table() -> (u64, Shared) {
     let mut roots = lock(&ROOTS);
     let number = roots.make();
@@ -119,8 +121,9 @@ pub(crate) fn enter(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Ent
     Entered::begin(root, name_of(process, number), applicant, "HcclCommInitRootInfo")
 }
 
-/// What a communicator is called, unless its ranks have a name for it. The process that has made the root info is part of it: a device can be in
-/// communicators by root infos of several processes, which number them each for itself.
+/// What a communicator is called, unless its ranks have a name for it. The process that has made
+/// the root info is part of it: a device can be in communicators by root infos of several
+/// processes, which number them each for itself.
 fn name_of(process: u32, number: u64) -> String {
     format!("127.0.0.1%lo_60000_{process}_{number}")
 }

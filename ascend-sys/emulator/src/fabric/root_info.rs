@@ -6,7 +6,8 @@ use crate::processes::peer::Home;
 pub(crate) const ROOT_INFO: usize = 4108;
 /// What it starts with, as text: programs print it, and some parse it as an address.
 const ADDRESS: &[u8] = b"127.0.0.1\0";
-/// Where our own words lie: a mark, the process, a number, the two words of a secret, and a check of these.
+/// Where our own words lie: a mark, the process, a number, the two words of a secret, and a check
+/// of these.
 const WORDS_AT: usize = 64;
 const MARK: u64 = u64::from_le_bytes(*b"ascendEM");
 

@@ -1,17 +1,22 @@
 //! Deadlocks that several processes are in.
 //!
-//! A process is *still* when nothing in it can run, but for what other processes do. It says so to all that it knows, with those for which it
-//! waits. Who finds that all for which it waits are still, and all for which these wait, asks each of them. The answer comes behind a new look
-//! at the process that answers, and says how many frames had been said to and heard from each other process before that look. When all answer
-//! that they are as they were, and each frame that was said was heard, nobody can ever go on:
+//! A process is *still* when nothing in it can run, but for what other processes do. It says so to
+//! all that it knows, with those for which it waits. Who finds that all for which it waits are
+//! still, and all for which these wait, asks each of them. The answer comes behind a new look at
+//! the process that answers, and says how many frames had been said to and heard from each other
+//! process before that look. When all answer that they are as they were, and each frame that was
+//! said was heard, nobody can ever go on:
 //!
-//! - Between what they had said first and their answers all were still at the same time, so no thread and no stream did anything.
+//! - Between what they had said first and their answers all were still at the same time, so no
+//!   thread and no stream did anything.
 //! - A stream that a word in shared memory lets go on is not parked when it is looked at.
-//! - A frame that is on its way was said and not heard. One that was heard before the counts has done what it does, and since the counts each stream was
-//!   polled, and each thread that waits has looked whether its wait is over: an answer has the counts of the look before.
+//! - A frame that is on its way was said and not heard. One that was heard before the counts has
+//!   done what it does, and since the counts each stream was polled, and each thread that waits has
+//!   looked whether its wait is over: an answer has the counts of the look before.
 //!
-//! Who is not among them shares no communicator with them in which anybody waits, so it ends no wait. A process waits for all processes of a
-//! communicator, since each can end that. What is not seen: a deadlock of processes of which no one knows all others.
+//! Who is not among them shares no communicator with them in which anybody waits, so it ends no
+//! wait. A process waits for all processes of a communicator, since each can end that. What is not
+//! seen: a deadlock of processes of which no one knows all others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +38,8 @@ const LONGEST: usize = 1000;
 const TEXT: usize = 1 << 16;
 /// The most ends of states that are kept.
 const KEPT: usize = 8;
-/// Who has not answered after this is asked again: a process that could go on for a moment says nothing.
+/// Who has not answered after this is asked again: a process that could go on for a moment says
+/// nothing.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// What processes say of whether they are still.
@@ -95,7 +101,8 @@ struct Stillness {
     ends: BTreeMap<u64, StateEnd>,
 }
 
-/// What ends a state of this process in which it waits for others: has all that is stuck give up, for the reason that is given.
+/// What ends a state of this process in which it waits for others: has all that is stuck give up,
+/// for the reason that is given.
 struct StateEnd {
     waits_for: BTreeSet<u64>,
     /// Whether it has asked or answered: else nobody can know that it is a deadlock.
@@ -142,7 +149,8 @@ pub(crate) struct Told {
     /// By their names.
     to: BTreeSet<u64>,
     said: Option<StillProcess>,
-    /// From before the last look. Since then each thread that waits has looked whether its wait is over.
+    /// From before the last look. Since then each thread that waits has looked whether its wait is
+    /// over.
     before: Option<BeforeLook>,
 }
 
@@ -153,9 +161,9 @@ impl Told {
         Told { state, to: BTreeSet::new(), said: None, before: None }
     }
 
-    /// A look has found that this process is still, in the state in which it was at the look before: all are told, and who had asked before that is
-    /// answered. When it is a deadlock, `end` is called with its text, now or later, and then what
-    /// it returns.
+    /// A look has found that this process is still, in the state in which it was at the look
+    /// before: all are told, and who had asked before that is answered. When it is a deadlock,
+    /// `end` is called with its text, now or later, and then what it returns.
     pub(crate) fn note_still(
         &mut self,
         before: BeforeLook,
@@ -194,7 +202,8 @@ impl Told {
 }
 
 impl Stillness {
-    /// Answers, asks, and finds out whether it is a deadlock: then with how this process ends it, the states of all, and its text.
+    /// Answers, asks, and finds out whether it is a deadlock: then with how this process ends it,
+    /// the states of all, and its text.
     fn look(
         &mut self,
         before: &BeforeLook,
@@ -234,7 +243,8 @@ impl Stillness {
         Some((self.ends.remove(&process.state)?, states, text))
     }
 
-    /// The states of all other processes for which this one waits, and for which these wait. `None` if one of them is not still.
+    /// The states of all other processes for which this one waits, and for which these wait. `None`
+    /// if one of them is not still.
     fn states_of_all(&self, own: u64, process: &StillProcess) -> Option<BTreeMap<u64, u64>> {
         let mut states = BTreeMap::new();
         let mut open: Vec<u64> = process.waits_for.iter().copied().collect();
@@ -328,7 +338,8 @@ impl Stillness {
 }
 
 impl StateEnd {
-    /// Tells the others before anything of this process ends: so they hear of the deadlock before what follows from it.
+    /// Tells the others before anything of this process ends: so they hear of the deadlock before
+    /// what follows from it.
     fn conclude(self, peers: &[Arc<Peer>], states: BTreeMap<u64, u64>, text: String) {
         let all_are_told = lock(&ENDS);
         for peer in peers.iter().filter(|peer| states.contains_key(&peer.home.name)) {
@@ -349,7 +360,8 @@ pub(crate) fn note_moves() {
     listener::neighbours().1.iter().for_each(|peer| say(peer, StillNews::Moves));
 }
 
-/// What is stuck, a line each, by what waits, rank by rank: so the same deadlock gives the same text. There is so much more than the lines.
+/// What is stuck, a line each, by what waits, rank by rank: so the same deadlock gives the same
+/// text. There is so much more than the lines.
 pub(crate) fn list(mut lines: Vec<String>, more: usize) -> String {
     fn key(line: &str) -> (Option<&str>, &str) {
         (line.split_once(": ").map(|(_, what)| what), line)

@@ -1,11 +1,12 @@
 //! Sub-communicators: made by each of their ranks alone, without a word to the others.
 //!
-//! What the ranks say finds them together: the name and the list of ranks. The parent keeps what some ranks have made and others
-//! have not yet, in the order of making, and a rank gets the first that it has not got. So two communicators of the same name,
-//! one made after the other was destroyed, are never mixed up, however far one rank is behind.
+//! What the ranks say finds them together: the name and the list of ranks. The parent keeps what
+//! some ranks have made and others have not yet, in the order of making, and a rank gets the first
+//! that it has not got. So two communicators of the same name, one made after the other was
+//! destroyed, are never mixed up, however far one rank is behind.
 //!
-//! Nobody waits here. That a rank says something else than the others shows when it comes; those who were there first learn of it
-//! in their next operation.
+//! Nobody waits here. That a rank says something else than the others shows when it comes; those
+//! who were there first learn of it in their next operation.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -43,7 +44,8 @@ impl Subs {
 }
 
 impl Comm {
-    /// Makes a sub-communicator as seen from rank `own` of it, whose rank in this one is `wish.ranks[own]`.
+    /// Makes a sub-communicator as seen from rank `own` of it, whose rank in this one is
+    /// `wish.ranks[own]`.
     pub(crate) fn make_sub(&self, own: usize, wish: SubCommRequest) -> Result<Arc<Comm>, Failure> {
         if let Some(joint) = &self.joint
             && !wish.ranks.iter().all(|rank| joint.is_own(*rank))
@@ -74,7 +76,8 @@ impl Comm {
                 None => Ok(made),
                 Some(account) => {
                     let text = account.text.clone();
-                    // Each of the two communicators has its own numbers for the ranks: here those of the first who made it.
+                    // Each of the two communicators has its own numbers for the ranks: here those
+                    // of the first who made it.
                     let own = |rank| known.iter().position(|other| *other == rank);
                     let said =
                         account.said.iter().map(|(rank, said)| Some((own(*rank)?, said.clone())));

@@ -1,7 +1,9 @@
-//! The emulated network: where the devices of ranks stand, and over which layers they reach each other.
+//! The emulated network: where the devices of ranks stand, and over which layers they reach each
+//! other.
 //!
-//! It is made up, and as plain as the products allow. The devices of a block stand in servers, in the order of their ids: 8 in
-//! a server of an A2 or a 950, 16 in one of an A3. A block is one superpod.
+//! It is made up, and as plain as the products allow. The devices of a block stand in servers, in
+//! the order of their ids: 8 in a server of an A2 or a 950, 16 in one of an A3. A block is one
+//! superpod.
 //!
 //! | product | layer 0 | layer 1 | layer 2 |
 //! |---|---|---|---|
@@ -9,9 +11,10 @@
 //! | A3 | a server: HCCS | a superpod: HCCS | all superpods: RoCE |
 //! | 950 | a server: full mesh, UB | all servers: Clos, UB and RoCE | |
 //!
-//! A communicator of an A2 or A3 has the layers that its ranks need: one server is layer 0 alone. On 950 it always has
-//! both. Two ranks are linked on a layer when one instance of it holds both, so that ranks of a server are linked on every
-//! layer. Nothing of this has to do with how fast data moves.
+//! A communicator of an A2 or A3 has the layers that its ranks need: one server is layer 0 alone.
+//! On 950 it always has both. Two ranks are linked on a layer when one instance of it holds both,
+//! so that ranks of a server are linked on every layer. Nothing of this has to do with how fast
+//! data moves.
 
 use super::comm::Comm;
 use super::place::DevicePlace;

@@ -1,4 +1,5 @@
-//! The faults that a device was asked to have, by number; what they do to operations and streams is not known here.
+//! The faults that a device was asked to have, by number; what they do to operations and streams is
+//! not known here.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -115,7 +116,8 @@ impl Faults {
         asked.faults.iter_mut().filter(operations).filter_map(due).collect()
     }
 
-    /// Whether the link fails that comes into being with an operation, before which the device issues so many.
+    /// Whether the link fails that comes into being with an operation, before which the device
+    /// issues so many.
     pub(super) fn link_fails(&self, operations: usize) -> bool {
         let mut due = false;
         let links = |fault: &&mut Fault| fault.kind == FaultKind::LinkTimeout;

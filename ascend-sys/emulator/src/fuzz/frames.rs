@@ -14,8 +14,8 @@ use crate::processes::line::{
 const CARRIED: usize = 4;
 
 /// The bytes of a connection, in pieces: a byte that says how long the piece is and how many
-/// descriptors come with it, then the piece. The frames are those that a simple reader finds, however
-/// the bytes are cut, and no descriptor stays behind.
+/// descriptors come with it, then the piece. The frames are those that a simple reader finds,
+/// however the bytes are cut, and no descriptor stays behind.
 pub fn frames(bytes: &[u8]) {
     let (mut witness, descriptor) = std::io::pipe().expect("a pipe");
     let descriptor: Arc<OwnedFd> = Arc::new(descriptor.into());

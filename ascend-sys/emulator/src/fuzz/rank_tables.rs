@@ -19,8 +19,8 @@ const PLACES: &[&str] = &[
 /// The longest error text.
 const LONGEST_TEXT: usize = 1000;
 
-/// A text as a rank table, for each product. It is a table or an error that says what is wrong where;
-/// what a table says, written anew, is the same table.
+/// A text as a rank table, for each product. It is a table or an error that says what is wrong
+/// where; what a table says, written anew, is the same table.
 pub fn rank_table(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let path = Path::new("table.json");

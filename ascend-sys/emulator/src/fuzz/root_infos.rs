@@ -53,9 +53,9 @@ macro_rules! call {
     }};
 }
 
-/// `HcclCommInitRootInfo` with a root info that is a good one changed, or nothing like one. The first
-/// bytes say which, and the rank and the number of ranks; the others are the change. A root info that
-/// was not made is refused with a reason, before long.
+/// `HcclCommInitRootInfo` with a root info that is a good one changed, or nothing like one. The
+/// first bytes say which, and the rank and the number of ranks; the others are the change. A root
+/// info that was not made is refused with a reason, before long.
 pub fn root_info(bytes: &[u8]) {
     let [how, ranks, rank, change @ ..] = bytes else { return };
     let Setting { table, device } = setting();

@@ -71,7 +71,8 @@ impl Drop for Imported {
     }
 }
 
-/// Asks another process, and waits for its answer, with the descriptor that came with it. The error says why there is none, or why it is no.
+/// Asks another process, and waits for its answer, with the descriptor that came with it. The error
+/// says why there is none, or why it is no.
 fn ask(
     peer: &Peer,
     question: impl FnOnce(u64) -> IpcNews,

@@ -179,7 +179,8 @@ impl Export {
     }
 }
 
-/// Exports something, from a process that is reached like this. `permitted`: whether only those may import it that are [permitted](permit).
+/// Exports something, from a process that is reached like this. `permitted`: whether only those may
+/// import it that are [permitted](permit).
 pub(crate) fn export(home: Home, thing: ExportedThing, permitted: bool) -> ExportKey {
     let permitted = permitted.then(BTreeSet::new);
     let (importers, hold) = (Vec::new(), Arc::new(()));
@@ -234,7 +235,8 @@ fn listed(processes: &[u32]) -> String {
     format!("process {}", listed.join(", "))
 }
 
-/// An allocation shall be freed: its exports end. An error, which says who has it, when some process has imported it.
+/// An allocation shall be freed: its exports end. An error, which says who has it, when some
+/// process has imported it.
 pub(crate) fn end_of_allocation(
     device: u32,
     allocation: impl FnOnce() -> Option<u64>,
@@ -261,7 +263,8 @@ pub(crate) fn end_of_allocation(
     Ok(())
 }
 
-/// Ends the exports of devices. Their importers are told, and say when nothing of theirs reaches the memory.
+/// Ends the exports of devices. Their importers are told, and say when nothing of theirs reaches
+/// the memory.
 pub(crate) fn end_on(devices: &Range<u32>) {
     if EXPORTS.is_empty() {
         return;

@@ -1,7 +1,8 @@
 //! Memory of a device, exported to other processes and imported from them.
 //!
-//! Imported memory is an allocation of the same card in this process, under addresses of this process's range of device memory: copies, operators and
-//! errors know it as they know any other. It ends by its key.
+//! Imported memory is an allocation of the same card in this process, under addresses of this
+//! process's range of device memory: copies, operators and errors know it as they know any other.
+//! It ends by its key.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -38,7 +39,8 @@ struct ImportedMemory {
 /// By exporter and number; `None` while it is on its way.
 static IMPORTS: CountedTable<(Home, u64), Option<ImportedMemory>> = CountedTable::new();
 
-/// Exports `size` bytes at an address. `permitted`: whether processes have to be permitted to import them.
+/// Exports `size` bytes at an address. `permitted`: whether processes have to be permitted to
+/// import them.
 pub(crate) fn export_memory(
     home: Home,
     address: usize,
@@ -141,7 +143,8 @@ fn bring(
     Ok(ImportedMemory { imported, memory, device, user: user.id })
 }
 
-/// Ends an import of this process; `None` when there is none by this key. Waits for the exporter to know.
+/// Ends an import of this process; `None` when there is none by this key. Waits for the exporter to
+/// know.
 pub(crate) fn close_import(key: &ExportKey) -> Option<Result<(), Failure>> {
     let found = {
         let mut imports = IMPORTS.lock();
@@ -225,8 +228,9 @@ pub(crate) fn is_across(address: usize) -> bool {
     with_import(address, |import| import.device.id != import.user) == Some(true)
 }
 
-/// What a copy may not do with memory that was imported from another card. Its two ends, with where they are; whether its kind says from device to
-/// device; and whether it is done at once, in no stream.
+/// What a copy may not do with memory that was imported from another card. Its two ends, with where
+/// they are; whether its kind says from device to device; and whether it is done at once, in no
+/// stream.
 pub(crate) fn may_copy(
     to: (usize, MemoryPlace),
     from: (usize, MemoryPlace),

@@ -1,5 +1,5 @@
-//! Physical memory of another process, which has exported it: pages that can be shown at addresses of
-//! this one. What becomes of it here is the business of `virtual_memory`.
+//! Physical memory of another process, which has exported it: pages that can be shown at addresses
+//! of this one. What becomes of it here is the business of `virtual_memory`.
 
 use super::ask::Imported;
 use super::key::{ExportKey, ExportKind};
@@ -12,8 +12,8 @@ use ascend_sys::ACL_ERROR_RT_IPC_ERROR;
 use std::io;
 use std::sync::Arc;
 
-/// See the [module](self). When it is dropped the exporter is told, as soon as nothing that is queued
-/// reaches the memory.
+/// See the [module](self). When it is dropped the exporter is told, as soon as nothing that is
+/// queued reaches the memory.
 pub(crate) struct ImportedPhysical {
     imported: Option<Imported>,
     peer: Arc<Peer>,

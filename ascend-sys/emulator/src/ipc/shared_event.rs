@@ -2,20 +2,25 @@
 //!
 //! # Words
 //!
-//! - `latest`: the newest record, as the process that made it (0: the creator) and a number that counts the records of all processes. One step sets both.
-//! - `done`: the record number `n` is over when place `n` modulo [`RECORDS`] holds `n` or more. A record takes its number only when the one that had the
-//!   place before is over.
+//! - `latest`: the newest record, as the process that made it (0: the creator) and a number that
+//!   counts the records of all processes. One step sets both.
+//! - `done`: the record number `n` is over when place `n` modulo [`RECORDS`] holds `n` or more. A
+//!   record takes its number only when the one that had the place before is over.
 //! - `gone`: by process, the number of one that has ended. The creator sets it.
 //! - `awaited`: somebody sleeps until a record is over.
 //! - `relay`: the creator shall wake all importers, since they do not know one another.
 //!
 //! # Rules
 //!
-//! 1. A record takes its number in the call, and is over when its stream has come to it. So a wait in any process that is called later waits for it.
-//! 2. A waiter registers, sets `awaited`, then looks at `done`. Who ends a record stores `done`, then takes `awaited`. So at least one of the two sees the other.
-//! 3. A wait for a record of a process that has ended before is an error, and so is any that is not over when the creator has ended.
+//! 1. A record takes its number in the call, and is over when its stream has come to it. So a wait
+//!    in any process that is called later waits for it.
+//! 2. A waiter registers, sets `awaited`, then looks at `done`. Who ends a record stores `done`,
+//!    then takes `awaited`. So at least one of the two sees the other.
+//! 3. A wait for a record of a process that has ended before is an error, and so is any that is not
+//!    over when the creator has ended.
 //!
-//! All words are taken as another process may have set them: a process is looked up by an index that is cut to the table.
+//! All words are taken as another process may have set them: a process is looked up by an index
+//! that is cut to the table.
 
 use std::io;
 use std::os::fd::OwnedFd;

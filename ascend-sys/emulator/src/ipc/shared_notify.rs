@@ -1,8 +1,9 @@
 //! Notifies that other processes record.
 //!
-//! The creator waits, importers record. An importer sets a word, then rings the doorbell of the creator, whose thread wakes the streams that wait. The
-//! bit of the notify is set when that word is, or the one of its own process; who takes it takes both, so that two records without a wait between
-//! them are one.
+//! The creator waits, importers record. An importer sets a word, then rings the doorbell of the
+//! creator, whose thread wakes the streams that wait. The bit of the notify is set when that word
+//! is, or the one of its own process; who takes it takes both, so that two records without a wait
+//! between them are one.
 
 use std::io;
 use std::os::fd::OwnedFd;

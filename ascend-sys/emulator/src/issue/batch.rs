@@ -1,8 +1,11 @@
-//! `HcclBatchSendRecv`: a list of messages as one task. `HcclSend` and `HcclRecv` are such a list of one message.
+//! `HcclBatchSendRecv`: a list of messages as one task. `HcclSend` and `HcclRecv` are such a list
+//! of one message.
 //!
-//! When it reaches the head of its stream it posts all its messages at once, so the order in which ranks list them can never make
-//! them wait for one another; of many messages with one peer, as many as have a place, and the others as places become free. The task is
-//! complete when all its messages are copied. Giving up takes back what has no counterpart yet; what has one is copied to its end first.
+//! When it reaches the head of its stream it posts all its messages at once, so the order in which
+//! ranks list them can never make them wait for one another; of many messages with one peer, as
+//! many as have a place, and the others as places become free. The task is complete when all its
+//! messages are copied. Giving up takes back what has no counterpart yet; what has one is copied to
+//! its end first.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,7 +47,8 @@ impl Drop for PendingBatch {
 }
 
 impl PendingBatch {
-    /// The items of batch `number` of the rank, at least one, as [`arrange`](crate::batch::item::arrange) has ordered them.
+    /// The items of batch `number` of the rank, at least one, as
+    /// [`arrange`](crate::batch::item::arrange) has ordered them.
     ///
     /// # Safety
     ///
@@ -69,7 +73,8 @@ impl PendingBatch {
         if copied {
             return Step::Again;
         }
-        // A batch that has failed waits for chunks that others hold, until they are done or the others are gone.
+        // A batch that has failed waits for chunks that others hold, until they are done or the
+        // others are gone.
         let has_lost = self.member.comm.joint.as_ref().is_some_and(Joint::has_lost);
         if (self.failure.is_none() || has_lost)
             && let Some(error) = self.what_is_wrong()
@@ -157,8 +162,8 @@ impl PendingBatch {
                             0
                         }
                         Found::Chunk(chunk) => {
-                            // SAFETY: both buffers were checked to hold the content, and stay until their batches are complete,
-                            // which they are only after this chunk.
+                            // SAFETY: both buffers were checked to hold the content, and stay until
+                            // their batches are complete, which they are only after this chunk.
                             unsafe { copy_piece(chunk.to, chunk.from, chunk.bytes, content) };
                             if channel.finish(number) {
                                 item.state = ItemState::Over;
@@ -293,7 +298,8 @@ impl PendingBatch {
         let is_new =
             |item: &BatchItem| item.state == ItemState::New && item.peer != self.member.rank;
         let has_waited = matches!(why, Reason::Timeout(_) | Reason::Deadlock(_));
-        // The stream gave up before it came to these messages, and with it what should have made their data.
+        // The stream gave up before it came to these messages, and with it what should have made
+        // their data.
         let is_unbegun = !has_waited && self.items.iter().any(is_new);
         if has_waited && !self.posted {
             self.post();
@@ -433,7 +439,8 @@ impl BatchItem {
         let done = if let ItemState::Copied(done) = self.state { done } else { 0 };
         let bytes = (self.content.bytes() - done).min(PIECE);
         let (to, from) = (self.data.wrapping_add(done), self.from.wrapping_add(done));
-        // SAFETY: both buffers were checked to hold the content, and stay until the batch is complete.
+        // SAFETY: both buffers were checked to hold the content, and stay until the batch is
+        // complete.
         unsafe { copy_piece(to, from, bytes, self.content) };
         let done = done + bytes;
         self.state =

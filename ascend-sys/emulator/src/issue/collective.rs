@@ -1,8 +1,10 @@
 //! A collective as a task of a rank's stream.
 //!
-//! It arrives when it reaches the head of the stream, and parks until all ranks have. A small operation then needs nothing but the
-//! slots. Of a large one it takes chunks, a chunk a poll, until none is left, and is complete when all are done: then nobody touches
-//! the rank's memory any more. That also holds when it gives up: either the operation is closed before it began, or it runs to its end.
+//! It arrives when it reaches the head of the stream, and parks until all ranks have. A small
+//! operation then needs nothing but the slots. Of a large one it takes chunks, a chunk a poll,
+//! until none is left, and is complete when all are done: then nobody touches the rank's memory any
+//! more. That also holds when it gives up: either the operation is closed before it began, or it
+//! runs to its end.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,7 +36,8 @@ use ascend_reduce::Store;
 enum PendingState {
     /// Has not arrived.
     Ready,
-    /// Copies the send buffer aside, because it partly overlaps the receive buffer: so many bytes are done.
+    /// Copies the send buffer aside, because it partly overlaps the receive buffer: so many bytes
+    /// are done.
     Staging(usize),
     Arrived,
     Running(Plan, Store),
@@ -169,7 +172,8 @@ impl PendingCollective {
             // SAFETY: what a rank sends in a small operation fits the payload.
             let fill =
                 |payload| unsafe { ascend_reduce::copy::copy(payload, send, bytes, Store::Plain) };
-            // SAFETY: a rank issues one operation after the other, and the stream runs them in order: the issue state sees to both.
+            // SAFETY: a rank issues one operation after the other, and the stream runs them in
+            // order: the issue state sees to both.
             unsafe { comm.meeting.arrive(rank, place, claim, &mut None, fill) };
         } else {
             let extents = self.call.extents(rank, comm.ranks());
@@ -230,14 +234,16 @@ impl PendingCollective {
     fn finish_small(&mut self) -> Step {
         let Member { comm, rank, .. } = &*self.member;
         let payload = |rank| comm.meeting.payload(rank, self.place, |payload| payload);
-        // SAFETY: every rank has arrived with the same request, and its payload stays until this rank arrives again.
+        // SAFETY: every rank has arrived with the same request, and its payload stays until this
+        // rank arrives again.
         unsafe {
             run_small(&self.call.request, *rank, comm.meeting.ranks(), self.call.recv, payload)
         };
         Step::Done(Ok(()))
     }
 
-    /// Of `HcclAlltoAllV` no rank can know what the others count: whether all that is sent is expected.
+    /// Of `HcclAlltoAllV` no rank can know what the others count: whether all that is sent is
+    /// expected.
     #[inline]
     fn sides_agree(&self) -> bool {
         if self.call.request.operation != Operation::AlltoAllV {
@@ -262,8 +268,8 @@ impl PendingCollective {
                 let table = comm.meeting.long_table(rank, self.place, words, matrix);
                 table.filter(|_| words > 0).map(Cow::Owned)
             }
-            // SAFETY: called by its task, which has arrived and is not complete. A claim of an operation without tables finds an
-            // older table, which stays as long.
+            // SAFETY: called by its task, which has arrived and is not complete. A claim of an
+            // operation without tables finds an older table, which stays as long.
             _ => unsafe { comm.meeting.table(rank, self.place) }.map(Cow::Borrowed),
         }
     }
@@ -322,10 +328,11 @@ impl PendingCollective {
             return if complete { Step::Done(self.outcome()) } else { Step::Park };
         };
         let work = SharedWork { request: &self.call.request, plan: &plan, participants, store };
-        // SAFETY: every rank has arrived with a call that goes with this one, and stays until all chunks are done; this one
-        // is claimed.
+        // SAFETY: every rank has arrived with a call that goes with this one, and stays until all
+        // chunks are done; this one is claimed.
         let run = || unsafe { work.run(chunk.of.clone(), chunk.index) };
-        // Whatever happens: without this chunk nobody would ever be done. First it is said that it is not right.
+        // Whatever happens: without this chunk nobody would ever be done. First it is said that it
+        // is not right.
         if catch_unwind(AssertUnwindSafe(run)).is_err() {
             self.spoil();
         }
@@ -346,7 +353,8 @@ impl PendingCollective {
         self.member.comm.fail(CommError::new(origin, Cause::Gone, text));
     }
 
-    /// How an operation went that has run: who gives up at it cannot end it any more, so a failure of its own is in a chunk.
+    /// How an operation went that has run: who gives up at it cannot end it any more, so a failure
+    /// of its own is in a chunk.
     pub(super) fn outcome(&self) -> Result<(), Failure> {
         match self.member.comm.meeting.error() {
             Some(error) if error.origin == self.origin() => Err(self.failure(&error)),

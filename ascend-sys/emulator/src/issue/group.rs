@@ -1,17 +1,21 @@
-//! `HcclGroupStart` to `HcclGroupEnd`: calls of a thread that are kept back, and then go out together.
+//! `HcclGroupStart` to `HcclGroupEnd`: calls of a thread that are kept back, and then go out
+//! together.
 //!
-//! A group is what lets one thread speak for several ranks. Alone, each of their calls would wait for the others: a rank that joins
-//! a communicator waits for all ranks, and so does its first operation. The end of a group first says everything that
-//! others wait for, for all its calls, and only then waits.
+//! A group is what lets one thread speak for several ranks. Alone, each of their calls would wait
+//! for the others: a rank that joins a communicator waits for all ranks, and so does its first
+//! operation. The end of a group first says everything that others wait for, for all its calls, and
+//! only then waits.
 //!
-//! A call is checked when it is made, and refused there. What goes wrong later, at the end, CANN keeps to itself: on A2 and A3
-//! `HcclGroupEnd` returns success in any case. So it does here; what became of each call is kept for `ascendExtGroupResult`, and
-//! a failure is also a recent error text.
+//! A call is checked when it is made, and refused there. What goes wrong later, at the end, CANN
+//! keeps to itself: on A2 and A3 `HcclGroupEnd` returns success in any case. So it does here; what
+//! became of each call is kept for `ascendExtGroupResult`, and a failure is also a recent error
+//! text.
 //!
-//! A group serves one of three purposes. Making and ending communicators: those that end go first. Collectives: they
-//! must not depend on each other, because A2 and A3 issue the larger ones first; the end waits until they are complete. Sends
-//! and receives: those of a communicator become one batch, in the stream that was named first, and pair with messages of other
-//! batches. Ascend 950 has this third one only.
+//! A group serves one of three purposes. Making and ending communicators: those that end go first.
+//! Collectives: they must not depend on each other, because A2 and A3 issue the larger ones first;
+//! the end waits until they are complete. Sends and receives: those of a communicator become one
+//! batch, in the stream that was named first, and pair with messages of other batches. Ascend 950
+//! has this third one only.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -347,7 +351,8 @@ fn unlinked(handle: u64) -> Option<u64> {
     newest.ok().flatten()
 }
 
-/// Issues a collective, whose rank has met the others; what was checked when it was called may not hold any more.
+/// Issues a collective, whose rank has met the others; what was checked when it was called may not
+/// hold any more.
 fn put(call: Collective) -> Result<Option<Mark>, Failure> {
     let Collective { handle, stream, mut buffers, issue, .. } = call;
     with_issue_state(handle, |issue_state| {
@@ -381,7 +386,8 @@ struct GroupBatch {
     new: Vec<usize>,
 }
 
-/// Makes a batch for each communicator, says to all new peers that they are wanted, waits for them, and posts.
+/// Makes a batch for each communicator, says to all new peers that they are wanted, waits for them,
+/// and posts.
 fn exchange(messages: Vec<(usize, GroupedMessage)>, results: &mut [Result<(), Failure>]) {
     let mut batches: Vec<GroupBatch> = Vec::new();
     for (index, message) in messages {

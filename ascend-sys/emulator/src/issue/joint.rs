@@ -1,8 +1,10 @@
 //! What a collective does besides where some of its ranks are in other processes.
 //!
-//! What they have brought is copied out and checked first. And each rank lets the others see whether it may hold a chunk: a process can end in the
-//! middle of one, which then nobody finishes. The others give the operation up, and are complete when no rank that lives holds a chunk any more. A process that
-//! is only stopped lives: until it goes on, or is ended, the operation is not complete, and its buffers are not free.
+//! What they have brought is copied out and checked first. And each rank lets the others see
+//! whether it may hold a chunk: a process can end in the middle of one, which then nobody finishes.
+//! The others give the operation up, and are complete when no rank that lives holds a chunk any
+//! more. A process that is only stopped lives: until it goes on, or is ended, the operation is not
+//! complete, and its buffers are not free.
 
 use super::collective::PendingCollective;
 use crate::collective::comm_error::{Cause, CommError};
@@ -12,8 +14,8 @@ use crate::fabric::{Joint, Member};
 use crate::step::Step;
 
 impl PendingCollective {
-    /// Copies out what all have brought, where some ranks are in other processes. All have arrived. An error is a rank that has brought what
-    /// cannot be.
+    /// Copies out what all have brought, where some ranks are in other processes. All have arrived.
+    /// An error is a rank that has brought what cannot be.
     pub(super) fn gather(&mut self) -> Result<(), usize> {
         let comm = &self.member.comm;
         if let Some(joint) = &comm.joint {
@@ -26,8 +28,9 @@ impl PendingCollective {
         Ok(())
     }
 
-    /// A rank has brought memory that its device does not have. Others may have begun already, since it can tell each something else, so the operation is
-    /// abandoned: this rank takes no chunk, and is complete when nobody holds one.
+    /// A rank has brought memory that its device does not have. Others may have begun already,
+    /// since it can tell each something else, so the operation is abandoned: this rank takes no
+    /// chunk, and is complete when nobody holds one.
     #[cold]
     pub(super) fn give_up_on(&mut self, rank: usize) {
         let comm = &self.member.comm;
@@ -37,8 +40,8 @@ impl PendingCollective {
         self.join_in();
     }
 
-    /// Whether the rank may take a chunk: always, where all ranks are in one process. Else the others can see that it may hold one, until it
-    /// [says](Self::hold_nothing) that it does not.
+    /// Whether the rank may take a chunk: always, where all ranks are in one process. Else the
+    /// others can see that it may hold one, until it [says](Self::hold_nothing) that it does not.
     #[inline]
     pub(super) fn may_hold(&self) -> bool {
         let Member { comm, rank, .. } = &*self.member;
@@ -72,7 +75,8 @@ impl PendingCollective {
         !(0..comm.ranks()).any(holds)
     }
 
-    /// The operation was abandoned, because a process is gone that may hold a chunk: over, when nobody else holds one.
+    /// The operation was abandoned, because a process is gone that may hold a chunk: over, when
+    /// nobody else holds one.
     #[cold]
     pub(super) fn wind_up(&self, plan: Plan) -> Step {
         let comm = &self.member.comm;

@@ -1,4 +1,5 @@
-//! The copy of a send buffer that partly overlaps the receive buffer, which HCCL allows for some operations.
+//! The copy of a send buffer that partly overlaps the receive buffer, which HCCL allows for some
+//! operations.
 
 use crate::fabric::Member;
 use crate::machine;

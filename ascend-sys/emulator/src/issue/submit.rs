@@ -1,5 +1,5 @@
-//! A checked call on its way into a stream: what all operations share (streams, buffers, the first contact with other ranks, the
-//! order of a rank's operations), and collectives.
+//! A checked call on its way into a stream: what all operations share (streams, buffers, the first
+//! contact with other ranks, the order of a rank's operations), and collectives.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -200,7 +200,8 @@ pub(crate) fn issue(
     issue_now(issue_state, stream, call)
 }
 
-/// Whether there is an algorithm that runs on vector cores alone: for a single rank Ascend 950 has none.
+/// Whether there is an algorithm that runs on vector cores alone: for a single rank Ascend 950 has
+/// none.
 #[cold]
 fn has_algorithm(member: &Member) -> Result<(), Failure> {
     if member.comm.product == Product::Ascend950 && member.comm.ranks() == 1 {
@@ -239,8 +240,8 @@ fn issue_now(
     keep_order(issue_state, stream)?;
     issue_state.newest = place;
     issue_state.member.comm.note_issued(rank, number);
-    // SAFETY: the issue state, and with it the member, is locked until this call is over; by then the task is done or in the queue, which
-    // keeps it.
+    // SAFETY: the issue state, and with it the member, is locked until this call is over; by then
+    // the task is done or in the queue, which keeps it.
     let task = unsafe { PendingCollective::new(&issue_state.member, place, call) };
     match capture::submit(stream, task) {
         Ok(ticket) => {
@@ -274,8 +275,8 @@ fn meet(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Failu
     })
 }
 
-/// Waits for other ranks in a call. A buffer belongs to what is queued, and nothing is yet: that the program has freed none
-/// meanwhile has to be looked up.
+/// Waits for other ranks in a call. A buffer belongs to what is queued, and nothing is yet: that
+/// the program has freed none meanwhile has to be looked up.
 pub(crate) fn waiting_with(
     touched: impl IntoIterator<Item = (*const u8, usize)>,
     wait: impl FnOnce() -> Result<(), Failure>,
@@ -286,7 +287,8 @@ pub(crate) fn waiting_with(
     held.iter_mut().try_for_each(HeldMemory::check).map_err(gone)
 }
 
-/// A captured stream takes a collective: every execution of the graph issues it anew, with a number of its own.
+/// A captured stream takes a collective: every execution of the graph issues it anew, with a number
+/// of its own.
 #[cold]
 fn record(
     issue_state: &mut IssueState,

@@ -1,7 +1,8 @@
 //! The windows of a rank in another process, as the kernels and servers of this one reach them.
 //!
-//! A rank leaves in [words](RankWindows) where its windows are, before it meets the others for its context. The windows are device memory, which this
-//! process has mapped: what a kernel writes there is in the memory of the other device at once.
+//! A rank leaves in [words](RankWindows) where its windows are, before it meets the others for its
+//! context. The windows are device memory, which this process has mapped: what a kernel writes
+//! there is in the memory of the other device at once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,8 +29,8 @@ pub(super) struct AbroadWindow {
     comm: Arc<Comm>,
     pub(super) rank: usize,
     pub(super) bytes: usize,
-    /// Where this process has it mapped, for as long as the communicator is there. Kernels know it by this address: that of the other process may be one of
-    /// something else here.
+    /// Where this process has it mapped, for as long as the communicator is there. Kernels know it
+    /// by this address: that of the other process may be one of something else here.
     pub(super) data: usize,
 }
 
@@ -58,7 +59,8 @@ fn is_open(comm: &Comm, rank: usize) -> bool {
 }
 
 impl AbroadWindow {
-    /// The window of a rank in another process, if it is open. What the words say is read once and holds only if the memory is the device's.
+    /// The window of a rank in another process, if it is open. What the words say is read once and
+    /// holds only if the memory is the device's.
     pub(super) fn find(comm: &Arc<Comm>, rank: usize, output: bool) -> Option<Self> {
         let joint =
             comm.joint.as_ref().filter(|joint| rank < comm.ranks() && !joint.is_own(rank))?;
@@ -73,7 +75,8 @@ impl AbroadWindow {
         Some(Self { comm: Arc::clone(comm), rank, bytes, data })
     }
 
-    /// The one in which bytes are that a kernel of this process has the address of, and how far in it.
+    /// The one in which bytes are that a kernel of this process has the address of, and how far in
+    /// it.
     pub(super) fn holding(comm: &Arc<Comm>, address: u64, bytes: u64) -> Option<(Self, usize)> {
         let address = usize::try_from(address).ok()?;
         let ranks = 0..if comm.is_joint() { comm.ranks() } else { 0 };

@@ -1,5 +1,5 @@
-//! A launch that is over, checked once more where races are looked for: with what its cores have read, nothing depends on data that is not
-//! there, and a longer kernel is followed.
+//! A launch that is over, checked once more where races are looked for: with what its cores have
+//! read, nothing depends on data that is not there, and a longer kernel is followed.
 
 use super::core::Core;
 use super::running::{Launched, RunningKernel};

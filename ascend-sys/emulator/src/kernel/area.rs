@@ -1,8 +1,9 @@
 //! What a kernel and the communication server of its rank share: the message area of one context.
 //!
-//! On hardware this is memory: slots for messages, and for each slot two counters, of turns that the kernel has committed and of
-//! turns that the server has finished. A kernel reaches it through its client only, so here it is a structure under a
-//! lock; what is kept of the memory is what the program can see of it, which is the head of the context (see `context`).
+//! On hardware this is memory: slots for messages, and for each slot two counters, of turns that
+//! the kernel has committed and of turns that the server has finished. A kernel reaches it through
+//! its client only, so here it is a structure under a lock; what is kept of the memory is what the
+//! program can see of it, which is the head of the context (see `context`).
 //!
 //! Each side counts what the other has done since it looked, and is woken by it when it sleeps.
 
@@ -44,7 +45,8 @@ pub(super) struct AreaState {
     /// Servers that are queued in streams.
     pub(super) queued: Vec<Mark>,
     pub(super) slots: Vec<MessageSlot>,
-    /// On Ascend 950: the turns that were posted, how many of them are done, and how many there were in the conversation before.
+    /// On Ascend 950: the turns that were posted, how many of them are done, and how many there
+    /// were in the conversation before.
     pub(super) posted: Vec<Posted>,
     pub(super) done: usize,
     pub(super) done_before: usize,
@@ -187,7 +189,8 @@ impl Area {
         result
     }
 
-    /// Turns that are finished of the message in a slot; none if the conversation it belonged to is over.
+    /// Turns that are finished of the message in a slot; none if the conversation it belonged to is
+    /// over.
     pub(super) fn finished(&self, generation: u64, slot: usize) -> Option<u32> {
         let state = self.state();
         if state.generation != generation {

@@ -19,7 +19,8 @@ pub(crate) const MOST_BYTES: usize = 16 << 20;
 pub(crate) enum KernelArgument {
     /// A value, which mostly is an address.
     Word(u64),
-    /// Bytes that the device gets with the launch. The flag: there may be more of them than belong to the argument.
+    /// Bytes that the device gets with the launch. The flag: there may be more of them than belong
+    /// to the argument.
     Bytes(Arc<[u8]>, bool),
 }
 
@@ -83,7 +84,8 @@ fn words(block: &[u8]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// What the arguments of a kernel are called, in their order: contexts, inputs and outputs, workspace, tiling. Each is a pointer.
+/// What the arguments of a kernel are called, in their order: contexts, inputs and outputs,
+/// workspace, tiling. Each is a pointer.
 pub(crate) fn names(program: &Program) -> Vec<String> {
     let contexts = (0..program.groups).map(|group| format!("the context of group {group}"));
     let parameters = program.parameters.iter().map(|parameter| parameter.name.clone());
@@ -107,7 +109,8 @@ pub(super) struct Sorted<'a> {
     pub(super) contexts: &'a [KernelArgument],
     /// Inputs and outputs, and the workspace.
     pub(super) buffers: &'a [KernelArgument],
-    /// How many bytes of each buffer the kernel may touch, if the caller says it: between workspace and tiling. Else all behind the pointer.
+    /// How many bytes of each buffer the kernel may touch, if the caller says it: between workspace
+    /// and tiling. Else all behind the pointer.
     pub(super) extents: &'a [KernelArgument],
     pub(super) tiling: &'a KernelArgument,
 }
@@ -296,8 +299,8 @@ impl ArgumentList {
     }
 }
 
-/// A block of arguments as the host has it. Each placeholder says where in the block an address goes, and where in it the
-/// bytes lie that it is the address of.
+/// A block of arguments as the host has it. Each placeholder says where in the block an address
+/// goes, and where in it the bytes lie that it is the address of.
 pub(crate) fn of_block(block: &[u8], places: &[(u32, u32)]) -> Result<Arguments, Failure> {
     let first = places.iter().map(|(_, data)| *data as usize).min().unwrap_or(block.len());
     for (address, data) in places {

@@ -1,4 +1,5 @@
-//! How a kernel begins: its arguments are read, it is checked, and takes its part in the conversations with the servers.
+//! How a kernel begins: its arguments are read, it is checked, and takes its part in the
+//! conversations with the servers.
 
 use super::again::SecondLook;
 use super::area::{Area, AreaSide};
@@ -146,7 +147,8 @@ impl RunningKernel {
     }
 }
 
-/// Why a kernel does not begin, for the other ranks: with the first finding and its place, if there are some.
+/// Why a kernel does not begin, for the other ranks: with the first finding and its place, if there
+/// are some.
 fn in_one_line(text: &str) -> String {
     let mut lines = text.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();

@@ -105,7 +105,8 @@ pub(crate) struct Binary {
     functions: Mutex<BTreeMap<String, u64>>,
 }
 
-/// Argument lists that one function keeps: there is no call that ends one, so the oldest goes when there are more.
+/// Argument lists that one function keeps: there is no call that ends one, so the oldest goes when
+/// there are more.
 const MOST_LISTS: usize = 1024;
 
 pub(crate) fn load(device: u32, code: Code) -> Result<u64, Failure> {
@@ -116,7 +117,8 @@ pub(crate) fn binary(handle: u64) -> Result<Arc<Binary>, Failure> {
     get(&BINARIES, handle)
 }
 
-/// The binary is gone, and its functions and their argument lists with it. What was launched runs on.
+/// The binary is gone, and its functions and their argument lists with it. What was launched runs
+/// on.
 pub(crate) fn unload(handle: u64) -> Result<(), Failure> {
     let Some(binary) = remove(&BINARIES, handle) else {
         return Err(unknown(HandleKind::Binary, handle));

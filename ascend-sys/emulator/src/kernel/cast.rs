@@ -1,4 +1,5 @@
-//! Conversions between types of number, as the vector unit makes them: rounded as the mode says, integers saturated.
+//! Conversions between types of number, as the vector unit makes them: rounded as the mode says,
+//! integers saturated.
 
 use ascend_program::layout::Number;
 use ascend_program::step::Round;
@@ -39,7 +40,8 @@ pub(super) fn cast(
     Ok(())
 }
 
-/// One number, as the bits that values of programs have. What does not fit into an integer saturates.
+/// One number, as the bits that values of programs have. What does not fit into an integer
+/// saturates.
 fn convert(from: Number, to: Number, round: Round, bits: u64) -> u64 {
     match (is_float(from), is_float(to)) {
         (true, true) if from == to => integral(f64::from_bits(bits), round).to_bits(),

@@ -1,6 +1,7 @@
 //! The HCCL client of one core: what its calls do, and what of them reaches the server.
 //!
-//! Every core that calls a client keeps its own [books](super::books); only the working core writes messages and counters.
+//! Every core that calls a client keeps its own [books](super::books); only the working core writes
+//! messages and counters.
 
 use super::area::{ClientMessage, MOST_TASKS, MessageSlot};
 use super::books::{Client, PreparedTask};

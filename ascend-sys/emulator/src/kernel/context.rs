@@ -1,4 +1,5 @@
-//! Contexts: what `HcclAllocComResourceByTiling` gives a rank, and a kernel gets as a hidden argument.
+//! Contexts: what `HcclAllocComResourceByTiling` gives a rank, and a kernel gets as a hidden
+//! argument.
 //!
 //! A context is device memory that begins as CANN's does: where the workspace of the messages is
 //! and how large, rank, number of ranks, and the size and places of the windows: the own ones at

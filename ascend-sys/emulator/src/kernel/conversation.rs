@@ -224,7 +224,8 @@ impl Conversation {
         if committed < needed { self.wait_for_commit() } else { self.begin_turn(work, finished) }
     }
 
-    /// Compares the task in the slot with those of the other ranks, once. A disagreement ends the communicator; the turn finds the text there.
+    /// Compares the task in the slot with those of the other ranks, once. A disagreement ends the
+    /// communicator; the turn finds the text there.
     fn say(&self, work: &PreparedWork) {
         let number = {
             let mut state = self.area.state();
@@ -240,7 +241,8 @@ impl Conversation {
         self.area.hub.say(self.area.member.rank, number, work);
     }
 
-    /// The task in the slot, as long as its first turn waits for ranks of other processes to say theirs.
+    /// The task in the slot, as long as its first turn waits for ranks of other processes to say
+    /// theirs.
     pub(super) fn uncompared(&self) -> Option<u64> {
         if self.turn.is_some() || !self.area.hub.comm.is_joint() {
             return None;
@@ -332,7 +334,8 @@ impl Conversation {
             && let Some(windows) = &work.windows
             && !self.written
         {
-            // All have come to the task, so windows are free. That they have been written all know when they meet again.
+            // All have come to the task, so windows are free. That they have been written all know
+            // when they meet again.
             let moved = self.noted.as_mut().map(|turn| &mut turn.moved);
             write::blocks(&self.area, work, windows, moved)
                 .map_err(|text| self.failure(format!("{}: {text}", work.describe())))?;

@@ -17,7 +17,8 @@ pub(super) struct Flags {
     raised: BTreeMap<(u16, u8, u8), Vec<u32>>,
     /// How often each core has waited for a flag, by flag and kind.
     awaited: BTreeMap<(u16, u8), Vec<u32>>,
-    /// How often each core has come to a barrier of vector cores, and of all: cube cores, then vector cores.
+    /// How often each core has come to a barrier of vector cores, and of all: cube cores, then
+    /// vector cores.
     barriers: [Vec<u32>; 2],
 }
 

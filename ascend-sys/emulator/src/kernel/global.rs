@@ -1,7 +1,8 @@
 //! Global memory as a kernel sees it: the allocations behind its arguments, and nothing else.
 //!
-//! Every access is checked when it is made, against the allocation that the argument pointed into when the kernel began, or the part of it
-//! that the caller gave. So an overrun is found even where it would hit memory of somebody else, and so is a buffer that is freed while the kernel runs.
+//! Every access is checked when it is made, against the allocation that the argument pointed into
+//! when the kernel began, or the part of it that the caller gave. So an overrun is found even where
+//! it would hit memory of somebody else, and so is a buffer that is freed while the kernel runs.
 
 use super::abroad::AbroadWindow;
 use crate::machine;

@@ -1,10 +1,11 @@
 //! Where the servers of all ranks of a communicator meet.
 //!
-//! Turns are collectives of a communicator of their own, so that they may come in any order with those of the host. What a
-//! collective compares is its own arguments; that all ranks have prepared the same task, with the same strides and as many
-//! turns, is compared here, before its first turn.
+//! Turns are collectives of a communicator of their own, so that they may come in any order with
+//! those of the host. What a collective compares is its own arguments; that all ranks have prepared
+//! the same task, with the same strides and as many turns, is compared here, before its first turn.
 //!
-//! Ranks in other processes say by news what they have prepared, so there a server waits until all have said it.
+//! Ranks in other processes say by news what they have prepared, so there a server waits until all
+//! have said it.
 
 use super::work::{PreparedWork, WorkKind};
 use crate::collective::comm_error::{Cause, CommError, Origin};
@@ -76,8 +77,9 @@ impl Hub {
         }
     }
 
-    /// Whether a task has been compared as far as it must be before its first turn, so that none has to be waited for who has not come to it. Where
-    /// one is gone, or the communicator has failed, the turn says so.
+    /// Whether a task has been compared as far as it must be before its first turn, so that none
+    /// has to be waited for who has not come to it. Where one is gone, or the communicator has
+    /// failed, the turn says so.
     pub(super) fn is_compared(&self, number: u64) -> bool {
         let is_gone = |rank: &usize| self.comm.board.departure(*rank).is_some();
         !self.comm.is_joint() || self.comm.meeting.error().is_some() || {

@@ -114,7 +114,8 @@ impl Core {
         }
     }
 
-    /// Does an instruction of one of its units that may be done; `forced`: also one that is late. False if there is none.
+    /// Does an instruction of one of its units that may be done; `forced`: also one that is late.
+    /// False if there is none.
     pub(super) fn work(&mut self, world: &mut World, forced: bool) -> Result<bool, String> {
         let Some(units) = &mut self.units else { return Ok(false) };
         match units.next(forced) {

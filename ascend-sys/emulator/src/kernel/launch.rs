@@ -71,7 +71,8 @@ fn kernel(
         let issue = move |stream| kernel(&recorded, blocks, arguments.clone(), limit, stream, call);
         return capture::record_call(stream, name, &touched, Box::new(issue));
     }
-    // Who communicates waits for the other ranks, and no longer than any other operation of the communicator does.
+    // Who communicates waits for the other ranks, and no longer than any other operation of the
+    // communicator does.
     let patience = || match exec_timeout(&recorded.program, &arguments) {
         Some(limit) => limit.min(PATIENCE),
         None => PATIENCE,
@@ -93,7 +94,8 @@ fn exec_timeout(program: &Program, arguments: &Arguments) -> Option<Duration> {
     limits.min()
 }
 
-/// The bytes that the arguments of a captured kernel point to: a byte of each, so that the allocation stays the one that it is.
+/// The bytes that the arguments of a captured kernel point to: a byte of each, so that the
+/// allocation stays the one that it is.
 fn touched(arguments: &Arguments) -> Vec<(*const u8, usize)> {
     let addresses: Vec<u64> = match arguments {
         Arguments::Given(given) => given

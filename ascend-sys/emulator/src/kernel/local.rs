@@ -1,7 +1,8 @@
 //! The local memory of a vector core: real bytes, as many as the product has, handed out by queues.
 //!
-//! A core's steps run one after the other here, so what passes through a queue is always there. What remains to be seen to is
-//! that each buffer is where the program believes it to be: allocated, filled, taken, freed, in this order.
+//! A core's steps run one after the other here, so what passes through a queue is always there.
+//! What remains to be seen to is that each buffer is where the program believes it to be:
+//! allocated, filled, taken, freed, in this order.
 
 use crate::profile::Product;
 use ascend_program::layout::Number;

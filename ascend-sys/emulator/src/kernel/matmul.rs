@@ -1,4 +1,5 @@
-//! Products of matrices: `c = a * b`, summed up in 32 bits in the order of the depth, some rows at a time.
+//! Products of matrices: `c = a * b`, summed up in 32 bits in the order of the depth, some rows at
+//! a time.
 
 use super::global::RegionAddress;
 use ascend_program::Matmul;
@@ -81,7 +82,8 @@ impl MatrixProduct {
         bias: Option<RegionAddress>,
     ) -> Result<MatrixProduct, String> {
         let Sizes { rows, columns, depth, pitches } = sizes;
-        // Rows that are apart, so that no matrix is larger than the memory that it lies in: then nothing below is.
+        // Rows that are apart, so that no matrix is larger than the memory that it lies in: then
+        // nothing below is.
         let turned = |transposed: bool, x: u64, y: u64| if transposed { (y, x) } else { (x, y) };
         for (name, (lines, length), pitch) in [
             ("a", turned(types.transposed_a, rows, depth), pitches[0]),

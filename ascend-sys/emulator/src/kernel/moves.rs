@@ -98,7 +98,8 @@ impl Core {
         let offset = local.offset.map_or(Ok(0), |offset| self.count(offset))?;
         let bytes = length.checked_mul(size).ok_or("a copy of more bytes than there are")?;
         let skip = gap.saturating_mul(size).saturating_add(bytes);
-        // Each piece begins at a multiple of 32 bytes. One that is longer than memory is refused below, wherever the next would be.
+        // Each piece begins at a multiple of 32 bytes. One that is longer than memory is refused
+        // below, wherever the next would be.
         let pitch = bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX) / size;
         let first = self.memory.place(&program, local, offset, length)?;
         let last = offset.saturating_add((count - 1).saturating_mul(pitch));

@@ -1,22 +1,27 @@
-//! An order of units, cores and servers that a seed chooses, for tests: whatever a chip may do, a kernel has to stand.
+//! An order of units, cores and servers that a seed chooses, for tests: whatever a chip may do, a
+//! kernel has to stand.
 //!
-//! Without a seed the units of a core do their instructions in the order of the kernel, when they are given. With one they are
-//! *pending* from then on, and an instruction is done at any moment after those that it waits for. The same holds where somebody was
-//! asked to be late, with or without a seed.
+//! Without a seed the units of a core do their instructions in the order of the kernel, when they
+//! are given. With one they are *pending* from then on, and an instruction is done at any moment
+//! after those that it waits for. The same holds where somebody was asked to be late, with or
+//! without a seed.
 //!
 //! # Rules
 //!
 //! They are those of the checker (`ascend_program::check`):
 //!
-//! 1. An instruction waits for what its unit has been made to wait for. What the scalar unit waits for, it waits for before it gives out
-//!    anything else.
-//! 2. Vector operations, results of products and writes of the scalar unit are in order, each among themselves. Copies are not.
+//! 1. An instruction waits for what its unit has been made to wait for. What the scalar unit waits
+//!    for, it waits for before it gives out anything else.
+//! 2. Vector operations, results of products and writes of the scalar unit are in order, each among
+//!    themselves. Copies are not.
 //! 3. The scalar unit reads at once, behind its own writes.
-//! 4. A queue hands over from the unit that fills to the one that uses, and back with the buffer that is freed.
-//! 5. A flag between cores is an instruction of its unit, behind all that the unit was given before. A barrier of cores waits for all units.
+//! 4. A queue hands over from the unit that fills to the one that uses, and back with the buffer
+//!    that is freed.
+//! 5. A flag between cores is an instruction of its unit, behind all that the unit was given
+//!    before. A barrier of cores waits for all units.
 //!
-//! Local memory holds nothing of use before it is written: a buffer is overwritten with not-a-numbers when it is allocated, and so is what
-//! fills up a copied piece.
+//! Local memory holds nothing of use before it is written: a buffer is overwritten with
+//! not-a-numbers when it is allocated, and so is what fills up a copied piece.
 
 use super::local::LocalMemory;
 use super::world::World;
@@ -34,7 +39,8 @@ pub(super) enum Unit {
     In,
     Out,
     Fix,
-    /// Nobody: what becomes of a buffer when it is allocated. That happens as soon as it may, so whoever waits for the buffer finds it so.
+    /// Nobody: what becomes of a buffer when it is allocated. That happens as soon as it may, so
+    /// whoever waits for the buffer finds it so.
     Decay,
 }
 
@@ -80,8 +86,8 @@ struct Pending {
     effect: Effect,
 }
 
-/// A generator of random numbers, SplitMix64: the seed decides the order of a kernel, in this and in
-/// every later release of any crate.
+/// A generator of random numbers, SplitMix64: the seed decides the order of a kernel, in this and
+/// in every later release of any crate.
 #[derive(Clone, Debug)]
 struct Random(u64);
 
@@ -123,7 +129,8 @@ impl Order {
         Some(Order::new(settings.kernel_seed, settings.kernel_late, device.id - settings.first))
     }
 
-    /// Every eighth seed is of one kind: without a preference, five with a unit that is late, with all of them late, and with a late server.
+    /// Every eighth seed is of one kind: without a preference, five with a unit that is late, with
+    /// all of them late, and with a late server.
     fn new(seed: u64, asked: Option<Late>, device: u32) -> Order {
         let random = Random(seed ^ (u64::from(device) << 40));
         let kind = (seed % 8) as usize;
@@ -176,7 +183,8 @@ pub(super) struct PendingUnits {
     given: Counts,
     needs: [Counts; UNITS],
     pending: Vec<Pending>,
-    /// By queue: what each buffer that is enqueued waits for, the oldest first, and each one that was freed.
+    /// By queue: what each buffer that is enqueued waits for, the oldest first, and each one that
+    /// was freed.
     queues: Vec<QueueOrder>,
 }
 
@@ -212,7 +220,8 @@ impl PendingUnits {
         self.pending.push(Pending { unit, number, needs, source, effect });
     }
 
-    /// As [`give`](Self::give), behind all that the unit was given so far; behind all of all units for none.
+    /// As [`give`](Self::give), behind all that the unit was given so far; behind all of all units
+    /// for none.
     pub(super) fn give_last(&mut self, unit: Option<Unit>, source: Source, effect: Effect) {
         let Some(unit) = unit else {
             let all = self.given;

@@ -1,8 +1,10 @@
 //! How a client talks to the engine of Ascend 950 (CCU), which knows turns and no tasks.
 //!
-//! A turn is posted when it is committed, into the next of 64 places, and the engine runs turns in that order. `Wait` looks at the place that
-//! the turn would have if all were committed in the order of their prepares, and makes it free again: a turn that finds no free place is
-//! owed until then. Nothing keeps a kernel from committing a turn too many, which then really runs, one step behind the last.
+//! A turn is posted when it is committed, into the next of 64 places, and the engine runs turns in
+//! that order. `Wait` looks at the place that the turn would have if all were committed in the
+//! order of their prepares, and makes it free again: a turn that finds no free place is owed until
+//! then. Nothing keeps a kernel from committing a turn too many, which then really runs, one step
+//! behind the last.
 
 use super::area::Posted;
 use super::books::Turns;
@@ -112,7 +114,8 @@ fn clear(core: &mut Core, client: usize, slot: usize, world: &mut World) -> Resu
     Ok(())
 }
 
-/// `Finalize` waits for what was committed of the task that was prepared last, and for nothing else. Whether that is done.
+/// `Finalize` waits for what was committed of the task that was prepared last, and for nothing
+/// else. Whether that is done.
 pub(super) fn last_is_done(
     core: &mut Core,
     client: usize,

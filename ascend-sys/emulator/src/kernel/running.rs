@@ -58,7 +58,8 @@ impl Launched {
 
 /// A kernel that has begun.
 pub(super) struct RunningKernel {
-    /// Those of the blocks that run, of each block one kind behind the other. Dropped before what they refer to.
+    /// Those of the blocks that run, of each block one kind behind the other. Dropped before what
+    /// they refer to.
     pub(super) cores: Vec<Core>,
     pub(super) world: World,
     pub(super) launch: Arc<Launch>,
@@ -103,8 +104,8 @@ impl RunningKernel {
         self.next = 0;
         let program = Arc::as_ptr(&self.world.program);
         let launch = Arc::as_ptr(&self.launch);
-        // SAFETY: `world` and `launch` keep both, which nobody changes, and are dropped behind the cores: fields are dropped in
-        // their order, and `cores` comes first.
+        // SAFETY: `world` and `launch` keep both, which nobody changes, and are dropped behind the
+        // cores: fields are dropped in their order, and `cores` comes first.
         let (program, launch) = unsafe { (&*program, &*launch) };
         let begins = self.blocks_begun..launch.blocks.min(self.blocks_begun + RESIDENT);
         for block in begins.clone() {
@@ -227,7 +228,8 @@ impl RunningKernel {
         self.world.groups.iter().flatten().all(left)
     }
 
-    /// All cores have ended. Servers that were not waited for are: the next kernel finds an empty area.
+    /// All cores have ended. Servers that were not waited for are: the next kernel finds an empty
+    /// area.
     fn servers_leave(&mut self, program: &Program) -> Result<Outcome, String> {
         if self.is_left() {
             return Ok(Outcome::Idle);

@@ -1,8 +1,9 @@
 //! The communication server of a rank, as a task of the stream that it is launched on.
 //!
-//! It reads the messages of its contexts in order. A turn of a task runs when the kernel has committed it and all ranks have come to
-//! it; it is a [collective](crate::collective), so it moves data as fast as one. The server leaves when the kernels that it serves have
-//! said that they are done.
+//! It reads the messages of its contexts in order. A turn of a task runs when the kernel has
+//! committed it and all ranks have come to it; it is a [collective](crate::collective), so it moves
+//! data as fast as one. The server leaves when the kernels that it serves have said that they are
+//! done.
 
 use super::area::{Area, AreaSide};
 use super::conversation::{Conversation, ConversationStep};
@@ -191,7 +192,8 @@ impl TaskBody<Stream> for Box<Server> {
             ready |= state.posts != context.seen;
             drop(state);
             if let Some(area) = context.awaited() {
-                // Another context of this server, or of one that is no other's business: it is looked at now and then.
+                // Another context of this server, or of one that is no other's business: it is
+                // looked at now and then.
                 ready |= !Arc::ptr_eq(&area, &context.area) && context.after_is_over();
             }
         }

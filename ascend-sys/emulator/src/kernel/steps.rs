@@ -410,7 +410,8 @@ impl Core {
 }
 
 impl Core {
-    /// Where a seed chooses the order: the operands are read by one instruction, the result is written by another one.
+    /// Where a seed chooses the order: the operands are read by one instruction, the result is
+    /// written by another one.
     fn multiply_some_time(
         &mut self,
         types: Matmul,

@@ -1,4 +1,5 @@
-//! A launched kernel, as a task of its stream: its cores run in turn until each has ended, or all wait.
+//! A launched kernel, as a task of its stream: its cores run in turn until each has ended, or all
+//! wait.
 
 use super::running::{Launched, RunningKernel};
 use crate::message::Failure;

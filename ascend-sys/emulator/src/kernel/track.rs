@@ -1,4 +1,5 @@
-//! What cores and servers write down where their block of devices records a [timeline](crate::timeline).
+//! What cores and servers write down where their block of devices records a
+//! [timeline](crate::timeline).
 
 use super::area::Area;
 use super::turn;
@@ -9,7 +10,8 @@ use ascend_program::Core as Kind;
 use ascend_timeline::{Block, CoreKind, Doing, Moved, Part, ServersKey, TurnSpan};
 use std::sync::Arc;
 
-/// Of one core. A core runs from where it begins or went on to where it waits, with nothing between the two.
+/// Of one core. A core runs from where it begins or went on to where it waits, with nothing between
+/// the two.
 pub(super) struct CoreTrack {
     log: Arc<Log>,
     block: Block,

@@ -1,7 +1,7 @@
 //! Which bytes a turn of a task moves: the address rules of the client, as collectives of the host.
 //!
-//! Turn `t` is the same collective on buffers that begin `t` counts further on. Blocks that are a stride apart instead of lying one
-//! behind the other make it an operation with displacements.
+//! Turn `t` is the same collective on buffers that begin `t` counts further on. Blocks that are a
+//! stride apart instead of lying one behind the other make it an operation with displacements.
 
 use super::work::{PreparedWork, WorkKind};
 use crate::collective::call::CollectiveCall;
@@ -162,7 +162,8 @@ fn measure(
     Ok(table)
 }
 
-/// A turn of an AlltoAllV, or a step of one: in step `s` a rank sends to the one that is `s` ranks further on.
+/// A turn of an AlltoAllV, or a step of one: in step `s` a rank sends to the one that is `s` ranks
+/// further on.
 fn all_to_all_v(
     work: &PreparedWork,
     member: &Member,

@@ -1,6 +1,7 @@
 //! The arithmetic of a vector core, on its local memory.
 //!
-//! Floating point types of 32 bits and fewer are computed in 32 bits and rounded once; integers wrap.
+//! Floating point types of 32 bits and fewer are computed in 32 bits and rounded once; integers
+//! wrap.
 
 use ascend_program::layout::Number;
 use ascend_program::step::{VectorBinary, VectorReduce, VectorUnary};
@@ -285,8 +286,8 @@ fn unary_of<L: VectorElement>(
     }
 }
 
-/// `ReduceSum`, `ReduceMax`: the result is one element. A sum is a tree within 256 bytes, and goes from one 256 bytes to the
-/// next in order.
+/// `ReduceSum`, `ReduceMax`: the result is one element. A sum is a tree within 256 bytes, and goes
+/// from one 256 bytes to the next in order.
 pub(super) fn reduce(
     number: Number,
     operator: VectorReduce,

@@ -1,8 +1,9 @@
 //! What the checker says of a launch, kept for the next one like it.
 //!
-//! A kernel is checked before its first block runs: by what the documents ask for, or by what the hardware tolerates, if the
-//! environment variable `ASCEND_EMULATOR_KERNELS` is `tolerant`, or not at all, if it is `unchecked`. An error refuses the launch.
-//! What is only said, and up to where a kernel was checked, is printed on standard error, each note of a kernel once.
+//! A kernel is checked before its first block runs: by what the documents ask for, or by what the
+//! hardware tolerates, if the environment variable `ASCEND_EMULATOR_KERNELS` is `tolerant`, or not
+//! at all, if it is `unchecked`. An error refuses the launch. What is only said, and up to where a
+//! kernel was checked, is printed on standard error, each note of a kernel once.
 
 use super::global::Region;
 use crate::profile;
@@ -49,11 +50,12 @@ enum Judgement {
     NoErrors(Option<Arc<Setting>>),
 }
 
-/// What is behind an argument, as far as the checker asks: a launch with other buffers that lie to each other in the same way is like
-/// this one.
+/// What is behind an argument, as far as the checker asks: a launch with other buffers that lie to
+/// each other in the same way is like this one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct ArgumentMemory {
-    /// Not the address itself, but one as far from those of the arguments that it shares memory with.
+    /// Not the address itself, but one as far from those of the arguments that it shares memory
+    /// with.
     start: u64,
     bytes: u64,
 }
@@ -119,8 +121,8 @@ impl Recorded {
         }
     }
 
-    /// Looks at a launch. The error lists what is wrong with it. If something depends on data or took too long, what it was checked
-    /// against, so that somebody can look again.
+    /// Looks at a launch. The error lists what is wrong with it. If something depends on data or
+    /// took too long, what it was checked against, so that somebody can look again.
     pub(super) fn check(
         &self,
         launch: &Arc<Launch>,
@@ -158,7 +160,8 @@ impl Recorded {
         }
     }
 
-    /// Looks at a launch that is over, and gives what is wrong with it: nothing, if it is just like one that was looked at lately.
+    /// Looks at a launch that is over, and gives what is wrong with it: nothing, if it is just like
+    /// one that was looked at lately.
     pub(super) fn look_again(&self, launch: &Launch, setting: &Setting) -> Vec<Finding> {
         let mut hash = DefaultHasher::new();
         (launch.blocks, &launch.tiling, &launch.groups).hash(&mut hash);

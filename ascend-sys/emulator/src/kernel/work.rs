@@ -22,7 +22,8 @@ pub(super) struct PreparedWork {
     /// Of an AlltoAllV: counts and displacements of what is sent, then of what is received.
     pub(super) lists: [Vec<u64>; 4],
     pub(super) repeat: u32,
-    /// A fine-grained AlltoAllV: each turn has a step for each rank, and so many are committed at a time.
+    /// A fine-grained AlltoAllV: each turn has a step for each rank, and so many are committed at a
+    /// time.
     pub(super) steps: Option<u32>,
     pub(super) ranks: u32,
 }
@@ -75,7 +76,8 @@ impl WorkKind {
     }
 }
 
-/// Where the blocks of an AlltoAllvWrite begin, how long they are, and where in the windows they go.
+/// Where the blocks of an AlltoAllvWrite begin, how long they are, and where in the windows they
+/// go.
 pub(super) struct WriteWindows {
     /// A `u64` for each rank, in bytes.
     pub(super) offsets: RegionAddress,

@@ -1,4 +1,5 @@
-//! What the cores of one launch share: the program, global memory, flags, and the areas of its contexts.
+//! What the cores of one launch share: the program, global memory, flags, and the areas of its
+//! contexts.
 
 use super::area::Area;
 use super::context::{self, RankWindow};
@@ -21,7 +22,8 @@ pub(super) struct World {
     pub(super) program: Arc<Program>,
     pub(super) product: Product,
     pub(super) flags: Flags,
-    /// The parameters, the workspace, then windows as they are asked for. An argument that is no good is an error when it is used.
+    /// The parameters, the workspace, then windows as they are asked for. An argument that is no
+    /// good is an error when it is used.
     regions: Vec<Result<Region, String>>,
     /// Which of them lie in windows, where somebody watches: arguments may.
     is_window: Vec<bool>,
@@ -49,7 +51,8 @@ pub(super) struct KernelComm {
     pub(super) writer: Option<(Core, u32)>,
     /// A client of the group was initialised.
     pub(super) used: bool,
-    /// It was finalised without waiting for the server to leave, which must be gone before the next kernel.
+    /// It was finalised without waiting for the server to leave, which must be gone before the next
+    /// kernel.
     pub(super) leaving: bool,
 }
 
@@ -225,7 +228,8 @@ impl World {
         let count = from.len() / number.size() as usize;
         let dtype = data_type(number).unwrap_or(DataType::Fp32);
         let inputs = [to.cast_const(), from.as_ptr()];
-        // SAFETY: `to` lies in a live allocation with as many bytes as `from`; the result is its first operand.
+        // SAFETY: `to` lies in a live allocation with as many bytes as `from`; the result is its
+        // first operand.
         unsafe { reduce_chunk(dtype, ReduceOp::Sum, &inputs, &[to], count, Store::Plain) };
         self.note(base, offset, from.len() as u64, false);
         self.note(base, offset, from.len() as u64, true);

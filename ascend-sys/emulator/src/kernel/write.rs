@@ -1,4 +1,5 @@
-//! One-sided writes of a kernel: `BatchWrite`, wherever the items say, and `AlltoAllvWrite`, into windows.
+//! One-sided writes of a kernel: `BatchWrite`, wherever the items say, and `AlltoAllvWrite`, into
+//! windows.
 
 use super::abroad::AbroadWindow;
 use super::area::Area;
@@ -22,7 +23,8 @@ struct WriteItem {
     rank: Option<usize>,
 }
 
-/// Does what a list of one-sided writes says, which lies in global memory. `moved` gets what went to other ranks.
+/// Does what a list of one-sided writes says, which lies in global memory. `moved` gets what went
+/// to other ranks.
 pub(super) fn run(
     area: &Area,
     mut items: RegionAddress,
@@ -125,7 +127,8 @@ fn carry(to: *mut u8, from: *const u8, bytes: u64) -> Result<(), String> {
     if a.start < b.end && b.start < a.end && a != b {
         return Err(format!("{bytes} bytes are written over their own source"));
     }
-    // SAFETY: the callers have found both in live allocations with as many bytes, and they do not overlap.
+    // SAFETY: the callers have found both in live allocations with as many bytes, and they do not
+    // overlap.
     unsafe { copy::copy(to, from, bytes as usize, Store::Plain) };
     Ok(())
 }

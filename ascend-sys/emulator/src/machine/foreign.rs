@@ -20,7 +20,8 @@ use ascend_sys::ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The device that is the same card as another process's device of this number, for one that the calling thread uses.
+/// The device that is the same card as another process's device of this number, for one that the
+/// calling thread uses.
 pub(crate) fn card_of(user: &Device, card: u32) -> Result<&'static Device, String> {
     match user.settings() {
         Some(block) if card < block.count => Ok(device_slot(block.first + card)),
@@ -96,7 +97,8 @@ impl ForeignPlace {
 }
 
 impl ForeignMemory {
-    /// `bytes` of the file, from a page on, as an allocation that `entry` has made. It ends with the value.
+    /// `bytes` of the file, from a page on, as an allocation that `entry` has made. It ends with
+    /// the value.
     pub(crate) fn new(
         place: ForeignPlace,
         (file, start): (BorrowedFd<'_>, usize),
@@ -144,7 +146,8 @@ impl ForeignMemory {
 }
 
 impl Drop for ForeignMemory {
-    /// Nothing new reaches it any more. What is queued now may still, so its addresses are given back afterwards.
+    /// Nothing new reaches it any more. What is queued now may still, so its addresses are given
+    /// back afterwards.
     fn drop(&mut self) {
         let (place, addresses) = (self.place, self.addresses.clone());
         place.pool().release(addresses.start, self.ended_by);
@@ -153,7 +156,8 @@ impl Drop for ForeignMemory {
         let mut until = unfinished_on(0..u32::MAX);
         later::until_done(move || {
             let is_done = are_complete(&mut until);
-            // Addresses that still show another process are not used again. To which device they belonged stays known, so that an error can say what was there.
+            // Addresses that still show another process are not used again. To which device they
+            // belonged stays known, so that an error can say what was there.
             if is_done && window::hide(place.data_of(addresses.start), addresses.len()).is_ok() {
                 place.free_addresses(addresses.start, "its end");
             }

@@ -1,4 +1,5 @@
-//! What a block should be like, and what environment variables say of that. The errors name the variable that is wrong.
+//! What a block should be like, and what environment variables say of that. The errors name the
+//! variable that is wrong.
 
 use crate::faults::asked;
 use crate::message::Failure;

@@ -1,4 +1,5 @@
-//! Bytes that something will use again later: only as long as the allocation is the one that they were found in.
+//! Bytes that something will use again later: only as long as the allocation is the one that they
+//! were found in.
 //!
 //! An address alone says too little, since what is freed may be allocated anew.
 
@@ -34,7 +35,8 @@ pub(crate) fn hold(
 }
 
 impl HeldMemory {
-    /// Notes who owns these bytes of data. `None` for none at all, and for pageable memory, of which nothing is known.
+    /// Notes who owns these bytes of data. `None` for none at all, and for pageable memory, of
+    /// which nothing is known.
     pub(crate) fn new(data: *const u8, length: usize) -> Result<Option<HeldMemory>, String> {
         if length == 0 {
             return Ok(None);

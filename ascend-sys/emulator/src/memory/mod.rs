@@ -1,7 +1,7 @@
 //! Where a pointer points, and where its data is.
 //!
-//! [`resolve`] is on the path of every operation: it keeps the last few allocations that a thread used, which stay valid
-//! until something is freed in their pool.
+//! [`resolve`] is on the path of every operation: it keeps the last few allocations that a thread
+//! used, which stay valid until something is freed in their pool.
 
 pub(crate) mod held;
 pub(crate) mod pool;
@@ -64,8 +64,8 @@ thread_local! {
     static RECENT: Recent = const { Recent { known: [const { Cell::new(NOTHING) }; KNOWN], oldest: Cell::new(0) } };
 }
 
-/// Finds and checks `length` bytes at `address`. The error says what is wrong with the address; pageable memory cannot
-/// be checked and is taken as it is.
+/// Finds and checks `length` bytes at `address`. The error says what is wrong with the address;
+/// pageable memory cannot be checked and is taken as it is.
 #[inline]
 pub(crate) fn resolve(address: usize, length: usize) -> Result<Bytes, String> {
     RECENT.with(|recent| {
@@ -119,7 +119,8 @@ fn search(recent: &Recent, address: usize, length: usize) -> Result<Bytes, Strin
     Ok(Bytes { data: address.wrapping_add(distance) as *mut u8, place })
 }
 
-/// What an address is, by its value alone. The error names an address of a device that is not in use.
+/// What an address is, by its value alone. The error names an address of a device that is not in
+/// use.
 pub(crate) fn place_of(address: usize) -> Result<MemoryPlace, String> {
     if let Some(windows) = window::reserved() {
         let offset = address.wrapping_sub(windows.nominal);

@@ -1,9 +1,11 @@
-//! The allocations of one device, or of pinned host memory: who owns which bytes, and what became of the others.
+//! The allocations of one device, or of pinned host memory: who owns which bytes, and what became
+//! of the others.
 //!
-//! A pool never touches the memory itself. Freeing takes the name away at once, as `aclrtFree` does, but the bytes go to
-//! somebody else only when everything that was queued at that moment is complete: a queued task never touches memory of
-//! another allocation. Who waits between looking up and queueing looks up again (see `held`). Freed pages stay populated and
-//! are handed out again, best fit first.
+//! A pool never touches the memory itself. Freeing takes the name away at once, as `aclrtFree`
+//! does, but the bytes go to somebody else only when everything that was queued at that moment is
+//! complete: a queued task never touches memory of another allocation. Who waits between looking up
+//! and queueing looks up again (see `held`). Freed pages stay populated and are handed out again,
+//! best fit first.
 
 pub(crate) mod outside;
 mod reused;
@@ -112,7 +114,8 @@ impl MemoryPool {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Takes `size` bytes, of which `charged` count against the limit. `entry` is the call's name, for messages.
+    /// Takes `size` bytes, of which `charged` count against the limit. `entry` is the call's name,
+    /// for messages.
     pub(crate) fn allocate(
         &self,
         size: usize,
@@ -173,7 +176,8 @@ impl MemoryPool {
         self.state().end(start, by, until, held, &self.epoch)
     }
 
-    /// Ends the allocation with this number. It may have ended before, and `start` may be another one's now.
+    /// Ends the allocation with this number. It may have ended before, and `start` may be another
+    /// one's now.
     pub(crate) fn free_numbered(
         &self,
         (start, number): (usize, u64),
@@ -208,7 +212,8 @@ impl MemoryPool {
         holds.any(|hold| hold.strong_count() > 0)
     }
 
-    /// The allocation that holds all `length` bytes at `address`, as (start, end); or what is wrong with the address.
+    /// The allocation that holds all `length` bytes at `address`, as (start, end); or what is wrong
+    /// with the address.
     pub(crate) fn find(&self, address: usize, length: usize) -> Result<(usize, usize), String> {
         let state = self.state();
         match state.holding(address, length) {
@@ -227,7 +232,8 @@ impl MemoryPool {
         }
     }
 
-    /// The number of the allocation that holds all `length` bytes at `address`: no other ever gets it.
+    /// The number of the allocation that holds all `length` bytes at `address`: no other ever gets
+    /// it.
     pub(crate) fn number_of(&self, address: usize, length: usize) -> Result<u64, String> {
         let state = self.state();
         match state.holding(address, length) {
@@ -236,7 +242,8 @@ impl MemoryPool {
         }
     }
 
-    /// Whether the allocation with this number still holds these bytes; the error says what became of it.
+    /// Whether the allocation with this number still holds these bytes; the error says what became
+    /// of it.
     pub(crate) fn is_still(
         &self,
         number: u64,
@@ -324,8 +331,8 @@ impl PoolState {
         is_inside.then_some((start, allocation))
     }
 
-    /// Ends the allocation that begins at `start`. Its bytes are reused when `until` is complete and each hold
-    /// of them is dropped.
+    /// Ends the allocation that begins at `start`. Its bytes are reused when `until` is complete
+    /// and each hold of them is dropped.
     fn end(
         &mut self,
         start: usize,
@@ -339,7 +346,8 @@ impl PoolState {
         let Some(allocation) = own.then(|| self.live.remove(&start)).flatten() else {
             return Err(self.complain_free(start));
         };
-        // First the name goes, then the unfinished work is listed: what is queued later fails its lookup.
+        // First the name goes, then the unfinished work is listed: what is queued later fails its
+        // lookup.
         epoch.fetch_add(1, Ordering::Release);
         self.remember(start, allocation, by);
         let (until, end) = (until(), start + allocation.reserved);

@@ -1,8 +1,10 @@
-//! What AddressSanitizer is told of emulated memory: it sees the mappings, and not who has which bytes of them.
+//! What AddressSanitizer is told of emulated memory: it sees the mappings, and not who has which
+//! bytes of them.
 //!
-//! Only in a build with `--cfg sanitizer="address"`, beside `--cfg plain_memory`, with which all data is moved by plain loops. What
-//! was freed is marked, as far as [`MOST`](sanitizer::MOST), and what lies between the end of an allocation and the next one. Memory that
-//! nobody has had yet is left as it is: the sanitizer needs an eighth of what it marks.
+//! Only in a build with `--cfg sanitizer="address"`, beside `--cfg plain_memory`, with which all
+//! data is moved by plain loops. What was freed is marked, as far as [`MOST`](sanitizer::MOST), and
+//! what lies between the end of an allocation and the next one. Memory that nobody has had yet is
+//! left as it is: the sanitizer needs an eighth of what it marks.
 
 #[cfg(sanitizer = "address")]
 mod sanitizer {
@@ -33,7 +35,8 @@ mod sanitizer {
         }
     }
 
-    /// What is marked beside the range stays so: an allocation can begin behind the start of what was free, and end before its end.
+    /// What is marked beside the range stays so: an allocation can begin behind the start of what
+    /// was free, and end before its end.
     pub(super) fn clear(range: Range<usize>) {
         let mut marked = lock(&MARKED);
         let before = marked.range(..range.start).next_back().map(|(start, bytes)| (*start, *bytes));

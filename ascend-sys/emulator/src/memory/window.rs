@@ -22,8 +22,8 @@ use std::sync::OnceLock;
 
 use crate::processes::region::{SharedMemory, memory_file};
 
-/// Device memory is given to devices in multiples of this. Small, so that many small devices fit where a process has
-/// little room.
+/// Device memory is given to devices in multiples of this. Small, so that many small devices fit
+/// where a process has little room.
 pub(crate) const GRANULE: usize = 256 << 20;
 /// The bytes of a huge page. The nominal range begins with one, and memory that a program maps
 /// itself lies in such pages.
@@ -63,7 +63,8 @@ pub(crate) fn reserved() -> Option<&'static MemoryWindows> {
 
 fn reserve() -> io::Result<MemoryWindows> {
     let mut device_bytes = DEVICE_BYTES;
-    // An address space limit (ulimit -v, a small machine) leaves less room; below one granule there is no use.
+    // An address space limit (ulimit -v, a small machine) leaves less room; below one granule there
+    // is no use.
     let (nominal, shared) = loop {
         match reserve_device(device_bytes) {
             Ok(found) => break found,
@@ -101,7 +102,8 @@ fn reserve_nominal(bytes: usize) -> io::Result<usize> {
     if nominal == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: advice on the mapping made above: a core file should not contain terabytes of nothing.
+    // SAFETY: advice on the mapping made above: a core file should not contain terabytes of
+    // nothing.
     unsafe { libc::madvise(nominal, all, libc::MADV_DONTDUMP) };
     Ok((nominal as usize).next_multiple_of(HUGE_PAGE))
 }

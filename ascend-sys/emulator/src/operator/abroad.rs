@@ -6,8 +6,9 @@
 //! the same card or as pinned host memory, under addresses of its own. A record of a notify is
 //! told, behind what was written before.
 //!
-//! What a rank of another process may still reach has to stay. So an end *lends* what it exchanges, and that is freed only
-//! when the other process has let it go: its end is gone, and nothing that is queued there names the memory. Or when that process is gone.
+//! What a rank of another process may still reach has to stay. So an end *lends* what it exchanges,
+//! and that is freed only when the other process has let it go: its end is gone, and nothing that
+//! is queued there names the memory. Or when that process is gone.
 
 use super::channel::{BUFFER_TAG, CHANNELS, Channel, Exchanged};
 use super::link::{ChannelRequest, LinkRequest};
@@ -51,7 +52,8 @@ impl LentMemory {
     }
 }
 
-/// A request of a rank is about to offer memory to one of another process, which has to stay from now on. To be [taken back](take_back) where it is not told.
+/// A request of a rank is about to offer memory to one of another process, which has to stay from
+/// now on. To be [taken back](take_back) where it is not told.
 pub(super) fn lend(
     member: &Member,
     remote: usize,
@@ -307,7 +309,8 @@ fn peer_ended(channel: &'static Channel) {
     }
 }
 
-/// An own end that leads to another process ends: that one is told, and gets its memory back when nothing queued here reaches it.
+/// An own end that leads to another process ends: that one is told, and gets its memory back when
+/// nothing queued here reaches it.
 pub(super) fn end(handle: u64, channel: &'static Channel) {
     let about = channel.about(|about| (Arc::clone(&about.member), about.remote));
     let Some((member, remote)) = about else { return };
@@ -323,7 +326,8 @@ pub(super) fn end(handle: u64, channel: &'static Channel) {
     }
 }
 
-/// Says that nothing reaches the memory of a rank's end any more, when that is so. No new call finds it.
+/// Says that nothing reaches the memory of a rank's end any more, when that is so. No new call
+/// finds it.
 fn let_go(
     comm: Arc<Comm>,
     (rank, to): (usize, usize),
@@ -423,7 +427,8 @@ fn own_end(comm: &Comm, end: u64, own: usize, remote: usize) -> Option<&'static 
     is_it.unwrap_or_default().then_some(channel)
 }
 
-/// The own end that is connected with an end of another process. That one knows it, unless it has never got so far.
+/// The own end that is connected with an end of another process. That one knows it, unless it has
+/// never got so far.
 fn connected(
     comm: &Comm,
     (own, of): (usize, u64),

@@ -1,4 +1,5 @@
-//! Acquiring channels: those that a rank has already, and new ones, which its peers have to acquire too.
+//! Acquiring channels: those that a rank has already, and new ones, which its peers have to acquire
+//! too.
 
 use super::abroad;
 use super::channel::{Channel, Exchanged};
@@ -46,7 +47,8 @@ fn keys(engine: OperatorEngine, wanted: &[WantedChannel]) -> Vec<ChannelKey> {
     keys
 }
 
-/// The channels that a rank has; 0 for one that it has not. One whose other end was destroyed, by a rank that is still there, ends here.
+/// The channels that a rank has; 0 for one that it has not. One whose other end was destroyed, by a
+/// rank that is still there, ends here.
 fn known(member: &Member, keys: &[ChannelKey]) -> Result<Vec<u64>, Failure> {
     let is_dead = |key: &ChannelKey, handle: u64| {
         let peer = Channel::named(handle).and_then(Channel::check_peer);
@@ -87,7 +89,8 @@ pub(crate) fn destroy_channel(member: &Member, handle: u64) -> Result<(), Failur
     Ok(())
 }
 
-/// A channel for each request. Waits for the peers of those that are new; if one of these fails, none is made.
+/// A channel for each request. Waits for the peers of those that are new; if one of these fails,
+/// none is made.
 pub(crate) fn acquire_channels(
     member: &Arc<Member>,
     engine: OperatorEngine,

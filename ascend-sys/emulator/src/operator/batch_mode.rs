@@ -1,7 +1,9 @@
-//! Between `HcommBatchModeStart` and `HcommBatchModeEnd` the primitives of an OS thread are kept, and nothing runs before the end.
+//! Between `HcommBatchModeStart` and `HcommBatchModeEnd` the primitives of an OS thread are kept,
+//! and nothing runs before the end.
 //!
-//! There is one batch mode for each OS thread, as in CANN. Its tag names a sub-graph that hardware would cache; here it only has to be the same
-//! at the end. When an OS thread ends in a batch mode, what it has kept is dropped.
+//! There is one batch mode for each OS thread, as in CANN. Its tag names a sub-graph that hardware
+//! would cache; here it only has to be the same at the end. When an OS thread ends in a batch mode,
+//! what it has kept is dropped.
 
 use super::memory::buffer_so_far;
 use super::primitive::Primitive;
@@ -55,7 +57,8 @@ pub(crate) fn start(tag: Option<String>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `HcommBatchModeEnd`: submits what was kept, in order. The first that cannot be submitted is the error; those behind it are dropped.
+/// `HcommBatchModeEnd`: submits what was kept, in order. The first that cannot be submitted is the
+/// error; those behind it are dropped.
 pub(crate) fn end(tag: Option<&str>) -> Result<(), Failure> {
     if !is_open() {
         return refuse!(
@@ -103,7 +106,8 @@ impl OfUser {
     }
 }
 
-/// What will not be read again soon, when what all ranks copy in such a batch is more than the caches hold.
+/// What will not be read again soon, when what all ranks copy in such a batch is more than the
+/// caches hold.
 fn beyond_caches(kept: &[BatchedPrimitive]) -> Option<OfUser> {
     let copied = kept.iter().map(|kept| match &kept.primitive {
         Primitive::Copy(copy) => copy.bytes,

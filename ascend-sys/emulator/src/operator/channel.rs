@@ -1,7 +1,8 @@
 //! Channels: one rank's end of a connection to another rank.
 //!
-//! Each end has its own notifies, which the peer records and this rank waits for, and knows the memory that the peer has exchanged: its HCCL
-//! buffer, and what it has registered and named in its description. The ends of a pair are made by a [meeting](super::link).
+//! Each end has its own notifies, which the peer records and this rank waits for, and knows the
+//! memory that the peer has exchanged: its HCCL buffer, and what it has registered and named in its
+//! description. The ends of a pair are made by a [meeting](super::link).
 
 use super::engine::{OperatorEngine, name_of};
 use super::latch::{Latch, end_all, mark};
@@ -81,7 +82,8 @@ struct Listed {
     _texts: Vec<CString>,
 }
 
-// SAFETY: the pointers are to texts that the list owns, and to memory that nobody reaches through them here.
+// SAFETY: the pointers are to texts that the list owns, and to memory that nobody reaches through
+// them here.
 unsafe impl Send for Listed {}
 
 impl Slotted for Channel {
@@ -146,7 +148,8 @@ impl Channel {
         }
     }
 
-    /// The peer's end is there, with the memory that it exchanges; between ranks the first is its HCCL buffer.
+    /// The peer's end is there, with the memory that it exchanges; between ranks the first is its
+    /// HCCL buffer.
     pub(super) fn connect(&self, peer: u64, memories: Vec<Exchanged>) {
         if let Some(buffer) = memories.first().filter(|_| self.side() != 0) {
             self.start.store(buffer.start, Ordering::Relaxed);
@@ -172,7 +175,8 @@ impl Channel {
         self.connect(peer, memories);
     }
 
-    /// New calls do not find what a peer in another process has exchanged any more. `None` if it was never connected, or this is not the first time.
+    /// New calls do not find what a peer in another process has exchanged any more. `None` if it
+    /// was never connected, or this is not the first time.
     pub(super) fn take_reached(&self) -> Option<Vec<Arc<ForeignMemory>>> {
         let mut about = lock(&self.about);
         let about = about.as_mut()?;

@@ -1,9 +1,10 @@
-//! Engine contexts: memory that a communicator keeps under a name, so that an operator finds in a later call what it has
-//! made in its first one.
+//! Engine contexts: memory that a communicator keeps under a name, so that an operator finds in a
+//! later call what it has made in its first one.
 //!
-//! A name belongs to an engine: contexts of `CPU` and `CPU_TS` with one tag are two. Engines of the host (`CPU`, `CPU_TS`,
-//! and on Ascend 950 `CCU`) get host memory, `AICPU`, `AICPU_TS` and `AIV` memory of the device. It is zero at first, and
-//! stays until the context or the communicator ends; memory of the device ends with a reset, too.
+//! A name belongs to an engine: contexts of `CPU` and `CPU_TS` with one tag are two. Engines of the
+//! host (`CPU`, `CPU_TS`, and on Ascend 950 `CCU`) get host memory, `AICPU`, `AICPU_TS` and `AIV`
+//! memory of the device. It is zero at first, and stays until the context or the communicator ends;
+//! memory of the device ends with a reset, too.
 
 use super::memory::clear;
 use crate::fabric::{CommPart, Member};
@@ -124,7 +125,8 @@ pub(crate) fn copy_into(
         let touches = vec![Touch::read(from, length), Touch::write(to, length)];
         (format!("copy of {bytes} bytes into {}", describe(tag, engine)), touches)
     });
-    // SAFETY: both were looked up for so many bytes just now; the host's are the caller's by the C contract.
+    // SAFETY: both were looked up for so many bytes just now; the host's are the caller's by the C
+    // contract.
     unsafe { ascend_reduce::copy::copy(target.data, source.data, length, Store::Plain) };
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! What crosses a channel: transfers to the peer and from it, and records of its notifies, one by one or as a list.
+//! What crosses a channel: transfers to the peer and from it, and records of its notifies, one by
+//! one or as a list.
 //!
 //! All that could be refused is looked at before anything is issued, so that it is all or nothing.
 
@@ -85,7 +86,8 @@ pub(crate) fn cross(
     primitives.try_for_each(|primitive| issue(thread, call, primitive, Some(&channel)))
 }
 
-/// Issues a list of them to a thread, in order. A failure says which item of the argument `list` it is about.
+/// Issues a list of them to a thread, in order. A failure says which item of the argument `list` it
+/// is about.
 pub(crate) fn cross_all(
     call: &'static str,
     thread: u64,

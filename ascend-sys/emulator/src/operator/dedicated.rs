@@ -1,10 +1,10 @@
 //! Dedicated threads: those that the library keeps for a purpose of its own.
 //!
-//! One launches the kernels of a communicator. Others put the launches of a device in order, and are shared by all
-//! communicators of the process on that device: each of their threads may record and be recorded
-//! there. As long as the AI CPU has a block for each communicator there is nothing to put in order,
-//! and no such thread. The one for the graph engine exists only with that engine, which the
-//! emulator has not.
+//! One launches the kernels of a communicator. Others put the launches of a device in order, and
+//! are shared by all communicators of the process on that device: each of their threads may record
+//! and be recorded there. As long as the AI CPU has a block for each communicator there is nothing
+//! to put in order, and no such thread. The one for the graph engine exists only with that engine,
+//! which the emulator has not.
 
 use super::engine::OperatorEngine;
 use super::resources::{StreamPlace, with_resources};

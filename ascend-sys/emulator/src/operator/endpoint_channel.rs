@@ -1,10 +1,12 @@
 //! Channels between endpoints, without a communicator.
 //!
-//! Making an end waits for nobody. It is connected when both sides have made theirs: the k-th end from one endpoint to another goes
-//! with the k-th end that comes back. Its status says so; one that finds no counterpart within the connect timeout has failed.
+//! Making an end waits for nobody. It is connected when both sides have made theirs: the k-th end
+//! from one endpoint to another goes with the k-th end that comes back. Its status says so; one
+//! that finds no counterpart within the connect timeout has failed.
 //!
-//! Each connection is a communicator of two ranks that nobody else knows, so that what is said of channels of
-//! communicators (see [`super`]) holds for these too: a wait that fails ends the connection on both sides.
+//! Each connection is a communicator of two ranks that nobody else knows, so that what is said of
+//! channels of communicators (see [`super`]) holds for these too: a wait that fails ends the
+//! connection on both sides.
 //!
 //! What leads to an endpoint of another process is made and met [there](super::endpoint_link).
 

@@ -6,8 +6,9 @@
 //! words that both share, and is rank 0. Until then an end belongs to a communicator that only its
 //! own process knows, so that a wait that is queued early waits for the other process.
 //!
-//! 1. Frames come in the order in which they were said, and the thread that hears them joins the communicator before it hears the next one. So nothing that
-//!    is said of a communicator comes before it is known.
+//! 1. Frames come in the order in which they were said, and the thread that hears them joins the
+//!    communicator before it hears the next one. So nothing that is said of a communicator comes
+//!    before it is known.
 //! 2. The process that decides says that two ends have met before a program can use its own end.
 //! 3. An end that has met one here and is gone there is answered with `Gone`.
 

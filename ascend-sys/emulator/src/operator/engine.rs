@@ -5,7 +5,8 @@ use crate::profile::Product;
 use ascend_sys::{CommEngine, CommProtocol};
 use std::fmt;
 
-/// Where a thread or a channel runs. The names with `_TS` are those of the older functions for the same.
+/// Where a thread or a channel runs. The names with `_TS` are those of the older functions for the
+/// same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum OperatorEngine {
     Cpu,

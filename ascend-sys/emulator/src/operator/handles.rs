@@ -1,4 +1,5 @@
-//! Objects of operators that callers name by a handle: endpoints, registered memory, configurations, teams and windows.
+//! Objects of operators that callers name by a handle: endpoints, registered memory,
+//! configurations, teams and windows.
 //!
 //! A handle is a number that no object ever gets again, under the first byte of its
 //! [kind](HandleKind), which no address has. So one that is stale or made up is an error, and not a

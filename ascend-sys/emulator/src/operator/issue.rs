@@ -1,7 +1,8 @@
 //! Primitives: what is checked when they are issued.
 //!
-//! A primitive returns when it is in the queue of its thread; it waits for nothing. Those of a thread run in order, and a transfer is
-//! complete when it is over, so a record behind a write comes after the write. Nothing is allocated for one.
+//! A primitive returns when it is in the queue of its thread; it waits for nothing. Those of a
+//! thread run in order, and a transfer is complete when it is over, so a record behind a write
+//! comes after the write. Nothing is allocated for one.
 
 use super::batch_mode;
 use super::channel::Channel;
@@ -26,7 +27,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Puts a primitive into the queue of its thread, or keeps it for the end of the batch mode. With the channel that it crosses.
+/// Puts a primitive into the queue of its thread, or keeps it for the end of the batch mode. With
+/// the channel that it crosses.
 #[inline]
 pub(super) fn issue(
     thread: &'static Thread,

@@ -1,13 +1,15 @@
 //! One latched bit. A stream sets it, another waits for it and clears it.
 //!
-//! The bit shares its word with the generation of its owner and with the stream that waits for it. So a record that comes after the owner has
-//! ended finds that out in the same step, and a wait that parks is woken by the record itself, without a lock.
+//! The bit shares its word with the generation of its owner and with the stream that waits for it.
+//! So a record that comes after the owner has ended finds that out in the same step, and a wait
+//! that parks is woken by the record itself, without a lock.
 //!
-//! The word and the marks of its owner are two places: a waiter registers itself and then looks at the marks, a marker sets its mark and then looks for waiters. A
-//! fence between the two on each side lets one of them see the other.
+//! The word and the marks of its owner are two places: a waiter registers itself and then looks at
+//! the marks, a marker sets its mark and then looks for waiters. A fence between the two on each
+//! side lets one of them see the other.
 //!
-//! One stream waits at a time: of two, the second is woken, and the first is polled by the housekeeper. Two waits for one notify
-//! are a mistake of the program anyway.
+//! One stream waits at a time: of two, the second is woken, and the first is polled by the
+//! housekeeper. Two waits for one notify are a mistake of the program anyway.
 
 use crate::check;
 use crate::stream::{STREAMS, Stream};
@@ -63,7 +65,8 @@ impl Latch {
         Latch(AtomicU64::new(0))
     }
 
-    /// Begins anew, for an owner of this generation. Returns the stream that waited for the old one.
+    /// Begins anew, for an owner of this generation. Returns the stream that waited for the old
+    /// one.
     pub(super) fn begin(&self, generation: u32) -> Option<&'static Stream> {
         stream_of(waiter_of(self.0.swap(u64::from(generation) << GENERATION, Ordering::AcqRel)))
     }
@@ -151,7 +154,8 @@ pub(super) fn end_all<'a>(
     latches.filter_map(end).collect()
 }
 
-/// Marks the owner of latches. Who waits for one of them finds the mark, or is found waiting after this.
+/// Marks the owner of latches. Who waits for one of them finds the mark, or is found waiting after
+/// this.
 pub(super) fn mark(marks: &AtomicU32, mark: u32) {
     marks.fetch_or(mark, Ordering::AcqRel);
     // Before the look who waits.
@@ -261,7 +265,8 @@ mod models {
         latch
     }
 
-    /// A stream is polled by a thread that then stops, while somebody records what it waits for: the wait is over, or the stream is woken.
+    /// A stream is polled by a thread that then stops, while somebody records what it waits for:
+    /// the wait is over, or the stream is woken.
     #[test]
     fn loom_a_record_reaches_a_stream_whose_watcher_leaves() {
         loom::model(|| {
@@ -305,7 +310,8 @@ mod models {
         });
     }
 
-    /// Two streams record one notify for one that waits twice: no record is lost that a wait came between.
+    /// Two streams record one notify for one that waits twice: no record is lost that a wait came
+    /// between.
     #[test]
     fn loom_a_bit_is_taken_once() {
         loom::model(|| {

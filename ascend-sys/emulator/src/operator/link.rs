@@ -1,8 +1,10 @@
 //! How the two ends of a channel meet.
 //!
-//! A call that needs new channels to a peer posts a *request*: what it wants, the ends that it has made, and the memory that it exchanges. The
-//! requests of a rank to a peer meet those of the peer to the rank, the oldest first. Each side compares the two by itself and comes to
-//! the same result, so nobody has to tell anybody. A request that finds no counterpart in time is withdrawn, as if it had never been made.
+//! A call that needs new channels to a peer posts a *request*: what it wants, the ends that it has
+//! made, and the memory that it exchanges. The requests of a rank to a peer meet those of the peer
+//! to the rank, the oldest first. Each side compares the two by itself and comes to the same
+//! result, so nobody has to tell anybody. A request that finds no counterpart in time is withdrawn,
+//! as if it had never been made.
 
 use super::abroad;
 use super::channel::{Channel, Exchanged};
@@ -29,11 +31,13 @@ pub(crate) struct Pairs {
     last_asked: u64,
     /// The last number that was heard of a rank of another process.
     heard: HashMap<usize, u64>,
-    /// Ends of other processes whose requests have met one here and which are not connected yet, by their rank; and whether they have ended.
+    /// Ends of other processes whose requests have met one here and which are not connected yet, by
+    /// their rank; and whether they have ended.
     met: HashMap<(usize, u64), bool>,
 }
 
-/// Requests of each side that have met none of the other, the oldest first. One of the two is empty.
+/// Requests of each side that have met none of the other, the oldest first. One of the two is
+/// empty.
 #[derive(Default)]
 struct Pair([VecDeque<Arc<PostedRequest>>; 2]);
 
@@ -70,7 +74,8 @@ pub(super) struct ChannelRequest {
 }
 
 impl Pairs {
-    /// Posts a request of a rank to a peer, which meets the oldest one of the peer that has met none.
+    /// Posts a request of a rank to a peer, which meets the oldest one of the peer that has met
+    /// none.
     pub(super) fn post(
         &mut self,
         rank: usize,
@@ -153,7 +158,8 @@ impl Pairs {
         true
     }
 
-    /// An end of a rank of another process has ended. Where its request has met none, that is withdrawn: all ends of it.
+    /// An end of a rank of another process has ended. Where its request has met none, that is
+    /// withdrawn: all ends of it.
     pub(super) fn ended(&mut self, rank: usize, peer: usize, end: u64) -> Vec<u64> {
         if let Some(has_ended) = self.met.get_mut(&(rank, end)) {
             *has_ended = true;
@@ -167,7 +173,8 @@ impl Pairs {
         withdrawn.iter().flat_map(|it| it.request.ends()).collect()
     }
 
-    /// An end of a rank of another process is connected now, or never will be. `None` when that was known; else whether it has ended.
+    /// An end of a rank of another process is connected now, or never will be. `None` when that was
+    /// known; else whether it has ended.
     pub(super) fn settle(&mut self, rank: usize, end: u64) -> Option<bool> {
         self.met.remove(&(rank, end))
     }
@@ -212,7 +219,8 @@ fn key(rank: usize, peer: usize) -> ((usize, usize), usize) {
     ((rank.min(peer), rank.max(peer)), usize::from(rank > peer))
 }
 
-/// Posts a request to each peer, and waits until each of them has made one. Returns theirs, or withdraws what was not met.
+/// Posts a request to each peer, and waits until each of them has made one. Returns theirs, or
+/// withdraws what was not met.
 pub(super) fn meet(
     member: &Member,
     requests: &[(usize, Arc<LinkRequest>)],
@@ -280,7 +288,8 @@ fn function_of(requests: &[(usize, Arc<LinkRequest>)]) -> &'static str {
     requests.first().map_or("HcclChannelAcquire", |(_, request)| request.function)
 }
 
-/// A call that met these requests of peers has failed after all, so what it requested is gone: those who count on it learn so.
+/// A call that met these requests of peers has failed after all, so what it requested is gone:
+/// those who count on it learn so.
 pub(super) fn abandon<'a>(member: &Member, met: impl Iterator<Item = (usize, &'a LinkRequest)>) {
     for (peer, request) in met {
         for theirs in &request.channel_requests {

@@ -1,4 +1,5 @@
-//! Memory for communication: the buffer that a communicator has, what a program registers, and which addresses a primitive may name.
+//! Memory for communication: the buffer that a communicator has, what a program registers, and
+//! which addresses a primitive may name.
 
 use super::channel::{Channel, Exchanged};
 use super::reach::Reach;
@@ -17,7 +18,8 @@ const ENTRY: &str = "HcclGetHcclBuffer";
 /// No system has larger ones for shared memory unless it is told to.
 const PAGE: usize = 64 << 10;
 
-/// A rank's HCCL buffer: address and bytes. The first call allocates it: one part for input and one for output, of `hcclBufferSize` each.
+/// A rank's HCCL buffer: address and bytes. The first call allocates it: one part for input and one
+/// for output, of `hcclBufferSize` each.
 pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Failure> {
     with_resources(member, |resources| {
         if let Some(buffer) = &resources.buffer {
@@ -78,7 +80,8 @@ pub(super) fn clear(data: *mut u8, bytes: usize) {
     }
 }
 
-/// The bytes of a primitive on its own side: device memory of the thread's device, or pinned host memory.
+/// The bytes of a primitive on its own side: device memory of the thread's device, or pinned host
+/// memory.
 #[inline]
 pub(super) fn local(
     device: u32,

@@ -1,4 +1,5 @@
-//! Open endpoints: the memory that a program registers on them, and how another endpoint comes to know it.
+//! Open endpoints: the memory that a program registers on them, and how another endpoint comes to
+//! know it.
 //!
 //! What is exported are 64 bytes, a key as those of [`ipc`], which a program carries to the peer by
 //! its own means. An [import](super::registered_import) names the memory to the endpoint that

@@ -1,11 +1,14 @@
-//! A call that reaches for memory of the peer: until its task is in the queue, the peer does not take the memory away.
+//! A call that reaches for memory of the peer: until its task is in the queue, the peer does not
+//! take the memory away.
 //!
-//! A task that is queued keeps the memory that it names: what is freed later waits for it. But between the lookup of an address and the
-//! queue a call has the address in hand, and nobody sees that. So an end of a channel counts such calls. The peer first takes its end
-//! away, then [waits](Reaches::wait) until no call is left that may have found it; only then its memory goes.
+//! A task that is queued keeps the memory that it names: what is freed later waits for it. But
+//! between the lookup of an address and the queue a call has the address in hand, and nobody sees
+//! that. So an end of a channel counts such calls. The peer first takes its end away, then
+//! [waits](Reaches::wait) until no call is left that may have found it; only then its memory goes.
 //!
-//! The count and the peer's end are two places: a call counts itself and then looks for the end, the peer takes the end away and then
-//! looks at the count. A fence between the two on each side lets one of them see the other.
+//! The count and the peer's end are two places: a call counts itself and then looks for the end,
+//! the peer takes the end away and then looks at the count. A fence between the two on each side
+//! lets one of them see the other.
 
 use super::channel::Channel;
 use crate::later;
@@ -42,13 +45,15 @@ impl Reaches {
         self.0.load(Ordering::Acquire) == 0
     }
 
-    /// The peer's end is away: waits for the calls that may have found it. They wait for nobody but room in a queue.
+    /// The peer's end is away: waits for the calls that may have found it. They wait for nobody but
+    /// room in a queue.
     pub(super) fn wait(&self) {
         spin_until(|| self.are_over().then_some(()));
     }
 }
 
-/// An end of a channel over which a call reaches. Where the peer's end is found after this, its memory stays until the drop.
+/// An end of a channel over which a call reaches. Where the peer's end is found after this, its
+/// memory stays until the drop.
 pub(crate) struct Reach(&'static Channel);
 
 impl Channel {
@@ -61,8 +66,8 @@ impl Channel {
 }
 
 impl Reach {
-    /// Begins anew, for a primitive that was kept and crosses this channel. An error if an end is gone: what the peer has freed may be
-    /// somebody else's.
+    /// Begins anew, for a primitive that was kept and crosses this channel. An error if an end is
+    /// gone: what the peer has freed may be somebody else's.
     pub(super) fn again(over: Option<u64>) -> Result<Option<Reach>, Failure> {
         let Some(channel) = over else { return Ok(None) };
         let reach = Channel::named(channel)?.reach();
@@ -96,7 +101,8 @@ mod models {
     use loom::sync::atomic::AtomicBool;
     use loom::thread;
 
-    /// A call reaches for the peer's memory while the peer leaves: it is refused, or the memory stays until it is through.
+    /// A call reaches for the peer's memory while the peer leaves: it is refused, or the memory
+    /// stays until it is through.
     #[test]
     fn loom_memory_stays_while_a_call_reaches_for_it() {
         loom::model(|| {

@@ -1,9 +1,10 @@
 //! `dst = dst op src`, as a task.
 //!
-//! On hardware a reduction into memory is atomic element by element: two ranks that reduce into one block at the same time are both counted, in
-//! any order. Here each piece is done under a lock that belongs to its block of the destination. It is held for that piece only,
-//! and who finds it taken does something else first. Where ranks of a communicator are in several processes, a [word](SharedLock) that they share is
-//! taken as well.
+//! On hardware a reduction into memory is atomic element by element: two ranks that reduce into one
+//! block at the same time are both counted, in any order. Here each piece is done under a lock that
+//! belongs to its block of the destination. It is held for that piece only, and who finds it taken
+//! does something else first. Where ranks of a communicator are in several processes, a
+//! [word](SharedLock) that they share is taken as well.
 
 use crate::collective::comm_error::Origin;
 use crate::collective::validate::name_of;
@@ -33,7 +34,8 @@ pub(crate) struct Reduce {
     shared: Option<Arc<SharedLock>>,
 }
 
-/// The right to reduce into the memory of a rank, where ranks of other processes may do it too: one word for each rank, which says who has it.
+/// The right to reduce into the memory of a rank, where ranks of other processes may do it too: one
+/// word for each rank, which says who has it.
 pub(super) struct SharedLock {
     comm: Arc<Comm>,
     /// Whose memory it is.
@@ -54,7 +56,8 @@ impl Drop for SharedGuard<'_> {
 }
 
 impl SharedLock {
-    /// What a reduction of a rank needs that goes to `to`, which is memory of this process or that a channel to `remote` reaches.
+    /// What a reduction of a rank needs that goes to `to`, which is memory of this process or that
+    /// a channel to `remote` reaches.
     pub(super) fn of(member: &Member, remote: Option<usize>, to: *const u8) -> Option<Arc<Self>> {
         let Member { comm, rank, .. } = member;
         if !comm.is_joint() {
@@ -89,10 +92,12 @@ impl SharedLock {
     }
 }
 
-// SAFETY: the addresses were resolved at issue and stay mapped; memory behind them is touched by the reduction kernels only.
+// SAFETY: the addresses were resolved at issue and stay mapped; memory behind them is touched by
+// the reduction kernels only.
 unsafe impl Send for Reduce {}
 
-/// What engines reduce while they move data. The other types, and products, are for the program to compute.
+/// What engines reduce while they move data. The other types, and products, are for the program to
+/// compute.
 pub(crate) fn kind(dtype: u32, op: u32) -> Result<(DataType, ReduceOp), Failure> {
     use DataType::*;
     let dtype = match DataType::from_hccl(dtype) {
@@ -169,8 +174,9 @@ impl Reduce {
         };
         let from = self.from.wrapping_add(self.done);
         let count = piece / self.dtype.size();
-        // SAFETY: `done + piece <= bytes`, which both sides were checked to hold. Where they overlap without being equal, which is a mistake of the
-        // program, the elements concerned are unspecified: the kernel reads and writes bytes of the two only.
+        // SAFETY: `done + piece <= bytes`, which both sides were checked to hold. Where they
+        // overlap without being equal, which is a mistake of the program, the elements concerned
+        // are unspecified: the kernel reads and writes bytes of the two only.
         unsafe {
             let inputs = [to.cast_const(), from];
             reduce_chunk(self.dtype, self.op, &inputs, &[to], count, Store::Plain);

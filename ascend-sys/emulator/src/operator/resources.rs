@@ -1,4 +1,5 @@
-//! What a communicator has for operators of one's own: for each rank its threads, channels and memory, and where pairs of ranks meet.
+//! What a communicator has for operators of one's own: for each rank its threads, channels and
+//! memory, and where pairs of ranks meet.
 //!
 //! All of it lives as long as the rank's side of the communicator.
 
@@ -32,7 +33,8 @@ pub(crate) const NOTIFIES_OF_THREAD: u32 = 65_536;
 pub(crate) struct CommResources {
     ranks: Box<[Mutex<RankResources>]>,
     pub(super) pairs: Mutex<Pairs>,
-    /// What ranks of other processes have exchanged, by the rank and where it is in the file of its memory.
+    /// What ranks of other processes have exchanged, by the rank and where it is in the file of its
+    /// memory.
     pub(super) reached: Mutex<HashMap<(usize, usize, usize), Weak<ForeignMemory>>>,
 }
 
@@ -64,11 +66,13 @@ pub(super) struct ChannelKey {
     pub(super) index: usize,
 }
 
-/// The HCCL buffer of a rank. It is freed with the rank's side, and when no rank of another process can reach it any more.
+/// The HCCL buffer of a rank. It is freed with the rank's side, and when no rank of another process
+/// can reach it any more.
 pub(super) struct CommBuffer {
     pub(super) device: u32,
     pub(super) start: usize,
-    /// Of the allocation. A reset of the device ends it, and then another one may be at the address.
+    /// Of the allocation. A reset of the device ends it, and then another one may be at the
+    /// address.
     pub(super) number: u64,
     pub(super) bytes: usize,
 }
@@ -118,8 +122,8 @@ pub(super) fn with_resources<R>(
 
 /// Threads of an engine with at least as many notifies as `notifies` says for each.
 ///
-/// On 950 a rank has one row of threads for each engine: a later call gets the first of them again, and they get the notifies that
-/// they lack. On A2 and A3 every call gets new ones.
+/// On 950 a rank has one row of threads for each engine: a later call gets the first of them again,
+/// and they get the notifies that they lack. On A2 and A3 every call gets new ones.
 pub(crate) fn acquire_threads(
     member: &Arc<Member>,
     engine: OperatorEngine,
@@ -199,7 +203,8 @@ pub(crate) fn wrap_stream(
     Ok(handle)
 }
 
-/// `HcommThreadAlloc`: threads outside of communicators, in the calling thread's context. All, or none.
+/// `HcommThreadAlloc`: threads outside of communicators, in the calling thread's context. All, or
+/// none.
 pub(crate) fn allocate_threads(
     engine: OperatorEngine,
     notifies: &[u32],
@@ -324,7 +329,8 @@ impl StreamPlace {
 }
 
 impl CommPart for CommResources {
-    /// A rank's side of the communicator has ended, and with it all that it has here. Peers that still wait for one of its records fail.
+    /// A rank's side of the communicator has ended, and with it all that it has here. Peers that
+    /// still wait for one of its records fail.
     #[cold]
     fn left(&self, rank: usize, _: &str) {
         let resources = {
@@ -388,7 +394,8 @@ pub(super) fn end_stream(stream: &'static Stream) {
     stream_end::destroy(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Ended);
 }
 
-/// Ends one end of a channel, and tells the other. No call of the peer has memory of this end in hand afterwards.
+/// Ends one end of a channel, and tells the other. No call of the peer has memory of this end in
+/// hand afterwards.
 pub(super) fn end_channel(handle: u64) {
     let Ok(channel) = Channel::named(handle) else { return };
     if channel.is_abroad() {

@@ -431,7 +431,8 @@ impl TaskBody<Stream> for Await {
         }
     }
 
-    /// A thread is about to sleep on the parked task, which the record wakes in any case. True if polling helps already.
+    /// A thread is about to sleep on the parked task, which the record wakes in any case. True if
+    /// polling helps already.
     fn arm(&mut self, _: &'static Stream) -> bool {
         let spot = &self.spot;
         spot.latch.is_due(spot.generation)
@@ -441,7 +442,8 @@ impl TaskBody<Stream> for Await {
 
     /// Who could help the parked wait: see `deadlock`.
     fn helpers(&self) -> Helpers {
-        // A call here, and between processes also what the others do: they may record it, or bring about that somebody here does.
+        // A call here, and between processes also what the others do: they may record it, or bring
+        // about that somebody here does.
         let abroad = self.spot.member().and_then(|member| member.comm.abroad());
         Helpers::Queued(abroad.into_iter().chain([Need::Call]).collect())
     }

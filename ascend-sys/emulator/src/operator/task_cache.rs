@@ -1,7 +1,10 @@
-//! `HcommAicpuTsTaskCache...` of Ascend 950: the primitives of an OS thread are noted under a tag, and issued again with other addresses.
+//! `HcommAicpuTsTaskCache...` of Ascend 950: the primitives of an OS thread are noted under a tag,
+//! and issued again with other addresses.
 //!
-//! While they are noted they run as always. What is noted of an address is where it lies in the ranges that the recording began with; an execution names
-//! as many ranges, and each address lies at the same place of the new one. Addresses outside of all ranges stay. The recordings of a device end with it.
+//! While they are noted they run as always. What is noted of an address is where it lies in the
+//! ranges that the recording began with; an execution names as many ranges, and each address lies
+//! at the same place of the new one. Addresses outside of all ranges stay. The recordings of a
+//! device end with it.
 
 use super::issue::issue;
 use super::primitive::Primitive;

@@ -1,8 +1,9 @@
 //! Teams: groups of ranks that kernels address together, and the windows that they share.
 //!
-//! CANN publishes the names, structs and purposes of these functions and little more. What follows from those is here: a world
-//! team has all ranks of a communicator and a sub-team some of them; a window is memory of this rank that a world team knows. Making one waits for
-//! nobody. No kernel of the emulator uses teams, so what a team asks for (signals, counters, barriers) takes no memory,
+//! CANN publishes the names, structs and purposes of these functions and little more. What follows
+//! from those is here: a world team has all ranks of a communicator and a sub-team some of them; a
+//! window is memory of this rank that a world team knows. Making one waits for nobody. No kernel of
+//! the emulator uses teams, so what a team asks for (signals, counters, barriers) takes no memory,
 //! and nothing of a window is told to other ranks.
 
 use super::acquire::{WantedChannel, acquire_channels};
@@ -203,7 +204,8 @@ pub(crate) struct Channels {
     pub(crate) count: u32,
 }
 
-/// Acquires channels to the other ranks of a team, which have to do the same. They are found by `HcclChannelQuery`, or acquired once more.
+/// Acquires channels to the other ranks of a team, which have to do the same. They are found by
+/// `HcclChannelQuery`, or acquired once more.
 pub(crate) fn create_channels(
     member: &Arc<Member>,
     team: u64,

@@ -63,7 +63,8 @@ impl Slotted for Thread {
     }
 }
 
-/// A rank of a communicator as a number: threads and channels go together when they belong to the same. 0: none.
+/// A rank of a communicator as a number: threads and channels go together when they belong to the
+/// same. 0: none.
 pub(super) fn side_of(member: &Member) -> u64 {
     member.comm.id << 16 | member.rank as u64
 }
@@ -139,7 +140,8 @@ impl Thread {
         self.device() == other.device() && (self.side() == other.side() || shared())
     }
 
-    /// Its stream, which is gone when its context was destroyed, or the program has destroyed what it had wrapped.
+    /// Its stream, which is gone when its context was destroyed, or the program has destroyed what
+    /// it had wrapped.
     #[inline]
     pub(crate) fn stream(&self) -> Result<&'static Stream, Failure> {
         let handle = self.stream.load(Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! Primitives of a block that records a timeline: they write down when their turn came and when they were done.
+//! Primitives of a block that records a timeline: they write down when their turn came and when
+//! they were done.
 
 use super::primitive::Primitive;
 use super::signal::{NotifyRef, Of};
@@ -26,7 +27,8 @@ pub(crate) struct Traced {
 }
 
 impl Traced {
-    /// What is known of a primitive that is issued, if its block records. Nothing is written of notifies of the runtime.
+    /// What is known of a primitive that is issued, if its block records. Nothing is written of
+    /// notifies of the runtime.
     #[inline]
     pub(super) fn of(
         thread: &Thread,
@@ -80,8 +82,8 @@ impl TaskBody<Stream> for Box<Traced> {
     }
 
     fn again(&self) -> Option<Task> {
-        // A replay may run in a later recording than the capture. (If nothing recorded at the capture, its
-        // primitives are not traced.)
+        // A replay may run in a later recording than the capture. (If nothing recorded at the
+        // capture, its primitives are not traced.)
         let log = timeline::of(self.device).unwrap_or_else(|| Arc::clone(&self.log));
         let note = TraceNote { log, entry: self.entry.clone(), device: self.device };
         Some(Task::new(note.on(self.task.again()?)))
@@ -140,8 +142,8 @@ pub(super) fn submit(
 }
 
 impl NotifyRef {
-    /// Returns the identity of the notify in a timeline. The recorder and the waiter get the same key, also
-    /// in different processes.
+    /// Returns the identity of the notify in a timeline. The recorder and the waiter get the same
+    /// key, also in different processes.
     fn key(&self) -> NotifyKey {
         let own = std::process::id();
         let (process, owner, on_channel) = match self.of {

@@ -1,6 +1,7 @@
 //! A connection to another process of the machine: frames of bytes, with descriptors.
 //!
-//! Nothing here waits. What cannot be sent at once is kept, and goes out when the [listener](super::listener) finds that there is room.
+//! Nothing here waits. What cannot be sent at once is kept, and goes out when the
+//! [listener](super::listener) finds that there is room.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -19,7 +20,8 @@ pub(crate) const LONGEST: usize = 16 << 20;
 pub(crate) const MOST_FILES: usize = 4;
 /// The most descriptors of frames that are not complete.
 pub(crate) const MOST_AT_ONCE: usize = 64;
-/// How much may wait to be sent to a process that does not read. One that was stopped is no reason to take all memory.
+/// How much may wait to be sent to a process that does not read. One that was stopped is no reason
+/// to take all memory.
 const MOST_WAITING: usize = 64 << 20;
 /// Before a frame goes its length, and how many descriptors come with it.
 const HEAD: usize = 2 * size_of::<u32>();
@@ -96,7 +98,8 @@ pub(super) fn wait_for(polled: &mut [libc::pollfd], limit: Duration) {
     unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, limit) };
 }
 
-/// Room for the control data of a message with [`MOST_FILES`] descriptors, as the kernel wants it aligned.
+/// Room for the control data of a message with [`MOST_FILES`] descriptors, as the kernel wants it
+/// aligned.
 type Control = [u64; 8];
 const FILE_BYTES: usize = MOST_FILES * size_of::<i32>();
 
@@ -109,8 +112,8 @@ impl Line {
         self.stream.as_raw_fd()
     }
 
-    /// The frames that have come. An error when there is nobody at the other end any more, or it does not keep to the rules; what has come
-    /// before is told first.
+    /// The frames that have come. An error when there is nobody at the other end any more, or it
+    /// does not keep to the rules; what has come before is told first.
     pub(crate) fn receive(&mut self, frames: &mut Vec<Frame>) -> io::Result<()> {
         let mut buffer = [0; 16 << 10];
         let mut left = AT_A_TIME;
@@ -166,8 +169,8 @@ impl Line {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut control: Control = [0; 8];
         let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-        // SAFETY: the pieces that the header names are there and writable during the call, and it is read as the kernel has written it. Descriptors are
-        // new, and nobody else has them.
+        // SAFETY: the pieces that the header names are there and writable during the call, and it
+        // is read as the kernel has written it. Descriptors are new, and nobody else has them.
         unsafe {
             let mut header: libc::msghdr = std::mem::zeroed();
             header.msg_iov = &raw mut piece;
@@ -221,7 +224,8 @@ impl Outlet {
         self.flush()
     }
 
-    /// Ends the connection for both sides: what could not be said must not be missed by one who goes on.
+    /// Ends the connection for both sides: what could not be said must not be missed by one who
+    /// goes on.
     pub(crate) fn end(&mut self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
@@ -251,14 +255,16 @@ impl Outlet {
     }
 }
 
-/// Sends bytes, and descriptors with them. Never by a signal: the program may be in C, where one that nobody expects ends it.
+/// Sends bytes, and descriptors with them. Never by a signal: the program may be in C, where one
+/// that nobody expects ends it.
 pub(crate) fn send(stream: &UnixStream, bytes: &[u8], files: &[Arc<OwnedFd>]) -> io::Result<usize> {
     let mut control: Control = [0; 8];
     let mut piece =
         libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let files = &files[..files.len().min(MOST_FILES)];
     let size = (files.len() * size_of::<i32>()) as u32;
-    // SAFETY: the header names pieces that are there during the call; the control data has room for so many descriptors, as asserted above.
+    // SAFETY: the header names pieces that are there during the call; the control data has room for
+    // so many descriptors, as asserted above.
     unsafe {
         let mut header: libc::msghdr = std::mem::zeroed();
         header.msg_iov = &raw mut piece;

@@ -1,8 +1,9 @@
-//! The thread of a process that hears what others say: new ones that come, what those say that are known, that one is gone, and that a rank of
-//! this process is to be woken.
+//! The thread of a process that hears what others say: new ones that come, what those say that are
+//! known, that one is gone, and that a rank of this process is to be woken.
 //!
-//! It is started with the first root info that the process makes or is brought. Its address has no name in any file system, so nothing is left
-//! behind, however the process ends; and it is one of this machine. Who comes must be a process of the same user, know the secret of this one, and
+//! It is started with the first root info that the process makes or is brought. Its address has no
+//! name in any file system, so nothing is left behind, however the process ends; and it is one of
+//! this machine. Who comes must be a process of the same user, know the secret of this one, and
 //! mean the same by the words that the two will share.
 
 use std::collections::BTreeMap;
@@ -149,7 +150,8 @@ fn own(hears: Hears) -> io::Result<&'static Own> {
     Ok(own)
 }
 
-/// Answers all that come to a rendezvous, which this process has bound for a rank, until the value is dropped.
+/// Answers all that come to a rendezvous, which this process has bound for a rank, until the value
+/// is dropped.
 pub(crate) fn keep(
     socket: UnixListener,
     hears: Hears,
@@ -170,7 +172,8 @@ impl Home {
     }
 }
 
-/// The process at another address, to which this one goes if it does not know it. Waits for its answer, at most so long.
+/// The process at another address, to which this one goes if it does not know it. Waits for its
+/// answer, at most so long.
 pub(crate) fn reach(home: &Home, hears: Hears, limit: Duration) -> Result<Arc<Peer>, String> {
     let own = own(hears).map_err(|e| format!("this process cannot be reached: {e}"))?;
     if let Some(peer) = lock(&own.peers).get(home).filter(|peer| peer.gone().is_none()) {
@@ -179,7 +182,8 @@ pub(crate) fn reach(home: &Home, hears: Hears, limit: Duration) -> Result<Arc<Pe
     own.go_to(home, limit)
 }
 
-/// The name of this process, and the others that are known: empty where nobody has come and it has gone to nobody.
+/// The name of this process, and the others that are known: empty where nobody has come and it has
+/// gone to nobody.
 pub(crate) fn neighbours() -> (u64, Vec<Arc<Peer>>) {
     let Some(own) = known() else { return (0, Vec::new()) };
     let peers = lock(&own.peers);
@@ -192,7 +196,8 @@ pub(crate) fn find(home: &Home) -> Option<Arc<Peer>> {
 }
 
 impl Own {
-    /// What this process says of itself to one that has this secret, and the descriptors that go with it.
+    /// What this process says of itself to one that has this secret, and the descriptors that go
+    /// with it.
     fn hello(&self, secret: u64) -> io::Result<(Hello, Vec<Arc<OwnedFd>>)> {
         let windows = window::windows().map_err(io::Error::other)?;
         let hello = Hello {
@@ -265,8 +270,9 @@ impl Own {
         doors.clone()
     }
 
-    /// There is one of each process, however often the two have gone to each other: what this one says goes over one line then, and so in order.
-    /// An error when two processes say that they are the same one.
+    /// There is one of each process, however often the two have gone to each other: what this one
+    /// says goes over one line then, and so in order. An error when two processes say that they are
+    /// the same one.
     fn known_as(&self, peer: Peer) -> Result<Arc<Peer>, String> {
         let (home, process) = (peer.home, peer.process);
         let mut peers = lock(&self.peers);
@@ -503,7 +509,8 @@ impl KnownPeer {
     }
 }
 
-/// Does what is to be done about something that was heard. The thread goes on whatever happens there.
+/// Does what is to be done about something that was heard. The thread goes on whatever happens
+/// there.
 fn guarded(act: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(act));
 }
@@ -516,7 +523,8 @@ pub(crate) fn takes_lines() -> bool {
     is_ready && stderr[0].revents == libc::POLLOUT
 }
 
-/// Tells whoever looks after this process that somebody was sent away. Not at any price: where standard error is full or closed, nothing is said.
+/// Tells whoever looks after this process that somebody was sent away. Not at any price: where
+/// standard error is full or closed, nothing is said.
 fn note(process: i32, why: &str) {
     static SAID: AtomicU32 = AtomicU32::new(0);
     let said = SAID.fetch_add(1, Ordering::Relaxed);

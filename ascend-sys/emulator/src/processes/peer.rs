@@ -18,11 +18,13 @@ pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Where a process can be reached, and what it wants to hear. Only who was given a root info of it, or was told by one that was, knows.
+/// Where a process can be reached, and what it wants to hear. Only who was given a root info of it,
+/// or was told by one that was, knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Home {
     pub(crate) process: u32,
-    /// Tells it from an earlier process of the same number. Every program of the machine can see it.
+    /// Tells it from an earlier process of the same number. Every program of the machine can see
+    /// it.
     pub(crate) name: u64,
     /// Nobody can see this.
     pub(crate) secret: u64,
@@ -61,7 +63,8 @@ impl Doorbell {
         }
     }
 
-    /// One that another process has made. Ringing waits for nobody, and raises no signal, as writing to a pipe may.
+    /// One that another process has made. Ringing waits for nobody, and raises no signal, as
+    /// writing to a pipe may.
     fn of_another(file: OwnedFd) -> io::Result<Self> {
         // SAFETY: zeros are a value of this structure, and `fstat` fills it.
         let (result, kind) = unsafe {
@@ -117,7 +120,8 @@ pub(crate) struct Peer {
     device_bytes: usize,
     mapped: Mutex<BTreeMap<(usize, usize), Weak<SharedMemory>>>,
     gone: OnceLock<String>,
-    /// Frames that were said to it and heard from it, but for those about [stillness](crate::fabric::stillness).
+    /// Frames that were said to it and heard from it, but for those about
+    /// [stillness](crate::fabric::stillness).
     said: AtomicU64,
     heard: AtomicU64,
 }
@@ -132,7 +136,8 @@ pub(crate) struct PeerMemory {
 }
 
 impl PeerMemory {
-    /// Where bytes are that lie at an address of that process; `None` where they are not within this memory.
+    /// Where bytes are that lie at an address of that process; `None` where they are not within
+    /// this memory.
     #[inline]
     pub(crate) fn find(&self, address: usize, bytes: usize) -> Option<*mut u8> {
         let offset = address.wrapping_sub(self.theirs);
@@ -222,7 +227,8 @@ impl Peer {
         }
     }
 
-    /// Tells it something. Waits for nobody; to one that is gone nothing is said. One that cannot be told is lost from now on, and loses this process.
+    /// Tells it something. Waits for nobody; to one that is gone nothing is said. One that cannot
+    /// be told is lost from now on, and loses this process.
     pub(crate) fn say(&self, bytes: &[u8], files: Vec<Arc<OwnedFd>>) {
         self.said.fetch_add(1, Ordering::SeqCst);
         self.say_uncounted(bytes, files);

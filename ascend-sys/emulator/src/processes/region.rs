@@ -1,9 +1,11 @@
-//! Memory that several processes have mapped, and how the words of a communicator are laid out in it.
+//! Memory that several processes have mapped, and how the words of a communicator are laid out in
+//! it.
 //!
-//! What ranks say to one another in a collective or a message are words, changed by one atomic step each. Where all ranks are in one
-//! process, the words are on its heap; where they are not, in a [`SharedMemory`] that the process of the root info has made. Which
-//! of the two, a [`Ground`] decides, and nobody above it asks. Both kinds are laid out by the same calls in the same order, so the
-//! processes need not tell one another where anything is.
+//! What ranks say to one another in a collective or a message are words, changed by one atomic step
+//! each. Where all ranks are in one process, the words are on its heap; where they are not, in a
+//! [`SharedMemory`] that the process of the root info has made. Which of the two, a [`Ground`]
+//! decides, and nobody above it asks. Both kinds are laid out by the same calls in the same order,
+//! so the processes need not tell one another where anything is.
 
 use std::cell::Cell;
 use std::io;
@@ -19,7 +21,8 @@ pub(crate) struct SharedMemory {
     file: OwnedFd,
 }
 
-// SAFETY: an address and a descriptor; what is behind the address is touched by atomic steps, or as the owners of `Placed` say.
+// SAFETY: an address and a descriptor; what is behind the address is touched by atomic steps, or as
+// the owners of `Placed` say.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
@@ -85,7 +88,8 @@ impl SharedMemory {
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: advice on the mapping made above: a core file should not contain terabytes of nothing.
+        // SAFETY: advice on the mapping made above: a core file should not contain terabytes of
+        // nothing.
         unsafe { libc::madvise(at, bytes, libc::MADV_DONTDUMP) };
         let at = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
         Ok(Self { at, bytes, file })
@@ -111,8 +115,8 @@ impl Drop for SharedMemory {
 ///
 /// # Safety
 ///
-/// Zeros are a new value of it, it has no address of anything, and every process may change it at any time: it is made of atomic words, and of cells
-/// whose owner says when they are touched.
+/// Zeros are a new value of it, it has no address of anything, and every process may change it at
+/// any time: it is made of atomic words, and of cells whose owner says when they are touched.
 pub(crate) unsafe trait SharedWords {}
 
 /// Values on the heap of the process, or in shared memory.
@@ -184,7 +188,8 @@ impl Ground {
         }
     }
 
-    /// So many values. `make` makes one on the heap, as zeros are in shared memory. Without room there are none.
+    /// So many values. `make` makes one on the heap, as zeros are in shared memory. Without room
+    /// there are none.
     pub(crate) fn place<T: SharedWords>(
         &self,
         count: usize,

@@ -1,19 +1,22 @@
 //! Where processes meet that know nothing of one another but a text that each of them has.
 //!
-//! Terms: a *rendezvous* is an abstract socket, named after the effective user and a hash of the text. The process that has bound it is its
-//! *keeper*. The keeper's *answer* says how the keeper is reached, and what it keeps the rendezvous for.
+//! Terms: a *rendezvous* is an abstract socket, named after the effective user and a hash of the
+//! text. The process that has bound it is its *keeper*. The keeper's *answer* says how the keeper
+//! is reached, and what it keeps the rendezvous for.
 //!
 //! Rules:
 //! 1. A rendezvous has one keeper at a time: the kernel lets one process bind a name.
-//! 2. The keeper writes its answer to each connection of its own user and ends the connection. It reads nothing and waits for nobody, so nobody
-//!    can hold it up.
-//! 3. The keeper ends the rendezvous before anybody learns that it is over. So a process that comes because it is over finds no answer of the time
-//!    before. The kernel ends a rendezvous when its keeper does.
-//! 4. A connection that is refused, or ends without an answer, has come to a rendezvous that was ending. The process asks again, or binds the name.
+//! 2. The keeper writes its answer to each connection of its own user and ends the connection. It
+//!    reads nothing and waits for nobody, so nobody can hold it up.
+//! 3. The keeper ends the rendezvous before anybody learns that it is over. So a process that comes
+//!    because it is over finds no answer of the time before. The kernel ends a rendezvous when its
+//!    keeper does.
+//! 4. A connection that is refused, or ends without an answer, has come to a rendezvous that was
+//!    ending. The process asks again, or binds the name.
 //! 5. A process believes an answer only when the kernel says that the keeper is of its own user.
 //!
-//! A process that is forked from the keeper, and does not call exec, has the socket too: the name stays taken as long as that process runs, and nobody
-//! answers.
+//! A process that is forked from the keeper, and does not call exec, has the socket too: the name
+//! stays taken as long as that process runs, and nobody answers.
 
 use std::io::{self, ErrorKind, Read};
 use std::mem::offset_of;
@@ -146,7 +149,8 @@ impl Rendezvous {
         serde_json::from_slice(&said).map_or_else(|_| no_emulator(keeper), KeeperReply::Keeper)
     }
 
-    /// A connection to the keeper. `WouldBlock` when too many others wait there: a blocking one would wait without a limit.
+    /// A connection to the keeper. `WouldBlock` when too many others wait there: a blocking one
+    /// would wait without a limit.
     fn connect(&self) -> io::Result<UnixStream> {
         // SAFETY: zeros are a value of this structure.
         let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
@@ -168,7 +172,8 @@ impl Rendezvous {
             }
             OwnedFd::from_raw_fd(socket)
         };
-        // SAFETY: the address has so many bytes, which `room` has checked, and the call keeps none of them.
+        // SAFETY: the address has so many bytes, which `room` has checked, and the call keeps none
+        // of them.
         let result = unsafe {
             let address = (&raw const address).cast();
             libc::connect(socket.as_raw_fd(), address, length as libc::socklen_t)
@@ -234,7 +239,8 @@ pub(crate) struct KeptRendezvous(pub(super) Arc<Door>);
 
 impl Drop for KeptRendezvous {
     fn drop(&mut self) {
-        // The thread may have the descriptor in a call of `poll`, which holds the socket until it returns.
+        // The thread may have the descriptor in a call of `poll`, which holds the socket until it
+        // returns.
         drop(lock(&self.0.socket).take());
         super::listener::nudge();
     }
@@ -282,7 +288,8 @@ mod tests {
         assert!(rendezvous.bind().unwrap().is_none());
         assert_ne!(rendezvous, fresh("other"));
         let door = Arc::new(Door::new(socket, &answer()));
-        // The first has said something, which nobody reads, and the second has gone: neither holds up the third.
+        // The first has said something, which nobody reads, and the second has gone: neither holds
+        // up the third.
         let mut garbage = rendezvous.connect().unwrap();
         garbage.write_all(&[7; 4096]).unwrap();
         drop(rendezvous.connect().unwrap());

@@ -1,13 +1,15 @@
-//! Timelines: what the cores of kernels, the communication servers and the threads of operators of a block did when, and what moved between its
-//! devices.
+//! Timelines: what the cores of kernels, the communication servers and the threads of operators of
+//! a block did when, and what moved between its devices.
 //!
-//! A block records when the program or the environment asks for it. A kernel or a server that begins then keeps a [`Log`] and writes down where it stands
-//! whenever that changes; one that begins at another time finds out with one load that there is none. What is recorded is drawn by
+//! A block records when the program or the environment asks for it. A kernel or a server that
+//! begins then keeps a [`Log`] and writes down where it stands whenever that changes; one that
+//! begins at another time finds out with one load that there is none. What is recorded is drawn by
 //! `ascend-timeline`.
 //!
-//! All times are taken from the clock of the machine. So a timeline shows how the *emulator* ran a kernel: in which order, who waited for whom,
-//! what lay beside what. Emulated cores are interpreters, those of a launch run one after the other until they wait, and data moves by copies in
-//! memory, so how long something takes says nothing about an NPU.
+//! All times are taken from the clock of the machine. So a timeline shows how the *emulator* ran a
+//! kernel: in which order, who waited for whom, what lay beside what. Emulated cores are
+//! interpreters, those of a launch run one after the other until they wait, and data moves by
+//! copies in memory, so how long something takes says nothing about an NPU.
 
 mod log;
 mod whole;
@@ -28,7 +30,8 @@ struct BlockRecording {
     block: u32,
     devices: Range<u32>,
     log: Arc<Log>,
-    /// True if the log belongs to the timeline of the [whole] process. It stays open as long as the block.
+    /// True if the log belongs to the timeline of the [whole] process. It stays open as long as the
+    /// block.
     is_whole: bool,
     asked: Option<AskedPart>,
 }

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// The variable with the name of the file: `.svg` for a picture, `.json` for a trace. A file of any
-/// other name gets a line with the text form of the records, which `hcclrun --timeline` joins. `%p` is
-/// the process id.
+/// other name gets a line with the text form of the records, which `hcclrun --timeline` joins. `%p`
+/// is the process id.
 const NAME: &str = "ASCEND_EMULATOR_TIMELINE";
 
 pub(super) struct Whole {
@@ -29,8 +29,8 @@ pub(super) fn whole() -> Option<&'static Whole> {
     static WHOLE: OnceLock<Option<Whole>> = OnceLock::new();
     let made = || {
         let file = std::env::var_os(NAME).filter(|file| !file.is_empty())?;
-        // SAFETY: the handler is a function of this library. The C library runs it before it unloads
-        // the library.
+        // SAFETY: the handler is a function of this library. The C library runs it before it
+        // unloads the library.
         let is_set = unsafe { libc::atexit(write_at_exit) } == 0;
         if !is_set {
             eprintln!(

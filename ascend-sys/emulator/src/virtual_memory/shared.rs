@@ -1,7 +1,8 @@
 //! Physical memory that other processes have, or that is one of theirs.
 //!
 //! Memory that is exported does not move any more: its bytes have a *home*. Where it is mapped
-//! elsewhere, the pages of its home are shown there. Imported memory is shown wherever it is mapped.
+//! elsewhere, the pages of its home are shown there. Imported memory is shown wherever it is
+//! mapped.
 
 use super::{ALL, Contents, GRANULARITY, Physical, VirtualMemory, data_of};
 use crate::collective::plan::store_for;
@@ -129,7 +130,8 @@ pub(crate) fn keep_announced(
     }
 }
 
-/// Imports physical memory of another process, for a device of the calling thread; returns its handle.
+/// Imports physical memory of another process, for a device of the calling thread; returns its
+/// handle.
 pub(crate) fn import(
     peer: &Arc<Peer>,
     key: &ExportKey,
@@ -194,8 +196,8 @@ impl Sharing {
     }
 }
 
-/// Physical memory is neither mapped nor named any more. True if it stays until no other process has
-/// it.
+/// Physical memory is neither mapped nor named any more. True if it stays until no other process
+/// has it.
 pub(super) fn linger(handle: u64, physical: &mut Physical) -> bool {
     let sharing = &mut physical.sharing;
     if let Some(ExportedMemory { key, hold, .. }) = sharing.exported.take() {

@@ -59,8 +59,8 @@ pub struct Finding {
     pub message: String,
     /// The tasks that it is about; none, if it is about a rank or about all of them.
     pub places: Vec<Place>,
-    /// The line, where there are no places: the one that first uses the channel that it is about, else
-    /// the one that made the operator. None: it is not known.
+    /// The line, where there are no places: the one that first uses the channel that it is about,
+    /// else the one that made the operator. None: it is not known.
     pub source: Option<&'static Location<'static>>,
     /// What to change.
     pub help: String,
@@ -98,7 +98,8 @@ impl Display for Finding {
 pub struct Report {
     /// What was found, errors first, each rule once for the same lines.
     pub findings: Vec<Finding>,
-    /// Rules that could not be looked at, or not to the end, because of what was found: they follow when that is mended.
+    /// Rules that could not be looked at, or not to the end, because of what was found: they follow
+    /// when that is mended.
     pub skipped: Vec<&'static str>,
     /// How many operators there are.
     pub operators: u64,

@@ -1,4 +1,5 @@
-//! Each task and each rank by itself: sizes, bounds, channels. Nothing here needs an order, and nothing is taken for granted.
+//! Each task and each rank by itself: sizes, bounds, channels. Nothing here needs an order, and
+//! nothing is taken for granted.
 
 use super::finding::{Notes, Place};
 use crate::task::{Memory, Operator, Piece, RankTasks, Signal, Step, Task};
@@ -89,7 +90,8 @@ fn sizes(operator: &Operator, notes: &mut Notes) {
 /// The notifies of each end of a channel: by its rank, then the peer.
 type Channels = HashMap<(u32, u32), u32>;
 
-/// Those of an operator. What `kept` has of those of earlier ones, both ends each, is not opened anew.
+/// Those of an operator. What `kept` has of those of earlier ones, both ends each, is not opened
+/// anew.
 fn channels(operator: &Operator, kept: &mut Channels, notes: &mut Notes) -> Channels {
     let ranks = operator.ranks.len() as u32;
     let mut ends = Channels::new();

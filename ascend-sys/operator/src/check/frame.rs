@@ -1,7 +1,9 @@
-//! The main thread starts every sub-thread, and every sub-thread tells the main one that it has ended.
+//! The main thread starts every sub-thread, and every sub-thread tells the main one that it has
+//! ended.
 //!
-//! An operator is enqueued on the user's stream by its main thread alone. A sub-thread that begins by itself runs before what the
-//! stream holds before the operator, and one that nobody waits for runs on behind its end.
+//! An operator is enqueued on the user's stream by its main thread alone. A sub-thread that begins
+//! by itself runs before what the stream holds before the operator, and one that nobody waits for
+//! runs on behind its end.
 
 use super::finding::Notes;
 use super::ground::Ground;

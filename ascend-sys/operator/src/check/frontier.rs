@@ -1,8 +1,9 @@
 //! A communication buffer is its owner's before the operator begins there and after it has ended.
 //!
-//! Ranks begin and end an operator each at its own time. The rank that is first is already in the next one, or in a collective, or has
-//! freed its buffer. So peers come to a buffer behind the first task of its owner's main thread, and are done before the last one. Then
-//! operators that are right alone do not race in any row.
+//! Ranks begin and end an operator each at its own time. The rank that is first is already in the
+//! next one, or in a collective, or has freed its buffer. So peers come to a buffer behind the
+//! first task of its owner's main thread, and are done before the last one. Then operators that are
+//! right alone do not race in any row.
 
 use super::finding::Notes;
 use super::ground::{Ground, PATIENCE};
@@ -10,7 +11,8 @@ use crate::order::Search;
 use crate::task::{Memory, Piece, Task};
 use std::collections::BTreeMap;
 
-/// What a thread does to the buffer of a peer in an operator: the first access and the last one. In between it is ordered alike.
+/// What a thread does to the buffer of a peer in an operator: the first access and the last one. In
+/// between it is ordered alike.
 struct Span {
     first: u32,
     last: u32,

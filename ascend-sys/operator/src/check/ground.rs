@@ -1,4 +1,5 @@
-//! What the rules look at: the tasks with their order, and pieces of memory by what they really are.
+//! What the rules look at: the tasks with their order, and pieces of memory by what they really
+//! are.
 
 use super::finding::Place;
 use crate::lanes::Lanes;
@@ -6,7 +7,8 @@ use crate::order::Order;
 use crate::task::{Memory, Operator, Piece, Step, Task};
 use std::ops::Range;
 
-/// Steps of a search after which a rule goes no further once it has found something: what is not ordered takes longest to tell.
+/// Steps of a search after which a rule goes no further once it has found something: what is not
+/// ordered takes longest to tell.
 pub(super) const PATIENCE: u64 = 200_000_000;
 
 pub(super) struct Ground<'a> {
@@ -18,8 +20,8 @@ pub(super) struct Ground<'a> {
     pub(super) ranks: usize,
 }
 
-/// Bytes of one memory. An input that is a part of the output is output here, and the communication buffer is the same for
-/// all operators.
+/// Bytes of one memory. An input that is a part of the output is output here, and the communication
+/// buffer is the same for all operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bytes {
     /// Which memory of all.
@@ -100,7 +102,8 @@ impl<'a> Ground<'a> {
         Some(Bytes { memory: self.memory(operator, piece.rank, memory), range: start..end })
     }
 
-    /// What a task reads and what it writes. None: nothing, or what there is not; a copy of bytes to where they are is nothing.
+    /// What a task reads and what it writes. None: nothing, or what there is not; a copy of bytes
+    /// to where they are is nothing.
     pub(super) fn moved(&self, number: u32) -> Option<(Bytes, Bytes)> {
         let (from, to) = self.task(number).pieces()?;
         let operator = self.operator(number);

@@ -1,4 +1,5 @@
-//! Waits that never end: nobody records the notify, or whoever does waits too, and so on in a circle.
+//! Waits that never end: nobody records the notify, or whoever does waits too, and so on in a
+//! circle.
 
 use super::finding::Notes;
 use super::ground::Ground;
@@ -45,7 +46,8 @@ pub(super) fn look(ground: &Ground<'_>, waits: &[TaskId], notes: &mut Notes) {
             never(ground, *wait, *signal, left.get(&ends(signal)).copied(), notes);
         }
     }
-    // Every other one leads to one of those or into a circle. Each is followed until where another one has been.
+    // Every other one leads to one of those or into a circle. Each is followed until where another
+    // one has been.
     let mut seen = vec![usize::MAX; stuck.len()];
     for start in 0..stuck.len() {
         let mut at = start;
@@ -95,7 +97,8 @@ fn never(ground: &Ground<'_>, wait: u32, signal: Signal, meant: Option<u32>, not
     });
 }
 
-/// A buffer is exposed more or less often than it is entered, or entered more often than it is left.
+/// A buffer is exposed more or less often than it is entered, or entered more often than it is
+/// left.
 fn handshake(
     ground: &Ground<'_>,
     wait: u32,

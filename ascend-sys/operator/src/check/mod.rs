@@ -1,8 +1,10 @@
 //! The checker: what can be known of an operator before it runs.
 //!
-//! [`check`] looks at the recorded tasks of all ranks, [`check_all`] at operators that run one after the other on one communicator:
-//! they share threads, notifies and the communication buffer. No data is moved. What is found is certain, for any speed of the
-//! threads and any input; what is not found is not there, as far as the rules go. The rules, by the name that a [`Finding`] carries:
+//! [`check`] looks at the recorded tasks of all ranks, [`check_all`] at operators that run one
+//! after the other on one communicator: they share threads, notifies and the communication buffer.
+//! No data is moved. What is found is certain, for any speed of the threads and any input; what is
+//! not found is not there, as far as the rules go. The rules, by the name that a [`Finding`]
+//! carries:
 //!
 //! | rule | what |
 //! |---|---|
@@ -19,12 +21,14 @@
 //! | `not-reproducible` | a note: sums of floating point that are reduced into one place in any order |
 //! | `early`, `outlives` | peers use a communication buffer between the first and the last task of its owner's main thread |
 //!
-//! What orders tasks: those of a thread complete one after the other, and a wait ends behind its record. On HCCS and in the emulator a
-//! write to a peer is complete when its thread goes on. On RoCE and UB only a record on the *same channel* is certain to come behind it:
-//! there, let a record on the channel of a write follow it on its thread, and let whoever else is told of the data hear it from the peer. The
-//! checker does not look at that.
+//! What orders tasks: those of a thread complete one after the other, and a wait ends behind its
+//! record. On HCCS and in the emulator a write to a peer is complete when its thread goes on. On
+//! RoCE and UB only a record on the *same channel* is certain to come behind it: there, let a
+//! record on the channel of a write follow it on its thread, and let whoever else is told of the
+//! data hear it from the peer. The checker does not look at that.
 //!
-//! A rule that needs another one to hold is not looked at while that one is broken: what hangs has no result.
+//! A rule that needs another one to hold is not looked at while that one is broken: what hangs has
+//! no result.
 
 mod expected;
 mod finding;
@@ -49,7 +53,8 @@ use crate::task::Operator;
 use finding::Notes;
 use ground::Ground;
 
-/// What counts besides the tasks. The default: any product, the default [`Engine`], CANN's [limits], no plan.
+/// What counts besides the tasks. The default: any product, the default [`Engine`], CANN's
+/// [limits], no plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// Where it runs. None: anywhere, and what only some products have is not looked at.

@@ -1,4 +1,5 @@
-//! Notifies: every record ends a wait, every next record comes behind that wait, and nobody else waits meanwhile.
+//! Notifies: every record ends a wait, every next record comes behind that wait, and nobody else
+//! waits meanwhile.
 
 use super::finding::Notes;
 use super::ground::{Ground, PATIENCE};

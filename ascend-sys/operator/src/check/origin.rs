@@ -1,7 +1,8 @@
 //! Where bytes come from: symbols in the place of data.
 //!
-//! A byte that was copied from an input is that byte of that input, wherever it lies now; one that was reduced is a set of bytes, one
-//! of the input of each rank in a set of ranks, all at the same offset. Whatever else is made of inputs is wrong for every collective.
+//! A byte that was copied from an input is that byte of that input, wherever it lies now; one that
+//! was reduced is a set of bytes, one of the input of each rank in a set of ranks, all at the same
+//! offset. Whatever else is made of inputs is wrong for every collective.
 
 use crate::task::ReduceOp;
 use std::collections::{BTreeMap, HashMap};

@@ -1,7 +1,7 @@
 //! Results: what is read was written, and every output holds in the end what the goal asks for.
 //!
-//! The tasks are carried out in one order, with [symbols](super::origin) in the place of data. Where nothing races, every order gives the
-//! same.
+//! The tasks are carried out in one order, with [symbols](super::origin) in the place of data.
+//! Where nothing races, every order gives the same.
 
 use super::expected::{self, Expected, Giver};
 use super::finding::{Notes, Severity};
@@ -256,8 +256,8 @@ impl ResultRun<'_, '_> {
         self.notes.push(Severity::Error, "result", places, source, (message, help));
     }
 
-    /// The tasks by which a byte has got what it holds, from the one that wrote it last back to those
-    /// that read inputs.
+    /// The tasks by which a byte has got what it holds, from the one that wrote it last back to
+    /// those that read inputs.
     fn ways(&self, last: u32, byte: (usize, usize)) -> Vec<u32> {
         let sequence: Vec<u32> = self.ground.sequence().collect();
         let (mut bytes, mut ways) = (vec![byte], Vec::new());

@@ -6,8 +6,8 @@ use super::race::Tasks;
 use crate::shadow::{Found, Mode, Shadow};
 use crate::task::{Operator, ReduceOp, Task};
 
-/// Looks at operators in which nothing races: two tasks that write the same bytes in any order are two
-/// reductions then.
+/// Looks at operators in which nothing races: two tasks that write the same bytes in any order are
+/// two reductions then.
 pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'static str>) {
     if !ground.operators.iter().any(may_round) {
         return;
@@ -21,8 +21,8 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
         let Some(shadow) = shadows.get_mut(to.memory) else { continue };
         let shadow = shadow.get_or_insert_with(|| Shadow::new(0..ground.size(to.memory), true));
         let mut others = Vec::new();
-        // As if each were a plain write: only the last one is kept, since what comes behind all that
-        // are there comes behind those before them.
+        // As if each were a plain write: only the last one is kept, since what comes behind all
+        // that are there comes behind those before them.
         let tasks = Tasks { search: &mut search, lanes: ground.order.lanes(), now: task };
         shadow.access(to.range.clone(), Mode::Write, &task, tasks, |what| {
             if let Found::Unordered { bytes, other, .. } = what {

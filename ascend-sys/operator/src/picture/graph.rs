@@ -38,7 +38,8 @@ pub(super) fn draw(operator: &Operator, marked: &[TaskId], said: &[String]) -> S
     picture.draw(&wanted, said)
 }
 
-/// Of the waits that never end, the record that would end each of them: one that is never reached, or none.
+/// Of the waits that never end, the record that would end each of them: one that is never reached,
+/// or none.
 fn nobody_records(operator: &Operator, execution: &Execution) -> HashMap<TaskId, Option<TaskId>> {
     let mut waits: HashMap<Signal, TaskId> = HashMap::new();
     let mut ends: HashMap<TaskId, Option<TaskId>> = HashMap::new();
@@ -149,7 +150,8 @@ impl GraphPicture<'_> {
         notes
     }
 
-    /// The column of each task: when it runs if all take one unit. What never runs comes behind what does.
+    /// The column of each task: when it runs if all take one unit. What never runs comes behind
+    /// what does.
     fn columns(&self) -> HashMap<TaskId, usize> {
         let ran = self.execution.tasks();
         let mut columns: HashMap<TaskId, usize> =
@@ -290,7 +292,8 @@ impl GraphPicture<'_> {
         {
             let Some(to) = places.get(wait) else { continue };
             let end = (to.x - to.half - 1.0, to.y);
-            // Back from the left of the record to the right of the wait, unless the record lies before it.
+            // Back from the left of the record to the right of the wait, unless the record lies
+            // before it.
             match record.map(|record| (record, places.get(&record))) {
                 Some((record, Some(from))) => {
                     svg.push(format_args!(

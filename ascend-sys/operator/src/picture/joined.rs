@@ -1,4 +1,5 @@
-//! Several operators as one: the tasks of a thread of the first one, then those of the same thread of the second one.
+//! Several operators as one: the tasks of a thread of the first one, then those of the same thread
+//! of the second one.
 
 use crate::check::Finding;
 use crate::{Operator, RankTasks, TaskId};

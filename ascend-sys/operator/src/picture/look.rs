@@ -137,7 +137,8 @@ pub(super) fn transfer_box(
     ));
 }
 
-/// The colours of a copy or reduction: of the rank that the data comes from and of the one that it goes to.
+/// The colours of a copy or reduction: of the rank that the data comes from and of the one that it
+/// goes to.
 pub(super) fn colours(task: &Task) -> Option<(&'static str, &'static str)> {
     let (from, to) = task.pieces()?;
     Some((colour(from.rank), colour(to.rank)))
@@ -169,8 +170,9 @@ pub(super) fn wait(svg: &mut Svg, (x, y): (f64, f64), colour: &str, thick: bool)
 
 /// An arrow from one point to another, with a title.
 ///
-/// It leaves to the right and comes from the left. Those that lead down turn late and those that lead up turn early, so that two ranks
-/// which tell each other something have two arrows. Where it has to go back, it goes straight.
+/// It leaves to the right and comes from the left. Those that lead down turn late and those that
+/// lead up turn early, so that two ranks which tell each other something have two arrows. Where it
+/// has to go back, it goes straight.
 pub(super) fn arrow(
     svg: &mut Svg,
     (x1, y1): (f64, f64),

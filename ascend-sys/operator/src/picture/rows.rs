@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Where the rows begin.
 pub(super) const LEFT: f64 = 132.0;
 const ROW: f64 = 20.0;
-/// A picture has all threads if these are not more rows, and otherwise so many ranks with so many threads each.
+/// A picture has all threads if these are not more rows, and otherwise so many ranks with so many
+/// threads each.
 const MOST_ROWS: usize = 72;
 const MOST_RANKS: usize = 8;
 const MOST_THREADS: usize = 8;

@@ -1,7 +1,7 @@
 //! When each task happens, as a file for <https://ui.perfetto.dev>: Chrome's trace event format.
 //!
-//! Times are whole nanoseconds, written in microseconds, so that no slice ends after the next one of its thread begins. Each thread has a number of its
-//! own, as threads of Linux do.
+//! Times are whole nanoseconds, written in microseconds, so that no slice ends after the next one
+//! of its thread begins. Each thread has a number of its own, as threads of Linux do.
 
 use super::look;
 use crate::cost::Model;
@@ -137,7 +137,8 @@ impl Trace<'_> {
     }
 }
 
-/// The process of a rank. Process 0 is taken: it is the system's idle process, which Perfetto hides.
+/// The process of a rank. Process 0 is taken: it is the system's idle process, which Perfetto
+/// hides.
 fn process(rank: u32) -> u64 {
     u64::from(rank) + 1
 }

@@ -1,9 +1,11 @@
 //! Barriers of the vector unit.
 //!
-//! A vector operation may begin before an earlier one has written its result, unless the compiler is told to look after that. Between
-//! two that touch the same memory the source therefore has `PipeBarrier<PIPE_V>()`. A queue sees to some of it: a copy into a buffer
-//! waits for the vectors that used it, and vectors wait for that copy, so what is dequeued from copies needs no barrier; nor does
-//! what is allocated for results, since vectors wait for the copy of the last ones, which has waited for the vectors.
+//! A vector operation may begin before an earlier one has written its result, unless the compiler
+//! is told to look after that. Between two that touch the same memory the source therefore has
+//! `PipeBarrier<PIPE_V>()`. A queue sees to some of it: a copy into a buffer waits for the vectors
+//! that used it, and vectors wait for that copy, so what is dequeued from copies needs no barrier;
+//! nor does what is allocated for results, since vectors wait for the copy of the last ones, which
+//! has waited for the vectors.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -234,9 +234,9 @@ impl Printer<'_> {
         let target = self.target(Thing::Task(task), "HcclHandle", name);
         let arguments = arguments.join(", ");
         self.text.line(&format!("{target} = {client}.{call}{commits}({arguments});"));
-        // The answer depends on the arguments alone, so all cores that prepare leave here, before any
-        // of them waits. The server never gets its last message, and the launch fails instead of
-        // ending without a result.
+        // The answer depends on the arguments alone, so all cores that prepare leave here, before
+        // any of them waits. The server never gets its last message, and the launch fails instead
+        // of ending without a result.
         let task = self.name(Thing::Task(task));
         self.leave_if(&format!("{task} == INVALID_HANDLE_ID"));
     }

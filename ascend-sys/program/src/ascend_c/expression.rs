@@ -211,7 +211,8 @@ impl Printer<'_> {
         }
     }
 
-    /// What unsigned constants come to whose names cannot be seen here: in literals, which are signed, it would be something else.
+    /// What unsigned constants come to whose names cannot be seen here: in literals, which are
+    /// signed, it would be something else.
     fn unsigned(&self, id: ValueId) -> Option<u64> {
         let Value { of, number, .. } = &self.program.values[id.0 as usize];
         if !is_whole(*number) || is_signed(*number) || self.names.get(Thing::Value(id)).is_some() {
@@ -251,7 +252,8 @@ impl Printer<'_> {
                 return self.helped(helper, number, &arguments);
             }
         };
-        // What is on the right of an operator is computed first only between parentheses; people want them around && in ||, too.
+        // What is on the right of an operator is computed first only between parentheses; people
+        // want them around && in ||, too.
         let (left, right) = match level {
             Level::Or => (Level::Equality, Level::Equality),
             Level::And => (Level::And, Level::Equality),
@@ -373,8 +375,8 @@ impl Printer<'_> {
         (a_text, b_text)
     }
 
-    /// If one of two operands has the type for certain, C++ brings the other one there. `mixes`: also if a sign gets lost,
-    /// of which compilers warn in comparisons.
+    /// If one of two operands has the type for certain, C++ brings the other one there. `mixes`:
+    /// also if a sign gets lost, of which compilers warn in comparisons.
     fn without_one_widening(&self, a: ValueId, b: ValueId, mixes: bool) -> (ValueId, ValueId) {
         let number = self.number(a);
         if is_narrow(number) || is_float(number) {
@@ -417,7 +419,8 @@ impl Printer<'_> {
         let widens = is_whole(from)
             && is_whole(*number)
             && (from.size() < number.size() || (counted && *number == Number::U64));
-        // What is computed in the smaller type has to be brought into its range first, which a name does, or a cast makes visible.
+        // What is computed in the smaller type has to be brought into its range first, which a name
+        // does, or a cast makes visible.
         let computed = matches!(of, Of::Binary(..) | Of::Unary(..) | Of::Select(..))
             && self.names.get(Thing::Value(*a)).is_none();
         match widens && !computed {
@@ -466,7 +469,8 @@ pub(super) fn is_whole(number: Number) -> bool {
     !is_float(number) && number != Number::Bool
 }
 
-/// A floating point number of 16 bits. Ascend C converts these to `float` and from it, and nothing else.
+/// A floating point number of 16 bits. Ascend C converts these to `float` and from it, and nothing
+/// else.
 fn is_half(number: Number) -> bool {
     matches!(number, Number::F16 | Number::Bf16)
 }

@@ -1,4 +1,5 @@
-//! The operator project around a kernel: the files from which CANN's build makes a package to install.
+//! The operator project around a kernel: the files from which CANN's build makes a package to
+//! install.
 
 use super::names::upper_camel;
 use super::operator;
@@ -10,7 +11,8 @@ use crate::program::Program;
 ///
 /// # Errors
 ///
-/// What [`kernel`](super::kernel) refuses; a tiling that is not as long as the struct; names that a build could take for something else.
+/// What [`kernel`](super::kernel) refuses; a tiling that is not as long as the struct; names that a
+/// build could take for something else.
 pub(super) fn files(program: &Program, project: &Project) -> Result<Vec<(String, String)>, String> {
     let name = &program.name;
     let kernel = super::kernel(program)?;
@@ -44,7 +46,8 @@ pub(super) fn files(program: &Program, project: &Project) -> Result<Vec<(String,
     Ok(files)
 }
 
-/// `ReduceScatterCustom` as `reduce_scatter_custom`, as CANN's build does it: `Conv2DCustom` as `conv2_d_custom`.
+/// `ReduceScatterCustom` as `reduce_scatter_custom`, as CANN's build does it: `Conv2DCustom` as
+/// `conv2_d_custom`.
 fn snake(name: &str) -> String {
     let mut text = String::new();
     for c in name.chars() {

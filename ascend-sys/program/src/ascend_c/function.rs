@@ -1,11 +1,12 @@
 //! Functions that the kernel has called, as functions of the source.
 //!
-//! A call has become steps of the kernel. They are printed as the body of a function; what the body names and the caller has declared are
-//! its parameters. A second call has a function of its own only where its body says something else: names apart, which are numbered in the
-//! order in which they come.
+//! A call has become steps of the kernel. They are printed as the body of a function; what the body
+//! names and the caller has declared are its parameters. A second call has a function of its own
+//! only where its body says something else: names apart, which are numbered in the order in which
+//! they come.
 //!
-//! Steps stay where they are called if C++ has no function for them: where they give back more than one thing, a queue, a client or a
-//! product, or where the kernel ends if something fails.
+//! Steps stay where they are called if C++ has no function for them: where they give back more than
+//! one thing, a queue, a client or a product, or where the kernel ends if something fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -21,7 +22,8 @@ use crate::step::*;
 const DEEPEST: usize = 32;
 
 impl Printer<'_> {
-    /// Calls the function of which a step is the first one. Gives the step behind it; none if there is no such function.
+    /// Calls the function of which a step is the first one. Gives the step behind it; none if there
+    /// is no such function.
     pub(super) fn function_at(&mut self, block: usize, at: usize) -> Option<usize> {
         // Where the steps of a call stay, a call within it may begin here.
         while let Some((call, steps)) = self.call_at(block, at) {
@@ -32,7 +34,8 @@ impl Printer<'_> {
         None
     }
 
-    /// The call in which a step lies and that the current function has made, with all its steps from here on.
+    /// The call in which a step lies and that the current function has made, with all its steps
+    /// from here on.
     fn call_at(&self, block: usize, at: usize) -> Option<(u32, Range<usize>)> {
         let nodes = &self.program.blocks[block];
         let within = |node: &Node| {
@@ -111,8 +114,8 @@ impl Printer<'_> {
         true
     }
 
-    /// Inside of a function only its parameters can be seen: what was called `rows2`, since the caller has `rows`, is called as it was
-    /// meant. Gives its name then.
+    /// Inside of a function only its parameters can be seen: what was called `rows2`, since the
+    /// caller has `rows`, is called as it was meant. Gives its name then.
     fn plain(&self, body: &mut Text, thing: Thing, name: &str) -> Option<String> {
         let wanted = self.names.wanted(&self.recorded_name(thing));
         let names = |line: &str, of: &str| identifiers(line).any(|(_, name)| name == of);
@@ -168,8 +171,8 @@ impl Printer<'_> {
         name
     }
 
-    /// Declares in front of a body the constants of the caller that it names: a parameter is no constant for a compiler. Gives their
-    /// names.
+    /// Declares in front of a body the constants of the caller that it names: a parameter is no
+    /// constant for a compiler. Gives their names.
     fn constants(&mut self, body: &mut Text) -> Vec<String> {
         let named =
             |code: &str| identifiers(code).map(|(_, name)| name.to_owned()).collect::<Vec<_>>();
@@ -198,7 +201,8 @@ impl Printer<'_> {
         needed.into_values().map(|(name, _)| name).collect()
     }
 
-    /// What the body names that the caller has: the names, in order, and the types and names of the parameters.
+    /// What the body names that the caller has: the names, in order, and the types and names of the
+    /// parameters.
     fn parameters(
         &self,
         body: &Text,

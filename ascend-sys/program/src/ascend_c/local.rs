@@ -56,7 +56,8 @@ impl Printer<'_> {
         self.text.line(&format!("{target} = {from}.{call}<{ty}>();"));
     }
 
-    /// An earlier tensor of this block that is called like a new one and no longer used: in Rust the new one hides it.
+    /// An earlier tensor of this block that is called like a new one and no longer used: in Rust
+    /// the new one hides it.
     fn given_away(&self, new: LocalId) -> Option<LocalId> {
         let locals = &self.program.locals;
         let Declared { name, what } = &locals[new.0 as usize];

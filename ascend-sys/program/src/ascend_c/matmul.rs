@@ -1,5 +1,5 @@
-//! Products of matrices, in the form in which CANN's own fused operators have them: `MatmulImpl` on the cube cores, whose result is
-//! fetched block by block.
+//! Products of matrices, in the form in which CANN's own fused operators have them: `MatmulImpl` on
+//! the cube cores, whose result is fetched block by block.
 
 use super::names::{Thing, upper_camel};
 use super::printer::Printer;
@@ -48,8 +48,8 @@ impl Printer<'_> {
         (0..at).find(|earlier| types(*earlier) == types(at)).unwrap_or(at)
     }
 
-    /// What names of types begin with: nothing if all products have the same. Numbered, because names of products need not differ
-    /// in their upper case.
+    /// What names of types begin with: nothing if all products have the same. Numbered, because
+    /// names of products need not differ in their upper case.
     fn matmul_prefix(&self, at: usize) -> String {
         let count = self.program.matmuls.len();
         if (0..count).all(|other| self.first_of_its_types(other) == 0) {
@@ -92,7 +92,8 @@ impl Printer<'_> {
         self.text.line(&format!("{name}.Init(&{tiling}, &pipe);"));
     }
 
-    /// Whether another product is used before this one is done with. The cube unit belongs to one of them at a time.
+    /// Whether another product is used before this one is done with. The cube unit belongs to one
+    /// of them at a time.
     fn shares_time(&self, matmul: MatmulId) -> bool {
         let home = |at: usize| self.uses.home(Thing::Matmul(MatmulId(at as u32)));
         let Some(own) = home(matmul.0 as usize) else { return false };
@@ -120,7 +121,8 @@ impl Printer<'_> {
             self.init_matmul(*matmul);
         }
         let name = self.name(Thing::Matmul(*matmul));
-        // Rows are as far apart as the matrices are wide, and these lie in memory as they are or transposed.
+        // Rows are as far apart as the matrices are wide, and these lie in memory as they are or
+        // transposed.
         let (m, k_of_a) =
             if what.transposed_a { (pitches[0], *depth) } else { (*rows, pitches[0]) };
         let (n, k_of_b) =

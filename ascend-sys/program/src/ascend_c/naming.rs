@@ -1,4 +1,5 @@
-//! Which values get names, and where: those that the kernel names, and parts of expressions that nobody could read.
+//! Which values get names, and where: those that the kernel names, and parts of expressions that
+//! nobody could read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +59,8 @@ impl Printer<'_> {
         parts
     }
 
-    /// Whether there are numbers for which C++ leaves open what a value is, so that it must not be computed but where it is needed.
+    /// Whether there are numbers for which C++ leaves open what a value is, so that it must not be
+    /// computed but where it is needed.
     fn may_fail(&self, id: ValueId) -> bool {
         let Value { of, number, .. } = &self.program.values[id.0 as usize];
         let signed = is_signed(*number);
@@ -72,8 +74,8 @@ impl Printer<'_> {
         itself || operands(of).into_iter().any(|part| self.may_fail(part))
     }
 
-    /// A value that is the same as this one and has the same name already: a function that several kernels call names what its caller
-    /// has named.
+    /// A value that is the same as this one and has the same name already: a function that several
+    /// kernels call names what its caller has named.
     pub(super) fn declared_alike(&self, id: ValueId, name: &str) -> Option<ValueId> {
         let values = &self.program.values;
         self.names.values().into_iter().find(|other| {

@@ -1,4 +1,5 @@
-//! The host side of an operator: its prototype, the function that fills the tiling struct, and their registration.
+//! The host side of an operator: its prototype, the function that fills the tiling struct, and
+//! their registration.
 
 use super::names::lower_camel;
 use super::project::Project;
@@ -136,7 +137,8 @@ impl Host<'_> {
 
     /// The fields of a struct, the given bytes as their values.
     fn fields(&mut self, layout: &Layout, path: &str, at: u32) {
-        // CANN's structs of the communication come first: the object that fills them wants them in this order.
+        // CANN's structs of the communication come first: the object that fills them wants them in
+        // this order.
         let order = |field: &&Field| match &field.item {
             Item::Struct(inner) => match inner.role {
                 Role::InitTiling => 0,

@@ -153,7 +153,8 @@ impl Helper {
                      if (number >= limit) {\n        return most;\n    }\n    \
                      return number < static_cast<F>(least) ? least : static_cast<T>(number);\n}\n"
             }
-            // Read in place by another type, a compiler may assume that it is something else; a union it takes as meant.
+            // Read in place by another type, a compiler may assume that it is something else; a
+            // union it takes as meant.
             Helper::FromBits => {
                 "// The host, which fills the tiling struct, has no such type, so there are the bits.\n\
                  template <typename T>\n\

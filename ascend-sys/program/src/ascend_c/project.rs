@@ -11,9 +11,10 @@ pub struct Project {
     pub blocks: u32,
     /// Of the workspace, without the part that CANN takes, in bytes.
     pub workspace: u64,
-    /// The bytes of the tiling struct of a launch that works, such as one on the emulator. The tiling function fills the struct with
-    /// these numbers; only the names of the groups come from the attributes of the operator. What depends on the shapes of the
-    /// inputs is for whoever goes on from there.
+    /// The bytes of the tiling struct of a launch that works, such as one on the emulator. The
+    /// tiling function fills the struct with these numbers; only the names of the groups come from
+    /// the attributes of the operator. What depends on the shapes of the inputs is for whoever goes
+    /// on from there.
     pub tiling: Vec<u8>,
 }
 

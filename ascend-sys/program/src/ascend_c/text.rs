@@ -118,8 +118,9 @@ impl Text {
     }
 }
 
-/// Where to break: as far outside of brackets as possible, there between things that are as loosely bound as possible, and then as late
-/// as possible; behind a comma or a semicolon, or before an operator.
+/// Where to break: as far outside of brackets as possible, there between things that are as loosely
+/// bound as possible, and then as late as possible; behind a comma or a semicolon, or before an
+/// operator.
 fn break_point(line: &str, start: usize) -> Option<usize> {
     const OPERATORS: [(&str, i32); 10] = [
         ("? ", 1),

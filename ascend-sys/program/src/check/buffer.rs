@@ -1,8 +1,9 @@
 //! One buffer of the local memory: which units use it, and what has been written to it.
 //!
-//! The units of a core work beside each other. A use comes behind an earlier one of the same bytes, of which one writes, when its
-//! unit has waited for the other: by a queue, by `wait_for` or by a barrier. What nothing orders is an error, since there is an
-//! order of the units in which the kernel computes with the wrong bytes: the earlier one is late.
+//! The units of a core work beside each other. A use comes behind an earlier one of the same bytes,
+//! of which one writes, when its unit has waited for the other: by a queue, by `wait_for` or by a
+//! barrier. What nothing orders is an error, since there is an order of the units in which the
+//! kernel computes with the wrong bytes: the earlier one is late.
 
 use super::clock::{Unit, Units};
 use super::ranges::Ranges;
@@ -72,7 +73,8 @@ impl LocalBuffer {
         if self.widened { None } else { self.written.missing(from, to) }
     }
 
-    /// Takes note of a use: the first earlier one that nothing orders with it, and whether all uses could be remembered.
+    /// Takes note of a use: the first earlier one that nothing orders with it, and whether all uses
+    /// could be remembered.
     pub(super) fn note(&mut self, of: Use, units: &mut Units) -> (Option<Use>, bool) {
         let core = units.core();
         let (clock, tick) = units.give(of.unit);
@@ -83,8 +85,8 @@ impl LocalBuffer {
             (entry.0.writes() || of.writes()) && entry.0.overlaps(&of) && !known(entry)
         });
         let open = open.map(|(earlier, _)| *earlier);
-        // Whoever comes behind this write comes behind what it has come behind. Of two that are alike, whoever has waited for the
-        // later one has waited for the earlier one.
+        // Whoever comes behind this write comes behind what it has come behind. Of two that are
+        // alike, whoever has waited for the later one has waited for the earlier one.
         self.uses.retain(|entry| {
             let inside = of.from <= entry.0.from && entry.0.to <= of.to;
             entry.0 != of && !(of.writes() && inside && known(entry))

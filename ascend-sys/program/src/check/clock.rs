@@ -2,19 +2,22 @@
 //!
 //! # Terms
 //!
-//! * A *unit* works through its instructions beside the other units of its core ([`Unit`]). The scalar unit gives them out,
-//!   in the order of the kernel.
-//! * A *tick* of a unit counts its releases: what it does between two of them has the number of the next one.
-//! * A *clock* is what somebody knows: for each unit of each core, up to which tick its work is done; for each server, how many
-//!   turns are.
+//! * A *unit* works through its instructions beside the other units of its core ([`Unit`]). The
+//!   scalar unit gives them out, in the order of the kernel.
+//! * A *tick* of a unit counts its releases: what it does between two of them has the number of the
+//!   next one.
+//! * A *clock* is what somebody knows: for each unit of each core, up to which tick its work is
+//!   done; for each server, how many turns are.
 //!
 //! # Rules
 //!
-//! 1. An instruction knows what its unit has waited for, and what the scalar unit had waited for when it gave it out.
-//! 2. It knows that what the scalar unit has read itself is read, but not that what it has written is done: that takes a wait, as for
-//!    any other unit.
-//! 3. A vector operation comes after the one before: the printed source has a barrier between those that touch the same memory.
-//!    So does what the scalar unit does. A copy does not wait for the copy before it.
+//! 1. An instruction knows what its unit has waited for, and what the scalar unit had waited for
+//!    when it gave it out.
+//! 2. It knows that what the scalar unit has read itself is read, but not that what it has written
+//!    is done: that takes a wait, as for any other unit.
+//! 3. A vector operation comes after the one before: the printed source has a barrier between those
+//!    that touch the same memory. So does what the scalar unit does. A copy does not wait for the
+//!    copy before it.
 //! 4. A release of a unit is known to whoever waits for it, with all that the unit knew.
 //!
 //! The numbers of other cores are shared for as long as a unit has nothing to add to them.
@@ -26,7 +29,8 @@ use crate::step::Pipe;
 /// A unit of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// The scalar unit, which gives out instructions, reads single elements, calls the client, waits for flags and barriers.
+    /// The scalar unit, which gives out instructions, reads single elements, calls the client,
+    /// waits for flags and barriers.
     Control,
     /// The writes of single elements by the scalar unit.
     Scalar,

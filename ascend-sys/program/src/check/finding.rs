@@ -26,12 +26,13 @@ pub struct Finding {
     pub line: u32,
     /// From 1; 0 if it is not known.
     pub column: u32,
-    /// How the kernel came there first: the calls of functions around it, the innermost first, as "in `scale`, called at
-    /// vadd.rs:40:5".
+    /// How the kernel came there first: the calls of functions around it, the innermost first, as
+    /// "in `scale`, called at vadd.rs:40:5".
     pub calls: Vec<String>,
     /// Which core it was first seen on, and on how many more. None: it is about all of them.
     pub cores: Option<String>,
-    /// An order of units, cores and turns in which the result is wrong, where the rule is about order.
+    /// An order of units, cores and turns in which the result is wrong, where the rule is about
+    /// order.
     pub witness: Option<Witness>,
     /// What to change.
     pub help: String,
@@ -49,8 +50,9 @@ pub enum Severity {
 }
 
 impl Finding {
-    /// Whether a mistake elsewhere in the kernel often leads to this: a core that does not get to a barrier, since it waits for
-    /// a tensor; memory that nobody has written, since the copy went elsewhere.
+    /// Whether a mistake elsewhere in the kernel often leads to this: a core that does not get to a
+    /// barrier, since it waits for a tensor; memory that nobody has written, since the copy went
+    /// elsewhere.
     pub fn may_be_caused(&self) -> bool {
         let rules =
             ["hang", "unawaited", "freed", "unwritten", "windows", "never-written", "overwritten"];
@@ -155,7 +157,8 @@ impl Report {
         }
     }
 
-    /// Errors first; of each kind those that may have caused others before the ones that may have been caused, in the order of the source.
+    /// Errors first; of each kind those that may have caused others before the ones that may have
+    /// been caused, in the order of the source.
     pub(super) fn into_findings(self, program: &Program) -> Vec<Finding> {
         let is_allowed = |(_, _, _, rule): &(_, _, _, &str)| {
             program.allowed.iter().any(|allowed| allowed.warning.rule() == *rule)

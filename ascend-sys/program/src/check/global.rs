@@ -253,7 +253,8 @@ fn moved(
     reach(view, place, size, (count, length, length + gap), out, way);
     let (count, length, gap) = (u128::from(count), u128::from(length), u128::from(gap));
     within(view, place, count * length + (count - 1) * gap, size, out);
-    // A piece that ends inside a block of 32 bytes fills it up, and every buffer ends with such a block.
+    // A piece that ends inside a block of 32 bytes fills it up, and every buffer ends with such a
+    // block.
     let pitch = bytes.next_multiple_of(32);
     let Some(span) = memory.operand(view, local, (count - 1) * pitch + bytes) else {
         if !out {

@@ -13,7 +13,8 @@ use crate::step::{Buffer, Local, Source};
 /// Each buffer of a queue takes a hardware event.
 const MOST_BUFFERS: u32 = 8;
 
-/// The number of a tensor's buffer where there is none: the call would wait for ever, which has been reported.
+/// The number of a tensor's buffer where there is none: the call would wait for ever, which has
+/// been reported.
 const NO_BUFFER: usize = usize::MAX;
 
 /// What one core has in its local memory.
@@ -201,7 +202,8 @@ impl LocalMemory {
         self.scratches[scratch.0 as usize] = Some((bytes, LocalBuffer::default()));
     }
 
-    /// Takes room for so many buffers; the bytes of each. If that is not known, which has been reported, they are no limit.
+    /// Takes room for so many buffers; the bytes of each. If that is not known, which has been
+    /// reported, they are no limit.
     fn lay_out(
         &mut self,
         view: &mut View<'_, '_>,
@@ -332,7 +334,8 @@ impl LocalMemory {
         }
     }
 
-    /// The bytes that a unit uses of a tensor: 32-byte aligned, and within it. None has been reported.
+    /// The bytes that a unit uses of a tensor: 32-byte aligned, and within it. None has been
+    /// reported.
     pub(super) fn operand(
         &self,
         view: &mut View<'_, '_>,
@@ -384,7 +387,8 @@ impl LocalMemory {
         }
     }
 
-    /// A unit uses bytes of a tensor: reports earlier uses that nothing orders with this one, and what is read that nobody wrote.
+    /// A unit uses bytes of a tensor: reports earlier uses that nothing orders with this one, and
+    /// what is read that nobody wrote.
     pub(super) fn touch(
         &mut self,
         view: &mut View<'_, '_>,
@@ -446,7 +450,8 @@ impl LocalMemory {
         Some(Span { buffer, from, to })
     }
 
-    /// At the end of the kernel: queues with buffers that were not freed, how many, and where the last one was taken.
+    /// At the end of the kernel: queues with buffers that were not freed, how many, and where the
+    /// last one was taken.
     pub(super) fn taken(&self) -> impl Iterator<Item = (QueueId, u32, Source)> {
         self.queues.iter().enumerate().filter_map(|(at, state)| {
             let state = state.as_ref()?;

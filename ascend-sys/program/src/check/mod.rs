@@ -1,8 +1,9 @@
 //! The checker: what can be known of a launch before its first block runs.
 //!
-//! [`check`] walks every core of a launch through the program with the actual tiling, number of blocks and ranks, moves no data,
-//! and looks at what Ascend C and HCCL ask of a kernel. A release build on hardware checks next to nothing of it: it hangs, or
-//! overwrites memory. The rules, by the name that a [`Finding`] carries:
+//! [`check`] walks every core of a launch through the program with the actual tiling, number of
+//! blocks and ranks, moves no data, and looks at what Ascend C and HCCL ask of a kernel. A release
+//! build on hardware checks next to nothing of it: it hangs, or overwrites memory. The rules, by
+//! the name that a [`Finding`] carries:
 //!
 //! | rules | what |
 //! |---|---|
@@ -27,7 +28,8 @@
 //! | `align`, `pieces`, `vector-type`, `vector-count`, `cast`, `matmul` | operations of the vector and the cube unit |
 //! | `cube-tiling` | the numbers of a `TCubeTiling`: cores, steps, blocks in L1, buffers in L0 |
 //!
-//! Documents ask for more than the hardware does. [`Setting::tolerant`] takes what the hardware tolerates.
+//! Documents ask for more than the hardware does. [`Setting::tolerant`] takes what the hardware
+//! tolerates.
 
 mod area;
 mod buffer;
@@ -60,10 +62,12 @@ pub use witness::{Late, Witness};
 use crate::flow::Launch;
 use crate::program::Program;
 
-/// Looks at a launch of a program that has been [validated](Program::validate). Neither blocks nor fails otherwise.
+/// Looks at a launch of a program that has been [validated](Program::validate). Neither blocks nor
+/// fails otherwise.
 ///
-/// Ok: it may run; the list holds [warnings](Severity::Warning) and [notes](Severity::Note), if any. Err: it must not; errors come first. The same launch gives
-/// the same list, so a verdict may be kept.
+/// Ok: it may run; the list holds [warnings](Severity::Warning) and [notes](Severity::Note), if
+/// any. Err: it must not; errors come first. The same launch gives the same list, so a verdict may
+/// be kept.
 pub fn check(
     program: &Program,
     launch: &Launch,
@@ -76,8 +80,8 @@ pub fn check(
     }
 }
 
-/// Looks at the launches of all ranks, so that it also knows who writes to whose windows. For each launch what [`check`] finds, and of
-/// windows what all of them show; errors come first.
+/// Looks at the launches of all ranks, so that it also knows who writes to whose windows. For each
+/// launch what [`check`] finds, and of windows what all of them show; errors come first.
 pub fn check_ranks(program: &Program, launches: &[Launch], setting: &Setting) -> Vec<Vec<Finding>> {
     look(program, launches, setting, true)
 }

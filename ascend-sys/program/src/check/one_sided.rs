@@ -65,7 +65,8 @@ pub(super) fn queue(view: &mut View<'_, '_>, operation: &Operation, queues: u64,
     }
 }
 
-/// An `AlltoAllvWrite`: what it reads on this rank, as far as that is known. How long the blocks are is data.
+/// An `AlltoAllvWrite`: what it reads on this rank, as far as that is known. How long the blocks
+/// are is data.
 pub(super) fn windows(
     view: &mut View<'_, '_>,
     lists: [&Place; 2],

@@ -1,7 +1,9 @@
-//! What a client prepares: which product has it, with which types and numbers, and where its turns read and write.
+//! What a client prepares: which product has it, with which types and numbers, and where its turns
+//! read and write.
 //!
-//! In elements, with `c` the count, `S` the stride (the count if it is 0), turn `t` and rank `r`: an all-reduce reads and writes
-//! `t*c..`; a gather reads `t*c..` and writes `r*S + t*c..`; a scatter the other way round; an all-to-all does both at `r*S + t*c..`.
+//! In elements, with `c` the count, `S` the stride (the count if it is 0), turn `t` and rank `r`:
+//! an all-reduce reads and writes `t*c..`; a gather reads `t*c..` and writes `r*S + t*c..`; a
+//! scatter the other way round; an all-to-all does both at `r*S + t*c..`.
 
 use super::Product;
 use super::global::{self, Spot, spot};
@@ -44,7 +46,8 @@ pub(super) fn name(command: u32) -> String {
     }
 }
 
-/// Looks at everything that one call says for itself; what its turns touch on this rank, as far as it is known.
+/// Looks at everything that one call says for itself; what its turns touch on this rank, as far as
+/// it is known.
 pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
     let command = call.operation.command();
     let Some((rank, ranks)) = view.group(call.client) else { return Vec::new() };
@@ -365,7 +368,8 @@ fn bounds(
     None
 }
 
-/// The size of an element and the numbers of a place that the server reads or writes. None has been reported.
+/// The size of an element and the numbers of a place that the server reads or writes. None has been
+/// reported.
 fn buffer(view: &mut View<'_, '_>, place: &Place, dtype: u32, write: bool) -> Option<(u64, Spot)> {
     if write {
         global::written(view, place.base);

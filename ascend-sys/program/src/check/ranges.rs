@@ -14,7 +14,8 @@ impl Ranges {
         if from >= to {
             return;
         }
-        // The ones that touch it become part of it; they lie one behind the other, and the last begins at `to` at most.
+        // The ones that touch it become part of it; they lie one behind the other, and the last
+        // begins at `to` at most.
         while let Some((&start, &end)) =
             self.ends.range(..=to).next_back().filter(|(_, end)| **end >= from)
         {

@@ -251,7 +251,8 @@ impl Run<'_> {
                 }
                 may.widen(memory, |variable| walk.set(variable, None));
                 units.meet();
-                // What has been read in there stands in the list, and nobody knows how much that is.
+                // What has been read in there stands in the list, and nobody knows how much that
+                // is.
                 *reads = [].iter();
                 return;
             }
@@ -338,7 +339,8 @@ impl Run<'_> {
         }
     }
 
-    /// Shortens the longest loop that a core is in, on all cores; false if there is none left, or that took too long, too.
+    /// Shortens the longest loop that a core is in, on all cores; false if there is none left, or
+    /// that took too long, too.
     fn shorten(&mut self, at: usize) -> bool {
         let Some(body) = self.members[at].walk.longest_loop() else { return false };
         let steps = self.ground.setting.steps;

@@ -26,8 +26,9 @@ impl Product {
         }
     }
 
-    /// Cube cores of a chip, as CANN's platform files have them for Ascend910B2 (A2), Ascend910_9392 (A3) and Ascend950PR_958b
-    /// (Ascend 950). Other chips of a product may have other numbers: a program asks its device.
+    /// Cube cores of a chip, as CANN's platform files have them for Ascend910B2 (A2),
+    /// Ascend910_9392 (A3) and Ascend950PR_958b (Ascend 950). Other chips of a product may have
+    /// other numbers: a program asks its device.
     pub fn cube_cores(self) -> u32 {
         match self {
             Product::A2 | Product::A3 => 24,
@@ -66,17 +67,18 @@ pub struct Setting {
     pub product: Product,
     /// Whether it is enough that the hardware copes; else it must be as the documents say.
     pub tolerant: bool,
-    /// Bytes behind each argument of the program, in its order; None or missing: not known, so its bounds are not checked.
+    /// Bytes behind each argument of the program, in its order; None or missing: not known, so its
+    /// bounds are not checked.
     pub parameters: Vec<Option<u64>>,
-    /// Where each argument begins, in the same order, then the workspace; None or missing: not known, so it shares no memory with
-    /// another one.
+    /// Where each argument begins, in the same order, then the workspace; None or missing: not
+    /// known, so it shares no memory with another one.
     pub addresses: Vec<Option<u64>>,
     /// Bytes of the user's part of the workspace.
     pub workspace: Option<u64>,
     /// Bytes of an input window, and of an output window.
     pub window: Option<u64>,
-    /// What cores have read in a launch that is over, so that nothing depends on data any more. Of cores that are missing, and behind the
-    /// end of a list, it is not known.
+    /// What cores have read in a launch that is over, so that nothing depends on data any more. Of
+    /// cores that are missing, and behind the end of a list, it is not known.
     pub reads: Vec<CoreReads>,
     /// Steps of all cores together, after which long loops are no longer followed to their ends.
     pub steps: u64,

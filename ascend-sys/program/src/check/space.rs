@@ -1,5 +1,5 @@
-//! Which arguments share memory: two of them may be given overlapping buffers, and then they are one piece of memory to every rule
-//! of who uses it when. A window of a rank is one, too.
+//! Which arguments share memory: two of them may be given overlapping buffers, and then they are
+//! one piece of memory to every rule of who uses it when. A window of a rank is one, too.
 
 use super::Setting;
 use crate::declared::ClientId;
@@ -15,11 +15,13 @@ pub(super) const LINE: u64 = 64;
 pub(super) enum Space {
     /// What an argument lies in, and those that share memory with it: the number of the first one.
     Arguments(usize),
-    /// In a group, the window of a rank; the one for output, if so. What other ranks do to it is not known here.
+    /// In a group, the window of a rank; the one for output, if so. What other ranks do to it is
+    /// not known here.
     Window(u32, u64, bool),
 }
 
-/// Where each argument lies, then the workspace: in which piece of memory, and how many bytes into it. None lies in a window.
+/// Where each argument lies, then the workspace: in which piece of memory, and how many bytes into
+/// it. None lies in a window.
 pub(super) struct Spaces {
     arguments: Vec<(usize, u128)>,
     /// Of each client.
@@ -39,7 +41,8 @@ impl Spaces {
         let mut known: Vec<(u64, u64, usize)> =
             (0..=count).filter_map(|at| Some((address(at)?, bytes(at).unwrap_or(0), at))).collect();
         known.sort_unstable();
-        // The piece of memory that is being gathered: its number, the line it begins with, and its end.
+        // The piece of memory that is being gathered: its number, the line it begins with, and its
+        // end.
         let mut open: Option<(usize, u64, u64)> = None;
         for (start, bytes, at) in known {
             let end = start.saturating_add(bytes);

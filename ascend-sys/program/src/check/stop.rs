@@ -7,7 +7,8 @@ use super::view::Ground;
 use crate::declared::Core;
 use crate::flow::Unknown;
 
-/// What is said of a branch or a loop that the checker goes on behind, and by which rule. A kernel is followed for so many steps.
+/// What is said of a branch or a loop that the checker goes on behind, and by which rule. A kernel
+/// is followed for so many steps.
 pub(super) fn left_out(why: &Unknown, steps: u64) -> (&'static str, String) {
     match why {
         Unknown::Short(turns) => (

@@ -1,7 +1,8 @@
 //! Who waits for whom: flags and barriers between cores.
 //!
-//! A flag is counted, not remembered: when everybody who raises it for somebody has done so once more, that somebody's counter
-//! goes up by one; who awaits it takes one off, or waits. The counters have four bits.
+//! A flag is counted, not remembered: when everybody who raises it for somebody has done so once
+//! more, that somebody's counter goes up by one; who awaits it takes one off, or waits. The
+//! counters have four bits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;

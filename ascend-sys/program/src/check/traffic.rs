@@ -1,8 +1,9 @@
 //! Whether cores and the server use the same memory in a known order.
 //!
-//! A turn is in the server's hands from its commit until somebody has waited for it. What it sends must have been written before,
-//! by whichever core; what it receives must not be looked at before its end. A core knows of a commit or of an end if it has done
-//! it itself or has met, since then, somebody who has.
+//! A turn is in the server's hands from its commit until somebody has waited for it. What it sends
+//! must have been written before, by whichever core; what it receives must not be looked at before
+//! its end. A core knows of a commit or of an end if it has done it itself or has met, since then,
+//! somebody who has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -25,7 +26,8 @@ mod wasted;
 /// Of so many steps that a launch is followed for, the accesses of one are remembered.
 const STEPS_PER_ACCESS: u64 = 4;
 
-/// What each turn of a task reads or writes on this rank: blocks that begin where those of the turn before end.
+/// What each turn of a task reads or writes on this rank: blocks that begin where those of the turn
+/// before end.
 #[derive(Debug, Clone)]
 pub(super) struct Touched {
     pub base: Base,
@@ -47,7 +49,8 @@ pub(super) struct Sent {
     pub task: TaskId,
     /// From 0.
     pub turn: u64,
-    /// If it is one step of a turn: which one, and the rank that it sends to and the one that it receives from.
+    /// If it is one step of a turn: which one, and the rank that it sends to and the one that it
+    /// receives from.
     pub step: Option<(u64, [usize; 2])>,
     /// Turns that its server has finished with it.
     pub number: u32,
@@ -58,7 +61,8 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// The blocks of a task that this turn, or step of one, touches: where they begin in the space, and where they end.
+    /// The blocks of a task that this turn, or step of one, touches: where they begin in the space,
+    /// and where they end.
     fn blocks<'a>(
         &self,
         touched: &'a Touched,
@@ -193,7 +197,8 @@ impl Traffic {
                 && (last.core, last.source) == (core, source)
                 && (last.area.write, last.area.way, last.area.unit)
                     == (area.write, area.way, area.unit);
-            // What is read or written through the cache lies in one line, and nothing comes between.
+            // What is read or written through the cache lies in one line, and nothing comes
+            // between.
             let together = matches!(area.way, Way::Memory | Way::Add)
                 || (last.order == self.order && line(last.area.from) == line(area.from));
             if alike && together && last.area == area {
@@ -215,7 +220,8 @@ impl Traffic {
         }
     }
 
-    /// Reports what is not ordered, and gives what is done to windows. `server` is where a client's server stands among the cores of a clock.
+    /// Reports what is not ordered, and gives what is done to windows. `server` is where a client's
+    /// server stands among the cores of a clock.
     pub(super) fn look(
         &mut self,
         ground: &Ground<'_>,
@@ -319,7 +325,8 @@ fn longest_of<'a>(accesses: impl IntoIterator<Item = &'a Access>) -> u128 {
     lengths.max().unwrap_or(0)
 }
 
-/// Those that may reach into `from..to`, of a list that is sorted by where they begin and of which none is longer than `longest`.
+/// Those that may reach into `from..to`, of a list that is sorted by where they begin and of which
+/// none is longer than `longest`.
 fn near<T>(list: &[T], at: impl Fn(&T) -> u128, longest: u128, (from, to): (u128, u128)) -> &[T] {
     let first = list.partition_point(|one| at(one) < from.saturating_sub(longest));
     let end = list.partition_point(|one| at(one) < to);

@@ -68,7 +68,8 @@ impl<'a> View<'_, 'a> {
         self.error("product", format!("{product} has no {what}"), instead);
     }
 
-    /// Which piece of memory a base is here, and how many bytes into it. None: that depends on data.
+    /// Which piece of memory a base is here, and how many bytes into it. None: that depends on
+    /// data.
     pub(super) fn space(&self, base: Base) -> Option<(Space, u128)> {
         self.ground.spaces.of(base, self.walk)
     }
@@ -160,7 +161,8 @@ pub(super) struct UnitUse {
     pub line: u32,
 }
 
-/// What is said of two units of a core that use the same memory with nothing that orders them. `queue`: a queue could.
+/// What is said of two units of a core that use the same memory with nothing that orders them.
+/// `queue`: a queue could.
 pub(super) fn unordered(
     of: &str,
     core: CoreName,

@@ -1,9 +1,11 @@
-//! What depends on data is not followed, nor is the end of a loop of very many turns: the checker goes on behind it, and knows less.
+//! What depends on data is not followed, nor is the end of a loop of very many turns: the checker
+//! goes on behind it, and knows less.
 //!
-//! Whether a branch is taken, or how often a loop runs, may depend on what is in memory; and a loop may be too long to follow. Behind it, variables that it may have set
-//! have no number, local memory that it may have written counts as written, and its units count as waited for. So what is found behind
-//! it is found for certain. What cores and servers would have to know of each other cannot be left open: there the core is not
-//! followed any further.
+//! Whether a branch is taken, or how often a loop runs, may depend on what is in memory; and a loop
+//! may be too long to follow. Behind it, variables that it may have set have no number, local
+//! memory that it may have written counts as written, and its units count as waited for. So what is
+//! found behind it is found for certain. What cores and servers would have to know of each other
+//! cannot be left open: there the core is not followed any further.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! What is read or sent of windows was written by some rank.
 //!
-//! The windows of a rank are memory of all ranks of its group, which nobody has written when the communicator begins. A rank that reads
-//! there what no rank of the launch writes reads garbage, or what an earlier launch has left. In which order ranks write and read is not
-//! looked at.
+//! The windows of a rank are memory of all ranks of its group, which nobody has written when the
+//! communicator begins. A rank that reads there what no rank of the launch writes reads garbage, or
+//! what an earlier launch has left. In which order ranks write and read is not looked at.
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,8 @@ use crate::declared::Core;
 pub struct Witness {
     /// The order, in words.
     pub text: String,
-    /// Who is late in it. The emulator runs kernels in this order when it is asked to (`ASCEND_EMULATOR_KERNEL_LATE`).
+    /// Who is late in it. The emulator runs kernels in this order when it is asked to
+    /// (`ASCEND_EMULATOR_KERNEL_LATE`).
     pub late: Late,
 }
 
@@ -37,7 +38,8 @@ impl Late {
         Late::Line { kind: core.kind, index: core.index, line }
     }
 
-    /// Its text as C has it, in `kernelLate` of `AscendExtBlockConfig`: the longest has 25 letters, and a NUL ends it.
+    /// Its text as C has it, in `kernelLate` of `AscendExtBlockConfig`: the longest has 25 letters,
+    /// and a NUL ends it.
     pub fn letters(self) -> [c_char; 32] {
         let mut letters = [0; 32];
         let text = self.to_string();

@@ -1,7 +1,7 @@
 //! Loops that only add, in one step.
 //!
-//! A body that adds to integers what is the same in every turn, or the loop's own number, need not be walked through turn by turn:
-//! the sums are known.
+//! A body that adds to integers what is the same in every turn, or the loop's own number, need not
+//! be walked through turn by turn: the sums are known.
 
 use super::number::{fit, is_float, is_signed};
 use super::{Fault, Unknown, Walk};

@@ -1,4 +1,5 @@
-//! Numbers as C++ has them: integers extended to 64 bits by their sign, floating point numbers as `f64`.
+//! Numbers as C++ has them: integers extended to 64 bits by their sign, floating point numbers as
+//! `f64`.
 
 use half::{bf16, f16};
 
@@ -51,7 +52,8 @@ pub fn fit(number: Number, bits: u64) -> u64 {
     }
 }
 
-/// A conversion between types. What does not fit into an integer saturates, and 16-bit floating point numbers are made of `float`.
+/// A conversion between types. What does not fit into an integer saturates, and 16-bit floating
+/// point numbers are made of `float`.
 pub(crate) fn convert(from: Number, to: Number, bits: u64) -> u64 {
     match (is_float(from), is_float(to)) {
         (false, false) if to == Number::Bool => u64::from(bits != 0),

@@ -2,7 +2,8 @@
 
 use super::{Item, Layout, MAX_CC_TILINGS, Role, borrowed};
 
-/// The offsets, from the start of the struct in bytes, of its `Mc2InitTiling` and its `Mc2CcTiling`.
+/// The offsets, from the start of the struct in bytes, of its `Mc2InitTiling` and its
+/// `Mc2CcTiling`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Communication {
     /// How many `Mc2InitTiling` there are.
@@ -49,8 +50,8 @@ impl Communication {
             let field = &layout.fields()[i];
             if let Item::Struct(inner) = &field.item {
                 let (inner, count) = (borrowed(inner), field.count());
-                // One element says whether there is anything to find, so a long array of plain structs costs nothing; and
-                // what is already too many is not counted further.
+                // One element says whether there is anything to find, so a long array of plain
+                // structs costs nothing; and what is already too many is not counted further.
                 let before = (self.inits, self.count);
                 let mut n = 0;
                 while n < count && self.inits <= 1 && self.count <= MAX_CC_TILINGS {
@@ -86,7 +87,8 @@ impl Communication {
         self.count
     }
 
-    /// Where the `Mc2CcTiling` are, at most the first [`MAX_CC_TILINGS`]: what `SetCcTilingV2` takes.
+    /// Where the `Mc2CcTiling` are, at most the first [`MAX_CC_TILINGS`]: what `SetCcTilingV2`
+    /// takes.
     pub const fn cc_tilings(&self) -> &[u64] {
         let count = if self.count < MAX_CC_TILINGS { self.count } else { MAX_CC_TILINGS };
         self.cc_tilings.split_at(count).0

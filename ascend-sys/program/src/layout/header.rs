@@ -1,7 +1,8 @@
 //! A layout as C++, for the kernel and for the host side of an operator.
 //!
-//! Each header asserts the size of every struct and the offset of every field, so a compiler with other ideas, or a CANN whose own structs
-//! have other sizes, stops instead of reading the wrong bytes.
+//! Each header asserts the size of every struct and the offset of every field, so a compiler with
+//! other ideas, or a CANN whose own structs have other sizes, stops instead of reading the wrong
+//! bytes.
 
 use std::fmt::Write as _;
 
@@ -33,11 +34,12 @@ impl std::fmt::Debug for HeaderError {
 impl std::error::Error for HeaderError {}
 
 impl Layout {
-    /// The struct as a plain C++ struct, after the structs it contains: what the documents ask of new operators. Host and kernel
-    /// include the same file.
+    /// The struct as a plain C++ struct, after the structs it contains: what the documents ask of
+    /// new operators. Host and kernel include the same file.
     ///
-    /// CANN's own structs come from `kernel_tiling/kernel_tiling.h`. C++ on the host has no 16-bit floats, so they are declared as
-    /// `uint16_t`, and a kernel reads them as `half` or `bfloat16_t`.
+    /// CANN's own structs come from `kernel_tiling/kernel_tiling.h`. C++ on the host has no 16-bit
+    /// floats, so they are declared as `uint16_t`, and a kernel reads them as `half` or
+    /// `bfloat16_t`.
     pub fn header(&self) -> String {
         let mut text = String::new();
         let guard = guard(self, "");
@@ -64,16 +66,17 @@ impl Layout {
         text
     }
 
-    /// The struct in the older form, the macros of `register/tilingdata_base.h`, for the host side of the operator `op_type`; the
-    /// kernel's side is generated from it. The namespace is `optiling`, as the macros want it.
+    /// The struct in the older form, the macros of `register/tilingdata_base.h`, for the host side
+    /// of the operator `op_type`; the kernel's side is generated from it. The namespace is
+    /// `optiling`, as the macros want it.
     ///
-    /// The classes that the macros make have accessors instead of fields, so the assertions are about a plain struct beside them with what the
-    /// framework lays out for the kernel.
+    /// The classes that the macros make have accessors instead of fields, so the assertions are
+    /// about a plain struct beside them with what the framework lays out for the kernel.
     ///
     /// # Errors
     ///
-    /// The macros have no `bool` and no `double`, no arrays of structs, put structs at multiples of 8 bytes and know one
-    /// namespace. A struct that needs more has only the plain form.
+    /// The macros have no `bool` and no `double`, no arrays of structs, put structs at multiples of
+    /// 8 bytes and know one namespace. A struct that needs more has only the plain form.
     pub fn macro_header(&self, op_type: &str) -> Result<String, HeaderError> {
         let identifier = |text: &str| {
             !text.starts_with(|first: char| first.is_ascii_digit())

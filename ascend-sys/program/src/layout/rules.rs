@@ -1,15 +1,17 @@
 //! What a tiling struct must be, as functions that run while the program is compiled.
 //!
-//! The derive macro cannot know the size of a type. It makes the table, gives each field to [`field_problem`] and the whole to
-//! [`struct_problem`], and what they return is the text of a compile error at that field. So there is one place that knows the rules, and
-//! its figures are the compiler's own.
+//! The derive macro cannot know the size of a type. It makes the table, gives each field to
+//! [`field_problem`] and the whole to [`struct_problem`], and what they return is the text of a
+//! compile error at that field. So there is one place that knows the rules, and its figures are the
+//! compiler's own.
 
 use super::{Communication, Item, Layout};
 
 /// How many `Mc2CcTiling` one `Mc2InitTiling` counts.
 pub const MAX_CC_TILINGS: usize = 8;
 
-/// The most bytes of a tiling struct: half the 32 KiB stack of a core, to which a kernel copies the struct before it works.
+/// The most bytes of a tiling struct: half the 32 KiB stack of a core, to which a kernel copies the
+/// struct before it works.
 pub const MAX_SIZE: usize = 16 * 1024;
 
 /// A text that is put together in a constant.
@@ -70,7 +72,8 @@ impl Message {
     }
 }
 
-/// What is wrong with a field of a layout, if anything is. `name` is the field's in Rust, `pad` a name that is free for padding.
+/// What is wrong with a field of a layout, if anything is. `name` is the field's in Rust, `pad` a
+/// name that is free for padding.
 pub const fn field_problem(
     layout: &Layout,
     index: usize,
@@ -140,7 +143,8 @@ pub const fn size_problem(layout: &Layout, size: usize) -> Option<Message> {
     None
 }
 
-/// What is wrong with the end of a struct, if anything is. `pad` is a name that is free for padding.
+/// What is wrong with the end of a struct, if anything is. `pad` is a name that is free for
+/// padding.
 pub const fn tail_problem(layout: &Layout, size: usize, pad: &str) -> Option<Message> {
     let say = Message::new();
     if layout.fields().is_empty() || size > MAX_SIZE {

@@ -1,4 +1,5 @@
-//! A program as a person reads it: what it declares, then one step a line with the line of its source to the right.
+//! A program as a person reads it: what it declares, then one step a line with the line of its
+//! source to the right.
 
 use std::collections::HashSet;
 use std::fmt::{self, Display, Formatter};
@@ -75,7 +76,8 @@ impl Display for Program {
     }
 }
 
-/// Words for the parts of one program. A program that has not been validated gets question marks for what is not there.
+/// Words for the parts of one program. A program that has not been validated gets question marks
+/// for what is not there.
 pub(crate) struct Words<'a> {
     program: &'a Program,
     /// Whether a step gives the value its name, so that the name says all.

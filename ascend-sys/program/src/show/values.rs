@@ -49,7 +49,8 @@ impl Words<'_> {
             }
             Of::Binary(operator, a, b) => {
                 let (sign, own) = sign(*operator);
-                // To the right of `-` and `/` the same operator needs parentheses; comparisons need them on both sides.
+                // To the right of `-` and `/` the same operator needs parentheses; comparisons need
+                // them on both sides.
                 let left = if operator.compares() { own + 1 } else { own };
                 (own, format!("{} {sign} {}", self.bound(*a, left), self.bound(*b, own + 1)))
             }

@@ -8,9 +8,11 @@ use crate::declared::{ClientId, TaskId, ValueId};
 /// A call of an HCCL client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Hccl {
-    /// `InitV2` with the context of its group and the `Mc2InitTiling` at this offset of the tiling struct.
+    /// `InitV2` with the context of its group and the `Mc2InitTiling` at this offset of the tiling
+    /// struct.
     Init(ClientId, u32),
-    /// `SetCcTilingV2`: the offset of a `Mc2CcTiling` in bytes from the `Mc2InitTiling`, and its path in C++.
+    /// `SetCcTilingV2`: the offset of a `Mc2CcTiling` in bytes from the `Mc2InitTiling`, and its
+    /// path in C++.
     Configure(ClientId, u32, String),
     /// A prepare call.
     Prepare {

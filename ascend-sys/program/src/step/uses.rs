@@ -18,7 +18,8 @@ pub(crate) enum UsedMemory {
 }
 
 impl Step {
-    /// What its units do to memory; what is read before what is written by the same unit. Turns of a task are not among it.
+    /// What its units do to memory; what is read before what is written by the same unit. Turns of
+    /// a task are not among it.
     pub(crate) fn uses(&self) -> Vec<StepUse> {
         let global =
             |unit, place, writes| StepUse { unit, memory: UsedMemory::Global(place), writes };

@@ -1,7 +1,7 @@
 //! Traces for <https://ui.perfetto.dev>: Chrome's trace event format.
 //!
-//! A process is a group of rows and a thread is a row. Times are whole nanoseconds and are written in
-//! microseconds, so that rounding cannot make a slice end after the one that contains it.
+//! A process is a group of rows and a thread is a row. Times are whole nanoseconds and are written
+//! in microseconds, so that rounding cannot make a slice end after the one that contains it.
 
 use std::fmt::Write as _;
 
@@ -26,8 +26,8 @@ impl Trace {
         );
     }
 
-    /// The name of a process and its place among the others. `thread` is one of its threads. Process
-    /// 0 is the system's idle process, which Perfetto hides.
+    /// The name of a process and its place among the others. `thread` is one of its threads.
+    /// Process 0 is the system's idle process, which Perfetto hides.
     pub fn process(&mut self, process: u64, thread: u64, name: &str, order: u64) {
         self.row("process", process, thread, name, order);
     }
@@ -44,7 +44,8 @@ impl Trace {
         self.event('M', &format!("{row}_sort_index"), process, thread, &sorted);
     }
 
-    /// A notify's arrow. Each end is a process, a thread and a time, and belongs to the slice there.
+    /// A notify's arrow. Each end is a process, a thread and a time, and belongs to the slice
+    /// there.
     pub fn notify(
         &mut self,
         number: u64,
@@ -60,7 +61,8 @@ impl Trace {
         }
     }
 
-    /// The text of the file. `other` holds what else is said of the trace: names, and values as JSON.
+    /// The text of the file. `other` holds what else is said of the trace: names, and values as
+    /// JSON.
     pub fn finish(mut self, other: &[(&str, String)]) -> String {
         let other: Vec<_> =
             other.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();

@@ -1,7 +1,7 @@
 //! The two structs of CANN that the communication server reads.
 //!
-//! In CANN's headers both are opaque, arrays of `uint8_t` that its class `Mc2CcTilingConfig` writes. The fields here are where that class
-//! writes them.
+//! In CANN's headers both are opaque, arrays of `uint8_t` that its class `Mc2CcTilingConfig`
+//! writes. The fields here are where that class writes them.
 
 use std::borrow::Cow;
 use std::fmt::{self, Debug, Formatter};
@@ -12,7 +12,8 @@ use super::{CmdType, DataType, FieldType, Tiling};
 use crate::Product;
 use crate::dtype::ReduceKind;
 
-/// `Mc2InitTiling`, 64 bytes: says where the [`Mc2CcTiling`] of the struct are. The first field of a kernel that communicates.
+/// `Mc2InitTiling`, 64 bytes: says where the [`Mc2CcTiling`] of the struct are. The first field of
+/// a kernel that communicates.
 ///
 /// It is filled by [`Mc2InitTilingConfig::fill`](super::Mc2InitTilingConfig::fill).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,9 +24,11 @@ pub struct Mc2InitTiling([u8; 64]);
 ///
 /// It is filled by [`Mc2InitTilingConfig::fill`](super::Mc2InitTilingConfig::fill).
 ///
-/// It has 512 bytes in CANN's headers of today and 280 in older ones, whose documents still say so: `Mc2CcTiling<280>` is that one. The
-/// fields are the same; what follows is reserved. All other offsets in a struct depend on it, and they are known when the
-/// program is compiled, so the choice is part of the type. The C++ header asserts the size: with a wrong choice the kernel does not compile.
+/// It has 512 bytes in CANN's headers of today and 280 in older ones, whose documents still say so:
+/// `Mc2CcTiling<280>` is that one. The fields are the same; what follows is reserved. All other
+/// offsets in a struct depend on it, and they are known when the program is compiled, so the choice
+/// is part of the type. The C++ header asserts the size: with a wrong choice the kernel does not
+/// compile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Mc2CcTiling<const BYTES: usize = 512>([u8; BYTES]);
@@ -249,7 +252,8 @@ macro_rules! cc_tiling {
             const ITEM: Item = Item::Struct(Cow::Borrowed(Self::LAYOUT));
         }
 
-        // SAFETY: the fields follow one another from the first byte to the last, as the test below sees.
+        // SAFETY: the fields follow one another from the first byte to the last, as the test below
+        // sees.
         unsafe impl Tiling for Mc2CcTiling<$bytes> {
             const LAYOUT: &'static Layout = &Layout {
                 name: Cow::Borrowed("Mc2CcTiling"),

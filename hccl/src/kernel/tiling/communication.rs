@@ -1,4 +1,5 @@
-//! Filling the communication structs of a tiling struct, and looking at those that come from elsewhere.
+//! Filling the communication structs of a tiling struct, and looking at those that come from
+//! elsewhere.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -40,8 +41,9 @@ pub(super) fn write<T: Tiling>(
     // What is counted lies in the struct, whose size was checked when it was compiled.
     let offsets: Vec<u32> = places[..given].iter().map(|&place| place as u32).collect();
     let init = init(&offsets);
-    // SAFETY: the bytes of the struct, which nobody else sees meanwhile. What is written is an `Mc2InitTiling` where `LAYOUT` says that
-    // there is one, and the head of an `Mc2CcTiling` where it says that there is one; of both every pattern is a value.
+    // SAFETY: the bytes of the struct, which nobody else sees meanwhile. What is written is an
+    // `Mc2InitTiling` where `LAYOUT` says that there is one, and the head of an `Mc2CcTiling` where
+    // it says that there is one; of both every pattern is a value.
     let bytes =
         unsafe { std::slice::from_raw_parts_mut((&raw mut *tiling).cast::<u8>(), size_of::<T>()) };
     bytes[..init.len()].copy_from_slice(&init);
@@ -51,7 +53,8 @@ pub(super) fn write<T: Tiling>(
     Ok(())
 }
 
-/// Whether a struct can be launched with: its ranges, and, for a kernel with a client, what the server reads of it.
+/// Whether a struct can be launched with: its ranges, and, for a kernel with a client, what the
+/// server reads of it.
 pub(in crate::kernel) fn ready<T: Tiling>(
     tiling: &T,
     client: bool,
@@ -77,7 +80,8 @@ pub(in crate::kernel) fn ready<T: Tiling>(
     }
 }
 
-/// Whether the communication structs in these bytes, as many as the layout has, were filled for this layout.
+/// Whether the communication structs in these bytes, as many as the layout has, were filled for
+/// this layout.
 pub(super) fn check(layout: &Layout, bytes: &[u8]) -> std::result::Result<(), TilingError> {
     let communication = Communication::of(layout);
     if layout.role != Role::User || !communication.has_init() {
@@ -119,8 +123,8 @@ pub(super) fn check(layout: &Layout, bytes: &[u8]) -> std::result::Result<(), Ti
     Ok(())
 }
 
-/// Which links a kernel with this tiling struct needs, as a number: the same for all that communicate alike. It was found
-/// to be [`ready`].
+/// Which links a kernel with this tiling struct needs, as a number: the same for all that
+/// communicate alike. It was found to be [`ready`].
 pub(in crate::kernel) fn way_of(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for offset in Mc2InitTiling::read(bytes).offsets() {

@@ -1,8 +1,10 @@
-//! What `Mc2CcTilingConfig` of CANN does on the host: settings in, [`Mc2InitTiling`] and `Mc2CcTiling` out.
+//! What `Mc2CcTilingConfig` of CANN does on the host: settings in, [`Mc2InitTiling`] and
+//! `Mc2CcTiling` out.
 //!
-//! CANN's class checks little: it takes an operation that the product does not have, a step size where it means nothing, and a setting that
-//! is read on another product only. The kernel then waits for ever, or the server does something else. So what the
-//! documents say about products is checked here too.
+//! CANN's class checks little: it takes an operation that the product does not have, a step size
+//! where it means nothing, and a setting that is read on another product only. The kernel then
+//! waits for ever, or the server does something else. So what the documents say about products is
+//! checked here too.
 
 use typed_builder::TypedBuilder;
 
@@ -12,7 +14,8 @@ use super::{CmdType, DataType, Mc2InitTiling, Tiling, TilingError, communication
 use crate::dtype::ReduceKind;
 use crate::{Product, Result};
 
-/// What goes into the [`Mc2InitTiling`], and with [`fill`](Self::fill) the way to write both kinds of structs.
+/// What goes into the [`Mc2InitTiling`], and with [`fill`](Self::fill) the way to write both kinds
+/// of structs.
 #[derive(Clone, Debug, PartialEq, Eq, TypedBuilder)]
 #[builder(
     doc,
@@ -21,7 +24,8 @@ use crate::{Product, Result};
     )
 )]
 pub struct Mc2InitTilingConfig {
-    /// What the kernel runs on; [`Runtime::product`](crate::Runtime::product) says it of the devices at hand.
+    /// What the kernel runs on; [`Runtime::product`](crate::Runtime::product) says it of the
+    /// devices at hand.
     product: Product,
     /// A debug mode of CANN's: 1 to 4, or 250 and more.
     #[builder(default, setter(strip_option))]
@@ -55,28 +59,32 @@ pub struct Mc2InitTilingConfig {
     )
 )]
 pub struct Mc2CcTilingConfig {
-    /// The name of the communicator, 1 to 127 bytes, no NUL: [`Communicator::name`](crate::Communicator::name).
+    /// The name of the communicator, 1 to 127 bytes, no NUL:
+    /// [`Communicator::name`](crate::Communicator::name).
     #[builder(setter(into))]
     pub(super) group_name: String,
     /// The operation.
     pub(super) op_type: CmdType,
-    /// The algorithm in CANN's words, at most 127 bytes, no NUL; without it [`CmdType::algorithm`]. Only the A3 reads it, and the
-    /// A3 wants one of the same operation.
+    /// The algorithm in CANN's words, at most 127 bytes, no NUL; without it [`CmdType::algorithm`].
+    /// Only the A3 reads it, and the A3 wants one of the same operation.
     #[builder(default, setter(into, strip_option))]
     pub(super) algorithm: Option<String>,
     /// How elements are combined, by `AllReduce` and `ReduceScatter`; without it the sum.
     #[builder(default, setter(strip_option))]
     pub(super) reduce_op: Option<ReduceKind>,
-    /// The type of the elements that are read. The 950 needs it; the A2 and the A3 go by what the kernel says.
+    /// The type of the elements that are read. The 950 needs it; the A2 and the A3 go by what the
+    /// kernel says.
     #[builder(default, setter(into, strip_option))]
     pub(super) source_type: Option<DataType>,
     /// The type of the elements that are written; without it that of the source.
     #[builder(default, setter(into, strip_option))]
     pub(super) destination_type: Option<DataType>,
-    /// The communication engine, by the numbers of [`ascend_sys::CommEngine`]; 0 leaves the choice to CANN.
+    /// The communication engine, by the numbers of [`ascend_sys::CommEngine`]; 0 leaves the choice
+    /// to CANN.
     #[builder(default)]
     pub(super) engine: u8,
-    /// `AlltoAllV` on the A3: steps between two commits, which must divide the number of ranks. 0 commits whole turns.
+    /// `AlltoAllV` on the A3: steps between two commits, which must divide the number of ranks. 0
+    /// commits whole turns.
     #[builder(default)]
     pub(super) step_size: u8,
     /// `AllGather` and `AlltoAll` on the A2: do not copy a rank's own block to its output.
@@ -88,15 +96,17 @@ pub struct Mc2CcTilingConfig {
 }
 
 impl Mc2InitTilingConfig {
-    /// Writes the [`Mc2InitTiling`] and, in the order of its fields, an `Mc2CcTiling` for each of `members`. Fewer than there are
-    /// leave the last ones alone: the server does not learn of them. No other field is touched.
+    /// Writes the [`Mc2InitTiling`] and, in the order of its fields, an `Mc2CcTiling` for each of
+    /// `members`. Fewer than there are leave the last ones alone: the server does not learn of
+    /// them. No other field is touched.
     ///
     /// The CANN functions are the two `GetTiling` of `Mc2CcTilingConfig`.
     ///
     /// # Errors
     ///
-    /// [`Error::Tiling`](crate::Error::Tiling) for a setting that CANN or the product does not take, for more members than the struct has, and for a
-    /// struct without an `Mc2InitTiling`. Then nothing is written.
+    /// [`Error::Tiling`](crate::Error::Tiling) for a setting that CANN or the product does not
+    /// take, for more members than the struct has, and for a struct without an `Mc2InitTiling`.
+    /// Then nothing is written.
     pub fn fill<T: Tiling>(&self, tiling: &mut T, members: &[Mc2CcTilingConfig]) -> Result<()> {
         let filled = self.checked(members)?;
         let bytes = members

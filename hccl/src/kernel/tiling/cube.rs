@@ -8,11 +8,14 @@ use super::{FieldType, Tiling};
 
 macro_rules! cube_tiling {
     ($($rust:ident $cpp:literal $doc:literal;)*) => {
-        /// `TCubeTiling` of CANN, 200 bytes: what the high-level `Matmul` of a kernel is configured with.
+        /// `TCubeTiling` of CANN, 200 bytes: what the high-level `Matmul` of a kernel is configured
+        /// with.
         ///
-        /// [`for_shape`](Self::for_shape) fills it, and so does CANN's library `MultiCoreMatmulTiling`. A struct that is filled by hand
-        /// is checked before a launch for the rules that CANN documents: `base_m` and `base_n` are multiples of 16, the buffers of a
-        /// block fit in L0, and so on. The layout, batch and share fields are 0 for a plain product.
+        /// [`for_shape`](Self::for_shape) fills it, and so does CANN's library
+        /// `MultiCoreMatmulTiling`. A struct that is filled by hand is checked before a launch for
+        /// the rules that CANN documents: `base_m` and `base_n` are multiples of 16, the buffers of
+        /// a block fit in L0, and so on. The layout, batch and share fields are 0 for a plain
+        /// product.
         ///
         /// Older releases of CANN lack the last field. The C++ header asserts the size.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

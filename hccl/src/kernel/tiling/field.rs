@@ -6,7 +6,8 @@ use super::TilingError;
 use crate::dtype::{bf16, f16};
 use crate::error::Result;
 
-/// The type of a field, or of an element of an array: a number, `bool`, or a struct with `#[derive(Tiling)]`.
+/// The type of a field, or of an element of an array: a number, `bool`, or a struct with
+/// `#[derive(Tiling)]`.
 ///
 /// # Safety
 ///

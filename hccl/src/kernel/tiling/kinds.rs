@@ -1,4 +1,5 @@
-//! The operations that a kernel can ask for, and the types of their elements, as the communication structs name them.
+//! The operations that a kernel can ask for, and the types of their elements, as the communication
+//! structs name them.
 
 use std::fmt;
 
@@ -71,7 +72,8 @@ impl fmt::Display for CmdType {
 
 macro_rules! data_types {
     ($($name:ident, $code:ident, $text:literal;)*) => {
-        /// The types of elements that the communication server knows (`HcclDataType`): those of [`DType`] and the floats of 8 bits.
+        /// The types of elements that the communication server knows (`HcclDataType`): those of
+        /// [`DType`] and the floats of 8 bits.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum DataType {

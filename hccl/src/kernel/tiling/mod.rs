@@ -1,8 +1,9 @@
 //! Tiling structs: plain data that the host fills and a kernel reads.
 //!
-//! A kernel takes its sizes, counts and switches from one such struct. The host writes it in Rust, the kernel reads it in C++, and a server that
-//! communicates for the kernel reads parts of it too, so every byte has to be where the others look for it. `#[derive(Tiling)]` holds the
-//! Rust struct to that, field by field, when the program is compiled, and makes the C++ from the same table:
+//! A kernel takes its sizes, counts and switches from one such struct. The host writes it in Rust,
+//! the kernel reads it in C++, and a server that communicates for the kernel reads parts of it too,
+//! so every byte has to be where the others look for it. `#[derive(Tiling)]` holds the Rust struct
+//! to that, field by field, when the program is compiled, and makes the C++ from the same table:
 //!
 //! ```
 //! use hccl::kernel::{Mc2CcTiling, Mc2InitTiling, Tiling};
@@ -54,13 +55,15 @@
 //! | a struct with the derive | the struct | its size is a multiple of 8 too |
 //! | [`Mc2InitTiling`], [`Mc2CcTiling`], [`TCubeTiling`] | CANN's own | from `kernel_tiling/kernel_tiling.h` |
 //!
-//! Bytes between fields do not exist unless they are written down as fields: Rust may not show uninitialised padding to anybody, and what a
-//! kernel receives should not depend on what was in memory before. The compiler says how many are missing and where.
+//! Bytes between fields do not exist unless they are written down as fields: Rust may not show
+//! uninitialised padding to anybody, and what a kernel receives should not depend on what was in
+//! memory before. The compiler says how many are missing and where.
 //!
 //! # Sizes
 //!
-//! A struct with more than [`MAX_SIZE`] bytes does not compile. CANN recommends less than 2 KiB for data that travels with a launch. One
-//! [`Mc2InitTiling`] counts up to eight [`Mc2CcTiling`]; the A3 takes three of them at launch, which is checked there.
+//! A struct with more than [`MAX_SIZE`] bytes does not compile. CANN recommends less than 2 KiB for
+//! data that travels with a launch. One [`Mc2InitTiling`] counts up to eight [`Mc2CcTiling`]; the
+//! A3 takes three of them at launch, which is checked there.
 
 mod built_in;
 pub(in crate::kernel) mod communication;

@@ -12,7 +12,8 @@ use crate::error::Result;
 #[derive(Clone, Copy, Debug)]
 pub struct RangeBounds<T> {
     is_empty: bool,
-    /// The text of a value that is out of range. It is a function, so that nothing is asked of `T` where the range of another type is refused.
+    /// The text of a value that is out of range. It is a function, so that nothing is asked of `T`
+    /// where the range of another type is refused.
     outside: fn(&RangeBounds<T>, &T) -> Option<String>,
     start: T,
     end: T,

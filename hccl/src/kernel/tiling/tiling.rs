@@ -8,12 +8,14 @@ use super::communication;
 use super::field::{self, FieldType};
 use crate::error::Result;
 
-/// A struct that the host fills and a kernel reads. Implemented by `#[derive(Tiling)]`; see the [module](super).
+/// A struct that the host fills and a kernel reads. Implemented by `#[derive(Tiling)]`; see the
+/// [module](super).
 ///
 /// # Safety
 ///
-/// `LAYOUT` describes the whole struct: its fields lie where the table says, each has the type that it says, and between and behind them
-/// there are no bytes. The derive checks this when the program is compiled, so there is no reason to write an implementation by hand.
+/// `LAYOUT` describes the whole struct: its fields lie where the table says, each has the type that
+/// it says, and between and behind them there are no bytes. The derive checks this when the program
+/// is compiled, so there is no reason to write an implementation by hand.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tiling struct",
     label = "this needs a struct with `#[derive(Tiling)]` and `#[repr(C)]`",
@@ -23,11 +25,12 @@ pub unsafe trait Tiling: FieldType {
     /// Name, offset, size and type of each field. `Display` prints it as a table.
     const LAYOUT: &'static Layout;
 
-    /// Tells layouts apart: another number as soon as a name, an offset, a size or a type is another.
+    /// Tells layouts apart: another number as soon as a name, an offset, a size or a type is
+    /// another.
     const LAYOUT_HASH: u64 = Self::LAYOUT.hash();
 
-    /// Where the [`Mc2CcTiling`](super::Mc2CcTiling) are, in bytes: what `SetCcTilingV2` takes. For a field `all_to_all` the derive also makes a constant
-    /// of its own, `ALL_TO_ALL_OFFSET`.
+    /// Where the [`Mc2CcTiling`](super::Mc2CcTiling) are, in bytes: what `SetCcTilingV2` takes. For
+    /// a field `all_to_all` the derive also makes a constant of its own, `ALL_TO_ALL_OFFSET`.
     const CC_TILINGS: &'static [u64] = const { Communication::of(Self::LAYOUT) }.cc_tilings();
 
     /// The struct with zeros in all its bytes.
@@ -38,7 +41,8 @@ pub unsafe trait Tiling: FieldType {
 
     /// The bytes that the kernel gets.
     fn as_bytes(&self) -> &[u8] {
-        // SAFETY: by `LAYOUT` there is no padding, so all bytes of the struct are initialised; they live as long as the borrow.
+        // SAFETY: by `LAYOUT` there is no padding, so all bytes of the struct are initialised; they
+        // live as long as the borrow.
         unsafe { std::slice::from_raw_parts((&raw const *self).cast(), size_of::<Self>()) }
     }
 
@@ -46,12 +50,13 @@ pub unsafe trait Tiling: FieldType {
     ///
     /// # Errors
     ///
-    /// [`Error::Tiling`](crate::Error::Tiling) for a wrong number of bytes, a `bool` that is neither 0 nor 1, a value
-    /// out of the range of its field, and communication structs that were not filled by this version of the library or that stand elsewhere.
+    /// [`Error::Tiling`](crate::Error::Tiling) for a wrong number of bytes, a `bool` that is
+    /// neither 0 nor 1, a value out of the range of its field, and communication structs that were
+    /// not filled by this version of the library or that stand elsewhere.
     fn from_bytes(bytes: &[u8]) -> Result<Self> {
         field::check_bytes(Self::LAYOUT, bytes)?;
-        // SAFETY: the bytes are as many as the struct has. By `LAYOUT` it is made of numbers, of which every pattern is a value, and bools,
-        // which were checked.
+        // SAFETY: the bytes are as many as the struct has. By `LAYOUT` it is made of numbers, of
+        // which every pattern is a value, and bools, which were checked.
         let read: Self = unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() };
         read.check()?;
         communication::check(Self::LAYOUT, bytes)?;

@@ -1,7 +1,9 @@
-//! Recursive halving and doubling: in every step a rank shares what is left with one other, and each goes on with one half of it.
+//! Recursive halving and doubling: in every step a rank shares what is left with one other, and
+//! each goes on with one half of it.
 //!
-//! log2 p steps, where a [ring](super::ring) takes p-1, and no more data. It wants a power of two of ranks; of any other number some
-//! ranks *fold* into a neighbour first, which costs a step and all of their data.
+//! log2 p steps, where a [ring](super::ring) takes p-1, and no more data. It wants a power of two
+//! of ranks; of any other number some ranks *fold* into a neighbour first, which costs a step and
+//! all of their data.
 
 use super::{doublings, load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer};
@@ -50,7 +52,8 @@ pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Reduce in 2 log2 p steps, and one more when p is no power of two: each sums up a part, and the parts double on their way to the root.
+/// Reduce in 2 log2 p steps, and one more when p is no power of two: each sums up a part, and the
+/// parts double on their way to the root.
 pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let pairs = Pairs::of(op, Some(op.root()));
     for round in op.rounds(op.buffer().len()) {
@@ -87,7 +90,8 @@ pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// The ranks as a power of two of *places*, each with one rank or two that follow one another, as even as can be.
+/// The ranks as a power of two of *places*, each with one rank or two that follow one another, as
+/// even as can be.
 struct Pairs<'o, 'r> {
     op: &'o Recorder<'r>,
     /// How many places there are.
@@ -156,7 +160,8 @@ impl<'o, 'r> Pairs<'o, 'r> {
         }
     }
 
-    /// Leaders sum up halves of halves, until each has the sum of its own place. `span` is what belongs to some places.
+    /// Leaders sum up halves of halves, until each has the sum of its own place. `span` is what
+    /// belongs to some places.
     fn halve(&self, main: &MainThread<'_>, span: impl Fn(u32, u32) -> LocalBuffer<'r>) {
         for half in doublings(self.count).rev().filter(|_| self.leads()) {
             let channel = self.op.channel(self.leader(self.place ^ half));

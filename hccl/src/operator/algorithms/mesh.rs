@@ -1,7 +1,8 @@
 //! Mesh: every rank talks to all others at once, with a thread and a channel for each.
 //!
-//! One or two steps whatever the number of ranks: for ranks that are all connected with each other, such as those of one server. What is
-//! reduced is reduced in the order of the ranks, so the result is the same bits on every rank and in every run.
+//! One or two steps whatever the number of ranks: for ranks that are all connected with each other,
+//! such as those of one server. What is reduced is reduced in the order of the ranks, so the result
+//! is the same bits on every rank and in every run.
 
 use super::{load_blocks, some};
 use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer, Thread};
@@ -37,7 +38,8 @@ pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// AllReduce in one step: every rank reads everything and sums up everything. For small data: p-1 times as much is sent as there is.
+/// AllReduce in one step: every rank reads everything and sums up everything. For small data: p-1
+/// times as much is sent as there is.
 pub fn all_reduce_one_shot(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {
@@ -172,7 +174,8 @@ fn reduce_part(
     (1..op.ranks()).for_each(|rank| main.reduce(slot(rank), part));
 }
 
-/// Does something with the buffer of each peer, on a thread for each, and lends the own one: what of both is for the peer to say.
+/// Does something with the buffer of each peer, on a thread for each, and lends the own one: what
+/// of both is for the peer to say.
 fn with_each(
     op: &Recorder<'_>,
     main: &mut MainThread<'_>,

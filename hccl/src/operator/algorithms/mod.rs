@@ -1,6 +1,8 @@
-//! The algorithms of the field, each written with what this crate gives to everybody: to use, to compare one's own with, and to copy as a start.
+//! The algorithms of the field, each written with what this crate gives to everybody: to use, to
+//! compare one's own with, and to copy as a start.
 //!
-//! An algorithm is a module, a collective a function in it, which [`Operator`](super::Operator) takes:
+//! An algorithm is a module, a collective a function in it, which [`Operator`](super::Operator)
+//! takes:
 //!
 //! ```
 //! use hccl::operator::{Operator, algorithms::*};
@@ -22,12 +24,14 @@
 //! | [`pipeline`] | the number of servers, or twice as many | all-reduce, reduce-scatter, all-gather |
 //! | [`hierarchical`] | those within and between groups | all but gather |
 //!
-//! They take any number of ranks and of elements, also fewer elements than ranks. Data that is larger than the communication buffer goes through it in
-//! [rounds](super::Recorder::rounds). All of them read: a rank puts its elements into its communication buffer, and its peers take them
+//! They take any number of ranks and of elements, also fewer elements than ranks. Data that is
+//! larger than the communication buffer goes through it in [rounds](super::Recorder::rounds). All
+//! of them read: a rank puts its elements into its communication buffer, and its peers take them
 //! from there.
 //!
-//! Where reductions are floating-point sums, their order depends on nothing but the rank: every run gives the same bits, and an all-reduce the
-//! same ones on every rank. All-reduce, all-gather, all-to-all (of blocks of one length), broadcast and reduce also work in place.
+//! Where reductions are floating-point sums, their order depends on nothing but the rank: every run
+//! gives the same bits, and an all-reduce the same ones on every rank. All-reduce, all-gather,
+//! all-to-all (of blocks of one length), broadcast and reduce also work in place.
 
 pub mod halving_doubling;
 pub mod hierarchical;

@@ -1,6 +1,8 @@
-//! NB, the nonuniform Bruck algorithm: as many steps and bytes as [NHR](super::nhr), in the other direction around the ring.
+//! NB, the nonuniform Bruck algorithm: as many steps and bytes as [NHR](super::nhr), in the other
+//! direction around the ring.
 //!
-//! Its steps are written for a *team*, all ranks or some of them, because a [hierarchy](super::hierarchical) uses them for each of its groups.
+//! Its steps are written for a *team*, all ranks or some of them, because a
+//! [hierarchy](super::hierarchical) uses them for each of its groups.
 
 use super::{Team, doublings, load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder};
@@ -69,7 +71,8 @@ pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Part i of member i becomes the sum of the parts i of all. Half of the data goes in the first step, to the nearest.
+/// Part i of member i becomes the sum of the parts i of all. Half of the data goes in the first
+/// step, to the nearest.
 pub(super) fn reduce_parts<'r, P: IntoIterator<Item = LocalBuffer<'r>>>(
     team: &Team<'_, 'r>,
     main: &MainThread<'_>,
@@ -105,7 +108,8 @@ pub(super) fn gather_parts<'r, P: IntoIterator<Item = LocalBuffer<'r>>>(
     }
 }
 
-/// Member i gets part i of the root's. Who has the parts of 2d members gives half of them to the one d places back.
+/// Member i gets part i of the root's. Who has the parts of 2d members gives half of them to the
+/// one d places back.
 pub(super) fn scatter_parts<'r, P: IntoIterator<Item = LocalBuffer<'r>>>(
     team: &Team<'_, 'r>,
     main: &MainThread<'_>,

@@ -1,7 +1,9 @@
-//! NHR, the nonuniform hierarchical ring: steps as few as those of [halving and doubling](super::halving_doubling), for any number of ranks.
+//! NHR, the nonuniform hierarchical ring: steps as few as those of [halving and
+//! doubling](super::halving_doubling), for any number of ranks.
 //!
-//! In a step of distance d a rank hands on every second of the parts that it is concerned with, d places on. So log2 p steps, rounded up, move each part
-//! as often as a [ring](super::ring) does, and a rank talks to those 1, 2, 4, ... places away only.
+//! In a step of distance d a rank hands on every second of the parts that it is concerned with, d
+//! places on. So log2 p steps, rounded up, move each part as often as a [ring](super::ring) does,
+//! and a rank talks to those 1, 2, 4, ... places away only.
 
 use super::{doublings, load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder};
@@ -65,7 +67,8 @@ pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Part r of rank r becomes the sum of the parts r of all. Half of the data goes in the first step, to the nearest.
+/// Part r of rank r becomes the sum of the parts r of all. Half of the data goes in the first step,
+/// to the nearest.
 fn reduce_parts(op: &Recorder<'_>, main: &MainThread<'_>, shared: LocalBuffer<'_>) {
     for distance in doublings(op.ranks()) {
         let (to, from) =
@@ -93,7 +96,8 @@ fn gather_parts(op: &Recorder<'_>, main: &MainThread<'_>, shared: LocalBuffer<'_
     }
 }
 
-/// Rank r gets part r of the root's. Who has the parts of 2d ranks gives half of them to the one d places on.
+/// Rank r gets part r of the root's. Who has the parts of 2d ranks gives half of them to the one d
+/// places on.
 fn scatter_parts(op: &Recorder<'_>, main: &MainThread<'_>, shared: LocalBuffer<'_>) {
     let ranks = op.ranks();
     let behind_the_root = (op.rank() + ranks - op.root() % ranks) % ranks;

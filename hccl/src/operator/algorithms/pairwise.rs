@@ -1,7 +1,8 @@
-//! Pairwise exchange: in step k every rank reads from the one k places before it, while the one k places behind it reads from it.
+//! Pairwise exchange: in step k every rank reads from the one k places before it, while the one k
+//! places behind it reads from it.
 //!
-//! p-1 steps with one peer in either direction, on one thread: for blocks so large that one of them fills the link, and for networks that suffer when
-//! many send to one rank.
+//! p-1 steps with one peer in either direction, on one thread: for blocks so large that one of them
+//! fills the link, and for networks that suffer when many send to one rank.
 
 use super::{load_blocks, some};
 use crate::operator::{MainThread, Recorder};

@@ -1,7 +1,9 @@
-//! Pipeline: blocks go round between servers while those that came before are passed on within each server.
+//! Pipeline: blocks go round between servers while those that came before are passed on within each
+//! server.
 //!
-//! Both kinds of links are busy at the same time. With q servers of as many cards each it takes q steps: cards of the same number form a ring over the
-//! servers, and the cards of a server a mesh. `cards` consecutive ranks are a server; what the slower of the two kinds takes is what counts.
+//! Both kinds of links are busy at the same time. With q servers of as many cards each it takes q
+//! steps: cards of the same number form a ring over the servers, and the cards of a server a mesh.
+//! `cards` consecutive ranks are a server; what the slower of the two kinds takes is what counts.
 
 use super::{load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer, Thread};
@@ -72,8 +74,8 @@ impl<'o, 'r> Grid<'o, 'r> {
         server * self.cards + card
     }
 
-    /// Part r of rank r becomes the sum of the parts r of all. In step k a rank sums up what its server has for its card of another server, and adds
-    /// what the servers before had.
+    /// Part r of rank r becomes the sum of the parts r of all. In step k a rank sums up what its
+    /// server has for its card of another server, and adds what the servers before had.
     fn reduce_parts(&self, main: &mut MainThread<'_>, shared: LocalBuffer<'_>) {
         let ranks = self.op.ranks();
         for k in 0..self.servers {
@@ -89,7 +91,8 @@ impl<'o, 'r> Grid<'o, 'r> {
         }
     }
 
-    /// All ranks get part r of each rank r. In step k those of a server share what came to each in the step before.
+    /// All ranks get part r of each rank r. In step k those of a server share what came to each in
+    /// the step before.
     fn gather_parts(&self, main: &mut MainThread<'_>, shared: LocalBuffer<'_>) {
         for k in 0..self.servers {
             self.step(main, k + 1 < self.servers, self.cards > 1, |thread, peer, theirs| {
@@ -101,7 +104,8 @@ impl<'o, 'r> Grid<'o, 'r> {
         }
     }
 
-    /// The card of the same number is visited in the server before, all others in this one: on a thread each, which lends the own buffer too.
+    /// The card of the same number is visited in the server before, all others in this one: on a
+    /// thread each, which lends the own buffer too.
     fn step(
         &self,
         main: &mut MainThread<'_>,

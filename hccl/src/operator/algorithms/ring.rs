@@ -1,7 +1,8 @@
 //! Ring: every rank reads from the one before it, while the next one reads from it.
 //!
-//! Few links, all of them busy all the time, and p-1 steps for what a [mesh](super::mesh) does in one: for large data, and for ranks that are connected in a
-//! ring. With more than two ranks each takes two threads, one for either neighbour, and two channels.
+//! Few links, all of them busy all the time, and p-1 steps for what a [mesh](super::mesh) does in
+//! one: for large data, and for ranks that are connected in a ring. With more than two ranks each
+//! takes two threads, one for either neighbour, and two channels.
 
 use super::{load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer, Thread};

@@ -1,6 +1,7 @@
 //! Star: the root talks to all others at once, and they only to it.
 //!
-//! One step for what has a root. All of it goes through the links of the root: for small data, and for ranks that are connected with the root alone.
+//! One step for what has a root. All of it goes through the links of the root: for small data, and
+//! for ranks that are connected with the root alone.
 
 use super::load_blocks;
 use crate::operator::{MainThread, Recorder, RemoteBuffer, Thread};

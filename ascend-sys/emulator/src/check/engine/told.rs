@@ -151,7 +151,8 @@ impl CheckerState {
         clock
     }
 
-    /// The step of another process that an operation is, of which is known from now on what it knows.
+    /// The step of another process that an operation is, of which is known from now on what it
+    /// knows.
     fn hear(
         &mut self,
         own: u64,

@@ -1,5 +1,5 @@
-//! What is written into the texts of a configuration: algorithms and retries. Nothing here depends on them, but a program whose text CANN
-//! refuses is refused here too.
+//! What is written into the texts of a configuration: algorithms and retries. Nothing here depends
+//! on them, but a program whose text CANN refuses is refused here too.
 
 /// Operations that a text about algorithms can be about.
 const OPERATIONS: [&str; 8] = [
@@ -20,8 +20,9 @@ const LEVELS: [(&str, &[&str]); 3] = [
     ("level2", &["NA", "ring", "H-D_R", "NHR", "NB", "pipeline"]),
 ];
 
-/// Whether a text says which algorithms to take: `level0:NA;level1:NHR`, for all operations or for some, each with its own, as
-/// in `allreduce=level0:NA;level1:ring/alltoall=level0:NA;level1:pairwise`.
+/// Whether a text says which algorithms to take: `level0:NA;level1:NHR`, for all operations or for
+/// some, each with its own, as in
+/// `allreduce=level0:NA;level1:ring/alltoall=level0:NA;level1:pairwise`.
 pub(super) fn algorithms(text: &str) -> bool {
     if !text.contains('=') {
         return levels(text);

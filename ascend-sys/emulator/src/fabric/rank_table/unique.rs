@@ -1,4 +1,5 @@
-//! JSON in which no object has a key twice. Of such a key a parser would keep one value, and readers differ in which.
+//! JSON in which no object has a key twice. Of such a key a parser would keep one value, and
+//! readers differ in which.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -59,7 +60,8 @@ impl<'de> Visitor<'de> for UniqueVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
-        // In the order of the keys, whatever order a `Map` keeps: tables that say the same have the same text.
+        // In the order of the keys, whatever order a `Map` keeps: tables that say the same have the
+        // same text.
         let mut values = BTreeMap::new();
         while let Some(key) = object.next_key::<String>()? {
             if values.contains_key(&key) {

@@ -5,9 +5,9 @@ use super::{Allocation, MemoryPool};
 use std::sync::atomic::Ordering;
 
 impl MemoryPool {
-    /// Ends the allocation that begins at `start`, by the function `by`. Its memory is that of a new
-    /// one of `size` bytes from now on, by `entry`: the caller knows that what was queued for the
-    /// old one comes first. False when there is no such allocation, or a smaller one.
+    /// Ends the allocation that begins at `start`, by the function `by`. Its memory is that of a
+    /// new one of `size` bytes from now on, by `entry`: the caller knows that what was queued for
+    /// the old one comes first. False when there is no such allocation, or a smaller one.
     pub(crate) fn hand_over(
         &self,
         start: usize,

@@ -1,8 +1,8 @@
 //! HCCL clients: what each core's object has been told, and what the server makes of it.
 //!
-//! Every core has an object of its own. The one of the working core writes messages and commits for all; the others only count. The
-//! server takes tasks in the order in which the working core prepared them, so that a turn is done when all earlier tasks are
-//! committed and it is itself.
+//! Every core has an object of its own. The one of the working core writes messages and commits for
+//! all; the others only count. The server takes tasks in the order in which the working core
+//! prepared them, so that a turn is done when all earlier tasks are committed and it is itself.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -324,7 +324,8 @@ impl Clients {
         self.own(client, core).configured.insert(command as u32, at);
     }
 
-    /// Where the tiling of a client is that has been initialised and not finalised. None has been reported.
+    /// Where the tiling of a client is that has been initialised and not finalised. None has been
+    /// reported.
     fn ready(&mut self, view: &mut View<'_, '_>, core: usize, client: ClientId) -> Option<u64> {
         let own = self.own(client, core);
         let (tiling, finalized) = (own.tiling, own.finalized.is_some());
@@ -405,7 +406,8 @@ impl Clients {
         true
     }
 
-    /// Whether one more message has a slot. Without one, the hardware writes where something else is.
+    /// Whether one more message has a slot. Without one, the hardware writes where something else
+    /// is.
     fn slot(&mut self, view: &mut View<'_, '_>, core: usize, client: ClientId) -> bool {
         let own = self.own(client, core);
         let slots = own.handles.len() as u32 + own.syncs + 1;

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// More steps than a task of 255 turns has among 256 ranks; among more, which is an error, there could be any number.
+/// More steps than a task of 255 turns has among 256 ranks; among more, which is an error, there
+/// could be any number.
 const MOST_STEPS: usize = 1 << 16;
 
 /// What is known to be done when a turn is.
@@ -84,7 +85,8 @@ impl Clients {
         handles.take(tasks).map(|handle| handle.steps).sum()
     }
 
-    /// A core learns that a client's server has finished so many turns, what those knew who committed them, and what they came after.
+    /// A core learns that a client's server has finished so many turns, what those knew who
+    /// committed them, and what they came after.
     pub(in crate::check) fn heard(&self, client: ClientId, turns: u32, clock: &mut Clock) {
         let server = self.server(client);
         let before = clock.turns(server);

@@ -1,14 +1,17 @@
-//! What cores read and write element by element goes through a cache of each core that no other one sees.
+//! What cores read and write element by element goes through a cache of each core that no other one
+//! sees.
 //!
-//! Such an element reaches memory when its line is cleaned, so that must be before anybody else looks: another core, a copy, the
-//! server, or the host after the end. What others have written is seen after the core has cleaned the line since. Of a line that
-//! two cores write, what one of them wrote is lost.
+//! Such an element reaches memory when its line is cleaned, so that must be before anybody else
+//! looks: another core, a copy, the server, or the host after the end. What others have written is
+//! seen after the core has cleaned the line since. Of a line that two cores write, what one of them
+//! wrote is lost.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// So many pairs of accesses are looked at. A kernel with more of them uses single elements for what copies are for.
+/// So many pairs of accesses are looked at. A kernel with more of them uses single elements for
+/// what copies are for.
 const MOST_PAIRS: u32 = 1 << 24;
 
 struct Caches<'a, 'g> {
@@ -20,7 +23,8 @@ struct Caches<'a, 'g> {
     pairs: u32,
 }
 
-/// Reports what is looked at too early or too late. The accesses are in the order in which they begin.
+/// Reports what is looked at too early or too late. The accesses are in the order in which they
+/// begin.
 pub(super) fn look(
     traffic: &Traffic,
     ground: &Ground<'_>,
@@ -177,7 +181,8 @@ impl<'a> Caches<'a, '_> {
         None
     }
 
-    /// Reports lines that two cores write, where neither has cleaned it before the other one writes.
+    /// Reports lines that two cores write, where neither has cleaned it before the other one
+    /// writes.
     fn lines(&mut self, space: Space, accesses: &[Access], report: &mut Report) {
         let mut lines: BTreeMap<u128, Vec<&Access>> = BTreeMap::new();
         let scalars = |access: &&Access| access.area.way == Way::Cache && access.area.write;

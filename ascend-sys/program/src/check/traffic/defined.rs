@@ -1,8 +1,9 @@
 //! What is read or sent of the workspace, and of windows, has been written before.
 //!
-//! Nobody has written there when the kernel begins. What cores and turns write counts for a read unless it is known to come
-//! behind it; whether the order is right is for the other rules. Other ranks write to windows, too: what this rank has not
-//! written of them is [settled](super::super::windows) when all ranks have been looked at.
+//! Nobody has written there when the kernel begins. What cores and turns write counts for a read
+//! unless it is known to come behind it; whether the order is right is for the other rules. Other
+//! ranks write to windows, too: what this rank has not written of them is
+//! [settled](super::super::windows) when all ranks have been looked at.
 
 use std::cell::Cell;
 
@@ -38,7 +39,8 @@ struct Reader {
     gaps: Vec<(u128, u128)>,
 }
 
-/// Reports what is read or sent of the workspace that nobody has written; what this rank does to windows.
+/// Reports what is read or sent of the workspace that nobody has written; what this rank does to
+/// windows.
 pub(super) fn look(
     traffic: &Traffic,
     ground: &Ground<'_>,

@@ -1,17 +1,20 @@
 //! Cores that use the same bytes, of which one writes, and nothing orders them.
 //!
-//! The emulator runs the cores of a kernel in an order of its own, so such a kernel may well give the right result there. Elements
-//! that two cores write through their caches are looked at line by line, in [`cache`](super::cache).
+//! The emulator runs the cores of a kernel in an order of its own, so such a kernel may well give
+//! the right result there. Elements that two cores write through their caches are looked at line by
+//! line, in [`cache`](super::cache).
 
 use std::collections::BTreeMap;
 
 use super::super::view::{self, UnitUse};
 use super::*;
 
-/// So many pairs of accesses, and pieces of them, are looked at. Kernels have far fewer that lie near each other.
+/// So many pairs of accesses, and pieces of them, are looked at. Kernels have far fewer that lie
+/// near each other.
 const MOST_PAIRS: u128 = 1 << 22;
 
-/// Reports each line that uses what another core may be using. The accesses are in the order in which they begin.
+/// Reports each line that uses what another core may be using. The accesses are in the order in
+/// which they begin.
 pub(super) fn look(
     accesses: &BTreeMap<Space, Vec<Access>>,
     ground: &Ground<'_>,
@@ -49,7 +52,8 @@ fn ordered(a: &Access, b: &Access) -> bool {
 /// A byte that both have. The second does not begin before the first.
 fn shared(a: &Area, b: &Area, looked: &mut u128) -> Option<u128> {
     if a.pitch == b.pitch && a.bytes <= a.pitch && b.bytes <= b.pitch {
-        // The first piece of `b` begins in this one of `a` or behind it, and may reach the next. Later pieces lie to each other likewise.
+        // The first piece of `b` begins in this one of `a` or behind it, and may reach the next.
+        // Later pieces lie to each other likewise.
         let (piece, inside) = ((b.from - a.from) / a.pitch, (b.from - a.from) % a.pitch);
         let this = piece < a.count && inside < a.bytes;
         let next = piece + 1 < a.count && inside + b.bytes > a.pitch;

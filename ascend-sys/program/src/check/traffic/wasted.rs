@@ -1,8 +1,8 @@
-//! Work that is lost: outputs that nothing writes, results that are overwritten before anything uses them, and sends of a task that lie
-//! among those of another one.
+//! Work that is lost: outputs that nothing writes, results that are overwritten before anything
+//! uses them, and sends of a task that lie among those of another one.
 //!
-//! A use counts for a result unless it is known to come before it, or behind what overwrites it; so whatever is reported is lost in every
-//! order.
+//! A use counts for a result unless it is known to come before it, or behind what overwrites it; so
+//! whatever is reported is lost in every order.
 
 use super::*;
 use crate::program::Warning;
@@ -117,7 +117,8 @@ impl Strided<'_> {
         }
     }
 
-    /// What all turns send to each rank: where it begins and ends. Each turn begins where the one before ends.
+    /// What all turns send to each rank: where it begins and ends. Each turn begins where the one
+    /// before ends.
     fn blocks(&self) -> impl Iterator<Item = (u128, u128)> + use<'_> {
         let start = self.touched.space.1;
         let blocks = self.touched.blocks.iter();
@@ -125,7 +126,8 @@ impl Strided<'_> {
     }
 }
 
-/// The sends of a task that lie among those of another task of the same operation, whose stride is another.
+/// The sends of a task that lie among those of another task of the same operation, whose stride is
+/// another.
 fn siblings(ground: &Ground<'_>, report: &mut Report, sent: &[Sent]) {
     let mut tasks: BTreeMap<(ClientId, Space, u32), Vec<Strided<'_>>> = BTreeMap::new();
     for turn in sent {
@@ -237,7 +239,8 @@ impl<F: Fn(ClientId) -> usize> ReceivedMemory<'_, F> {
         }
     }
 
-    /// Whether anything may use these bytes between a turn that receives them and what overwrites them.
+    /// Whether anything may use these bytes between a turn that receives them and what overwrites
+    /// them.
     fn used(
         &self,
         turn: &Sent,

@@ -1,4 +1,5 @@
-//! Between groups: where the parts of two groups do not coincide, ranks talk to all whose parts overlap their own.
+//! Between groups: where the parts of two groups do not coincide, ranks talk to all whose parts
+//! overlap their own.
 
 use std::ops::Range;
 
@@ -76,7 +77,8 @@ impl<'o, 'r> Between<'o, 'r> {
         }
     }
 
-    /// One group gets the sums of the stretches of all: half as many have something to give after each step.
+    /// One group gets the sums of the stretches of all: half as many have something to give after
+    /// each step.
     pub(super) fn concentrate(&self, main: &mut MainThread<'_>, to: usize) {
         let groups = self.groups.len();
         let behind = (self.group + groups - to) % groups;
@@ -98,8 +100,9 @@ impl<'o, 'r> Between<'o, 'r> {
         (self.group + distance) % self.groups.len()
     }
 
-    /// Lends to the group so many places ahead, visits the one so many places ahead, and does something with each stretch that is common to both. It takes a
-    /// thread for each rank of a group whose part overlaps the own one.
+    /// Lends to the group so many places ahead, visits the one so many places ahead, and does
+    /// something with each stretch that is common to both. It takes a thread for each rank of a
+    /// group whose part overlaps the own one.
     fn step(
         &self,
         main: &mut MainThread<'_>,
@@ -123,7 +126,8 @@ impl<'o, 'r> Between<'o, 'r> {
         });
     }
 
-    /// The ranks of the group so many places ahead whose parts overlap the own one, and these parts.
+    /// The ranks of the group so many places ahead whose parts overlap the own one, and these
+    /// parts.
     fn neighbours(&self, ahead: Option<usize>) -> Vec<(Channel<'r>, Range<usize>)> {
         let Some(ahead) = ahead else { return Vec::new() };
         let group = &self.groups[self.ahead(ahead)];

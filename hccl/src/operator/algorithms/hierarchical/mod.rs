@@ -1,8 +1,10 @@
 //! Hierarchical: within groups and between them, one after the other.
 //!
-//! For ranks whose links differ: fast ones within a server, slower ones between servers. What crosses between groups is only what a rank is left with
-//! after its group has summed up, or what its group does not have yet; of an all-to-all it is everything, in fewer messages. Groups may be of any sizes (AHC, asymmetric hierarchical concatenation): where the
-//! parts of two groups do not coincide, each rank talks to all in the other group whose parts overlap its own.
+//! For ranks whose links differ: fast ones within a server, slower ones between servers. What
+//! crosses between groups is only what a rank is left with after its group has summed up, or what
+//! its group does not have yet; of an all-to-all it is everything, in fewer messages. Groups may be
+//! of any sizes (AHC, asymmetric hierarchical concatenation): where the parts of two groups do not
+//! coincide, each rank talks to all in the other group whose parts overlap its own.
 
 mod between;
 
@@ -22,7 +24,8 @@ impl Groups {
         Groups(groups.into_iter().filter(|group| !group.is_empty()).collect())
     }
 
-    /// So many consecutive ranks each, as the cards of servers are; the last group has what is left.
+    /// So many consecutive ranks each, as the cards of servers are; the last group has what is
+    /// left.
     pub fn of_size(ranks: u32, size: u32) -> Self {
         let starts = (0..ranks).step_by(size.max(1) as usize);
         Groups::new(
@@ -43,7 +46,8 @@ impl Groups {
     }
 }
 
-/// AllReduce: within each group, between groups, within each group. G groups of m ranks take 2(log2 m + log2 G) steps.
+/// AllReduce: within each group, between groups, within each group. G groups of m ranks take 2(log2
+/// m + log2 G) steps.
 pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     for round in op.rounds(op.buffer().len()) {
@@ -59,7 +63,8 @@ pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups)
     }
 }
 
-/// ReduceScatter: within each group, then between groups. G groups of m ranks take log2 m + G-1 steps.
+/// ReduceScatter: within each group, then between groups. G groups of m ranks take log2 m + G-1
+/// steps.
 pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let ranks = op.ranks() as usize;
@@ -102,8 +107,8 @@ pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups)
     }
 }
 
-/// Broadcast: the root scatters parts in its group, they double from group to group, and each group gathers them. G groups of m ranks take
-/// 2 log2 m + log2 G steps.
+/// Broadcast: the root scatters parts in its group, they double from group to group, and each group
+/// gathers them. G groups of m ranks take 2 log2 m + log2 G steps.
 pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let root = home.place_of(op.root());
@@ -122,8 +127,8 @@ pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) 
     }
 }
 
-/// Reduce: within each group, then halving from group to group, then within the group of the root. G groups of m ranks take
-/// 2 log2 m + log2 G steps.
+/// Reduce: within each group, then halving from group to group, then within the group of the root.
+/// G groups of m ranks take 2 log2 m + log2 G steps.
 pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let root = home.place_of(op.root());
@@ -142,7 +147,8 @@ pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     }
 }
 
-/// Scatter: the root gives each group's blocks to one of it, which scatters them there. G groups of m ranks take log2 G + log2 m steps.
+/// Scatter: the root gives each group's blocks to one of it, which scatters them there. G groups of
+/// m ranks take log2 G + log2 m steps.
 pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let (count, root) = (groups.0.len(), home.place_of(op.root()));
@@ -177,8 +183,10 @@ pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     }
 }
 
-/// AlltoAll and AlltoAllV: what is for other groups goes to the member that has to do with the receiver, and the receiver gets it from there. G groups of m
-/// ranks take m-1 + G-1 steps, one message from a rank to each other group; of blocks of n elements in all, a rank sends ((m-1)/m + (G-1)/G) n.
+/// AlltoAll and AlltoAllV: what is for other groups goes to the member that has to do with the
+/// receiver, and the receiver gets it from there. G groups of m ranks take m-1 + G-1 steps, one
+/// message from a rank to each other group; of blocks of n elements in all, a rank sends ((m-1)/m +
+/// (G-1)/G) n.
 pub fn all_to_all(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let (ranks, size) = (op.ranks() as usize, home.team.size());
@@ -276,12 +284,14 @@ impl<'o, 'r> HomeGroup<'o, 'r> {
         &self.groups[(self.group + distance) % self.groups.len()]
     }
 
-    /// The ranks of another group with which this rank has to do for its own: the members of a group deal them out in turn.
+    /// The ranks of another group with which this rank has to do for its own: the members of a
+    /// group deal them out in turn.
     fn shared_out(&self, group: &'o [u32]) -> impl Iterator<Item = u32> + use<'o> {
         group.iter().copied().skip(self.place()).step_by(self.team.size() as usize)
     }
 
-    /// The ranks of other groups to which this rank hands what its group has for them: the members deal out all of them in turn, the next group first.
+    /// The ranks of other groups to which this rank hands what its group has for them: the members
+    /// deal out all of them in turn, the next group first.
     fn dealt(&self) -> impl Iterator<Item = u32> {
         let others = (1..self.groups.len()).flat_map(|distance| self.group_at(distance));
         others.copied().skip(self.place()).step_by(self.team.size() as usize)
