@@ -24,8 +24,8 @@ impl Api {
     /// Each of `libacl_rt.so` (or else `libascendcl.so`), `libhcomm.so` and `libhccl.so` is taken
     /// from the first place that has it: `lib64` and `<arch>-linux/lib64` under
     /// `$ASCEND_HOME_PATH`, the same under `$ASCEND_TOOLKIT_HOME`, and the loader's own path.
-    /// `libmsprofiler.so` is taken in the same way where there is one. Functions that the installed release lacks are
-    /// `None`; [`Api::require`] tells them.
+    /// `libmsprofiler.so` is taken in the same way where there is one. Functions that the installed
+    /// release lacks are `None`; [`Api::require`] tells them.
     ///
     /// Blocks while the libraries are read from disk.
     ///
@@ -42,8 +42,8 @@ impl Api {
     ///
     /// What these libraries depend on is found by the system's loader.
     ///
-    /// Loading runs the libraries' own start-up code, and they are taken for CANN: name only a directory that is trusted as
-    /// much as the program itself.
+    /// Loading runs the libraries' own start-up code, and they are taken for CANN: name only a
+    /// directory that is trusted as much as the program itself.
     ///
     /// # Errors
     ///
@@ -72,9 +72,9 @@ impl Api {
     ///
     /// # Safety
     ///
-    /// Each function of the table does what the documentation of its CANN namesake says, for every call that keeps to
-    /// that documentation. Safe code on top of the table relies on it: for example, that a pointer from `aclrtMalloc`
-    /// is to as many bytes as were asked for.
+    /// Each function of the table does what the documentation of its CANN namesake says, for every
+    /// call that keeps to that documentation. Safe code on top of the table relies on it: for
+    /// example, that a pointer from `aclrtMalloc` is to as many bytes as were asked for.
     pub unsafe fn from_table(functions: Functions) -> Api {
         Api { functions, sources: vec!["a table that the program made".into()] }
     }
@@ -186,7 +186,8 @@ mod tests {
             HcclGroupEnd: Some(group_end),
             ..Functions::default()
         };
-        // SAFETY: both functions say that they succeeded and have nothing to do; there are no others.
+        // SAFETY: both functions say that they succeeded and have nothing to do; there are no
+        // others.
         unsafe { Api::from_table(functions) }
     }
 

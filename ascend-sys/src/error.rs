@@ -105,15 +105,15 @@ impl fmt::Debug for LoadError {
 
 impl LoadError {
     /// Whether nothing of CANN is there, rather than something that does not work: in the former
-    /// case it is sensible to run on the emulator, in the latter it would hide a defect. So it would
-    /// where somebody [said where it is](Self::names_a_place).
+    /// case it is sensible to run on the emulator, in the latter it would hide a defect. So it
+    /// would where somebody [said where it is](Self::names_a_place).
     pub fn is_absent(&self) -> bool {
         // The runtime is looked for first, so without it nothing else was found either.
         matches!(self, LoadError::Library { library: Library::AclRt, attempts } if none(attempts))
     }
 
-    /// Whether somebody said where CANN is: `ASCEND_HOME_PATH`, `ASCEND_TOOLKIT_HOME`, or who called
-    /// [`Api::load_from`](crate::Api::load_from).
+    /// Whether somebody said where CANN is: `ASCEND_HOME_PATH`, `ASCEND_TOOLKIT_HOME`, or who
+    /// called [`Api::load_from`](crate::Api::load_from).
     pub fn names_a_place(&self) -> bool {
         matches!(self, LoadError::Library { attempts, .. } if attempts.iter().any(Attempt::is_named))
     }

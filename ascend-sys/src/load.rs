@@ -142,7 +142,8 @@ pub(crate) fn file_of(address: *const c_void) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
 
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: `dladdr` accepts any address and writes only to `info`, of which all zeros is a value.
+    // SAFETY: `dladdr` accepts any address and writes only to `info`, of which all zeros is a
+    // value.
     let (found, info): (c_int, _) =
         unsafe { (libc::dladdr(address, info.as_mut_ptr()), info.assume_init()) };
     if found == 0 || info.dli_fname.is_null() {

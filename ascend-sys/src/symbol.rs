@@ -82,7 +82,8 @@ impl Functions {
         (!address.is_null()).then_some(address)
     }
 
-    /// The table without the functions that are not to be kept, as a backend that lacks them has it.
+    /// The table without the functions that are not to be kept, as a backend that lacks them has
+    /// it.
     ///
     /// ```
     /// use ascend_sys::{Functions, Library};

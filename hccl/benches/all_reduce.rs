@@ -1,9 +1,11 @@
-//! `comm.all_reduce(..)?.wait()?` of `f32` on two ranks of one process, next to what this machine allows.
+//! `comm.all_reduce(..)?.wait()?` of `f32` on two ranks of one process, next to what this machine
+//! allows.
 //!
 //!     cargo bench -p hccl --bench all_reduce
 //!
-//! Each line measures the operation and the bound (see [`bound`]) one after the other, several times, and prints the best of each:
-//! on a machine that others use too, a best time can be repeated and a mean cannot. The two ranks are tied to one core each.
+//! Each line measures the operation and the bound (see [`bound`]) one after the other, several
+//! times, and prints the best of each: on a machine that others use too, a best time can be
+//! repeated and a mean cannot. The two ranks are tied to one core each.
 
 mod bound;
 mod pin;

@@ -1,11 +1,12 @@
-//! Operators of one's own: what recording a task costs, and a mesh all-gather next to the collective.
+//! Operators of one's own: what recording a task costs, and a mesh all-gather next to the
+//! collective.
 //!
 //!     cargo bench -p hccl --bench operators
 //!     cargo bench -p hccl --bench operators -- gather    # only the second part
 //!     SLICE=16384 cargo bench -p hccl --bench operators  # with so many elements in a round
 //!
-//! The all-gathers take turns in one run, on the same ranks and buffers, and the best of each is printed: a change of the machine's speed meets
-//! both.
+//! The all-gathers take turns in one run, on the same ranks and buffers, and the best of each is
+//! printed: a change of the machine's speed meets both.
 
 mod pin;
 
@@ -20,7 +21,8 @@ const ROUNDS: usize = 12;
 /// Bytes of one rank's input.
 const SIZES: &[usize] = &[4 << 10, 256 << 10, 1 << 20, 16 << 20];
 const RANKS: &[u32] = &[2, 4, 8];
-/// Elements of a round: 2 MiB stay in a cache between being written and being read, and take long beside a notify.
+/// Elements of a round: 2 MiB stay in a cache between being written and being read, and take long
+/// beside a notify.
 const SLICE: usize = 1 << 19;
 
 fn main() -> hccl::Result<()> {

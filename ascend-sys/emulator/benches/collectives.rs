@@ -1,14 +1,17 @@
-//! Every collective on ranks that are threads, beside what the memory of this machine allows in the same run (`bound`).
+//! Every collective on ranks that are threads, beside what the memory of this machine allows in the
+//! same run (`bound`).
 //!
-//! `cargo bench -p ascend-emulator --bench collectives -- [quick] [ranks=2] [bytes=8] [op=gather] [types] [lines]`. Every figure is the best of many
-//! short batches, in microseconds for one call with its synchronisation: on a machine that others use too, only a batch that is
-//! shorter than a time slice can go undisturbed.
+//! `cargo bench -p ascend-emulator --bench collectives -- [quick] [ranks=2] [bytes=8] [op=gather] [types] [lines]`.
+//! Every figure is the best of many short batches, in microseconds for one call with its
+//! synchronisation: on a machine that others use too, only a batch that is shorter than a time
+//! slice can go undisturbed.
 //!
-//! Bytes are those of the larger buffer of a rank. `op` takes names, with commas between them; one that is no whole name stands for all
-//! that contain it. `types` measures the operations that reduce, in every type that is reduced.
+//! Bytes are those of the larger buffer of a rank. `op` takes names, with commas between them; one
+//! that is no whole name stands for all that contain it. `types` measures the operations that
+//! reduce, in every type that is reduced.
 //!
-//! `lines` is for programs (`peers/compare`): no bound, and a line `operation bytes best median` for each figure. With `processes` too, each
-//! rank is a process.
+//! `lines` is for programs (`peers/compare`): no bound, and a line `operation bytes best median`
+//! for each figure. With `processes` too, each rank is a process.
 #![allow(missing_docs, reason = "a program")]
 
 mod bound;

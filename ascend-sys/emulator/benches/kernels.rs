@@ -1,7 +1,9 @@
-//! The reduction and copy kernels against loops written by hand, in one run: `cargo bench -p ascend-emulator --bench kernels`.
+//! The reduction and copy kernels against loops written by hand, in one run:
+//! `cargo bench -p ascend-emulator --bench kernels`.
 //!
-//! Each figure is the best of many repetitions. Rates are in gigabytes of result a second for one buffer; the ratio is to the hand-written
-//! fp32 loop `c = d = a + b` over as many bytes with the same kind of store, on as many threads, measured in turns with the kernel.
+//! Each figure is the best of many repetitions. Rates are in gigabytes of result a second for one
+//! buffer; the ratio is to the hand-written fp32 loop `c = d = a + b` over as many bytes with the
+//! same kind of store, on as many threads, measured in turns with the kernel.
 
 use ascend_emulator::copy::copy;
 use ascend_emulator::reduce::{DataType, ReduceOp, Store, reduce_chunk};
@@ -11,7 +13,8 @@ use std::time::Instant;
 const KI: usize = 1024;
 const MI: usize = 1024 * KI;
 
-/// Memory of its own pages, touched, aligned like device memory, with small numbers that are valid in every type.
+/// Memory of its own pages, touched, aligned like device memory, with small numbers that are valid
+/// in every type.
 struct Buffer {
     memory: Vec<u8>,
     offset: usize,
@@ -32,8 +35,8 @@ impl Buffer {
 
 type Call<'a> = &'a (dyn Fn(usize) + Sync);
 
-/// The best times of the calls in seconds, with the same call running on `threads` threads at once. The calls take turns, so that
-/// what else the machine does meets them alike.
+/// The best times of the calls in seconds, with the same call running on `threads` threads at once.
+/// The calls take turns, so that what else the machine does meets them alike.
 fn best<const N: usize>(threads: usize, bytes: usize, calls: [Call; N]) -> [f64; N] {
     let repetitions = (16 * MI / bytes).clamp(1, 1000);
     let rounds = if bytes >= 64 * MI { 7 } else { 25 };
@@ -115,7 +118,8 @@ fn reduction(threads: usize, bytes: usize) {
             #[cfg(target_arch = "x86_64")]
             if is_x86_feature_detected!("avx512f") {
                 let [a, b, c, d] = pointers.get()[t].map(|p| p.cast::<f32>());
-                // SAFETY: four aligned buffers of this size, and the processor has the instructions.
+                // SAFETY: four aligned buffers of this size, and the processor has the
+                // instructions.
                 unsafe {
                     if stream {
                         hand::add::<true>(a, b, c, d, bytes / 4)

@@ -1,5 +1,6 @@
-//! What a launch costs, and what the server of kernels moves: `cargo bench -p ascend-emulator --bench launches`, or a part of it with
-//! `-- launch`, `-- bytes` or `-- timelines`.
+//! What a launch costs, and what the server of kernels moves:
+//! `cargo bench -p ascend-emulator --bench launches`, or a part of it with `-- launch`, `-- bytes`
+//! or `-- timelines`.
 
 use ascend_emulator_testing::kernel::*;
 use ascend_emulator_testing::ranks::{FP32, Rank, SUM, on_ranks};

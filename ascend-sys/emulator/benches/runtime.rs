@@ -1,4 +1,5 @@
-//! What the runtime's own part of an operation costs, in nanoseconds: raw calls through the table, one thread.
+//! What the runtime's own part of an operation costs, in nanoseconds: raw calls through the table,
+//! one thread.
 //!
 //! `cargo bench -p ascend-emulator --bench runtime`
 

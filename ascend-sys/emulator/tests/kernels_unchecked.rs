@@ -29,7 +29,8 @@ fn on_ranks<R: Send>(ranks: u32, run: impl Fn(&mut Rank) -> R + std::marker::Syn
     })
 }
 
-/// Runs a program as it is on two ranks, with or without servers; gives how kernel and server ended.
+/// Runs a program as it is on two ranks, with or without servers; gives how kernel and server
+/// ended.
 fn run(
     program: impl Fn(u32) -> Program + std::marker::Sync,
     served: [bool; 2],
@@ -156,7 +157,8 @@ fn bytes_beyond_a_buffer_end_the_launch_with_the_line() {
     }
 }
 
-/// An all-reduce in each of two groups, the one of the second into a buffer that ends too early on rank 1.
+/// An all-reduce in each of two groups, the one of the second into a buffer that ends too early on
+/// rank 1.
 #[test]
 fn a_server_that_fails_in_one_of_two_groups_ends_the_kernels_of_both() {
     let mut b = Builder::new(Mix::MixAiv10);
@@ -281,7 +283,8 @@ fn on_product(
     )
 }
 
-/// All-reduces from x to y, then from y to z, of so many turns each of 64 elements; what a test wants, and the end.
+/// All-reduces from x to y, then from y to z, of so many turns each of 64 elements; what a test
+/// wants, and the end.
 fn chained(
     turns: [u64; 2],
     commit: bool,
@@ -381,7 +384,8 @@ fn turns_beyond_64_places_need_waits_on_a_950() {
     hangs(&none, &["waits in Finalize", "server of rank"]);
 }
 
-/// A kernel that can never finish on a 950. The rank that sees it first tells the states of its cores and of its server.
+/// A kernel that can never finish on a 950. The rank that sees it first tells the states of its
+/// cores and of its server.
 fn hangs(program: &Program, pieces: &[&str]) {
     let texts: Vec<String> =
         on_product(ASCEND950, program, &[ALL_REDUCE]).into_iter().map(Result::unwrap_err).collect();
@@ -436,7 +440,8 @@ fn a_core_with_queues_that_does_not_finalise_is_told() {
     }
 }
 
-/// A core that asks again and again leaves the others their turn, and one that never ends says where it is.
+/// A core that asks again and again leaves the others their turn, and one that never ends says
+/// where it is.
 #[test]
 fn cores_that_do_not_wait_run_side_by_side() {
     unchecked();

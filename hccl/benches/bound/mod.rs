@@ -1,12 +1,14 @@
-//! How fast two threads of this machine could possibly be, measured in the same run as what is compared with it.
+//! How fast two threads of this machine could possibly be, measured in the same run as what is
+//! compared with it.
 //!
 //! An all-reduce on two ranks cannot do less than this, on two cores at once:
 //!
 //! * A: each rank reads both inputs (2N bytes) and writes its own output (N);
 //! * B: each rank reads half of both inputs (N) and writes that half of both outputs (N);
 //!
-//! and one rank must learn that the other one is there, which is the time a cache line takes from core to core. The bound is that
-//! time plus the better of A and B, each with plain and with streaming (non-temporal) stores.
+//! and one rank must learn that the other one is there, which is the time a cache line takes from
+//! core to core. The bound is that time plus the better of A and B, each with plain and with
+//! streaming (non-temporal) stores.
 
 use std::hint::spin_loop;
 use std::ops::Range;
@@ -20,7 +22,8 @@ use crate::pin::pin;
 #[derive(Default)]
 struct Line(AtomicU64);
 
-/// Time in nanoseconds that a written cache line takes to be seen by the other core: half a ping-pong, the best of many.
+/// Time in nanoseconds that a written cache line takes to be seen by the other core: half a
+/// ping-pong, the best of many.
 pub fn one_way_latency() -> f64 {
     const ROUNDS: u64 = 20_000;
     let (ping, pong) = (Line::default(), Line::default());
@@ -85,12 +88,14 @@ struct Pointers {
     elements: usize,
 }
 
-// SAFETY: the buffers outlive the scope of the threads, and each thread writes what no other touches.
+// SAFETY: the buffers outlive the scope of the threads, and each thread writes what no other
+// touches.
 unsafe impl Send for Pointers {}
 // SAFETY: as above.
 unsafe impl Sync for Pointers {}
 
-/// The least work of an all-reduce on these buffers: nanoseconds, the best average of `blocks` blocks of `repeats`.
+/// The least work of an all-reduce on these buffers: nanoseconds, the best average of `blocks`
+/// blocks of `repeats`.
 pub fn least_work(buffers: &mut Buffers, kernel: Kernel, blocks: usize, repeats: usize) -> f64 {
     let pointers = Pointers {
         inputs: [buffers.inputs[0].as_ptr(), buffers.inputs[1].as_ptr()],
@@ -142,8 +147,8 @@ fn work(p: &Pointers, kernel: Kernel, rank: usize) {
         _ => half..p.elements,
     };
     let streaming = matches!(kernel, Kernel::AStreaming | Kernel::BStreaming);
-    // SAFETY: the range lies in all buffers; the outputs of the two threads are disjoint (A: own buffers; B: own
-    // halves), and inputs are only read.
+    // SAFETY: the range lies in all buffers; the outputs of the two threads are disjoint (A: own
+    // buffers; B: own halves), and inputs are only read.
     unsafe {
         match kernel {
             Kernel::A | Kernel::AStreaming => {
@@ -215,7 +220,8 @@ mod x86 {
             ) {
                 const LANES: usize = $lanes;
                 let (mut at, end) = (range.start, range.end);
-                // SAFETY: every access is in range by contract; streaming stores are made only at aligned addresses.
+                // SAFETY: every access is in range by contract; streaming stores are made only at
+                // aligned addresses.
                 unsafe {
                     let misaligned =
                         |at: usize| outputs.iter().any(|o| o.add(at) as usize % (LANES * 4) != 0);

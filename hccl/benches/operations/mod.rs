@@ -78,7 +78,8 @@ impl Side {
         })
     }
 
-    /// Waits for everything. An operation of our own comes last, since `hccl` does not know of the raw ones.
+    /// Waits for everything. An operation of our own comes last, since `hccl` does not know of the
+    /// raw ones.
     pub fn settle(&mut self) -> hccl::Result<()> {
         self.comm.barrier(&self.stream)?.wait()
     }
@@ -104,8 +105,8 @@ macro_rules! operation {
             },
             raw: |$side| {
                 let function = $side.table.$function.expect("the emulator has it");
-                // SAFETY: live handles, and buffers and tables that are as long as the operation says and are kept until the stream has
-                // been synchronised.
+                // SAFETY: live handles, and buffers and tables that are as long as the operation
+                // says and are kept until the stream has been synchronised.
                 let code = unsafe { function($($argument,)* $side.comm.as_raw(), $side.stream.as_raw()) };
                 assert_eq!(code, HcclResult::HCCL_SUCCESS);
                 Ok(())
@@ -126,7 +127,8 @@ pub const OPERATIONS: &[Operation] = &[
             let copy = s.table.aclrtMemcpyAsync.expect("the emulator copies");
             let (to, from, bytes) = (s.recv.as_ptr(), s.send.as_ptr(), 4 * COUNT as usize);
             let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE;
-            // SAFETY: both buffers have so many bytes and are kept until the stream has been synchronised.
+            // SAFETY: both buffers have so many bytes and are kept until the stream has been
+            // synchronised.
             assert_eq!(unsafe { copy(to, bytes, from, bytes, kind, s.stream.as_raw()) }, 0);
             Ok(())
         },
@@ -141,7 +143,8 @@ pub const OPERATIONS: &[Operation] = &[
         raw: |s| {
             let fill = s.table.aclrtMemsetAsync.expect("the emulator fills");
             let (to, bytes) = (s.recv.as_ptr(), 4 * COUNT as usize);
-            // SAFETY: the buffer has so many bytes and is kept until the stream has been synchronised.
+            // SAFETY: the buffer has so many bytes and is kept until the stream has been
+            // synchronised.
             assert_eq!(unsafe { fill(to, bytes, 0, bytes, s.stream.as_raw()) }, 0);
             Ok(())
         },

@@ -2,7 +2,8 @@
 
 /// Ties the calling thread to one of the cores it may run on, so that two ranks do not share one.
 pub fn pin(index: usize) {
-    // SAFETY: plain system calls on a set that lives on the stack; failure leaves the thread where it is.
+    // SAFETY: plain system calls on a set that lives on the stack; failure leaves the thread where
+    // it is.
     unsafe {
         let mut allowed: libc::cpu_set_t = std::mem::zeroed();
         if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut allowed) != 0 {

@@ -22,8 +22,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// A small server of keys and values. It knows which ranks have come, which are done and which are
 /// gone. Values of at most 64 KiB; for data, use a communicator. Calls block.
 ///
-/// Dropping it tells the store that this rank is done, unless it has reported a failure. Under `hcclrun` the store is in `hcclrun`;
-/// else it is in the process of rank 0 and goes when that process ends.
+/// Dropping it tells the store that this rank is done, unless it has reported a failure. Under
+/// `hcclrun` the store is in `hcclrun`; else it is in the process of rank 0 and goes when that
+/// process ends.
 pub struct Store {
     connection: Connection,
     place: String,

@@ -1,4 +1,5 @@
-//! The system's allocator, counting. A test program that uses this crate has it as its global allocator.
+//! The system's allocator, counting. A test program that uses this crate has it as its global
+//! allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -30,8 +31,9 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: every call goes to the system's allocator unchanged. The counters need no allocation: they are constants at
-// first, and have no destructor. (Growing and zeroed allocations come to `alloc` by the trait's own methods.)
+// SAFETY: every call goes to the system's allocator unchanged. The counters need no allocation:
+// they are constants at first, and have no destructor. (Growing and zeroed allocations come to
+// `alloc` by the trait's own methods.)
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         OF_THREAD.set(OF_THREAD.get() + 1);
@@ -43,7 +45,8 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE.fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: the pointer came from `alloc` above, so from the system's allocator, with this layout.
+        // SAFETY: the pointer came from `alloc` above, so from the system's allocator, with this
+        // layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

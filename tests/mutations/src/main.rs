@@ -1,7 +1,9 @@
-//! Changes the code in ways that the tests must notice, one at a time, and says which of them no test has noticed.
+//! Changes the code in ways that the tests must notice, one at a time, and says which of them no
+//! test has noticed.
 //!
-//! It works on a copy of the repository below `target/mutations`. For each change of `list.txt` it runs the tests that are
-//! nearest to it first, and stops as soon as one has failed. A change that does not compile is a mistake of the list.
+//! It works on a copy of the repository below `target/mutations`. For each change of `list.txt` it
+//! runs the tests that are nearest to it first, and stops as soon as one has failed. A change that
+//! does not compile is a mistake of the list.
 
 mod list;
 
@@ -24,7 +26,8 @@ Usage: cargo run -p hccl-mutations -- [--list] [WORD..]
 
 It works on a copy in target/mutations. A change takes one to four minutes on two cores.";
 
-/// Tests that are run together: a name, the arguments of cargo, and what stands before it in the environment.
+/// Tests that are run together: a name, the arguments of cargo, and what stands before it in the
+/// environment.
 struct Suite {
     name: &'static str,
     arguments: &'static [&'static str],
@@ -147,7 +150,8 @@ fn repository() -> Result<PathBuf, String> {
     root.canonicalize().map_err(|error| format!("{}: {error}", root.display()))
 }
 
-/// Makes `copy` what is under version control in `root`, and leaves alone what is the same already: cargo builds that no second time.
+/// Makes `copy` what is under version control in `root`, and leaves alone what is the same already:
+/// cargo builds that no second time.
 fn mirror(root: &Path, copy: &Path) -> Result<(), String> {
     let listed = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -215,7 +219,8 @@ fn failed(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
-/// Builds the tests, or runs them until one has failed. Whether all went well, and what was printed.
+/// Builds the tests, or runs them until one has failed. Whether all went well, and what was
+/// printed.
 fn cargo(copy: &Path, suite: &Suite, only_build: bool) -> Result<(bool, String), String> {
     let Suite { arguments, flags, .. } = suite;
     let mut command = Command::new("timeout");

@@ -1,5 +1,5 @@
-//! The bound of an operation: two threads, one a core, that make exactly the reads and writes it needs, and meet twice at a
-//! spinning barrier.
+//! The bound of an operation: two threads, one a core, that make exactly the reads and writes it
+//! needs, and meet twice at a spinning barrier.
 //!
 //! What it needs, for N bytes and p ranks:
 //!
@@ -8,10 +8,11 @@
 //! - broadcast, all-gather: N is read once, and written to all who do not have it;
 //! - scatter, all-to-all, messages: every byte is read once and written once.
 //!
-//! It is cut into pieces that fit the first caches, with plain or with streaming stores, whichever is faster. Three things make it
-//! one: all buffers hold the same bytes; a thread that has done its half takes pieces of the other's, as the
-//! emulator's do, so that neither waits for one whose core was taken away; and bound and operation are measured in turn, because the
-//! bandwidth that other users leave changes by a factor of two within seconds.
+//! It is cut into pieces that fit the first caches, with plain or with streaming stores, whichever
+//! is faster. Three things make it one: all buffers hold the same bytes; a thread that has done its
+//! half takes pieces of the other's, as the emulator's do, so that neither waits for one whose core
+//! was taken away; and bound and operation are measured in turn, because the bandwidth that other
+//! users leave changes by a factor of two within seconds.
 
 use super::Op;
 use ascend_emulator::copy::copy;
@@ -20,7 +21,8 @@ use std::ffi::c_void;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What all buffers hold. Not zero: the machine that this was written on moves zeros up to three times as fast.
+/// What all buffers hold. Not zero: the machine that this was written on moves zeros up to three
+/// times as fast.
 pub const FILL: u8 = 1;
 /// Bytes of a piece of the bound.
 const PIECE: usize = 32 << 10;
@@ -32,7 +34,8 @@ pub struct Piece {
     bytes: usize,
 }
 
-/// The least work, in the order in which two threads take it from its two ends. `memory` has a send and a receive buffer for each rank.
+/// The least work, in the order in which two threads take it from its two ends. `memory` has a send
+/// and a receive buffer for each rank.
 pub fn pieces(op: Op, bytes: usize, memory: &[[usize; 2]]) -> Vec<Piece> {
     let ranks = memory.len();
     let part = bytes / ranks / 64 * 64;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::ranks::slow;
 
-/// As [`std::sync::Barrier`], but the wait for a thread that has failed ends: who waits too long panics, so that a failed assertion
-/// is a failed test and not one that never ends.
+/// As [`std::sync::Barrier`], but the wait for a thread that has failed ends: who waits too long
+/// panics, so that a failed assertion is a failed test and not one that never ends.
 pub struct Barrier {
     threads: usize,
     limit: Duration,

@@ -1,4 +1,5 @@
-//! What the tests share: the table called as a C program would call it, and blocks of devices of their own.
+//! What the tests share: the table called as a C program would call it, and blocks of devices of
+//! their own.
 
 use ascend_sys::*;
 use std::ffi::{CStr, c_void};
@@ -14,9 +15,11 @@ pub fn table() -> &'static Functions {
 macro_rules! call {
     ($name:ident($($argument:expr),* $(,)?)) => {{
         let function = $crate::common::table().$name.expect(stringify!($name));
-        // The arguments are evaluated inside the block, as in C; none of them is itself an unsafe operation.
+        // The arguments are evaluated inside the block, as in C; none of them is itself an unsafe
+        // operation.
         #[allow(clippy::macro_metavars_in_unsafe, reason = "see above")]
-        // SAFETY: the arguments keep to the C contract, or are wrong in a way that the function has to find out.
+        // SAFETY: the arguments keep to the C contract, or are wrong in a way that the function has
+        // to find out.
         let code = unsafe { function($($argument),*) };
         code
     }};

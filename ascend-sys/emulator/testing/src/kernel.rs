@@ -1,4 +1,5 @@
-//! Kernels for tests: loading and launching them as a C program would, and programs of one collective.
+//! Kernels for tests: loading and launching them as a C program would, and programs of one
+//! collective.
 
 pub mod one_sided;
 
@@ -262,7 +263,8 @@ pub fn two_clients(b: &mut Builder) -> [ClientId; 2] {
     })
 }
 
-/// Launches a kernel of two groups, and on a stream of its own, which it gives, one server for both.
+/// Launches a kernel of two groups, and on a stream of its own, which it gives, one server for
+/// both.
 pub fn launch_for_two(
     rank: &Rank,
     other: HcclComm,
@@ -336,7 +338,8 @@ pub fn operation(b: &mut Builder, call: &Call, x: Base, y: Base, dtype: u32) -> 
     }
 }
 
-/// A kernel that prepares the calls, commits what is not committed yet turn by turn, waits for all, and ends as the pages do.
+/// A kernel that prepares the calls, commits what is not committed yet turn by turn, waits for all,
+/// and ends as the pages do.
 pub fn kernel(calls: &[Call], number: Number, dtype: u32) -> Program {
     let mut b = Builder::new(Mix::MixAiv10);
     let (x, y) = (b.input("x", number), b.output("y", number));
@@ -363,7 +366,8 @@ pub fn kernel(calls: &[Call], number: Number, dtype: u32) -> Program {
     b.done()
 }
 
-/// Runs a kernel on ranks of a product with these inputs; gives their outputs, of `out` bytes, which are [`BLANK`] before.
+/// Runs a kernel on ranks of a product with these inputs; gives their outputs, of `out` bytes,
+/// which are [`BLANK`] before.
 pub fn run_on(
     product: u32,
     calls: &[Vec<Call>],

@@ -45,7 +45,8 @@ pub fn slow() -> bool {
     std::env::var_os("HCCL_TEST_SLOW").is_some_and(|value| value == "1")
 }
 
-/// Devices that wait as long as CANN's do: for what must be told without a time limit, however slow the machine is.
+/// Devices that wait as long as CANN's do: for what must be told without a time limit, however slow
+/// the machine is.
 pub fn patient(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { deviceCount: ranks, ..Block::config() }
 }
@@ -55,14 +56,14 @@ pub fn impatient(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { connectTimeoutMs: 1000, execTimeoutMs: 1000, ..patient(ranks) }
 }
 
-/// The time limit of tests in which somebody does not come, in milliseconds: all the others have come
-/// long before its end, also on a busy machine.
+/// The time limit of tests in which somebody does not come, in milliseconds: all the others have
+/// come long before its end, also on a busy machine.
 pub fn limit() -> u32 {
     if slow() { 20_000 } else { 5000 }
 }
 
-/// Devices that miss a rank that does not join, or does not come to a first operation, and wait later
-/// as long as CANN's do.
+/// Devices that miss a rank that does not join, or does not come to a first operation, and wait
+/// later as long as CANN's do.
 pub fn impatient_to_meet(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { connectTimeoutMs: limit(), ..patient(ranks) }
 }
@@ -169,7 +170,8 @@ impl Rank {
     }
 }
 
-/// Runs something on a thread for each of `ranks` ranks of one communicator on a block of its own; gives their results.
+/// Runs something on a thread for each of `ranks` ranks of one communicator on a block of its own;
+/// gives their results.
 pub fn on_ranks<R: Send>(ranks: u32, run: impl Fn(&mut Rank) -> R + Sync) -> Vec<R> {
     on_block(patient(ranks), |rank| {
         rank.join();

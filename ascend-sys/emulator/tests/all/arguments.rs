@@ -1,4 +1,5 @@
-//! What each operation refuses, on each product, and in which order it looks: every mistake alone, and every two at once.
+//! What each operation refuses, on each product, and in which order it looks: every mistake alone,
+//! and every two at once.
 
 mod operations;
 
@@ -215,7 +216,8 @@ fn what_a_rank_does_not_have_may_be_null() {
     }
 }
 
-/// Receive buffers of others than the root, send buffers of others than the root, and sides without counts.
+/// Receive buffers of others than the root, send buffers of others than the root, and sides without
+/// counts.
 fn without_what_it_has_not(rank: &Rank) {
     let (comm, stream, t) = (rank.comm, rank.stream, HcclDataType(4));
     let full = rank.upload(&[0; 64]);

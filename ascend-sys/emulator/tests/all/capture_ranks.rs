@@ -1,4 +1,5 @@
-//! Operations of communicators in graphs: what they do at each execution, and how ranks that differ learn of it.
+//! Operations of communicators in graphs: what they do at each execution, and how ranks that differ
+//! learn of it.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::*;

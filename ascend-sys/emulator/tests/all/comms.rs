@@ -193,8 +193,9 @@ fn single_mistakes(rank: &Rank, product: u32) {
     refuses!(HCCL_E_PARA, ["buf", "free"], HcclBroadcast(freed, 1, t, 0, comm, stream));
 }
 
-/// Which of two mistakes is told: a count of zero is none at all, then come null pointers, the count, the type, the
-/// reduction or the root, and what the pointers point to. The two implementations of CANN agree in this order.
+/// Which of two mistakes is told: a count of zero is none at all, then come null pointers, the
+/// count, the type, the reduction or the root, and what the pointers point to. The two
+/// implementations of CANN agree in this order.
 fn two_mistakes(rank: &Rank, product: u32) {
     let (comm, stream) = (rank.comm, rank.stream);
     let null = std::ptr::null_mut::<c_void>();

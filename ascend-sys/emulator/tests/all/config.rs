@@ -31,7 +31,8 @@ const LAYOUTS: [(u32, usize, bool); 16] = [
     (12, 3000, true),
 ];
 
-/// The struct as a client of that version makes it, at an address that is a multiple of `align` and of nothing more.
+/// The struct as a client of that version makes it, at an address that is a multiple of `align` and
+/// of nothing more.
 fn client(version: u32, size: usize, name: &str, align: usize) -> (Vec<u8>, usize) {
     let mut storage = vec![0u8; size + 16];
     let start = storage.as_ptr().align_offset(8) + align;

@@ -1,4 +1,5 @@
-//! What goes wrong between ranks in each collective: calls that do not go together, and ranks that do not come.
+//! What goes wrong between ranks in each collective: calls that do not go together, and ranks that
+//! do not come.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -156,8 +157,8 @@ fn a_mismatch_fails_every_rank_and_shows_both_sides() {
                     rank.sync();
                 }
                 let (code, buffers) = issue(rank, if rank.rank == 1 { second } else { first });
-                // Without links the calls themselves say so, unless it takes the tables to see it. Who comes last may see
-                // the failure of the others.
+                // Without links the calls themselves say so, unless it takes the tables to see it.
+                // Who comes last may see the failure of the others.
                 let text = if code.0 == 0 { rank.sync_fails().1 } else { common::message() };
                 for piece in pieces.iter().chain(&["EI0005", "rank 1"]) {
                     assert!(

@@ -1,4 +1,5 @@
-//! Channels between endpoints: made without a communicator, connected when both sides have made theirs.
+//! Channels between endpoints: made without a communicator, connected when both sides have made
+//! theirs.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::{self, Block};

@@ -1,4 +1,5 @@
-//! Endpoints outside of communicators, the memory that is registered on them, and communication memory.
+//! Endpoints outside of communicators, the memory that is registered on them, and communication
+//! memory.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::{fails, ok};

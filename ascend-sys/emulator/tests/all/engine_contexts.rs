@@ -1,4 +1,5 @@
-//! Engine contexts: what an operator keeps with a communicator from its first call to the later ones.
+//! Engine contexts: what an operator keeps with a communicator from its first call to the later
+//! ones.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::ranks::{Rank, on_block, on_ranks};

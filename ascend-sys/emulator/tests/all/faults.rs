@@ -1,4 +1,5 @@
-//! Devices that are told to fail: what the rank sees, what its peers see, and that nothing is left behind.
+//! Devices that are told to fail: what the rank sees, what its peers see, and that nothing is left
+//! behind.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::{self, Block, message};
@@ -16,8 +17,8 @@ fn fault(kind: AscendExtFaultKind, device: u32, number: u64) -> AscendExtFault {
     AscendExtFault { size, kind: kind.0, device, milliseconds: 0, number }
 }
 
-/// Runs three ranks of a communicator with faults, then looks that nothing of them is left. They wait
-/// without a time limit.
+/// Runs three ranks of a communicator with faults, then looks that nothing of them is left. They
+/// wait without a time limit.
 fn with_faults(faults: &[AscendExtFault], run: impl Fn(&mut Rank) + Sync) {
     with_faults_on(patient(3), faults, run);
 }

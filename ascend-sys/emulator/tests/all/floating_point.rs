@@ -32,8 +32,8 @@ const PAIRS: [(u32, u32, u32); 4] = [
 
 #[test]
 fn a_rank_that_rounds_up_and_flushes_to_zero_changes_no_bit() {
-    // Small enough to travel with the arrival, where each rank reduces for itself, and large enough for chunks that
-    // any rank takes.
+    // Small enough to travel with the arrival, where each rank reduces for itself, and large enough
+    // for chunks that any rank takes.
     for count in [8, 600_000] {
         let of = |pick: fn(&(u32, u32, u32)) -> u32| -> Vec<u8> {
             (0..count).flat_map(|i| pick(&PAIRS[i % PAIRS.len()]).to_le_bytes()).collect()

@@ -1,4 +1,5 @@
-//! A buffer that is freed while nothing is queued yet that would keep it: what is allocated there next is left alone.
+//! A buffer that is freed while nothing is queued yet that would keep it: what is allocated there
+//! next is left alone.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -20,7 +21,8 @@ fn free_and_take(buffer: *mut c_void) {
     common::write(next, &OTHER);
 }
 
-/// Rank 0 calls, and waits in the call for rank 1, which frees the buffer of rank 0 before it comes.
+/// Rank 0 calls, and waits in the call for rank 1, which frees the buffer of rank 0 before it
+/// comes.
 fn freed_in_the_call(call: impl Fn(&Rank, *mut c_void) -> HcclResult + Sync) {
     let (ready, over) = (Barrier::new(2), Barrier::new(2));
     let buffers = std::sync::Mutex::new((0, 0, 0));

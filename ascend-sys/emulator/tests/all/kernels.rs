@@ -1,4 +1,5 @@
-//! Kernels that communicate, on several ranks: the figures of the pages, and every address rule against a naive one.
+//! Kernels that communicate, on several ranks: the figures of the pages, and every address rule
+//! against a naive one.
 
 use ascend_emulator_testing::kernel::*;
 use ascend_emulator_testing::ranks;

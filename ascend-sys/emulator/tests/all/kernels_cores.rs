@@ -109,7 +109,8 @@ fn vector_add(tiles: u64) -> Program {
     b.done()
 }
 
-/// One core waits at a barrier for another one, which comes late and is at its end then. Both orders, and any amount of work.
+/// One core waits at a barrier for another one, which comes late and is at its end then. Both
+/// orders, and any amount of work.
 #[test]
 fn a_core_that_ends_behind_a_barrier_lets_the_others_go_on() {
     for late in [0, 1] {
@@ -146,7 +147,8 @@ fn a_kernel_that_breaks_a_rule_is_not_begun() {
     }
 }
 
-/// Copies 64 floats in, casts them to half floats, and adds them in eight pieces of eight to what is there.
+/// Copies 64 floats in, casts them to half floats, and adds them in eight pieces of eight to what
+/// is there.
 #[test]
 fn casts_pieces_and_atomic_adds() {
     let mut b = builder(Mix::AivOnly);
@@ -195,7 +197,8 @@ fn casts_pieces_and_atomic_adds() {
     }
 }
 
-/// A product on the cube cores, row by row of blocks, then relu on the vector cores of the same block, handed over by flags.
+/// A product on the cube cores, row by row of blocks, then relu on the vector cores of the same
+/// block, handed over by flags.
 #[test]
 fn a_product_and_an_activation_by_cores_of_both_kinds() {
     let (rows, columns, depth) = (12u64, 20u64, 16u64);

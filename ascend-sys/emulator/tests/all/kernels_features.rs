@@ -1,4 +1,5 @@
-//! What clients do beside the plain collectives: fine-grained exchange, two groups, windows, one-sided writes, polling.
+//! What clients do beside the plain collectives: fine-grained exchange, two groups, windows,
+//! one-sided writes, polling.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::*;
@@ -143,7 +144,8 @@ fn a_core_that_polls_sees_the_turns_end() {
     });
 }
 
-/// Each rank writes into the input window of the next one: directly, and by items that its server carries out.
+/// Each rank writes into the input window of the next one: directly, and by items that its server
+/// carries out.
 #[test]
 fn windows_are_reached_by_copies_and_by_one_sided_writes() {
     on_ranks(2, |rank| {

@@ -54,7 +54,8 @@ fn a_block_beyond_a_window_ends_the_kernels_of_all_ranks() {
     assert!(texts[0].contains("the communication server of rank 1 has failed"), "{}", texts[0]);
 }
 
-/// When a kernel begins, all ranks have windows. One that has ended its communicator has none any more, and that is told with what to do.
+/// When a kernel begins, all ranks have windows. One that has ended its communicator has none any
+/// more, and that is told with what to do.
 #[test]
 fn the_window_of_a_rank_that_has_left_is_an_error() {
     let config = AscendExtBlockConfig {

@@ -1,4 +1,5 @@
-//! Allocation: accounting, out of memory, freeing under a running task, pinned and registered host memory.
+//! Allocation: accounting, out of memory, freeing under a running task, pinned and registered host
+//! memory.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{fails, ok};

@@ -1,5 +1,6 @@
-//! Every collective whose blocks have one size, against a naive reference. `HCCL_TEST_FULL=1` tries every combination of operation, type,
-//! reduction and number of ranks; otherwise a sample that differs little from run to run in time.
+//! Every collective whose blocks have one size, against a naive reference. `HCCL_TEST_FULL=1` tries
+//! every combination of operation, type, reduction and number of ranks; otherwise a sample that
+//! differs little from run to run in time.
 
 use ascend_emulator_testing::common::Block;
 use ascend_emulator_testing::hccl;
@@ -42,8 +43,8 @@ impl Op {
         (send as usize, recv as usize)
     }
 
-    /// The block of the receive buffer that is the send buffer when the operation is in place; or of the send buffer that
-    /// is the receive buffer.
+    /// The block of the receive buffer that is the send buffer when the operation is in place; or
+    /// of the send buffer that is the receive buffer.
     fn in_place(self, rank: u32) -> Option<usize> {
         match self {
             Op::AllReduce(_) | Op::Reduce(..) => Some(0),
@@ -189,7 +190,8 @@ fn counts_around_the_slot_and_the_chunk() {
                 .into_iter()
                 .filter(|op| op.reduction().is_none_or(|op| op == 0))
             {
-                // The slot has 1024 bytes for all blocks or for one; a chunk has 64 KiB, or a part of that.
+                // The slot has 1024 bytes for all blocks or for one; a chunk has 64 KiB, or a part
+                // of that.
                 for edge in [1024 / 4 / ranks as usize, 256, 1024, 4096 / ranks as usize, 16_384] {
                     for count in [edge - 1, edge, edge + 1] {
                         check(rank, op, 4, count, Layout::Apart, count as u64);
@@ -253,7 +255,8 @@ fn buffers_that_overlap_in_ways_that_mean_nothing() {
 #[test]
 fn operations_in_flight_one_behind_the_other() {
     on_ranks(4, |rank| {
-        // Each takes what the one before has left: 32 rounds of gather and reduce-scatter multiply by 4.
+        // Each takes what the one before has left: 32 rounds of gather and reduce-scatter multiply
+        // by 4.
         let count = 3000;
         let one = [1i64.to_ne_bytes(); 3000].concat();
         let small = rank.upload(&one);

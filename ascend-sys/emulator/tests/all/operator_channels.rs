@@ -1,4 +1,5 @@
-//! Channels and communication memory: what is refused with which code, how the two ends meet, and what they reach.
+//! Channels and communication memory: what is refused with which code, how the two ends meet, and
+//! what they reach.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -460,7 +461,8 @@ fn addresses_that_a_primitive_may_not_name_are_told_with_what_it_may() {
             ["dst", "\"HcclBuffer\"", "(419430400 bytes)", "beyond the end"],
             HcommWriteOnThread(thread, channel, at(theirs, size as usize - 4), memory, 8)
         );
-        // The own buffer is no memory of the peer, and the peer's other memory is none that it has exchanged.
+        // The own buffer is no memory of the peer, and the peer's other memory is none that it has
+        // exchanged.
         not_issued!(
             HCCL_E_PARA,
             ["src", "has exchanged", "memory of device"],

@@ -1,5 +1,6 @@
-//! An operator of one's own from its first call to its last, as CANN's guide has it: the first call makes threads, channels and contexts,
-//! every later one finds them, and the host only starts the main thread and waits for it.
+//! An operator of one's own from its first call to its last, as CANN's guide has it: the first call
+//! makes threads, channels and contexts, every later one finds them, and the host only starts the
+//! main thread and waits for it.
 
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::*;

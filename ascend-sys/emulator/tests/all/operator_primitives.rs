@@ -13,7 +13,8 @@ use std::ffi::c_void;
 
 const BYTES: usize = 300_000;
 
-/// The threads and channels of the test on two ranks: (thread, channel, own buffer, the peer's buffer).
+/// The threads and channels of the test on two ranks: (thread, channel, own buffer, the peer's
+/// buffer).
 fn two(rank: &ranks::Rank, product: u32) -> (u64, u64, *mut c_void, *mut c_void) {
     let thread = threads(rank, CPU_TS, 1, 2)[0];
     let channel = channels(rank, CPU, &[desc(1 - rank.rank, protocol_of(product), 3)])[0];
@@ -76,7 +77,8 @@ fn everything_that_is_reduced_in_transfer_is_reduced() {
                 let (kind, how) = (HcommDataType(dtype), HcommReduceOp(op));
                 let (me, you) = (rank.rank, 1 - rank.rank);
                 let input = upload(&data(me));
-                // Read-reduce into a copy of the own data, write-reduce into the peer's buffer, local reduce.
+                // Read-reduce into a copy of the own data, write-reduce into the peer's buffer,
+                // local reduce.
                 let read = upload(&data(me));
                 let local = upload(&data(me));
                 let second = upload(&data(7));

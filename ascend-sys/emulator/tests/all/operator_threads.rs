@@ -1,4 +1,5 @@
-//! Threads of operators: what is refused with which code, quotas, sharing, and what is behind a thread.
+//! Threads of operators: what is refused with which code, quotas, sharing, and what is behind a
+//! thread.
 
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::{self, *};

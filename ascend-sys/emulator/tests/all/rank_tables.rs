@@ -296,7 +296,8 @@ fn a_pipe_is_no_table_and_a_group_does_not_join_twice() {
     hccl!(HcclCommDestroy(comms[0]));
 }
 
-/// A block that ends while ranks on it wait for others: they are gone, and the others learn so at once.
+/// A block that ends while ranks on it wait for others: they are gone, and the others learn so at
+/// once.
 #[test]
 fn ranks_on_a_device_that_ends_are_gone_and_the_table_can_be_used_again() {
     let (file, block) = (one_server("ends", 2), Block::new(2));

@@ -1,4 +1,5 @@
-//! How communicators are: errors, states, callbacks around them, suspending, and spare network cards.
+//! How communicators are: errors, states, callbacks around them, suspending, and spare network
+//! cards.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::Block;

@@ -7,7 +7,8 @@ use ascend_emulator_testing::ranks::{Rank, full, on_block, on_ranks, slow};
 use ascend_sys::*;
 use std::ffi::c_void;
 
-/// Blocks of a buffer with holes between them, in any order: displacements, and the end of the last, in elements.
+/// Blocks of a buffer with holes between them, in any order: displacements, and the end of the
+/// last, in elements.
 fn scattered(counts: &[u64], random: &mut Random) -> (Vec<u64>, usize) {
     let mut order: Vec<_> = (0..counts.len()).map(|block| (random.next(), block)).collect();
     order.sort_unstable();

@@ -1,4 +1,5 @@
-//! Timelines of kernels: everything that a launch does is in them, once, in its place; and nothing when nobody asks.
+//! Timelines of kernels: everything that a launch does is in them, once, in its place; and nothing
+//! when nobody asks.
 
 use ascend_emulator_testing::alone;
 use ascend_emulator_testing::common::*;
@@ -59,7 +60,8 @@ fn nanoseconds(value: &Value) -> u64 {
 }
 
 impl Trace {
-    /// Every row has a name of its own, its spans follow one another, and the inner ones lie within.
+    /// Every row has a name of its own, its spans follow one another, and the inner ones lie
+    /// within.
     fn read(text: &str) -> Trace {
         let file: Value = serde_json::from_str(text).unwrap();
         let events = file["traceEvents"].as_array().unwrap();
@@ -470,7 +472,8 @@ fn launches_beside_each_other_have_rows_of_their_own() {
     assert_eq!(trace.rows("links"), ["0 → 1", "0 → 1 (2)", "1 → 0", "1 → 0 (2)"]);
 }
 
-/// Also while the program records for itself, and after it has given its devices back. A child that it forks writes nothing.
+/// Also while the program records for itself, and after it has given its devices back. A child that
+/// it forks writes nothing.
 #[test]
 fn the_environment_gets_the_timeline_of_the_whole_process() {
     fn here() {}

@@ -1,5 +1,5 @@
-//! What functions answer that the emulator does not do. That each of the list does is tested with the
-//! shared libraries (`hccl-tests`).
+//! What functions answer that the emulator does not do. That each of the list does is tested with
+//! the shared libraries (`hccl-tests`).
 
 use ascend_emulator::UNSUPPORTED;
 use ascend_emulator_testing::common::message;

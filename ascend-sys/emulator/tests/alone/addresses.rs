@@ -37,7 +37,8 @@ fn a_block_that_asks_for_no_size_gets_what_is_left() {
     let spare = taken.iter().rposition(|block| total(block) >= 32 * GIB).unwrap();
     let mut left = total(&taken[spare]);
     drop(taken.remove(spare));
-    // How large the last piece is that is no smaller depends on what else the process has mapped where.
+    // How large the last piece is that is no smaller depends on what else the process has mapped
+    // where.
     while left > 64 * GIB {
         left /= 2;
         taken.push(Block::with(config(1, left)));

@@ -1,4 +1,5 @@
-//! The steady state allocates nothing: collectives, batches and messages of two ranks that wait in turn, small and large.
+//! The steady state allocates nothing: collectives, batches and messages of two ranks that wait in
+//! turn, small and large.
 
 use ascend_emulator_testing::alone;
 use ascend_emulator_testing::barrier::Barrier;
@@ -6,8 +7,8 @@ use ascend_emulator_testing::hccl;
 use ascend_emulator_testing::ranks::{self, on_ranks};
 use ascend_sys::*;
 
-/// What the quietest of many rounds allocates on all threads together. A thread that loses its core puts the other to sleep,
-/// which may allocate; some rounds go undisturbed.
+/// What the quietest of many rounds allocates on all threads together. A thread that loses its core
+/// puts the other to sleep, which may allocate; some rounds go undisturbed.
 fn least_of_rounds(round: impl Fn(&mut ranks::Rank, *mut std::ffi::c_void) + Sync) -> u64 {
     const ROUNDS: usize = 500;
     let turn = Barrier::new(2);

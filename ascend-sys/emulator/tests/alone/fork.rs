@@ -1,4 +1,5 @@
-//! A forked child gets an error from its first call, and the parent does not notice. Alone in its file: it forks.
+//! A forked child gets an error from its first call, and the parent does not notice. Alone in its
+//! file: it forks.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{alone, call, ok};
@@ -9,8 +10,8 @@ fn devices_do_not_survive_a_fork() {
     let block = Block::one();
     let (a, s) = (malloc(8), stream());
     ok!(aclrtMemsetAsync(a, 8, 4, 8, s));
-    // SAFETY: the child only calls functions of the table, which refuse without taking a lock that another thread may have
-    // held, and leaves by `_exit`.
+    // SAFETY: the child only calls functions of the table, which refuse without taking a lock that
+    // another thread may have held, and leaves by `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let codes = [

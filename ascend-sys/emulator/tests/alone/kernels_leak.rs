@@ -1,5 +1,6 @@
-//! A thousand launches leave nothing behind: no memory of the host, none of the devices, no threads, no descriptors; and when
-//! everything is given back, a second life of the same kind begins where the first one did.
+//! A thousand launches leave nothing behind: no memory of the host, none of the devices, no
+//! threads, no descriptors; and when everything is given back, a second life of the same kind
+//! begins where the first one did.
 
 use ascend_emulator_testing::alone;
 use ascend_emulator_testing::common;

@@ -1,4 +1,5 @@
-//! The picture of a race in the book is what the emulator draws, on the default devices with `ASCEND_EMULATOR_CHECK=race`.
+//! The picture of a race in the book is what the emulator draws, on the default devices with
+//! `ASCEND_EMULATOR_CHECK=race`.
 //!
 //! `HCCL_TEST_BLESS=1 cargo test -p ascend-emulator --test alone picture::` draws it anew.
 
@@ -8,7 +9,8 @@ use ascend_emulator_testing::ok;
 use ascend_sys::*;
 use std::path::Path;
 
-/// On a thread called main, and the first in its process: so all names and numbers are the same every time.
+/// On a thread called main, and the first in its process: so all names and numbers are the same
+/// every time.
 fn races() -> [String; 2] {
     const SIZE: usize = 4096;
     // SAFETY: the only test of this process, which has no other thread that reads the environment.

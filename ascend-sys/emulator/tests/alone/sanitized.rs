@@ -1,5 +1,6 @@
-//! Under a sanitizer, with data moved by plain loops (`--cfg plain_memory`), a race in device data and an access to memory that was
-//! freed are reported. Each test starts itself as a process of its own, once with the mistake and once without.
+//! Under a sanitizer, with data moved by plain loops (`--cfg plain_memory`), a race in device data
+//! and an access to memory that was freed are reported. Each test starts itself as a process of its
+//! own, once with the mistake and once without.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::ok;
@@ -7,7 +8,8 @@ use std::process::Command;
 
 const CASE: &str = "ASCEND_EMULATOR_TEST_CASE";
 
-/// Whether this process is to make the mistake. `None` in the first one, in which both cases have been tried and reported rightly.
+/// Whether this process is to make the mistake. `None` in the first one, in which both cases have
+/// been tried and reported rightly.
 fn case(test: &str, kind: &str) -> Option<bool> {
     if let Ok(case) = std::env::var(CASE) {
         return Some(case == "wrong");

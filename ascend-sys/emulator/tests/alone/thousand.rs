@@ -1,5 +1,6 @@
-//! A thousand ranks in one process: made, summed and ended, within two GiB. `cargo test -p ascend-emulator --test
-//! alone --release thousand:: -- --nocapture` prints how long each step takes.
+//! A thousand ranks in one process: made, summed and ended, within two GiB.
+//! `cargo test -p ascend-emulator --test alone --release thousand:: -- --nocapture` prints how long
+//! each step takes.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::{self, Block, message};

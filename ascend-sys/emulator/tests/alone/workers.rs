@@ -19,7 +19,8 @@ fn own_threads() -> Vec<(i32, u64)> {
         let own = fs::read_to_string(path.join("comm")).ok()?.starts_with("ascend-");
         let number: i32 = path.file_name()?.to_str()?.parse().ok()?;
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: this is the number of the processor clock of a thread in Linux; `time` is written only.
+        // SAFETY: this is the number of the processor clock of a thread in Linux; `time` is written
+        // only.
         let code = unsafe { libc::clock_gettime(!number << 3 | 6, &raw mut time) };
         (own && code == 0)
             .then_some((number, time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
@@ -52,8 +53,8 @@ fn look_on(stream: aclrtStream) {
     }
 }
 
-/// One round of something: whether two of the emulator's threads have worked on it. For a while the machine may have no core
-/// to spare, so there are rounds for a minute.
+/// One round of something: whether two of the emulator's threads have worked on it. For a while the
+/// machine may have no core to spare, so there are rounds for a minute.
 fn two_threads_work(what: &str, began: Instant, round: impl FnOnce()) -> bool {
     if thread::available_parallelism().is_ok_and(|n| n.get() == 1) {
         eprintln!("{what}: one core only, so there are no workers");

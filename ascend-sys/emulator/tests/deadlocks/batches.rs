@@ -35,7 +35,8 @@ fn everybody_to_everybody_in_any_order_of_items() {
         on_ranks(ranks, |rank| {
             let me = rank.rank;
             for round in 0..if slow() { 1 } else { 4u64 } {
-                // For every pair, itself included, two messages, or more than have a place, of sizes that both sides can work out.
+                // For every pair, itself included, two messages, or more than have a place, of
+                // sizes that both sides can work out.
                 let each = if ranks <= 3 { 11 } else { 2 };
                 let bytes = |from: u32, to: u32, k: usize| {
                     let sizes = [1, 100, 65_536, 65_537, if slow() { 131_073 } else { 300_000 }];

@@ -1,4 +1,5 @@
-//! Deadlocks are reported, with everybody who is in them, by waits that have no limit; what may still go on is left alone.
+//! Deadlocks are reported, with everybody who is in them, by waits that have no limit; what may
+//! still go on is left alone.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::ranks::{FP32, Rank, SUM, on_block, root_info, slow};

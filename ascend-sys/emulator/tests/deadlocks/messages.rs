@@ -34,7 +34,8 @@ fn around_a_ring_of_any_number_of_ranks_and_types() {
                 let of = |rank: u32| sample(dtype, count, u64::from(rank) * 100 + u64::from(dtype));
                 let (a, b) = (rank.upload(&of(rank.rank)), rank.upload(&vec![0; bytes]));
                 let (n, t) = (count as u64, HcclDataType(dtype));
-                // Rank 0 receives first: all others wait for the rank before them, and nobody in a circle.
+                // Rank 0 receives first: all others wait for the rank before them, and nobody in a
+                // circle.
                 for first in [rank.rank != 0, rank.rank == 0] {
                     if first {
                         hccl!(HcclSend(a, n, t, next, rank.comm, rank.stream));

@@ -103,8 +103,8 @@ pub fn mesh_all_reduce(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     r.operator
 }
 
-/// Each rank reads the part of its neighbour that it reduces into its own, round the ring; then the parts go round once more. A part has n
-/// elements.
+/// Each rank reads the part of its neighbour that it reduces into its own, round the ring; then the
+/// parts go round once more. A part has n elements.
 pub fn ring_all_reduce(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     let all = u64::from(ranks) * n;
     let mut r = Recorder::new(Goal::AllReduce(op), ranks, all, all);
@@ -224,7 +224,8 @@ pub fn mesh_reduce_scatter(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     r.operator
 }
 
-/// A star: the root writes to all others, or all others write to it, each with a part of the root's buffer.
+/// A star: the root writes to all others, or all others write to it, each with a part of the root's
+/// buffer.
 pub fn star(goal: Goal, ranks: u32, n: u64) -> Operator {
     let (root, out, op) = match goal {
         Goal::Scatter { root } => (root, true, None),

@@ -3,7 +3,8 @@
 use crate::recorder::*;
 use ascend_operator::{Goal, ReduceOp, Task};
 
-/// Four elements, and channels of four notifies and two more, on which the ranks meet before and after it.
+/// Four elements, and channels of four notifies and two more, on which the ranks meet before and
+/// after it.
 fn goal(goal: Goal, ranks: u32) -> Recorder {
     let mut recorder = Recorder::new(goal, ranks, 4, 16);
     recorder.all_channels(6).meeting([4, 5]);
@@ -248,8 +249,8 @@ fn a_task_whose_bytes_were_written_over_is_not_among_those_by_which_they_came() 
     );
 }
 
-/// Both ranks reduce into the buffer of the first one, which both read then. Whether a finding is to
-/// point at all of it.
+/// Both ranks reduce into the buffer of the first one, which both read then. Whether a finding is
+/// to point at all of it.
 fn reduce_then_read(r: &mut Recorder, whole: bool, reduce: impl Fn(&mut Recorder)) {
     if whole {
         r.here();

@@ -1,4 +1,5 @@
-//! Operators that are right alone and wrong one after the other on one communicator, each row beside its repaired twin.
+//! Operators that are right alone and wrong one after the other on one communicator, each row
+//! beside its repaired twin.
 
 use crate::algorithms::*;
 use crate::recorder::*;
@@ -11,7 +12,8 @@ fn broadcast() -> Recorder {
     recorder
 }
 
-/// The root lets the other rank read its buffer, on this notify and the next one, and waits for it to be done, or not.
+/// The root lets the other rank read its buffer, on this notify and the next one, and waits for it
+/// to be done, or not.
 fn read_by_the_peer(notify: u32, waits: bool) -> Recorder {
     let mut r = broadcast();
     r.here().copy(0, 0, input(0, 0..4), buffer(0, 0..4)).tell((0, 0), (1, 0), notify);
@@ -39,7 +41,8 @@ fn a_buffer_that_the_next_operator_writes_while_it_is_read_is_found() {
     }
 }
 
-/// One rank reads from another one when that is ready, which first waits for it to be so far, and not for it to be done.
+/// One rank reads from another one when that is ready, which first waits for it to be so far, and
+/// not for it to be done.
 fn asked_for(waits: bool) -> Recorder {
     let mut r = Recorder::new(Goal::Send { from: 0, to: 1 }, 2, 4, 4);
     r.all_channels(5).tell((1, 0), (0, 0), 2);

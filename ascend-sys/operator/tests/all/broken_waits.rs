@@ -347,7 +347,8 @@ fn two_threads_that_wait_for_one_notify_are_found() {
             }
             r.record(1, 0, of_channel(0, 1, 0));
             r.here().wait(0, 1, of_channel(0, 1, 0));
-            // The second record certainly comes behind the first wait, and yet both waits may have begun.
+            // The second record certainly comes behind the first wait, and yet both waits may have
+            // begun.
             r.tell((0, 1), (1, 0), 2);
             r.record(1, 0, second);
             r.here().wait(0, 2, second);

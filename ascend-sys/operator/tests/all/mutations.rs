@@ -1,5 +1,5 @@
-//! Right algorithms with a random change: what the checker lets pass gives the right result whoever is how fast, and what it calls a
-//! race is one by the definition.
+//! Right algorithms with a random change: what the checker lets pass gives the right result whoever
+//! is how fast, and what it calls a race is one by the definition.
 
 use crate::algorithms::*;
 use crate::recorder::ELEMENT;
@@ -321,7 +321,8 @@ fn operators_that_pass_alone_pass_in_any_row_with_notifies_of_their_own() {
     assert!(rows > 300 && held_back > 30, "{rows} rows, {held_back} held back");
 }
 
-/// Two tasks that nothing orders, that touch the same bytes, and of which one writes, by the definition.
+/// Two tasks that nothing orders, that touch the same bytes, and of which one writes, by the
+/// definition.
 fn races(operator: &Operator) -> bool {
     let order = Order::of(operator).unwrap();
     let task = |id: &TaskId| {

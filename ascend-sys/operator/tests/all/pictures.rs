@@ -1,6 +1,7 @@
 //! Pictures of operators show what they say.
 //!
-//! Those in the book are compared: `HCCL_TEST_BLESS=1 cargo test -p ascend-operator --test all pictures::` draws them anew.
+//! Those in the book are compared:
+//! `HCCL_TEST_BLESS=1 cargo test -p ascend-operator --test all pictures::` draws them anew.
 
 pub(crate) mod algorithms;
 mod drawing;
@@ -305,7 +306,8 @@ fn the_pictures_in_the_book_are_what_is_drawn() {
     }
 }
 
-/// Two exchanges in which nobody says that it has left the buffer, and the finding of the two together.
+/// Two exchanges in which nobody says that it has left the buffer, and the finding of the two
+/// together.
 fn careless() -> ([Operator; 2], check::Finding) {
     let exchange = || {
         let mut operator = algorithms::mesh(2, 4);
@@ -326,7 +328,8 @@ fn a_finding_is_drawn_with_its_tasks_and_what_it_says() {
     assert_eq!(picture.iter().filter(|e| e.is("task")).count(), tasks);
     let marked: BTreeSet<&str> =
         picture.iter().filter(|e| e.is("marked")).map(|e| e.get("data-task")).collect();
-    // Record 2 and wait 3 of the first operator, and the record of the second one, behind five tasks of the first one.
+    // Record 2 and wait 3 of the first operator, and the record of the second one, behind five
+    // tasks of the first one.
     assert_eq!(marked, ["0/0/2", "0/0/7", "1/0/3"].into(), "{finding}");
     assert!(picture.iter().any(|e| e.text.starts_with("set-twice: a notify is recorded again")));
     assert!(picture.iter().any(|e| e.text.starts_with("help: ")));

@@ -132,7 +132,8 @@ fn on_ai_cpu(operator: Operator) -> Report {
 fn a_communicator_has_so_many_notifies() {
     let mut r = other(1);
     r.start(0, 1).end(0, 1);
-    // 32,768 notifies for each of two threads are all there are; the start of the main thread is one more.
+    // 32,768 notifies for each of two threads are all there are; the start of the main thread is
+    // one more.
     r.record(0, 1, of_thread(0, 0, 32_766)).wait(0, 0, of_thread(0, 0, 32_766));
     expect(&on_ai_cpu(r.operator.clone()), "", &[], &[]);
     r.record(0, 1, of_thread(0, 0, 32_767)).wait(0, 0, of_thread(0, 0, 32_767));
@@ -193,7 +194,8 @@ fn threads_that_lack_notifies_are_no_use_to_the_next_operator_on_a2_and_a3() {
 #[test]
 fn the_notifies_of_a_stream_are_not_those_of_the_threads_beside_it() {
     let setting = Setting { product: Some(Product::A2), ..Setting::default() };
-    // The main thread ends a hundred sub-threads and more; they have one notify each, and are given four.
+    // The main thread ends a hundred sub-threads and more; they have one notify each, and are given
+    // four.
     let row = [wide(100, 1), wide(120, 1)];
     expect(&check_with(&row, &setting), "", &[], &[]);
     let row = [wide(149, 1), wide(59, 8)];

@@ -144,7 +144,8 @@ impl Recorder {
         self
     }
 
-    /// They do so now, and once more at the end, if it is one of [`twins`]: what happens in between stays there.
+    /// They do so now, and once more at the end, if it is one of [`twins`]: what happens in between
+    /// stays there.
     pub fn meeting(&mut self, notifies: [u32; 2]) -> &mut Self {
         self.meets = Some(notifies[1]);
         self.meet(notifies[0])
@@ -167,7 +168,8 @@ impl Recorder {
         self.record(rank, thread, signal).wait(rank, 0, signal)
     }
 
-    /// A rank tells a peer something on one of their notifies, and the peer waits for it; both on one of their threads.
+    /// A rank tells a peer something on one of their notifies, and the peer waits for it; both on
+    /// one of their threads.
     #[track_caller]
     pub fn tell(&mut self, from: (u32, u32), to: (u32, u32), index: u32) -> &mut Self {
         let signal = of_channel(to.0, from.0, index);
@@ -175,7 +177,8 @@ impl Recorder {
     }
 }
 
-/// Whatever it does with eight elements, on so many ranks with channels of four notifies between all of them.
+/// Whatever it does with eight elements, on so many ranks with channels of four notifies between
+/// all of them.
 pub fn other(ranks: u32) -> Recorder {
     let mut recorder = Recorder::new(Goal::Other { input: 8, output: 8 }, ranks, 0, 8);
     recorder.all_channels(4);
@@ -194,8 +197,8 @@ pub fn rules(report: &Report) -> Vec<&'static str> {
     report.findings.iter().map(|finding| finding.rule).collect()
 }
 
-/// A broken operator and its repaired twin: of the one, this rule is found, once, in the lines that are marked, with these words; of
-/// the other nothing is.
+/// A broken operator and its repaired twin: of the one, this rule is found, once, in the lines that
+/// are marked, with these words; of the other nothing is.
 pub fn twins(
     rule: &str,
     words: &[&str],

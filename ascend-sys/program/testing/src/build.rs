@@ -98,7 +98,8 @@ impl Builder {
         (buffer, Local { tensor, offset: None })
     }
 
-    /// A tensor of a buffer of its own, which is full and which every unit may use. On a vector core.
+    /// A tensor of a buffer of its own, which is full and which every unit may use. On a vector
+    /// core.
     pub fn filled(&mut self, name: &str, number: Number, elements: u64) -> Local {
         let length = self.n(elements);
         let (buffer, local) = self.held_in(name, number, length);
@@ -317,7 +318,8 @@ impl Builder {
         self.hccl(Hccl::Finalize(client, true));
     }
 
-    /// The client that begins the tiling struct, initialised, configured for these operations (as an `HcclCMDType`).
+    /// The client that begins the tiling struct, initialised, configured for these operations (as
+    /// an `HcclCMDType`).
     pub fn ready(&mut self, operations: &[u32]) -> ClientId {
         let client = self.client("hccl", 0, None);
         self.hccl(Hccl::Init(client, 0));

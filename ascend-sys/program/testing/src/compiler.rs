@@ -20,7 +20,8 @@ pub fn compiler() -> Option<Command> {
     }
 }
 
-/// Whether all is asked for (`HCCL_TEST_FULL=1`), or the sample that every `cargo test` takes: a compiler takes seconds.
+/// Whether all is asked for (`HCCL_TEST_FULL=1`), or the sample that every `cargo test` takes: a
+/// compiler takes seconds.
 pub fn full() -> bool {
     std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
 }
@@ -69,7 +70,8 @@ pub fn options(command: &mut Command, core: u32, more: &Path) {
     command.arg(format!("-DSTUB_CORE={core}")).arg("-I").arg(include()).arg("-I").arg(more);
 }
 
-/// What a compiler says of a source, for each kind of core: nothing if it is good. None without a compiler.
+/// What a compiler says of a source, for each kind of core: nothing if it is good. None without a
+/// compiler.
 pub fn complaints(more: &[&str], source: &Path) -> Option<String> {
     let mut text = String::new();
     for core in [1, 2] {

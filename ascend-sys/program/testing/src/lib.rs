@@ -1,4 +1,5 @@
-//! What tests of kernels share, in this package and in others: a builder, programs, and a C++ compiler for what is printed.
+//! What tests of kernels share, in this package and in others: a builder, programs, and a C++
+//! compiler for what is printed.
 #![allow(missing_docs, reason = "test helpers")]
 
 pub mod build;

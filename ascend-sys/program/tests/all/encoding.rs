@@ -1,4 +1,5 @@
-//! Programs as bytes: what is written is read, and whoever damages it gets an error or another program, never a panic.
+//! Programs as bytes: what is written is read, and whoever damages it gets an error or another
+//! program, never a panic.
 
 use ascend_program::check::{Product, Setting, check};
 use ascend_program::flow::Launch;

@@ -1,4 +1,5 @@
-//! The walk of a core through a program: arithmetic as C++ has it, loops, branches, and what cannot be computed.
+//! The walk of a core through a program: arithmetic as C++ has it, loops, branches, and what cannot
+//! be computed.
 
 use ascend_program::flow::{self, Fault, Launch, Unknown, Walk};
 use ascend_program::layout::Number::{self, *};
@@ -358,7 +359,8 @@ fn a_loop_that_does_nothing_for_ever_is_a_fault() {
     assert!(matches!(why, Some(Unknown::Fault(_))), "{why:?}");
 }
 
-/// What a loop leaves in its variables: the numbers, or the fault. `slow`: with a step that has to be walked through.
+/// What a loop leaves in its variables: the numbers, or the fault. `slow`: with a step that has to
+/// be walked through.
 fn sums(random: u64, slow: bool) -> (Vec<Result<u64, Unknown>>, String, u64) {
     let mut random = fastrand::Rng::with_seed(random);
     let types = [U8, I8, U16, I16, U32, I32, U64, I64];

@@ -80,7 +80,8 @@ fn a_value_is_neither_too_deep_nor_too_wide() {
         }
     });
     assert_eq!(deep, "value 257 is nested 257 deep; put a part into a variable");
-    // Twice itself, again and again: few values, but who computes the last one would never come back.
+    // Twice itself, again and again: few values, but who computes the last one would never come
+    // back.
     let wide = refused(|b| {
         let mut value = b.n(1);
         for _ in 0..60 {

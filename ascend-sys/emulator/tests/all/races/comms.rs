@@ -11,7 +11,8 @@ use std::ffi::c_void;
 pub const F32: HcclDataType = HcclDataType::HCCL_DATA_TYPE_FP32;
 const COUNT: u64 = SIZE as u64 / 4;
 
-/// A rank with a second stream, and a place where the threads of all ranks meet, which orders nothing here: no call is told.
+/// A rank with a second stream, and a place where the threads of all ranks meet, which orders
+/// nothing here: no call is told.
 pub struct Place<'a> {
     pub rank: &'a Rank,
     pub other: aclrtStream,
@@ -319,7 +320,8 @@ fn a_collective_reads_what_nobody_wrote() {
     });
 }
 
-/// The stream of rank 0 stands still while `meanwhile` runs there: it is the root of a broadcast, which tells it nothing.
+/// The stream of rank 0 stands still while `meanwhile` runs there: it is the root of a broadcast,
+/// which tells it nothing.
 fn while_the_root_waits(place: &Place<'_>, queue: impl Fn(), meanwhile: impl Fn()) {
     let (shared, Rank { comm, stream, .. }) = (place.memory(), place.rank);
     // The first operation would meet the others in its call.

@@ -95,7 +95,8 @@ fn a_part_of_a_kernel_comes_after_very_many_turns() {
     planted(late, &PIECES);
 }
 
-/// Of a loop that is too long even for the second look, what was read in it is not taken for what is read behind it.
+/// Of a loop that is too long even for the second look, what was read in it is not taken for what
+/// is read behind it.
 #[test]
 fn what_is_read_behind_a_loop_that_is_too_long_is_not_known() {
     let mut b = Builder::new(Mix::MixAiv10);

@@ -10,8 +10,8 @@ use std::ffi::c_void;
 type Bytes = &'static [[usize; 2]];
 type Operation = fn(&Place<'_>, *mut c_void, *mut c_void);
 
-/// Two blocks of 256 elements for two ranks, one element apart where the operation has displacements. With what each does: the
-/// bytes that rank 1 reads and that it writes.
+/// Two blocks of 256 elements for two ranks, one element apart where the operation has
+/// displacements. With what each does: the bytes that rank 1 reads and that it writes.
 const OPERATIONS: [(&str, Operation, Bytes, Bytes); 13] = {
     const HALF: &[[usize; 2]] = &[[0, 1024]];
     const WHOLE: &[[usize; 2]] = &[[0, 2048]];

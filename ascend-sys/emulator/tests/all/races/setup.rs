@@ -62,8 +62,8 @@ pub fn told(block: &Block, index: u32, form: AscendExtFindingForm) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// How many allocations each device of a block had before: their numbers go on when a device is used again. Devices count from 0 in
-/// their block, as in texts.
+/// How many allocations each device of a block had before: their numbers go on when a device is
+/// used again. Devices count from 0 in their block, as in texts.
 pub struct Numbers(Vec<(i32, u64)>);
 
 impl Numbers {
@@ -94,11 +94,13 @@ impl Numbers {
     }
 }
 
-/// The piece that says how little the second stream knew of the first: nothing, or only tasks before. The host is one lane for all threads, so what other tests
-/// have waited for counts too, in slots of streams that are used again.
+/// The piece that says how little the second stream knew of the first: nothing, or only tasks
+/// before. The host is one lane for all threads, so what other tests have waited for counts too, in
+/// slots of streams that are used again.
 pub const UNORDERED: &str = "knew nothing, or too little";
 
-/// Runs a program without and with its repair. Without it there is one finding, which holds all the pieces in this order.
+/// Runs a program without and with its repair. Without it there is one finding, which holds all the
+/// pieces in this order.
 #[track_caller]
 pub fn race(pieces: &[&str], program: impl Fn(&Two, bool)) {
     for repaired in [false, true] {

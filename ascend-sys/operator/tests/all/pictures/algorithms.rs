@@ -13,7 +13,8 @@ fn recorder(name: &str, goal: Goal, ranks: u32, count: u64, buffer: u64) -> Reco
     recorder
 }
 
-/// Each rank reads from its left neighbour what that one has read before. In each step the main thread gives and thread 1 takes.
+/// Each rank reads from its left neighbour what that one has read before. In each step the main
+/// thread gives and thread 1 takes.
 pub fn ring(ranks: u32, n: u64) -> Operator {
     let mut r = recorder("ring all-gather", Goal::AllGather, ranks, n, n * u64::from(ranks));
     let block = |number: u32| u64::from(number) * n..u64::from(number + 1) * n;
@@ -90,7 +91,8 @@ pub fn pairwise(ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// All-reduce on servers of two ranks, as many as a power of two: within each, then between them, then within again.
+/// All-reduce on servers of two ranks, as many as a power of two: within each, then between them,
+/// then within again.
 pub fn hierarchical(ranks: u32, n: u64) -> Operator {
     let (half, servers) = (n / 2, ranks / 2);
     let rounds = servers.ilog2();
@@ -124,7 +126,8 @@ pub fn hierarchical(ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// Two ranks that wait for each other before they tell each other anything, and a third one that nobody tells anything.
+/// Two ranks that wait for each other before they tell each other anything, and a third one that
+/// nobody tells anything.
 pub fn hangs() -> Operator {
     let mut r = recorder("exchange that hangs", Goal::Other { input: 4, output: 4 }, 3, 4, 4);
     r.all_channels(2);

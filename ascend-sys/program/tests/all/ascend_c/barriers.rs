@@ -1,4 +1,5 @@
-//! Where the vector unit uses what it has used before, the printed source has a barrier, unless a queue has ordered the two.
+//! Where the vector unit uses what it has used before, the printed source has a barrier, unless a
+//! queue has ordered the two.
 
 use ascend_program::layout::Number;
 use ascend_program::step::*;
@@ -38,7 +39,8 @@ fn vectors_in_a_row_have_a_barrier_between_them() {
     assert_eq!(both, 1);
 }
 
-/// What is dequeued for the copy out may still be written by the vectors: `DeQue` has only the copy wait.
+/// What is dequeued for the copy out may still be written by the vectors: `DeQue` has only the copy
+/// wait.
 #[test]
 fn a_queue_of_results_does_not_order_vectors() {
     for (again, expected) in [(false, 0), (true, 1)] {
@@ -61,7 +63,8 @@ fn a_queue_of_results_does_not_order_vectors() {
     }
 }
 
-/// The copy into a buffer waits for the vectors that used it, and what uses it next waits for the copy.
+/// The copy into a buffer waits for the vectors that used it, and what uses it next waits for the
+/// copy.
 #[test]
 fn a_queue_of_copies_orders_vectors() {
     for (early, expected) in [(false, 0), (true, 1)] {

@@ -1,5 +1,6 @@
-//! Printed kernels running on the host: what their clients ask for, and what comes out. All of them with `HCCL_TEST_FULL=1`, else
-//! two; the emulator's tests run others, which they compare with what the emulator computes.
+//! Printed kernels running on the host: what their clients ask for, and what comes out. All of them
+//! with `HCCL_TEST_FULL=1`, else two; the emulator's tests run others, which they compare with what
+//! the emulator computes.
 
 use ascend_program::Program;
 

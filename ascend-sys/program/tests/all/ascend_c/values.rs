@@ -288,7 +288,8 @@ fn a_printed_source_computes_what_a_walk_computes() {
         functions += source.matches("__aicore__ inline void Kernel").count();
         let outputs = vec![8 * RESULTS as usize; 2];
         let launch = run::Launch { ranks: 1, blocks: 1, outputs, ..Default::default() };
-        // The sources make no sense, of which a compiler warns. Whatever C++ leaves open ends the run.
+        // The sources make no sense, of which a compiler warns. Whatever C++ leaves open ends the
+        // run.
         let flags = [
             "-w",
             "-fsanitize=undefined,float-cast-overflow",

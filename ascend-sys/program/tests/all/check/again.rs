@@ -1,4 +1,5 @@
-//! A launch that is over is checked once more, with what its cores have read: nothing depends on data then.
+//! A launch that is over is checked once more, with what its cores have read: nothing depends on
+//! data then.
 
 use ascend_program::check::{CoreReads, Finding, Severity};
 use ascend_program::layout::Number;

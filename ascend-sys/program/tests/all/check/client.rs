@@ -230,7 +230,8 @@ rules! {
     };
 }
 
-/// How many turns there are, and how long a buffer is, may be read from memory: then it is left open what would be right.
+/// How many turns there are, and how long a buffer is, may be read from memory: then it is left
+/// open what would be right.
 #[test]
 fn numbers_of_turns_and_lengths_may_be_data() {
     let data = |k: &mut Kernel| {

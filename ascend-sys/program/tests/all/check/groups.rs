@@ -50,7 +50,8 @@ fn stepped(
     });
 }
 
-/// Every core writes a batch into this queue; the host has set so many queues for each of so many cores.
+/// Every core writes a batch into this queue; the host has set so many queues for each of so many
+/// cores.
 fn batches_in_queues(k: &mut Kernel, (queues, cores): (u32, u32), queue: u64) {
     k.write_workspace(256);
     let items = Place { base: Base::Workspace, offset: k.n(0) };
@@ -431,7 +432,8 @@ fn a_kernel_without_end_is_given_up() {
     assert_eq!(k.findings()[0].rule, "fault");
 }
 
-/// A loop of very many turns, before and in which the kernel does something wrong, and behind which it does.
+/// A loop of very many turns, before and in which the kernel does something wrong, and behind which
+/// it does.
 fn long_loop(k: &mut Kernel, behind: bool, heard: bool) {
     let y = k.output("y", Number::F16);
     k.setting.parameters = vec![Some(128)];

@@ -1,4 +1,5 @@
-//! What every test of a rule does: a kernel that breaks it says the expected text, its repaired twin says nothing.
+//! What every test of a rule does: a kernel that breaks it says the expected text, its repaired
+//! twin says nothing.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -197,7 +198,8 @@ pub fn expect(name: &str, text: &str) {
     assert_eq!(found, text, "the text of {name}");
 }
 
-/// Tests of rules: the name, the rule that is broken, the cores of the kernel, and the kernel, broken or repaired.
+/// Tests of rules: the name, the rule that is broken, the cores of the kernel, and the kernel,
+/// broken or repaired.
 macro_rules! rules {
     ($($(#[$doc:meta])* $name:ident, $rule:literal, $mix:ident, $build:expr;)*) => {
         $(

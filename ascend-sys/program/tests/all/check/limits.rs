@@ -28,7 +28,8 @@ fn queue(b: &mut Builder, buffers: u8, length: u64) -> QueueId {
     queue
 }
 
-/// A product of 16 by 16 by 16 half floats, whose tiling begins at byte 64; with a bias if its type is given.
+/// A product of 16 by 16 by 16 half floats, whose tiling begins at byte 64; with a bias if its type
+/// is given.
 fn product(k: &mut Kernel, bias: Option<Number>, change: impl FnOnce(&mut Kernel, &mut Multiply)) {
     let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
     k.builder.program.tiling = Some(tiling_layout(0));
@@ -51,7 +52,8 @@ fn initialised(k: &mut Kernel, at: u32) {
     k.hccl(Hccl::Init(hccl, at));
 }
 
-/// An AlltoAllvWrite: the offsets are an argument of this type, the sizes lie in the workspace from this byte on.
+/// An AlltoAllvWrite: the offsets are an argument of this type, the sizes lie in the workspace from
+/// this byte on.
 fn written_to_windows(k: &mut Kernel, number: Number, byte: u64) {
     k.setting.product = Product::Ascend950;
     let (x, offsets) = (k.input("x", Number::F16), k.input("offsets", number));

@@ -54,7 +54,8 @@ fn reduced(k: &mut Kernel, x: Base, y: Base, before: impl FnOnce(&mut Builder)) 
     });
 }
 
-/// An AlltoAllV of 64 elements a rank, each rank's blocks 64 apart, in steps of one rank; committed by hand.
+/// An AlltoAllV of 64 elements a rank, each rank's blocks 64 apart, in steps of one rank; committed
+/// by hand.
 fn stepped(k: &mut Kernel, step: u32, body: impl FnOnce(&mut Builder, TaskId, (Base, Base))) {
     let (x, y) = (k.output("x", Number::F16), k.output("y", Number::F16));
     let hccl = k.ready(&[8]);
@@ -383,7 +384,8 @@ rules! {
     };
 }
 
-/// Whatever is written, sent and cleaned in which order: a finding if and only if the commit comes between.
+/// Whatever is written, sent and cleaned in which order: a finding if and only if the commit comes
+/// between.
 #[test]
 fn an_element_is_late_if_it_is_written_before_the_commit_and_cleaned_after_it() {
     for order in 0..6 {
@@ -416,7 +418,8 @@ fn an_element_is_late_if_it_is_written_before_the_commit_and_cleaned_after_it() 
     }
 }
 
-/// The tolerant checker takes what may still go well: memory that is read anew, and what is evicted at the end.
+/// The tolerant checker takes what may still go well: memory that is read anew, and what is evicted
+/// at the end.
 #[test]
 fn the_tolerant_checker_lets_caches_be_lucky() {
     let mut k = Kernel::new(Mix::MixAiv10);

@@ -1,4 +1,5 @@
-//! Rules of who uses global memory when: what a turn sends is written before its commit, what it receives is used after a wait.
+//! Rules of who uses global memory when: what a turn sends is written before its commit, what it
+//! receives is used after a wait.
 
 use ascend_program::check::{Finding, Product};
 use ascend_program::layout::Number;
@@ -215,7 +216,8 @@ rules! {
 
 #[test]
 fn only_elements_that_both_use_count() {
-    // A gather into rows of 12, of which each turn fills 3 from every rank, while the core uses pieces of some of it.
+    // A gather into rows of 12, of which each turn fills 3 from every rank, while the core uses
+    // pieces of some of it.
     let mut random = fastrand::Rng::with_seed(11);
     let mut seen = [0; 2];
     for _ in 0..1500 {

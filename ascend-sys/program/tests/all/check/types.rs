@@ -1,4 +1,5 @@
-//! Which types each product sends, reduces, computes with and casts: the tables of the documents, and the checker asked for every pair.
+//! Which types each product sends, reduces, computes with and casts: the tables of the documents,
+//! and the checker asked for every pair.
 
 use ascend_program::check::{Finding, Product, Severity};
 use ascend_program::layout::Number::{self, *};

@@ -1,4 +1,5 @@
-//! Rules of the units of one core, which work beside each other, and of local memory that nobody has written.
+//! Rules of the units of one core, which work beside each other, and of local memory that nobody
+//! has written.
 
 use ascend_program::check::{Product, Severity};
 use ascend_program::layout::Number;
@@ -125,8 +126,8 @@ rules! {
         k.buffer(Buffer::Free(ins, a.tensor));
     };
 
-    /// Two buffers, three turns: without the queue's free the third copy would come too early. A queue for results does not
-    /// order a copy into it.
+    /// Two buffers, three turns: without the queue's free the third copy would come too early. A
+    /// queue for results does not order a copy into it.
     a_queue_orders_its_own_units_only, "units", MixAiv10, |k, broken| {
         let x = k.input("x", Number::F32);
         let position = if broken { Position::VecOut } else { Position::VecIn };
@@ -160,7 +161,8 @@ rules! {
         double(k, a, a, 64);
     };
 
-    /// The same in global memory: a flag of another unit is no flag of what was written element by element.
+    /// The same in global memory: a flag of another unit is no flag of what was written element by
+    /// element.
     a_flag_is_not_behind_what_scalars_wrote, "race", MixAiv10, |k, broken| {
         let y = k.output("y", Number::F32);
         let a = k.filled("a", Number::F32, 64);
@@ -241,7 +243,8 @@ rules! {
         k.step(Step::Matmul(Multiply { a: first, c: second, ..one }));
     };
 
-    /// When the result of a product is there its operands have been read, so they may be written anew.
+    /// When the result of a product is there its operands have been read, so they may be written
+    /// anew.
     a_flag_behind_a_product_is_behind_its_operands, "race", MixAic11, |k, broken| {
         k.blocks = 1;
         let (x, y) = (k.output("x", Number::F16), k.output("y", Number::F16));
@@ -285,7 +288,8 @@ rules! {
         k.finalize(hccl);
     };
 
-    /// A flag is raised when the work of its unit is done, and what that unit has waited for; no more.
+    /// A flag is raised when the work of its unit is done, and what that unit has waited for; no
+    /// more.
     a_flag_orders_the_work_of_its_unit, "race", MixAiv10, |k, broken| {
         let (_, y, a) = tensors(k);
         let pipe = if broken { Pipe::Vector } else { Pipe::Out };
@@ -411,7 +415,8 @@ rules! {
     };
 }
 
-/// The same bug with a length that only the data tells: nothing is said of what is written, and what is used unordered is found.
+/// The same bug with a length that only the data tells: nothing is said of what is written, and
+/// what is used unordered is found.
 #[test]
 fn a_length_that_is_data_hides_no_order() {
     let rules = |broken: bool| {
@@ -484,7 +489,8 @@ fn what_comes_behind_a_branch_that_depends_on_data_is_checked() {
     }
 }
 
-/// What a branch may have written counts as written, and a variable that it may have set has no number.
+/// What a branch may have written counts as written, and a variable that it may have set has no
+/// number.
 #[test]
 fn a_branch_that_depends_on_data_may_have_done_what_is_in_it() {
     let mut k = Kernel::new(Mix::MixAiv10);
@@ -512,7 +518,8 @@ fn a_branch_that_depends_on_data_may_have_done_what_is_in_it() {
     assert_eq!(found(k), [DATA, DATA]);
 }
 
-/// Where cores would have to know of it, the core is not followed any further; what has been seen by then is compared.
+/// Where cores would have to know of it, the core is not followed any further; what has been seen
+/// by then is compared.
 #[test]
 fn what_is_seen_before_the_way_is_lost_is_compared() {
     for broken in [true, false] {

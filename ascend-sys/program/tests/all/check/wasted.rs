@@ -1,4 +1,5 @@
-//! Rules of work that is lost: results that nobody uses, outputs that nobody writes, and sends that are not what those beside them say.
+//! Rules of work that is lost: results that nobody uses, outputs that nobody writes, and sends that
+//! are not what those beside them say.
 
 use ascend_program::check::Severity;
 use ascend_program::layout::Number;
@@ -82,7 +83,8 @@ rules! {
         });
     };
 
-    // Four ranks, each with 4 tiles of 64 and a tail of 16: the data of two ranks is 272 apart, also for the tail.
+    // Four ranks, each with 4 tiles of 64 and a tail of 16: the data of two ranks is 272 apart,
+    // also for the tail.
     a_tail_has_the_stride_of_its_tiles, "stride", MixAiv10, |k, broken| {
         let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
         let hccl = k.ready(&[7]);
@@ -117,7 +119,8 @@ fn a_warning_is_allowed_by_name() {
     }
 }
 
-/// An output that holds nothing, and one of which it is not known whether it is written, are no warning.
+/// An output that holds nothing, and one of which it is not known whether it is written, are no
+/// warning.
 #[test]
 fn an_output_may_be_empty() {
     let mut k = Kernel::new(Mix::MixAiv10);

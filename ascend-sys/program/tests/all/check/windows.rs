@@ -7,7 +7,8 @@ use ascend_program::*;
 
 use crate::check::harness::{Kernel, exchange, expect};
 
-/// A kernel of one block on four ranks, which writes 64 half floats to the input window of the next rank, and reads its own.
+/// A kernel of one block on four ranks, which writes 64 half floats to the input window of the next
+/// rank, and reads its own.
 struct Ring {
     k: Kernel,
     hccl: ClientId,
