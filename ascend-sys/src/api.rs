@@ -139,6 +139,7 @@ impl From<Loaded> for Api {
 
 /// The answer of [`Api::availability`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Availability {
     /// The name that was asked for.
     pub name: String,

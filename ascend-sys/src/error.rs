@@ -7,6 +7,7 @@ use crate::{Library, Symbol};
 
 /// One place where a library was looked for, and why it was not taken from there.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Attempt {
     /// A path, or a bare file name when the system's loader was left to search for it.
     pub path: PathBuf,
@@ -37,6 +38,7 @@ impl fmt::Display for Attempt {
 
 /// A function that was asked for and that the back end does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MissingSymbol {
     /// The name that was asked for.
     pub name: String,

@@ -7,6 +7,7 @@ use crate::{Functions, SYMBOLS};
 
 /// The library of CANN 9 that exports a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Library {
     /// `libacl_rt.so`, or `libascendcl.so` before the runtime had a library of its own.
     AclRt,
@@ -37,6 +38,7 @@ impl fmt::Display for Library {
 
 /// What is known about one field of [`Functions`].
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Symbol {
     /// The name of the C function and of the field.
     pub name: &'static CStr,

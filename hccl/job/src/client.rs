@@ -38,6 +38,7 @@ pub struct Store {
 
 /// The ranks that go on together.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Generation {
     /// Its number, from 1.
     pub number: u32,

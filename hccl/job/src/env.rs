@@ -82,6 +82,7 @@ impl fmt::Display for Launcher {
 
 /// Where the ranks of a job meet.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Meeting {
     /// At a store.
     Store(StorePlace),
@@ -130,6 +131,7 @@ impl fmt::Display for StorePlace {
 
 /// The place of this process in its job, as its launcher has said it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct JobEnv {
     /// The number of this rank, below `world_size`.
     pub rank: u32,

@@ -106,6 +106,7 @@ pub struct CommConfig {
 
 /// Whether the same inputs give the same bits on every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Deterministic {
     /// HCCL may choose any order of additions.
     Off,
@@ -117,6 +118,7 @@ pub enum Deterministic {
 
 /// Where operations are unfolded into device tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Expansion {
     /// On the host.
     Host,

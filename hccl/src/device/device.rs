@@ -33,6 +33,7 @@ pub struct Device {
 
 /// Memory of a device, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryInfo {
     /// Bytes that can still be allocated.
     pub free: usize,

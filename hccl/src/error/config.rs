@@ -3,6 +3,7 @@
 /// A setting that CANN would refuse, ignore or misread.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("communicator setting `{setting}` is {value}, but {rule}")]
+#[non_exhaustive]
 pub struct ConfigError {
     /// Name of the setting in [`CommConfig`](crate::comm::CommConfig).
     pub setting: &'static str,

@@ -342,6 +342,7 @@ impl OpContext {
 
 /// A code of CANN with its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Code {
     /// An AscendCL code (`aclError`).
     Acl(i32),

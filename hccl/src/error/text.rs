@@ -245,10 +245,8 @@ impl Error {
                 let missing = MissingSymbol::named(function);
                 write!(f, "\n  {missing}\n  looked in {}", tried.join(", "))?;
                 match missing.library {
-                    Library::AclRt | Library::Hcomm | Library::Hccl | Library::MsProfiler => {
-                        f.write_str("\nInstall a release of CANN that has it.")
-                    }
                     Library::None | Library::Extension => Ok(()),
+                    _ => f.write_str("\nInstall a release of CANN that has it."),
                 }
             }
             Error::OutOfMemory { free, total, .. } if *total != 0 => {

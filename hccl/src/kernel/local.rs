@@ -18,6 +18,7 @@ use crate::dtype::Element;
 
 /// Which way the tensors of a [`Queue`] go (`TPosition`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Position {
     /// From global memory to the vector unit (`VECIN`).
     VecIn,

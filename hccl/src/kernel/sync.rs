@@ -10,6 +10,7 @@ use super::record::{self, Caller, KernelRecorder};
 
 /// A unit of a core, which runs beside the others (`pipe_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Pipe {
     /// Scalars (`PIPE_S`).
     Scalar,
@@ -40,6 +41,7 @@ impl Pipe {
 
 /// Between whom a flag is (the mode of `CrossCoreSetFlag`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Mode {
     /// All cores of one kind release each other (0).
     Kind,

@@ -21,6 +21,7 @@ use crate::dtype::Element;
 
 /// How a conversion of [`Kernel::cast`] rounds (`RoundMode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Round {
     /// It need not, as from `f16` to `f32` (`CAST_NONE`).
     None,

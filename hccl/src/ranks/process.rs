@@ -58,7 +58,7 @@ impl ProcessRank {
     fn of_generation(
         rank: u32,
         launcher: Launcher,
-        Generation { number, members }: Generation,
+        Generation { number, members, .. }: Generation,
         store: Arc<Mutex<Store>>,
     ) -> ProcessRank {
         // The store has looked that this rank is a member.
