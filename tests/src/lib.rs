@@ -186,6 +186,8 @@ mod book {
     mod capture {}
     #[doc = include_str!("../../docs/src/how-to/tracing.md")]
     mod tracing {}
+    #[doc = include_str!("../../docs/src/moving-in/torch.md")]
+    mod from_torch {}
 }
 
 /// An operator: everybody reads from the rank before it, on a thread beside the stream.
