@@ -188,6 +188,8 @@ mod book {
     mod tracing {}
     #[doc = include_str!("../../docs/src/moving-in/torch.md")]
     mod from_torch {}
+    #[doc = include_str!("../../docs/src/moving-in/nccl.md")]
+    mod from_nccl {}
 }
 
 /// An operator: everybody reads from the rank before it, on a thread beside the stream.
