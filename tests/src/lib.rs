@@ -190,6 +190,8 @@ mod book {
     mod from_torch {}
     #[doc = include_str!("../../docs/src/moving-in/nccl.md")]
     mod from_nccl {}
+    #[doc = include_str!("../../docs/src/moving-in/mpi.md")]
+    mod from_mpi {}
 }
 
 /// An operator: everybody reads from the rank before it, on a thread beside the stream.
