@@ -192,6 +192,8 @@ mod book {
     mod from_nccl {}
     #[doc = include_str!("../../docs/src/moving-in/mpi.md")]
     mod from_mpi {}
+    #[doc = include_str!("../../docs/src/moving-in/dividing.md")]
+    mod dividing {}
 }
 
 /// An operator: everybody reads from the rank before it, on a thread beside the stream.

@@ -16,6 +16,7 @@ mod in_flight;
 mod kernels;
 mod launches;
 mod liveness;
+mod moving_in;
 mod operator_pages;
 mod operators;
 mod points;
