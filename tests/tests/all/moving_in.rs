@@ -28,7 +28,7 @@ fn code_spans(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The cells below the heads for which `is_wanted` says so, of all tables of a page.
-fn cells<'a>(page: &'a str, is_wanted: impl Fn(&str) -> bool) -> Vec<&'a str> {
+fn cells(page: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<&str> {
     let (mut found, mut wanted) = (Vec::new(), None::<Vec<usize>>);
     for line in page.lines() {
         let Some(row) = line.strip_prefix("| ").and_then(|row| row.strip_suffix('|')) else {
