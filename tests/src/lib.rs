@@ -182,6 +182,12 @@ mod book {
     mod test {}
     #[doc = include_str!("../../docs/src/how-to/checked-mode.md")]
     mod checked_mode {}
+    #[doc = include_str!("../../docs/src/how-to/errors.md")]
+    mod errors {}
+    #[doc = include_str!("../../docs/src/how-to/processes.md")]
+    mod processes {}
+    #[doc = include_str!("../../docs/src/how-to/time-limits.md")]
+    mod time_limits {}
     #[doc = include_str!("../../docs/src/how-to/capture.md")]
     mod capture {}
     #[doc = include_str!("../../docs/src/how-to/tracing.md")]
