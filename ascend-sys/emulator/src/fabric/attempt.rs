@@ -1,5 +1,5 @@
 //! Attempts of a thread to meet other ranks that no communicator remembers: to make one, or a
-//! channel. What the last one came to is told to the thread itself, as data.
+//! channel. The thread itself is told the outcome of the last attempt, as data.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -13,13 +13,13 @@ use super::news::CommNews;
 use super::part_news::{ChannelNews, PartNews};
 use crate::processes::region::Ground;
 
-/// What tells the key of one beside another from that one's. Keys are numbers that nobody can
-/// guess.
+/// Turns the key of a communicator into that of the one beside it (by exclusive or). Keys are
+/// numbers that nobody can guess.
 const BESIDE: u64 = 0x6265_7369_6465;
 
 impl Comm {
-    /// Another one of the same ranks; once in each process. Who has left this one has left that
-    /// one.
+    /// Makes another communicator of the same ranks; once in each process. A rank that has left
+    /// this one has left that one.
     pub(crate) fn new_beside(&self) -> Arc<Self> {
         let rest = self.joint.as_ref().and_then(|joint| joint.rest.as_ref());
         let ground = match rest {
@@ -34,7 +34,7 @@ impl Comm {
         beside.set_title(self.title());
         let beside = Arc::new(beside);
         beside.publish();
-        // What the others have said of it before it was here.
+        // Asks for the news that the others sent before this side existed.
         beside.tell(|| CommNews::Asks);
         for rank in 0..self.ranks() {
             if let Some(why) = self.board.departure(rank) {

@@ -1,10 +1,10 @@
 //! Gatherings whose ranks come from several processes.
 //!
-//! The process that has made the root info decides, or the first one that has come with a [rank
-//! table](super::cluster): ranks of other processes come to it as guests, it compares what all say,
-//! and when all are there it has every process [make its side](super::formation) of the
-//! communicator. When all have, the ranks go on. So nobody goes on with a communicator that another
-//! process could not make.
+//! One process decides: the process that made the root info, or the first one that came with a
+//! [rank table](super::cluster). Ranks of other processes come to it as guests. It compares what
+//! all ranks say, and when all are there it has every process [make its side](super::formation) of
+//! the communicator. When all have, the ranks go on. So nobody goes on with a communicator that
+//! another process could not make.
 //!
 //! The other processes have an image of the gathering, in which their own ranks wait.
 
@@ -28,7 +28,7 @@ use crate::processes::listener::{self, Hears, as_bytes};
 use crate::processes::peer::{Home, Peer};
 use ascend_sync::lock_std as lock;
 
-/// What this process does about what others say.
+/// The reactions of this process to what others say.
 pub(super) const HEARS: Hears = Hears {
     layout: LAYOUT,
     said: hear,
@@ -40,8 +40,7 @@ pub(super) const HEARS: Hears = Hears {
     },
 };
 
-/// Changes whenever two builds could mean something else by the words that they share. To be
-/// counted up with any change of them.
+/// Identifies the layout of the shared words. Any change of their meaning must increase it.
 const LAYOUT: u64 = 7;
 
 /// So long a process has for answering one that comes to it.
@@ -54,7 +53,7 @@ pub(crate) struct Guest {
     pub(super) seat: Seat,
 }
 
-/// What a gathering has to do with other processes.
+/// The role of other processes in a gathering.
 #[derive(Default)]
 pub(super) enum Side {
     /// Nothing: its ranks are in this one.
@@ -83,7 +82,7 @@ pub(super) struct Away {
     pub(super) at_home: BTreeSet<u32>,
     /// Ranks of this process that were not taken.
     pub(super) refused: BTreeMap<u32, Failure>,
-    /// To be made, by one of those who wait.
+    /// The formation that a waiting thread has still to make.
     pub(super) formation: Option<(Formation, OwnedFd)>,
     pub(super) made: Option<Arc<Comm>>,
 }
@@ -185,8 +184,8 @@ impl Gathering {
         }
     }
 
-    /// A rank of this process has come to an image: the home is told. One that has ended since it
-    /// was reached is told nothing, and nobody waits for it.
+    /// A rank of this process has come to an image: the home is told. A home that has ended since
+    /// it was reached is told nothing, and nobody waits for it.
     pub(super) fn announce_to_home(&mut self, applicant: &Applicant) {
         let Side::Away(Away { home, root, .. }) = self.side else { return };
         let Some(peer) = listener::find(&home) else {
@@ -224,7 +223,7 @@ impl Gathering {
         self.guests().next().is_some()
     }
 
-    /// Tells the guests who is there.
+    /// Tells the guests which ranks are there.
     pub(super) fn tell_who_is_here(&self) {
         let Side::Home(root, _) = self.side else { return };
         let here: Vec<u32> = self.applicants.keys().copied().collect();

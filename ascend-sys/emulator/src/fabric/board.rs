@@ -1,5 +1,5 @@
-//! What the ranks of a communicator say to each other on the host, before they are linked: who has
-//! called what, and who is gone.
+//! The board of a communicator: what its ranks tell each other on the host before they are linked.
+//! It records which rank has called what, and which rank is gone.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -27,11 +27,12 @@ pub(super) struct LinksState {
 
 /// A call that all ranks make, and in which each waits for the others.
 pub(super) struct SharedCall {
-    /// What they call.
+    /// The function that they call.
     pub(super) function: Cow<'static, str>,
-    /// By rank: what it says that must be the same everywhere. `None`: it has not called it.
+    /// By rank: the part of the call that must be the same everywhere. `None`: the rank has not
+    /// called it.
     pub(super) said: Vec<Option<String>>,
-    /// So many ranks of this process have gone on.
+    /// The number of ranks of this process that have gone on.
     passed: usize,
 }
 
@@ -124,8 +125,8 @@ impl Board {
         call == Some(true)
     }
 
-    /// A rank of this process has gone on from a call that is made once. It is forgotten when all
-    /// of them have, which are so many.
+    /// A rank of this process has gone on from a call that is made once. The call is forgotten when
+    /// all ranks of this process, `own` in number, have gone on.
     pub(super) fn note_passed(&self, purpose: &str, own: usize) {
         let mut state = self.lock();
         if let Some(call) = state.shared.get_mut(purpose) {
@@ -150,7 +151,7 @@ impl Board {
     }
 }
 
-/// What a waiting call does next.
+/// The next step of a waiting call.
 pub(super) enum LinkStep {
     Linked,
     Wait,
@@ -248,14 +249,14 @@ impl LinksState {
         format!("rank {rank} is gone ({why})")
     }
 
-    /// What `rank` has called to exchange something with `peer`.
+    /// Names the call by which `rank` wants to exchange something with `peer`.
     #[cold]
     fn wants(&self, rank: usize, peer: usize) -> String {
         let function = self.wanted.get(&(rank, peer)).map_or("nothing", |function| function);
         format!("{function} with rank {peer}")
     }
 
-    /// What `rank` has called and ranks have not answered; empty when nothing.
+    /// Describes the calls of `rank` that ranks have not answered; empty if there are none.
     pub(super) fn waits_of(&self, rank: usize) -> String {
         let all =
             self.wanted.keys().filter(|(from, to)| *from == rank && self.waits_for(rank, *to));

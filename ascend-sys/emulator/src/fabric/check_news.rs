@@ -1,12 +1,12 @@
-//! What checked mode says of a rank to the processes of the other ranks.
+//! News of checked mode about a rank to the processes of the other ranks.
 
 use serde::{Deserialize, Serialize};
 
-/// What the checker of a process says for one of its ranks.
+/// News from the checker of a process for one of its ranks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum CheckNews {
-    /// The rank comes to a meeting of the communicator, and knows this. Told before the operation
-    /// begins, so whoever sees its end can wait for it.
+    /// The rank comes to a meeting of the communicator, and knows this. It is sent before the
+    /// operation begins, so a thread that sees the operation end can wait for it.
     Arrives { way: u64, number: u64, known: ToldClock },
     /// The host of its process knows this.
     HostKnows { known: ToldClock },
@@ -17,7 +17,7 @@ pub(crate) enum CheckNews {
 /// A component of the clocks of some checker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct ToldComponent {
-    /// The [name](crate::check) of the checker whose stream or host it is.
+    /// The [name](crate::check) of the checker that has the stream or host.
     pub(crate) checker: u64,
     pub(crate) component: u32,
 }
@@ -31,13 +31,13 @@ pub(crate) struct ToldOperation {
     /// The end of its step.
     pub(crate) component: ToldComponent,
     pub(crate) time: u64,
-    /// What is complete when it begins.
+    /// The operations that are complete when it begins.
     pub(crate) known: ToldClock,
     pub(crate) what: String,
     pub(crate) place: String,
     pub(crate) member: Option<String>,
     pub(crate) issued: String,
-    /// What it touches of the memory of the rank that is told.
+    /// The accesses to memory of the rank that is told.
     pub(crate) touches: Vec<ToldTouch>,
 }
 

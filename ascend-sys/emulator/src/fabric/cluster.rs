@@ -30,15 +30,15 @@ use crate::processes::listener;
 use crate::processes::rendezvous::{KeeperAnswer, KeeperReply, Rendezvous};
 use ascend_sync::lock_std as lock;
 
-/// By block of devices and contents: the gatherings that are not over.
+/// The gatherings that are not over, by block of devices and contents.
 static CLUSTERS: Mutex<Clusters> = Mutex::new(Clusters(BTreeMap::new()));
 
 struct Clusters(BTreeMap<(u32, String), Vec<Shared>>);
 
-/// How long a rank waits that has found the rendezvous of a gathering that was ending.
+/// The pause of a rank that has found the rendezvous of a gathering that was ending.
 const AGAIN: Duration = Duration::from_millis(2);
 
-/// How long a keeper has for its answer, however little of the rank's time is left.
+/// The least time that a keeper has for its answer, however little of the rank's time is left.
 const LEAST: Duration = Duration::from_millis(100);
 
 /// A rank that looks for the others of its table.
@@ -51,7 +51,7 @@ struct Search<'a> {
     function: &'static str,
 }
 
-/// Brings a rank to the others, and waits for nobody but the process that keeps the rendezvous.
+/// Brings a rank to the others. Waits only for the process that keeps the rendezvous.
 pub(crate) fn enter(
     table: RankTable,
     applicant: &Applicant,
@@ -185,8 +185,8 @@ impl Search<'_> {
         Ok(clusters.0.entry((self.block, self.contents.clone())).or_default())
     }
 
-    /// Called with [`CLUSTERS`] locked, so that no other thread brings the device meanwhile. Waits
-    /// for nobody.
+    /// Called with [`CLUSTERS`] locked, so that no other thread brings the device meanwhile. Does
+    /// not wait.
     fn begin(&self, gathering: Shared) -> Result<Entered, Failure> {
         Entered::begin(gathering, WORLD.to_owned(), self.applicant, self.function)
     }

@@ -30,13 +30,13 @@ use crate::sleep::Enders;
 use crate::step::{NEEDS, Need};
 use ascend_sync::SpinLock;
 
-/// What all ranks share.
+/// The part of a communicator that all ranks share.
 pub(crate) struct Comm {
     /// No other communicator of the process ever has the same.
     pub(crate) id: u64,
-    /// By which CANN's functions know it.
+    /// The name by which CANN's functions know it.
     pub(crate) name: String,
-    /// By which its program knows it.
+    /// The name by which its program knows it.
     title: OnceLock<Box<str>>,
     pub(crate) product: Product,
     pub(crate) connect_timeout: Duration,
@@ -116,7 +116,7 @@ impl Member {
 }
 
 impl Comm {
-    /// A communicator of so many ranks, all in this process.
+    /// Makes a communicator of `ranks` ranks, all in this process.
     pub(crate) fn new(
         name: String,
         product: Product,
@@ -126,7 +126,7 @@ impl Comm {
         Self::new_on(&Ground::Heap, name, product, connect_timeout, ranks)
     }
 
-    /// One whose words are on this ground.
+    /// Makes a communicator whose words are on this ground.
     pub(super) fn new_on(
         ground: &Ground,
         name: String,
@@ -176,12 +176,12 @@ impl Comm {
         Self { is_sub: true, places, ..comm }
     }
 
-    /// What texts call it from now on; the first counts.
+    /// Sets the title that texts use from now on; the first call counts.
     pub(crate) fn set_title(&self, title: &str) {
         let _ = self.title.set(title.into());
     }
 
-    /// What texts call it: its name, unless the program has said another one.
+    /// Returns what texts call it: its name, unless the program has set a title.
     pub(crate) fn title(&self) -> &str {
         self.title.get().map_or(&self.name, |title| title)
     }
@@ -244,7 +244,7 @@ impl Comm {
     /// A room's part in the communicator, which is made now if there is none.
     pub(crate) fn part<P: CommPart>(&self, make: impl Fn() -> P) -> &P {
         let part = self.parts.get_or_make(make);
-        // What was said before it was there.
+        // Delivers the news that arrived before it was there.
         if self.joint.as_ref().is_some_and(|joint| joint.has_unheard()) {
             self.deliver();
         }
@@ -300,7 +300,7 @@ impl Comm {
         executor::announce();
     }
 
-    /// A rank issues nothing any more: whoever needs more of it learns so.
+    /// The rank will issue nothing more. Whoever needs more of it is told.
     #[cold]
     pub(crate) fn leave(&self, rank: usize, why: String) {
         let is_own = self.joint.as_ref().is_none_or(|joint| joint.is_own(rank));
@@ -323,7 +323,8 @@ impl Comm {
         executor::announce();
     }
 
-    /// What has to come before all ranks have arrived at collective `number`; of many things some.
+    /// What must come before all ranks have arrived at collective `number`; some items if there are
+    /// many.
     pub(crate) fn needed_for(&self, number: u64) -> Vec<Need> {
         let is_own = |rank: &usize| self.joint.as_ref().is_none_or(|joint| joint.is_own(*rank));
         let absent = self.absentees(number);
@@ -344,12 +345,12 @@ impl Comm {
         self.joint.as_ref().map(|joint| Need::Abroad(joint.names().collect()))
     }
 
-    /// Whose calls end a wait for ranks.
+    /// The processes whose calls can end a wait for ranks.
     pub(crate) fn enders(&self) -> Enders {
         Enders::Processes(self.joint.iter().flat_map(Joint::names).collect())
     }
 
-    /// Who has not arrived at collective `number`, and what they did last.
+    /// Names the ranks that have not arrived at collective `number`, and what each did last.
     #[cold]
     pub(crate) fn missing(&self, number: u64) -> String {
         let missing = self.absentees(number);
@@ -364,7 +365,7 @@ impl Comm {
         text
     }
 
-    /// What a rank did last, as seen from collective `number`.
+    /// Describes what a rank did last, as seen from collective `number`.
     #[cold]
     fn last_of(&self, rank: usize, number: u64) -> String {
         let issued = self.issued(rank);
@@ -416,7 +417,7 @@ impl Comm {
         }
     }
 
-    /// Which capture each rank's collective `number` is of, if they differ.
+    /// For each rank, the capture that its collective `number` belongs to, if they differ.
     fn captures(&self, number: u64) -> Option<Vec<String>> {
         let capture = |rank| match self.meeting.latest(rank) {
             Some((n, claim)) if n == number => Some(claim.capture()),
@@ -432,7 +433,7 @@ impl Comm {
         known.any(|other| other != first).then(|| all.iter().map(say).collect())
     }
 
-    /// Who did not come to collective `number` in time, and what each did last.
+    /// Names the ranks that did not come to collective `number` in time, and what each did last.
     #[cold]
     pub(crate) fn absent(&self, number: u64, limit: Duration) -> String {
         let absent = self.absentees(number);

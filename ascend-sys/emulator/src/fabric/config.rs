@@ -11,7 +11,7 @@ mod texts;
 use crate::message::{Failure, refuse};
 use crate::profile::{BUFFER_MEGABYTES, Product};
 
-/// What this library knows: the size of version 11.
+/// The size of the newest version that this library knows, version 11.
 const KNOWN: usize = 2248;
 const MAGIC: u32 = 0xf0f0_f0f0;
 const NOT_SET: u32 = 0xffff_ffff;
@@ -25,7 +25,7 @@ pub(crate) struct CommConfig {
     pub(crate) buffer_megabytes: u32,
     /// The caller has said it, and it is not the default.
     is_sized: bool,
-    /// `hcclOpExpansionMode`, 0 where nobody has said one; what the numbers mean depends on the
+    /// `hcclOpExpansionMode`, 0 where it is not set; the meaning of the numbers depends on the
     /// product.
     pub(crate) expansion: u32,
     /// `hcclAlgo` as given.
@@ -36,7 +36,7 @@ pub(crate) struct CommConfig {
     pub(crate) window_bytes: u64,
 }
 
-/// GiB in symmetric windows, where nobody says more.
+/// GiB in symmetric windows, unless set.
 const WINDOW_GIGABYTES: u64 = 16;
 
 impl Default for CommConfig {
@@ -54,13 +54,13 @@ impl Default for CommConfig {
 }
 
 impl CommConfig {
-    /// What a rank of another process says of its own.
+    /// The part of its configuration that a rank of another process sends.
     pub(super) fn of_guest(name: String, buffer_megabytes: u32) -> Self {
         Self { name, buffer_megabytes, ..Self::default() }
     }
 
-    /// With what the devices have where the caller has said nothing: a size of buffers, and an
-    /// `hcclOpExpansionMode`.
+    /// Fills in the defaults of the devices where the caller has set nothing: a size of buffers,
+    /// and an `hcclOpExpansionMode`.
     pub(crate) fn with_defaults(mut self, megabytes: u32, expansion: u32) -> Self {
         if !self.is_sized {
             self.buffer_megabytes = megabytes;

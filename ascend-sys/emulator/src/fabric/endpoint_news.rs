@@ -1,5 +1,4 @@
-//! What processes say to one another of ends of channels between endpoints, before these are
-//! connected.
+//! News between processes about ends of channels between endpoints, before these are connected.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
@@ -23,7 +22,7 @@ pub(crate) enum EndpointNews {
     Differs { end: u64, text: String },
     /// An end that was asked for is wanted no more.
     Withdraws { end: u64 },
-    /// What was to meet the end, of the process that hears it, is there no more.
+    /// The counterpart of the end `end` of the receiving process no longer exists.
     Gone { end: u64 },
 }
 
@@ -37,7 +36,7 @@ pub(crate) struct AskedEnd {
     /// Where the memory of the device of the other endpoint begins, in the process that is asked.
     pub(crate) to: usize,
     pub(crate) notifies: u32,
-    /// Which side of the socket it is: 0 the client, 1 the server, else either.
+    /// The side of the socket: 0 the client, 1 the server, else either.
     pub(crate) role: i32,
 }
 
@@ -46,8 +45,8 @@ type EndHearer = fn(&Arc<Peer>, EndpointNews, Option<OwnedFd>);
 
 static HEARS: OnceLock<(EndHearer, EndLoser)> = OnceLock::new();
 
-/// From now on these hear what others say of ends, and that a process is gone. Before that this
-/// process has told nobody of an endpoint.
+/// Registers the hearers: from now on they hear what others say of ends, and that a process is
+/// gone. Before this, this process has told nobody of an endpoint.
 pub(crate) fn listen(hears: EndHearer, loses: EndLoser) {
     let _ = HEARS.set((hears, loses));
 }

@@ -1,8 +1,8 @@
 //! How the processes of a communicator make it, when all ranks are known.
 //!
-//! The process that decides makes the words that all will share and tells the others who sits
-//! where. Each goes to those that it does not know, maps the device memory of the others, makes its
-//! own side and says so. See [`between`](super::between).
+//! The process that decides makes the words that all will share and tells the others the place of
+//! each rank. Each process goes to those that it does not know, maps the device memory of the
+//! others, makes its own side and says so. See [`between`](super::between).
 
 use std::sync::Arc;
 
@@ -136,8 +136,8 @@ impl Formation {
     }
 }
 
-/// Makes this process's side of a communicator, if that is to be done and another thread is not at
-/// it. Called by those who wait; may wait for the answer of another process.
+/// Makes this process's side of a communicator, if that is to be done and no other thread is at it.
+/// Waiting threads call it. May wait for the answer of another process.
 pub(super) fn advance(shared: &Shared) {
     let taken = match &mut lock(shared).side {
         Side::Away(away) => away.formation.take(),
@@ -183,8 +183,8 @@ struct Unmet {
     why: String,
 }
 
-/// All processes of a communicator. Of two that do not know each other one goes to the other;
-/// `None` while one is still to come.
+/// Connects to all processes of a communicator. When two do not know each other, one goes to the
+/// other. `None` while one is still to come.
 fn meet_processes(formation: &Formation) -> Result<Option<Vec<Option<Arc<Peer>>>>, Unmet> {
     let unmet = |process: usize| move |why: String| Unmet { process, why };
     let own = listener::open(HEARS).map_err(unmet(usize::MAX))?;

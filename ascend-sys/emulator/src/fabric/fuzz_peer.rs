@@ -84,7 +84,7 @@ impl Other {
         other
     }
 
-    /// Sends a frame with descriptors. What it sends to one who has hung up is lost.
+    /// Sends a frame with descriptors. A frame to a process that has hung up is lost.
     fn say(&mut self, frame: &[u8], files: &[Arc<OwnedFd>]) {
         let head =
             [(frame.len() as u32).to_le_bytes(), (files.len() as u32).to_le_bytes()].concat();
@@ -184,16 +184,16 @@ fn stranger(lines: &[u8], own: Home) {
     while other.hear().is_some() {}
 }
 
-/// What another process says, a line each. A line that begins with a digit is a frame with so many
-/// descriptors, one that begins with `=` is bytes that are no frame, others are frames. Names stand
-/// for values: `$R` is the number of a root info of this process, `$I` of one of the other process,
-/// at both of which a rank of this one waits, `$C` the key of the newest communicator, `$H` and
-/// `$P` the addresses of this process and the other, `$W` the bytes of the memory file. Nothing
-/// that is said breaks the thread that hears it, or keeps the ranks waiting when the other process
-/// is gone.
+/// The frames of another process, one a line. A line that begins with a digit is a frame with that
+/// number of descriptors. A line that begins with `=` is bytes that are no frame. Other lines are
+/// frames without descriptors. Names stand for values: `$R` is the number of a root info of this
+/// process, `$I` of one of the other process (a rank of this process waits at both), `$C` the key
+/// of the newest communicator, `$H` and `$P` the addresses of this process and the other, `$W` the
+/// bytes of the memory file. No frame breaks the thread that hears it, or keeps the ranks waiting
+/// when the other process is gone.
 ///
-/// What begins with `!` are frames of one that has not said who it is. `$L` is the layout and `$S`
-/// the secret that belong to a hello, `$B` the bytes of device memory.
+/// Lines that begin with `!` are frames of a process that has not introduced itself. `$L` is the
+/// layout and `$S` the secret that belong to a hello, `$B` the bytes of device memory.
 pub fn peer(bytes: &[u8]) {
     watch_panics();
     let info = root::create().unwrap_or_else(|failure| panic!("{}", failure.text));

@@ -55,7 +55,7 @@ pub(super) struct Gathering {
     pub(super) rendezvous: Option<KeptRendezvous>,
 }
 
-/// What CANN calls a communicator of a rank table.
+/// CANN's name for a communicator of a rank table.
 pub(super) const WORLD: &str = "hccl_world_group";
 
 pub(super) struct Formed {
@@ -75,7 +75,7 @@ pub(crate) struct Entered {
     ranks: u32,
     limit: Duration,
     since: Instant,
-    /// What the ranks call.
+    /// The function that the ranks call.
     function: &'static str,
 }
 
@@ -104,8 +104,8 @@ pub(crate) fn form_at_once(applicants: &[Applicant]) -> Result<Comm, Failure> {
 }
 
 impl Entered {
-    /// Brings a rank to the others, and waits for nobody. `name` is what the communicator is
-    /// called, unless the ranks have one for it.
+    /// Brings a rank to the others, without waiting. `name` is the name of the communicator, unless
+    /// the ranks have one for it.
     pub(super) fn begin(
         gathering: Shared,
         name: String,
@@ -117,7 +117,8 @@ impl Entered {
             gathering.enter(name, applicant)?;
             gathering.outcome.is_some()
         };
-        // Who waits, waits for this; a thousand need not hear of every single one that comes.
+        // Wakes waiters only when the last rank has come: a thousand need not hear of every
+        // arrival.
         if complete {
             executor::announce();
         }
@@ -181,7 +182,7 @@ impl Gathering {
         Self { side, ..Self::default() }
     }
 
-    /// Of ranks that have a rank table.
+    /// Makes a gathering of ranks that have a rank table.
     pub(super) fn of_a_table(side: Side) -> Self {
         Self { by_table: true, ..Self::new(side) }
     }
@@ -211,9 +212,9 @@ impl Gathering {
         }
     }
 
-    /// Who has not come, for a text.
+    /// Names the ranks that have not come, for a text.
     fn missing(&self) -> String {
-        // A mistake may say any number of ranks, so nobody looks at each.
+        // A mistake may name any number of ranks, so this does not visit each.
         let known: BTreeSet<u32> = match &self.side {
             Side::Away(away) => self.applicants.keys().chain(&away.here).copied().collect(),
             _ => self.applicants.keys().copied().collect(),
@@ -409,8 +410,8 @@ impl Gathering {
         self.applicants.insert(applicant.rank, applicant.clone());
     }
 
-    /// What this applicant says that those before did not. They all say the same, so one of them is
-    /// enough.
+    /// Returns how this applicant differs from those before. They all say the same, so one of them
+    /// is enough to compare with.
     fn disagreement(&self, applicant: &Applicant) -> Option<Account> {
         let Applicant { rank, ranks, settings, config, .. } = applicant;
         let (other, first) = self.applicants.first_key_value()?;
@@ -469,7 +470,7 @@ impl Gathering {
 
     /// Nobody need wait for a rank that is gone.
     fn give_up_on_the_gone(&mut self) {
-        // Before the first rank came, nobody knows how many there are, and nobody waits.
+        // Before the first rank comes, the number of ranks is unknown, and nobody waits.
         if self.outcome.is_none()
             && let Some((rank, why)) = self.gone.iter().find(|(rank, _)| **rank < self.ranks)
         {

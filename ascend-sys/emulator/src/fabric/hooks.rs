@@ -63,7 +63,7 @@ pub(crate) fn call(comm: u64, phase: HcclCommStatePhase) -> Result<(), Failure> 
     let _inside = InsideHook;
     for (name, (callback, args)) in &*hooks {
         let args = std::ptr::with_exposed_provenance_mut(*args);
-        // SAFETY: whoever registered it promised that it can be called with these.
+        // SAFETY: the registration promised that the callback can be called with these arguments.
         let code = unsafe { callback(comm as HcclComm, phase, args) };
         if code != HcclResult::HCCL_SUCCESS {
             let text = format!("the callback \"{name}\" returned {} in phase {}", code.0, phase.0);

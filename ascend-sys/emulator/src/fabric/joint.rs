@@ -1,9 +1,9 @@
-//! The part of a communicator that is in other processes, and what its processes tell one another.
+//! The part of a communicator that is in other processes, and the news that its processes exchange.
 //!
 //! Each process has a [`Comm`] of its own. Their meetings, jobs and messages are the same words, in
-//! shared memory. The rest of what a `Comm` knows (who has called what for the first time, who is
-//! gone, why it has failed) each process keeps for itself, and says to the others when it changes.
-//! What is said of one rank comes in the order in which it was said.
+//! shared memory. Each process keeps the rest of a `Comm` for itself: which rank has called what
+//! for the first time, which rank is gone, why the communicator has failed. It tells the others
+//! when that changes. News about one rank arrives in the order in which it was sent.
 
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
@@ -25,7 +25,7 @@ use ascend_sync::lock_std as lock;
 
 /// See the [module](self).
 pub(crate) struct Joint {
-    /// By which the processes know the communicator.
+    /// The key by which the processes know the communicator.
     pub(super) key: u64,
     /// By rank; `None` for those of this process.
     ranks: Box<[Option<Abroad>]>,
@@ -51,7 +51,7 @@ pub(super) struct Abroad {
     pub(super) checked: bool,
 }
 
-/// How many there are, so that nobody asks for one where there is none.
+/// The number of joint communicators, so that nobody looks for one where there is none.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether ranks of other processes are in a communicator of this one.
@@ -328,8 +328,8 @@ impl Comm {
         }
     }
 
-    /// It has failed, because the process of some of its ranks is gone. All are told: else one who
-    /// hears it later could hear first that another rank has left.
+    /// The communicator has failed, because the process of some of its ranks is gone. Tells every
+    /// process: otherwise one that hears it later could hear first that another rank has left.
     pub(crate) fn end_for(&self, ranks: &[usize], why: &str) -> Arc<CommError> {
         ranks.iter().for_each(|rank| self.board.note_departure(*rank, why.to_owned()));
         let first = ranks.first().copied().unwrap_or_default();

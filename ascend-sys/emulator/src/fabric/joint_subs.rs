@@ -2,8 +2,8 @@
 //!
 //! One process keeps the register: that of the lowest rank of the parent which is not gone. A rank
 //! that makes a sub-communicator asks it for the words that the ranks will share, and says what it
-//! wants; the first who asks decides how it is, and who says something else is told so. So a rank
-//! waits for an answer of that process, and for no other rank.
+//! wants. The first request decides; a rank whose request differs is told so. So a rank waits for
+//! an answer of that process, and for no other rank.
 //!
 //! The register stays when all ranks of that process have left the parent: ranks of others may
 //! still ask. The process keeps the parent until they have left it too, are gone, or the parent has
@@ -69,13 +69,13 @@ pub(super) fn let_go() {
     drop(over);
 }
 
-/// What the process knows of the sub-communicators of a parent.
+/// The sub-communicators of a parent, as this process knows them.
 #[derive(Default)]
 pub(crate) struct JointSubs(Mutex<KnownSubs>);
 
 #[derive(Default)]
 struct KnownSubs {
-    /// How many of a name each rank of this process has made.
+    /// How many sub-communicators of a name each rank of this process has made.
     turns: BTreeMap<(usize, String), u64>,
     /// In the process that keeps the register.
     register: BTreeMap<(String, u64), Registered>,
@@ -254,7 +254,7 @@ impl Comm {
         comm.joint = Some(Joint::new(key, abroad, ground.rest()));
         let comm = Arc::new(comm);
         comm.publish();
-        // What the others have said of it before it was here.
+        // Asks for the news that the others sent before this side existed.
         comm.tell(|| CommNews::Asks);
         for (sub_rank, rank) in wish.ranks.iter().enumerate() {
             if joint.is_own(*rank)
@@ -275,7 +275,7 @@ impl Comm {
         turn: u64,
         wish: SubCommRequest,
     ) {
-        // Each rank takes memory here, so nobody makes up more than there are.
+        // Each rank takes memory here, so a peer must not invent more ranks than there are.
         let within =
             wish.ranks.len() <= self.ranks() && wish.ranks.iter().all(|rank| *rank < self.ranks());
         if !within || !wish.ranks.contains(&rank) {
@@ -308,7 +308,8 @@ impl Comm {
     }
 }
 
-/// Ends a sub-communicator for those who have made it: others say something else.
+/// Ends a sub-communicator for the ranks that have made it, because others asked for something
+/// else.
 #[cold]
 fn end_sub(parent: &Joint, known: &Registered, account: Account) {
     // In the numbers of the sub-communicator.

@@ -32,7 +32,7 @@ impl Comm {
         self.await_all(rank, number, request, Instant::now())
     }
 
-    /// The first half of [`meet`](Self::meet): says what the rank calls, and waits for nobody.
+    /// The first half of [`meet`](Self::meet): says what the rank calls, and does not wait.
     #[cold]
     pub(crate) fn post(&self, rank: usize, number: u64, request: CollectiveRequest) {
         self.board.note_post(rank, number, request, true);
@@ -51,7 +51,7 @@ impl Comm {
         let what = || format!("{request} #{number}");
         let limit = self.connect_timeout.saturating_sub(began.elapsed());
         let look = |state: &LinksState| state.look(rank, number, &request);
-        // Who waits here, waits for the last rank; what differs is found by whoever comes later.
+        // Waiters here wait for the last rank. A rank that comes later finds any difference.
         if matches!(look(&self.board.lock()), LinkStep::Linked) {
             executor::announce();
         }
@@ -61,7 +61,7 @@ impl Comm {
         linked
     }
 
-    /// The rank reaches nobody, because its device was told so: waits as long as it would for
+    /// The rank reaches nobody, because its device was told so. Waits as long as it would for
     /// others, and fails.
     #[cold]
     pub(crate) fn never_meet(&self, rank: usize) -> Result<(), Failure> {
@@ -88,7 +88,7 @@ impl Comm {
         self.await_peers(rank, peers, function, Instant::now())
     }
 
-    /// The first half of [`meet_peers`](Self::meet_peers): waits for nobody.
+    /// The first half of [`meet_peers`](Self::meet_peers): does not wait.
     #[cold]
     pub(crate) fn post_peers(&self, rank: usize, peers: &[usize], function: &'static str) {
         self.board.note_wanted(rank, peers, Cow::Borrowed(function));
@@ -128,8 +128,8 @@ impl Comm {
         self.meet_all(rank, config, String::new(), function)
     }
 
-    /// The rank makes a call that all ranks make, once for this purpose, and waits for them. What
-    /// they have `said` must be the same.
+    /// The rank makes a call that all ranks make, once for this purpose, and waits for them. All
+    /// must have `said` the same.
     pub(crate) fn meet_once(
         &self,
         rank: usize,
@@ -163,7 +163,7 @@ impl Comm {
         self.link(rank, what, self.connect_timeout, look, absent)
     }
 
-    /// Waits for others. `absent` are those for whom it waits.
+    /// Waits for others. `absent` names the ranks that have not come.
     fn link(
         &self,
         rank: usize,
@@ -219,7 +219,7 @@ impl Comm {
     }
 }
 
-/// What a call returns when the communicator is broken.
+/// The failure that a call returns when the communicator is broken.
 #[cold]
 fn failure(error: &CommError, asks: Origin) -> Failure {
     let cause = error.cause;

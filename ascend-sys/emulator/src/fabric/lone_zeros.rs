@@ -1,8 +1,8 @@
 //! Calls of a rank in which it had nothing to move: notes for texts, which decide nothing.
 //!
-//! As in CANN such a call returns at once, takes no number and meets nobody. So where one rank
-//! alone makes it, the others' operation pairs with the rank's next one; the note says where the
-//! two sides parted. All processes see the notes.
+//! As in CANN, a call with nothing to move returns at once, takes no number and meets nobody. So
+//! where one rank alone makes it, the others' operation pairs with the rank's next one; the note
+//! says where the two sides parted. All processes see the notes.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +44,7 @@ impl LoneZeros {
         &self.entries[(call % ENTRIES) as usize]
     }
 
-    /// The rank has made such a call behind collective `after`.
+    /// Notes that the rank has made a call with nothing to move behind collective `after`.
     pub(super) fn note(&self, request: CollectiveRequest, after: u64) {
         let call = self.calls.load(Ordering::Relaxed);
         let entry = self.entry(call);

@@ -2,7 +2,7 @@
 //!
 //! A communicator ([`Comm`]) is its identity, the places where its ranks meet (for collectives,
 //! messages, and on the host), and what each rank has on record. A [`Member`] is one rank's side of
-//! it. What builds on a communicator keeps a [part](CommPart) in it, so nothing here imports
+//! it. Modules that build on a communicator keep a [part](CommPart) in it, so nothing here imports
 //! kernels, operators, or the operations themselves.
 
 mod absent;

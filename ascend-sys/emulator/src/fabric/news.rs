@@ -1,5 +1,5 @@
-//! What processes say to one another, beyond what goes through shared memory. Everything is checked
-//! by who hears it.
+//! The frames that processes exchange, beyond what goes through shared memory. The receiver checks
+//! everything.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ pub(super) enum News {
     Root { root: u64, from_home: bool, news: RootNews },
     /// Of a communicator, by its key.
     Comm { comm: u64, news: CommNews },
-    /// Of ends of channels between endpoints.
+    /// About ends of channels between endpoints.
     Endpoint(EndpointNews),
-    /// Of whether the process can go on. No reason to go on.
+    /// About whether the process can go on. By itself it lets nothing go on.
     Still(StillNews),
 }
 
@@ -30,7 +30,8 @@ pub(super) enum News {
 pub(super) enum RootNews {
     /// A rank comes.
     Enter(Newcomer),
-    /// So many ranks are expected, and these are there; these of them in the process that says so.
+    /// The number of ranks that are expected, those that are there, and which of these are in the
+    /// process that says so.
     Here { ranks: u32, here: Vec<u32>, at_home: Vec<u32> },
     /// A rank was not taken.
     Refused { rank: u32, code: u32, text: String },
@@ -113,7 +114,7 @@ pub(super) enum CommNews {
     Part { rank: usize, news: PartNews },
 }
 
-/// What one rank says of a sub-communicator.
+/// The request of one rank for a sub-communicator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SubCommRequest {
     pub(crate) name: String,

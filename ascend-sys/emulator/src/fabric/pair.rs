@@ -1,5 +1,5 @@
-//! A communicator of two ranks in two processes that nobody else knows: what a connection of two
-//! endpoints is.
+//! A communicator of two ranks in two processes that nobody else knows: the connection of two
+//! endpoints.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use crate::processes::peer::{Peer, random};
 use crate::processes::region::{Ground, SharedMemory};
 use crate::profile::Product;
 
-/// What both sides know of one before they have met. This process has one of the ranks.
+/// The data about a pair that both sides know before they have met. This process has one of the
+/// ranks.
 pub(crate) struct RankPair {
     pub(crate) name: String,
     pub(crate) product: Product,
@@ -36,7 +37,8 @@ pub(crate) struct MadePair {
 }
 
 impl RankPair {
-    /// One that the other process does not know yet. Whoever waits in it waits for that process.
+    /// Makes a communicator that the other process does not know yet. A thread that waits in it
+    /// waits for that process.
     pub(crate) fn alone(&self) -> Result<Arc<Comm>, String> {
         self.side(&Ground::Heap, random()).map(Arc::new)
     }

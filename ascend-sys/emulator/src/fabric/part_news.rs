@@ -1,10 +1,10 @@
-//! What the parts of a communicator say to those of other processes.
+//! News between the parts of a communicator in different processes.
 
 use serde::{Deserialize, Serialize};
 
 use super::check_news::{CheckNews, ToldOperation};
 
-/// What the [parts](super::parts::CommPart) of a communicator say to those of other processes.
+/// News from the [parts](super::parts::CommPart) of a communicator to those of other processes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum PartNews {
     /// A server has come to a task: its number, what must agree, and the line of the kernel that
@@ -17,8 +17,8 @@ pub(crate) enum PartNews {
 }
 
 impl PartNews {
-    /// What a process answers that has no such communicator, any more or yet: what one of its ranks
-    /// says.
+    /// The answer of a process that does not have the communicator, any more or yet: the rank it
+    /// speaks for, and what that rank says.
     pub(super) fn answer_of_nobody(&self, rank: usize) -> Option<(usize, Self)> {
         match self {
             // Nothing here reaches anything of it.
@@ -31,7 +31,7 @@ impl PartNews {
     }
 }
 
-/// What is said of channels. An end is named by its handle in its own process.
+/// News about channels. An end is named by its handle in its own process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ChannelNews {
     /// The higher rank of a pair asks the process of the lower one for channels. The numbers of a

@@ -1,4 +1,4 @@
-//! What other rooms keep in a communicator.
+//! Parts of a communicator, which other modules keep in it.
 //!
 //! A communicator is identity, meetings and records. A room that builds on it (kernels, operators,
 //! sub-communicators) keeps a *part* in it: one value of a type of its own, which it finds again by
@@ -39,7 +39,7 @@ pub(crate) trait CommPart: Any + Send + Sync {
     }
 }
 
-/// What a part does about what it hears.
+/// The answer of a part to news that it hears.
 pub(crate) enum Heard {
     /// It is for another part, which may not be there yet.
     NotForThis,
@@ -48,7 +48,7 @@ pub(crate) enum Heard {
     Fails(CommError),
 }
 
-/// What parts of other processes have said, in its order, as long as no part here has taken it.
+/// News from parts of other processes, in order, until a part here takes it.
 #[derive(Default)]
 pub(super) struct Unheard {
     any: AtomicBool,
@@ -60,12 +60,12 @@ struct UnheardNews {
     news: VecDeque<(usize, PartNews)>,
     /// A thread gives them to the parts.
     is_at_it: bool,
-    /// To be looked at once more by that thread.
+    /// The delivering thread must look once more.
     again: bool,
 }
 
 impl Unheard {
-    /// One more. To be delivered.
+    /// Adds one piece of news, which must then be delivered.
     pub(super) fn add(&self, rank: usize, news: PartNews) {
         lock(&self.state).news.push_back((rank, news));
         self.any.store(true, Ordering::Release);
@@ -149,7 +149,7 @@ impl CommParts {
     pub(super) fn get_or_make<P: CommPart>(&self, make: impl Fn() -> P) -> &P {
         let mut place = self;
         loop {
-            // Of two threads that come to the end of the list at once, one makes the entry.
+            // When two threads come to the end of the list at once, one of them makes the entry.
             let entry = place.0.get_or_init(|| {
                 Box::new(PartEntry { part: Box::new(make()), next: Self::default() })
             });

@@ -6,9 +6,9 @@ use crate::collective::comm_error::{CommError, Origin, Presence, RankState};
 use crate::collective::request::CollectiveRequest;
 
 impl Comm {
-    /// Where each rank is, as seen from what has failed: a collective, the first one of the ranks
-    /// that wait in it, or messages. Of messages those are missing whose side is, or who have not
-    /// answered the first contact.
+    /// Where each rank is, as seen from what has failed: a collective, the newest collective that a
+    /// rank waits in, or messages. For messages, a rank is missing if its side is missing or if it
+    /// has not answered the first contact.
     #[cold]
     pub(crate) fn rank_states(&self, error: &CommError) -> Box<[RankState]> {
         let board = self.board.lock();
@@ -26,7 +26,7 @@ impl Comm {
             (state, Some((_, said))) => {
                 RankState { presence: Presence::Arrived, text: said.clone(), ..state }
             }
-            // What it waits for elsewhere is no side of a disagreement.
+            // A rank's wait elsewhere is no side of a disagreement.
             (state, None) if !error.said.is_empty() && state.presence != Presence::Gone => {
                 RankState { text: String::new(), ..state }
             }

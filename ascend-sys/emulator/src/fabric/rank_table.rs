@@ -1,9 +1,9 @@
 //! Rank tables: files in JSON that say which rank is on which device of which server, in CANN's
 //! versions 1.0 (A2, A3), 1.2 (A3) and 2.0 (Ascend 950).
 //!
-//! All of a table is checked before anybody joins by it; an error names the field, what it is and
-//! what it must be. What is not known of the format is left alone: keys beyond those below, and
-//! which of the keys that version 1.2 adds a table must have.
+//! All of a table is checked before anybody joins by it; an error names the field, its value and
+//! what it must be. Two things are not checked, since the format does not say: keys beyond those
+//! below, and which of the keys that version 1.2 adds a table must have.
 
 mod field;
 // Nothing here is unsafe, and Miri takes minutes for it.
@@ -33,7 +33,7 @@ const MOST_BYTES: u64 = 1 << 30;
 
 /// A rank table that has been checked.
 pub(crate) struct RankTable {
-    /// What it says, however it is written: the same for all ranks.
+    /// The contents, however they are written: the same for all ranks.
     pub(crate) contents: String,
     /// By rank.
     ranks: Vec<TableRank>,
@@ -129,7 +129,7 @@ impl RankTable {
 }
 
 fn contents(path: &Path) -> Result<String, String> {
-    // To open a pipe waits for somebody who writes to it.
+    // Opening a pipe would wait for a writer.
     let about = std::fs::metadata(path).map_err(|error| error.to_string())?;
     if !about.is_file() {
         return Err("it is no file".to_owned());
@@ -156,7 +156,7 @@ fn unreadable(path: &Path, why: &str) -> Failure {
     Failure::new(HcclResult::HCCL_E_INTERNAL, text)
 }
 
-/// What is wrong with a table.
+/// An error in a table.
 #[derive(Debug)]
 struct WrongTable {
     /// CANN's number for it.

@@ -35,7 +35,7 @@ impl Slotted for CommEntry {
     }
 }
 
-/// What a rank needs to issue.
+/// The state that a rank needs to issue.
 pub(crate) struct IssueState {
     pub(crate) handle: u64,
     pub(crate) member: Arc<Member>,
@@ -98,7 +98,7 @@ fn entry(handle: u64) -> Result<&'static CommEntry, Failure> {
     COMMS.get(handle).map_or_else(|| stale(handle), Ok)
 }
 
-/// Uses the issue state behind a handle, after whoever uses it now.
+/// Uses the issue state behind a handle, after any current user has released it.
 #[inline]
 pub(crate) fn with_issue_state<R>(
     handle: u64,

@@ -22,11 +22,11 @@ use ascend_sync::lock_std as lock;
 
 static ROOTS: Mutex<Roots> = Mutex::new(Roots::new());
 
-/// What is known of root infos. One that no rank has brought costs nothing.
+/// The root infos of this process. One that no rank has brought costs nothing.
 struct Roots {
     /// Those of which ranks have come, unless all is over.
     open: BTreeMap<u64, Shared>,
-    /// When so many are open, those go that are over.
+    /// When this many gatherings are open, those that are over are removed.
     look_at: usize,
     /// A bit for each number that was made, up to the last one that was brought: whether it was.
     brought: Vec<u64>,
@@ -114,16 +114,16 @@ fn find(info: &[u8; ROOT_INFO], rank: u32, limit: Duration) -> Result<(u64, Shar
     }
 }
 
-/// Brings a rank to the others, and waits for nobody but the process of the root info.
+/// Brings a rank to the others. Waits only for the process of the root info.
 pub(crate) fn enter(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Entered, Failure> {
     let (number, root) = find(info, applicant.rank, applicant.settings.connect_timeout)?;
     let process = decode(info).map_or(0, |(home, _)| home.process);
     Entered::begin(root, name_of(process, number), applicant, "HcclCommInitRootInfo")
 }
 
-/// What a communicator is called, unless its ranks have a name for it. The process that has made
-/// the root info is part of it: a device can be in communicators by root infos of several
-/// processes, which number them each for itself.
+/// The name of a communicator for which the ranks have none. It contains the process that made the
+/// root info: a device can be in communicators by root infos of several processes, and each process
+/// numbers its own.
 fn name_of(process: u32, number: u64) -> String {
     format!("127.0.0.1%lo_60000_{process}_{number}")
 }

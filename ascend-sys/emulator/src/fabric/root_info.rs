@@ -1,10 +1,10 @@
-//! What a root info is, as bytes: an address that programs may print, and our own words behind it.
+//! A root info as bytes: an address that programs may print, and our own words behind it.
 
 use crate::processes::peer::Home;
 
 /// Bytes of a root info.
 pub(crate) const ROOT_INFO: usize = 4108;
-/// What it starts with, as text: programs print it, and some parse it as an address.
+/// The text at its start: programs print it, and some parse it as an address.
 const ADDRESS: &[u8] = b"127.0.0.1\0";
 /// Where our own words lie: a mark, the process, a number, the two words of a secret, and a check
 /// of these.

@@ -1,11 +1,11 @@
 //! Deadlocks that several processes are in.
 //!
-//! A process is *still* when nothing in it can run, but for what other processes do. It says so to
-//! all that it knows, with those for which it waits. Who finds that all for which it waits are
-//! still, and all for which these wait, asks each of them. The answer comes behind a new look at
-//! the process that answers, and says how many frames had been said to and heard from each other
-//! process before that look. When all answer that they are as they were, and each frame that was
-//! said was heard, nobody can ever go on:
+//! A process is *still* when nothing in it can run, except for what other processes do. It says so
+//! to all processes that it knows, and names those for which it waits. A process that finds all
+//! that it waits for still, and all that these wait for, asks each of them. To answer, a process
+//! looks at itself anew. The answer says how many frames had been said to and heard from each other
+//! process before that look. When all answer that their states are unchanged, and each frame that
+//! was said was heard, nobody can ever go on:
 //!
 //! - Between what they had said first and their answers all were still at the same time, so no
 //!   thread and no stream did anything.
@@ -14,9 +14,9 @@
 //!   done what it does, and since the counts each stream was polled, and each thread that waits has
 //!   looked whether its wait is over: an answer has the counts of the look before.
 //!
-//! Who is not among them shares no communicator with them in which anybody waits, so it ends no
-//! wait. A process waits for all processes of a communicator, since each can end that. What is not
-//! seen: a deadlock of processes of which no one knows all others.
+//! A process that is not among them shares no communicator with them in which anybody waits, so it
+//! ends no wait. A process waits for all processes of a communicator, since each can end that. A
+//! deadlock of processes of which no one knows all others is not seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,11 +38,11 @@ const LONGEST: usize = 1000;
 const TEXT: usize = 1 << 16;
 /// The most ends of states that are kept.
 const KEPT: usize = 8;
-/// Who has not answered after this is asked again: a process that could go on for a moment says
-/// nothing.
+/// A process that has not answered after this is asked again: one that could go on for a moment
+/// says nothing.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// What processes say of whether they are still.
+/// News about whether a process is still.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum StillNews {
     Still(StillProcess),
@@ -71,7 +71,7 @@ pub(super) struct StillProcess {
     state: u64,
     /// The names of the processes for which it waits.
     waits_for: BTreeSet<u64>,
-    /// What waits in it, in words, and how much more there is.
+    /// The waits in it, in words, and how many more there are.
     lines: Vec<String>,
     more: usize,
 }
@@ -85,11 +85,11 @@ pub(super) struct StillAnswer {
 /// How many frames were said to each process and heard from it, by its name.
 type FrameCounts = BTreeMap<u64, (u64, u64)>;
 
-/// What this process knows.
+/// What this process knows about stillness.
 struct Stillness {
     /// The others that are still.
     others: BTreeMap<u64, StillProcess>,
-    /// Who has asked, and in which round.
+    /// The processes that have asked, each with its round.
     asked: BTreeMap<u64, u64>,
     /// The round in which this one asks, when that began, and the states that it asks about.
     round: u64,
@@ -101,8 +101,8 @@ struct Stillness {
     ends: BTreeMap<u64, StateEnd>,
 }
 
-/// What ends a state of this process in which it waits for others: has all that is stuck give up,
-/// for the reason that is given.
+/// Ends a state of this process in which it waits for others: makes all that is stuck give up, for
+/// the given reason.
 struct StateEnd {
     waits_for: BTreeSet<u64>,
     /// Whether it has asked or answered: else nobody can know that it is a deadlock.
@@ -143,14 +143,14 @@ impl BeforeLook {
     }
 }
 
-/// What others were told of a state of this process.
+/// A state of this process as others were told it.
 pub(crate) struct Told {
     pub(crate) state: u64,
-    /// By their names.
+    /// The processes that were told, by name.
     to: BTreeSet<u64>,
     said: Option<StillProcess>,
-    /// From before the last look. Since then each thread that waits has looked whether its wait is
-    /// over.
+    /// The counts from before the last look. Since then each thread that waits has looked whether
+    /// its wait is over.
     before: Option<BeforeLook>,
 }
 
@@ -161,9 +161,9 @@ impl Told {
         Told { state, to: BTreeSet::new(), said: None, before: None }
     }
 
-    /// A look has found that this process is still, in the state in which it was at the look
-    /// before: all are told, and who had asked before that is answered. When it is a deadlock,
-    /// `end` is called with its text, now or later, and then what it returns.
+    /// A look has found that this process is still, in the state of the look before. Tells all
+    /// other processes, and answers those that had asked before. When it is a deadlock, `end` is
+    /// called with its text, now or later, and then what it returns.
     pub(crate) fn note_still(
         &mut self,
         before: BeforeLook,
@@ -360,8 +360,8 @@ pub(crate) fn note_moves() {
     listener::neighbours().1.iter().for_each(|peer| say(peer, StillNews::Moves));
 }
 
-/// What is stuck, a line each, by what waits, rank by rank: so the same deadlock gives the same
-/// text. There is so much more than the lines.
+/// Lists the waits that are stuck, one a line, ordered by what waits, rank by rank: so the same
+/// deadlock gives the same text. `more` counts the waits beyond the lines.
 pub(crate) fn list(mut lines: Vec<String>, more: usize) -> String {
     fn key(line: &str) -> (Option<&str>, &str) {
         (line.split_once(": ").map(|(_, what)| what), line)
@@ -376,7 +376,7 @@ pub(crate) fn list(mut lines: Vec<String>, more: usize) -> String {
 }
 
 impl StillProcess {
-    /// With as many lines as a text lists.
+    /// Keeps as many lines as a text lists.
     fn shortened(mut self) -> Self {
         self.more = self.more.saturating_add(self.lines.len().saturating_sub(LISTED));
         self.lines.truncate(LISTED);

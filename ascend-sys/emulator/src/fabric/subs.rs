@@ -1,12 +1,12 @@
 //! Sub-communicators: made by each of their ranks alone, without a word to the others.
 //!
-//! What the ranks say finds them together: the name and the list of ranks. The parent keeps what
-//! some ranks have made and others have not yet, in the order of making, and a rank gets the first
-//! that it has not got. So two communicators of the same name, one made after the other was
-//! destroyed, are never mixed up, however far one rank is behind.
+//! Ranks find each other by the name and the list of ranks that they give. The parent keeps the
+//! sub-communicators that some ranks have made and others have not yet, in the order of making. A
+//! rank gets the first that it has not got. So two communicators of the same name, one made after
+//! the other was destroyed, are never mixed up, however far one rank is behind.
 //!
-//! Nobody waits here. That a rank says something else than the others shows when it comes; those
-//! who were there first learn of it in their next operation.
+//! Nobody waits here. A rank whose request differs is noticed when it comes; the ranks that were
+//! there first learn of it in their next operation.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,7 @@ use crate::collective::sides::{Sides, list};
 use crate::message::{Failure, refuse};
 use crate::processes::region::Ground;
 
-/// What made a sub-communicator impossible.
+/// The reason why a sub-communicator could not be made.
 pub(super) enum NotMade {
     Differs(Account),
     Fails(Failure),
@@ -33,7 +33,7 @@ pub(crate) struct Subs(Mutex<Vec<Sub>>);
 struct Sub {
     wish: SubCommRequest,
     comm: Arc<Comm>,
-    /// Who has made it, by the ranks of the sub-communicator.
+    /// Whether each rank of the sub-communicator has made it.
     made: Vec<bool>,
 }
 
@@ -77,7 +77,7 @@ impl Comm {
                 Some(account) => {
                     let text = account.text.clone();
                     // Each of the two communicators has its own numbers for the ranks: here those
-                    // of the first who made it.
+                    // of the first rank that made it.
                     let own = |rank| known.iter().position(|other| *other == rank);
                     let said =
                         account.said.iter().map(|(rank, said)| Some((own(*rank)?, said.clone())));
@@ -137,7 +137,7 @@ impl CommPart for Subs {
 }
 
 impl Sub {
-    /// What a rank says that those before it did not.
+    /// Returns how a rank's request differs from that of the ranks before it.
     fn disagreement(&self, parent: &Comm, rank: usize, wish: &SubCommRequest) -> Option<Account> {
         if self.wish.ranks == wish.ranks && self.wish.buffer_megabytes == wish.buffer_megabytes {
             return None;

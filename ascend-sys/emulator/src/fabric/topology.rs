@@ -22,7 +22,7 @@ use crate::machine::Device;
 use crate::profile::Product;
 use ascend_sys::{CommProtocol, CommTopo};
 
-/// Who is together in an instance of a layer.
+/// The extent of an instance of a layer: which devices are in it together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holds {
     Server,
@@ -82,7 +82,7 @@ pub(crate) fn layers_of(product: Product) -> &'static [Layer] {
     }
 }
 
-/// Of which instance a place is.
+/// Returns the instance that a place belongs to.
 fn instance(product: Product, holds: Holds, place: DevicePlace) -> (u32, u32) {
     match holds {
         Holds::Server => (place.block, place.server(product)),
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn instances_go_by_servers_and_not_by_ranks() {
-        // Two servers of an A2, whose devices take turns.
+        // Two servers of an A2; ranks alternate between their devices.
         let places: Vec<_> = (0..6).map(|rank| (7, rank / 2 + 8 * (rank % 2))).collect();
         let comm = comm(Product::A2, &places);
         let [server, all] = comm.layers() else { panic!("two layers") };

@@ -1,5 +1,5 @@
-//! What is written into the texts of a configuration: algorithms and retries. Nothing here depends
-//! on them, but a program whose text CANN refuses is refused here too.
+//! The texts of a configuration: algorithms and retries. Nothing here depends on them, but a text
+//! that CANN refuses is refused here too.
 
 /// Operations that a text about algorithms can be about.
 const OPERATIONS: [&str; 8] = [
@@ -13,7 +13,7 @@ const OPERATIONS: [&str; 8] = [
     // All that the text does not name.
     "others",
 ];
-/// What each level can be told: within a server, between servers, between groups of servers.
+/// The algorithms of each level: within a server, between servers, between groups of servers.
 const LEVELS: [(&str, &[&str]); 3] = [
     ("level0", &["NA"]),
     ("level1", &["NA", "ring", "H-D_R", "NHR", "NHR_V1", "NB", "AHC", "pipeline", "pairwise"]),

@@ -1,4 +1,4 @@
-//! What the ranks of a communicator must agree about.
+//! Tests of the settings that the ranks of a communicator must agree about.
 
 use super::*;
 use crate::profile::Product;

@@ -16,7 +16,7 @@ pub(super) struct Field<'a> {
 /// Bytes of the name of a network interface.
 const MOST_SCOPE: usize = 15;
 
-/// With or without a scope, as `fe80::1%eth0`: an interface or its number.
+/// Accepts an address with or without a scope, as `fe80::1%eth0`: an interface or its number.
 fn is_ipv6(text: &str) -> bool {
     let (address, scope) = text.split_once('%').unwrap_or((text, "any"));
     let is_scope = (1..=MOST_SCOPE).contains(&scope.len())
@@ -46,7 +46,7 @@ impl<'a> Field<'a> {
         WrongTable { report: "EI0014", text: format!("{path} {}", what.as_ref()) }
     }
 
-    /// What it is, for an error.
+    /// Describes the value, for an error.
     pub(super) fn is(&self) -> String {
         match self.value {
             Value::Array(_) => "a list".to_owned(),
@@ -96,7 +96,7 @@ impl<'a> Field<'a> {
         self.value.as_str().ok_or_else(|| self.must_be("a text"))
     }
 
-    /// A text of so many characters.
+    /// Returns a text whose number of characters is in `range`.
     pub(super) fn name(&self, range: RangeInclusive<usize>) -> Result<&'a str, WrongTable> {
         let text = self.text()?;
         let count = text.chars().count();

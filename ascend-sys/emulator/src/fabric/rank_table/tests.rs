@@ -375,7 +375,7 @@ fn a_version_is_for_its_products() {
     }
 }
 
-/// Whatever stands anywhere, there is an answer.
+/// Any byte may change: the reader still returns a table or an error.
 #[test]
 fn changed_tables_are_read_or_refused() {
     let mut random = fastrand::Rng::with_seed(5);

@@ -1,4 +1,4 @@
-//! JSON in which no object has a key twice. Of such a key a parser would keep one value, and
+//! JSON in which no object has a key twice. A parser would keep one value of a repeated key, and
 //! readers differ in which.
 
 use std::collections::BTreeMap;

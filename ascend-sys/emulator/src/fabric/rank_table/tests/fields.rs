@@ -172,7 +172,7 @@ fn the_length_of_a_file_is_looked_at_before_it_is_read() {
     let name = format!("hccl-long-table-{}", std::process::id());
     let path = std::env::temp_dir().join(name);
     let told = |bytes: u64| {
-        // Of holes: it takes no room.
+        // A sparse file: it takes no room.
         std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
         let began = std::time::Instant::now();
         let failure = RankTable::read(&path, Product::A2).map(drop).unwrap_err();
