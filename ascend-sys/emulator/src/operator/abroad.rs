@@ -1,14 +1,14 @@
 //! Channels to ranks in other processes.
 //!
 //! Each process has the ends of its own ranks. Requests meet in the process of the lower rank of a
-//! pair: the higher one asks there, and is told what its request has met. What a rank exchanges is
-//! device memory, or pinned host memory of the emulator; the other process maps it, as memory of
-//! the same card or as pinned host memory, under addresses of its own. A record of a notify is
-//! told, behind what was written before.
+//! pair: the higher one asks there, and is told what its request has met. A rank exchanges device
+//! memory, or pinned host memory of the emulator. The other process maps it, as memory of the same
+//! card or as pinned host memory, under addresses of its own. The record of a notify is told to the
+//! peer's process, behind what was written before.
 //!
-//! What a rank of another process may still reach has to stay. So an end *lends* what it exchanges,
-//! and that is freed only when the other process has let it go: its end is gone, and nothing that
-//! is queued there names the memory. Or when that process is gone.
+//! Memory that a rank of another process may still reach has to stay. So an end *lends* what it
+//! exchanges. Lent memory is freed only when the other process has let it go (its end is gone, and
+//! nothing that is queued there names the memory) or when that process is gone.
 
 use super::channel::{BUFFER_TAG, CHANNELS, Channel, Exchanged};
 use super::link::{ChannelRequest, LinkRequest};
@@ -31,7 +31,7 @@ use ascend_sys::CommProtocol;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What an end has exchanged with a rank of another process.
+/// Memory that an end has exchanged with a rank of another process.
 struct LentMemory {
     /// Hears when it is let go.
     comm: Arc<Comm>,
@@ -52,8 +52,8 @@ impl LentMemory {
     }
 }
 
-/// A request of a rank is about to offer memory to one of another process, which has to stay from
-/// now on. To be [taken back](take_back) where it is not told.
+/// A request of a rank is about to offer memory to a rank of another process; the memory has to
+/// stay from now on. If the request is not sent, it must be [taken back](take_back).
 pub(super) fn lend(
     member: &Member,
     remote: usize,
@@ -77,7 +77,7 @@ pub(super) fn lend(
         };
         LENT.lock().insert(*end, lent);
     }
-    // Who is gone from now on is heard of.
+    // From now on, the loss of the peer is reported.
     if member.comm.is_lost(remote) {
         take_back(request);
     }
@@ -127,7 +127,7 @@ pub(super) fn lose_end(member: &Member, end: u64) {
     }
 }
 
-/// What a request would have lent, of which nobody has been told.
+/// Takes back the memory that a request would have lent, which no process has been told of.
 pub(super) fn take_back(request: &LinkRequest) {
     end_lent(|end, _| request.channel_requests.iter().any(|request| request.end == end));
 }
@@ -161,7 +161,7 @@ pub(crate) fn held_on(device: u32) -> Vec<HeldRange> {
     of_device.flat_map(held).collect()
 }
 
-/// Why memory cannot be freed: a rank of another process reaches it.
+/// Returns the reason why memory cannot be freed: a rank of another process reaches it.
 pub(crate) fn check_free(memory: Range<usize>) -> Result<(), String> {
     if LENT.is_empty() {
         return Ok(());
@@ -200,10 +200,10 @@ impl LinkRequest {
         self.channel_requests.iter().map(end).collect()
     }
 
-    /// What a rank of another process has told.
+    /// Makes a request from what a rank of another process has sent.
     fn told(number: u64, ends: Vec<OfferedEnd>) -> Arc<Self> {
         let memory = |OfferedMemory { tag, on_host, data, bytes }| {
-            // Where it is here is found out by who connects with it.
+            // The connecting rank finds out where it is here.
             Exchanged { tag, on_host, start: data, bytes }
         };
         let request = |OfferedEnd { protocol, notifies, end, memories }| ChannelRequest {
@@ -218,7 +218,7 @@ impl LinkRequest {
     }
 }
 
-/// What a rank of another process has exchanged, under addresses of this process.
+/// Maps memory that a rank of another process has exchanged, under addresses of this process.
 fn reach(
     member: &Member,
     remote: usize,

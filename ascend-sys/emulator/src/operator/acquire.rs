@@ -19,7 +19,7 @@ pub(crate) struct WantedChannel {
     pub(crate) remote: usize,
     pub(crate) protocol: CommProtocol,
     pub(crate) notifies: u32,
-    /// Of 950, both as bytes; else empty.
+    /// On 950: both endpoints as bytes; else empty.
     pub(crate) endpoints: Box<[u8]>,
     /// Numbers of registered memory, to be exchanged.
     pub(crate) memories: Vec<u64>,
@@ -34,7 +34,7 @@ impl Drop for Ends {
     }
 }
 
-/// What makes each of some requests one for the same channel as an earlier one.
+/// Returns the keys of requests: two requests with equal keys are for the same channel.
 fn keys(engine: OperatorEngine, wanted: &[WantedChannel]) -> Vec<ChannelKey> {
     let mut keys: Vec<ChannelKey> = Vec::with_capacity(wanted.len());
     let mut alike: BTreeMap<(usize, i32, &[u8]), usize> = BTreeMap::new();
@@ -47,8 +47,8 @@ fn keys(engine: OperatorEngine, wanted: &[WantedChannel]) -> Vec<ChannelKey> {
     keys
 }
 
-/// The channels that a rank has; 0 for one that it has not. One whose other end was destroyed, by a
-/// rank that is still there, ends here.
+/// Returns the channels that a rank has; 0 for one that it has not. A channel ends here if its
+/// other end was destroyed by a rank that is still there.
 fn known(member: &Member, keys: &[ChannelKey]) -> Result<Vec<u64>, Failure> {
     let is_dead = |key: &ChannelKey, handle: u64| {
         let peer = Channel::named(handle).and_then(Channel::check_peer);
@@ -172,7 +172,8 @@ fn connect(
     Ok(())
 }
 
-/// What a rank exchanges over a channel: its HCCL buffer, then what it has registered for it.
+/// Lists the memory that a rank exchanges over a channel: its HCCL buffer, then the memory that it
+/// has registered for the channel.
 fn exchanged(member: &Member, numbers: &[u64]) -> Result<Vec<Exchanged>, Failure> {
     let mut all = vec![Exchanged::buffer(memory::buffer(member)?)];
     with_resources(member, |resources| {

@@ -106,8 +106,8 @@ impl OfUser {
     }
 }
 
-/// What will not be read again soon, when what all ranks copy in such a batch is more than the
-/// caches hold.
+/// Returns the memory that will not be read again soon, if all ranks together copy more in such a
+/// batch than the caches hold.
 fn beyond_caches(kept: &[BatchedPrimitive]) -> Option<OfUser> {
     let copied = kept.iter().map(|kept| match &kept.primitive {
         Primitive::Copy(copy) => copy.bytes,

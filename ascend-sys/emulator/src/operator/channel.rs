@@ -23,7 +23,7 @@ pub(super) static CHANNELS: Slots<Channel> = Slots::new();
 
 /// The most notifies that an end can have.
 pub(crate) const MOST_NOTIFIES: u32 = 64;
-/// What the collective unit has on each channel, whatever is asked for.
+/// The number of notifies that the collective unit has on each channel, whatever is asked for.
 pub(crate) const NOTIFIES_OF_CCU: u32 = 8;
 /// The tag under which the HCCL buffer is exchanged.
 pub(crate) const BUFFER_TAG: &str = "HcclBuffer";
@@ -52,7 +52,7 @@ pub(crate) struct Channel {
     about: Mutex<Option<About>>,
 }
 
-/// What is seldom asked of an end.
+/// The data of an end that is seldom asked for.
 pub(super) struct About {
     pub(super) member: Arc<Member>,
     pub(super) remote: usize,
@@ -78,7 +78,7 @@ pub(super) struct Exchanged {
 struct Listed {
     memories: Box<[CommMem]>,
     names: Box<[*mut c_char]>,
-    /// What the pointers point to.
+    /// Keeps the texts that the pointers point to.
     _texts: Vec<CString>,
 }
 

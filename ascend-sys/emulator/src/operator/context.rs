@@ -125,7 +125,7 @@ pub(crate) fn copy_into(
         let touches = vec![Touch::read(from, length), Touch::write(to, length)];
         (format!("copy of {bytes} bytes into {}", describe(tag, engine)), touches)
     });
-    // SAFETY: both were looked up for so many bytes just now; the host's are the caller's by the C
+    // SAFETY: both lookups just now covered `length` bytes; the host's are the caller's by the C
     // contract.
     unsafe { ascend_reduce::copy::copy(target.data, source.data, length, Store::Plain) };
     Ok(())

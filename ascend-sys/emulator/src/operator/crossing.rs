@@ -1,7 +1,8 @@
-//! What crosses a channel: transfers to the peer and from it, and records of its notifies, one by
-//! one or as a list.
+//! Operations across a channel: transfers to the peer and from it, and records of its notifies, one
+//! by one or as a list.
 //!
-//! All that could be refused is looked at before anything is issued, so that it is all or nothing.
+//! Everything that could be refused is checked before anything is issued, so a call issues all or
+//! nothing.
 
 use super::issue::{Transfer, channel_of, issue, signal_of_peer, thread_of};
 use super::memory::{local, remote};
@@ -24,7 +25,7 @@ pub(crate) enum Crossing {
 }
 
 impl Crossing {
-    /// What moves, if there is anything to move, and what is recorded behind it.
+    /// Returns the transfer, if there is anything to move, and the record behind it.
     #[inline]
     fn primitives(
         self,

@@ -1,10 +1,10 @@
 //! Dedicated threads: those that the library keeps for a purpose of its own.
 //!
-//! One launches the kernels of a communicator. Others put the launches of a device in order, and
-//! are shared by all communicators of the process on that device: each of their threads may record
-//! and be recorded there. As long as the AI CPU has a block for each communicator there is nothing
-//! to put in order, and no such thread. The one for the graph engine exists only with that engine,
-//! which the emulator has not.
+//! One launches the kernels of a communicator. Others put the launches of a device in order. All
+//! communicators of the process on that device share them: each of their threads may record and be
+//! recorded there. As long as the AI CPU has a block for each communicator, there is nothing to put
+//! in order, and no ordering thread. The one for the graph engine exists only with that engine,
+//! which the emulator does not have.
 
 use super::engine::OperatorEngine;
 use super::resources::{StreamPlace, with_resources};
@@ -17,14 +17,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// The blocks of the AI CPU. How many a device has is not published; a kernel may ask for so many
-/// (`SetAicpuBlockDim`).
+/// The number of blocks of the AI CPU. The number of a real device is not published; a kernel may
+/// ask for this many (`SetAicpuBlockDim`).
 const AICPU_BLOCKS: usize = 6;
 
-/// Those that a device has, by its id and by purpose.
+/// The threads of the devices, by the id of the device and by purpose.
 static OF_DEVICES: Mutex<BTreeMap<(u32, i32), u64>> = Mutex::new(BTreeMap::new());
 
-/// The thread for a purpose, with at least so many notifies; 0 for one that does not exist.
+/// Returns the thread for a purpose, with at least `notifies` notifies; 0 for one that does not
+/// exist.
 pub(crate) fn acquire(
     member: &Arc<Member>,
     purpose: Purpose,

@@ -23,7 +23,7 @@ pub(crate) struct Endpoint {
     pub(crate) abroad: Option<EndpointHome>,
 }
 
-/// What begins the EID of an emulated device.
+/// The first bytes of the EID of an emulated device.
 const EID: [u8; 12] = *b"\xfe\x80\0\0\0\0\0\0ascn";
 
 impl Endpoint {
@@ -108,7 +108,7 @@ impl Endpoint {
         let raws = unsafe { &description.anon_1.raws };
         let there = EndpointHome::of_bytes(raws)?.filter(|there| !is_this_process(&there.home));
         if let Some(there) = there {
-            // What more it says is its process's to know.
+            // Only its own process can interpret the rest of the description.
             let place =
                 DevicePlace { device: u32::MAX, block: at.superPodIdx, index: at.superDevId };
             return Ok(Self { place, protocol: description.protocol, abroad: Some(there) });

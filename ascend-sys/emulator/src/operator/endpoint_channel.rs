@@ -1,14 +1,15 @@
 //! Channels between endpoints, without a communicator.
 //!
-//! Making an end waits for nobody. It is connected when both sides have made theirs: the k-th end
-//! from one endpoint to another goes with the k-th end that comes back. Its status says so; one
-//! that finds no counterpart within the connect timeout has failed.
+//! Making an end does not wait. It is connected when both sides have made theirs: the k-th end from
+//! one endpoint to another goes with the k-th end that comes back. Its status says so; an end that
+//! finds no counterpart within the connect timeout has failed.
 //!
-//! Each connection is a communicator of two ranks that nobody else knows, so that what is said of
-//! channels of communicators (see [`super`]) holds for these too: a wait that fails ends the
-//! connection on both sides.
+//! Each connection is a communicator of two ranks that nobody else knows. So the rules for channels
+//! of communicators (see [`super`]) hold here too: a wait that fails ends the connection on both
+//! sides.
 //!
-//! What leads to an endpoint of another process is made and met [there](super::endpoint_link).
+//! An end that leads to an endpoint of another process is made and met
+//! [there](super::endpoint_link).
 
 use super::channel::{Channel, Exchanged};
 use super::endpoint::Endpoint;
@@ -37,7 +38,7 @@ pub(crate) struct WantedEnd {
     pub(crate) role: Role,
 }
 
-/// Which side of the socket an end is, where the program has said so.
+/// The side of the socket that an end is, if the program has said so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Any,

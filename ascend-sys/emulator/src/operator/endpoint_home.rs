@@ -3,7 +3,7 @@
 //!
 //! A program carries descriptions from process to process by its own means. On hardware an address
 //! leads to the one endpoint that has it. Here each process has all devices for itself, so a
-//! description says whose it is.
+//! description says which process it belongs to.
 
 use crate::processes::peer::Home;
 
@@ -19,7 +19,8 @@ pub(crate) struct EndpointHome {
 /// The bytes of a description that CANN leaves alone.
 pub(super) const BYTES: usize = 52;
 const MARK: u32 = u32::from_le_bytes(*b"ascn");
-/// What is written of them: mark, process, name, secret, start, bytes, and a check of the others.
+/// The number of bytes written: mark, process, name, secret, start, bytes, and a check of the
+/// others.
 const WRITTEN: usize = 44;
 const CHECKED: usize = WRITTEN - 4;
 

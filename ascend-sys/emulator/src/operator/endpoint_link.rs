@@ -32,7 +32,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What an end has to do with another process.
+/// The state of an end that leads to another process.
 pub(super) struct Link {
     pair: RankPair,
     /// Where this end's endpoint sits.

@@ -110,7 +110,7 @@ impl fmt::Display for OperatorEngine {
     }
 }
 
-/// What CANN calls a protocol, without the prefix.
+/// Returns CANN's name for a protocol, without the prefix.
 pub(crate) fn name_of(protocol: CommProtocol) -> String {
     let name = match protocol {
         CommProtocol::COMM_PROTOCOL_HCCS => "HCCS",

@@ -71,7 +71,7 @@ impl<T> Handles<T> {
         handles.into_iter().filter_map(take).collect()
     }
 
-    /// What the first object says to which `ask` has an answer.
+    /// Calls `use_it` with each object.
     pub(crate) fn for_all(&self, mut use_it: impl FnMut(u64, &mut T)) {
         let mut objects = self.objects();
         objects.live.iter_mut().for_each(|(handle, object)| use_it(*handle, object));

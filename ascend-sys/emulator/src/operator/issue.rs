@@ -169,7 +169,8 @@ pub(crate) fn local_transfer(
 }
 
 impl Thread {
-    /// What a reduction of the thread needs that goes to `to`, over a channel or not.
+    /// Returns the shared lock for a reduction of the thread into `to`, over a channel or not, if
+    /// it needs one.
     #[inline]
     pub(super) fn shared_lock(
         &self,
@@ -309,7 +310,8 @@ fn not_a_notify(failure: Failure) -> Failure {
 pub(crate) enum Limit {
     /// 0: for ever.
     Seconds(u32),
-    /// What `HcommSetNotifyWaitTimeOut` has set, else the execution time limit of the communicator.
+    /// The limit that `HcommSetNotifyWaitTimeOut` has set, else the execution time limit of the
+    /// communicator.
     Default,
 }
 

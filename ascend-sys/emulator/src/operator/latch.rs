@@ -26,7 +26,7 @@ const GENERATION: u32 = 32;
 /// See the [module](self).
 pub(crate) struct Latch(AtomicU64);
 
-/// Who waited when the bit was set.
+/// The waiter at the time the bit was set.
 pub(super) enum LatchWaiter {
     Nobody,
     Stream(&'static Stream),
@@ -37,7 +37,7 @@ pub(super) enum LatchWaiter {
 /// In the place of a stream: a thread of the host waits.
 const HOST: u64 = WAITER_BITS;
 
-/// What a wait found.
+/// The result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitOutcome {
     /// The bit was set, and is cleared.
@@ -71,7 +71,7 @@ impl Latch {
         stream_of(waiter_of(self.0.swap(u64::from(generation) << GENERATION, Ordering::AcqRel)))
     }
 
-    /// Sets the bit. Returns who waits for it; `None` when the owner has ended.
+    /// Sets the bit. Returns its waiter; `None` when the owner has ended.
     #[inline]
     pub(super) fn set(&self, generation: u32) -> Option<LatchWaiter> {
         self.set_word(generation).map(|waiter| match (waiter, stream_of(waiter)) {
@@ -130,7 +130,7 @@ impl Latch {
         word & SET != 0 || !is_of(word, generation)
     }
 
-    /// Who waits for it.
+    /// Returns the waiter.
     pub(super) fn waiter(&self) -> Option<&'static Stream> {
         stream_of(waiter_of(self.0.load(Ordering::Acquire)))
     }
@@ -154,11 +154,11 @@ pub(super) fn end_all<'a>(
     latches.filter_map(end).collect()
 }
 
-/// Marks the owner of latches. Who waits for one of them finds the mark, or is found waiting after
-/// this.
+/// Marks the owner of latches. A task that waits for one of them finds the mark, or is found
+/// waiting after this.
 pub(super) fn mark(marks: &AtomicU32, mark: u32) {
     marks.fetch_or(mark, Ordering::AcqRel);
-    // Before the look who waits.
+    // Orders the mark before the look for waiters.
     fence(Ordering::SeqCst);
 }
 
@@ -176,7 +176,7 @@ impl Latches {
         Latches { first: array::from_fn(|_| Latch::new()), more: [const { OnceLock::new() }; 12] }
     }
 
-    /// The latch with this index, if there ever were so many.
+    /// Returns the latch with this index, if it was ever made.
     #[inline]
     pub(super) fn get(&self, index: usize) -> Option<&Latch> {
         match self.first.get(index) {
@@ -188,7 +188,7 @@ impl Latches {
         }
     }
 
-    /// There are so many from now on; the new ones begin with this generation.
+    /// Makes the latches from index `from` to `to`; the new ones begin with this generation.
     pub(super) fn grow(&self, from: usize, to: usize, generation: u32) {
         for index in from..to {
             if let Some(part) = index.checked_sub(FIRST).map(|_| place(index).0)
@@ -203,7 +203,7 @@ impl Latches {
     }
 }
 
-/// Which part a latch behind the first is in, and where there.
+/// Returns the part of a latch behind the first part, and its index there.
 fn place(index: usize) -> (usize, usize) {
     let part = (index / FIRST).ilog2() as usize;
     (part, index - (FIRST << part))

@@ -24,7 +24,7 @@ use std::time::Instant;
 /// The requests of the ranks of a communicator.
 #[derive(Default)]
 pub(crate) struct Pairs {
-    /// Of every pair, the lower rank first.
+    /// The waiting requests of each pair, by the lower rank first.
     waiting: HashMap<(usize, usize), Pair>,
     /// Those of this process that meet in another one, by their numbers: the peer, and the request.
     asked: BTreeMap<u64, AskedRequest>,
@@ -54,7 +54,7 @@ pub(super) struct PostedRequest {
     pub(super) met: OnceLock<Arc<LinkRequest>>,
 }
 
-/// What a rank wants of a peer.
+/// The request of a rank to a peer.
 pub(super) struct LinkRequest {
     /// In an order that is the same on both sides.
     pub(super) channel_requests: Vec<ChannelRequest>,
@@ -256,7 +256,7 @@ pub(super) fn meet(
     };
     let over = || missing().next().is_none() || is_hopeless();
     let waited = executor::await_others(comm.connect_timeout, comm.enders(), what, over);
-    // Whoever has met one now counts: the other side has seen it.
+    // From here on, a request that has met one counts: the other side has seen it.
     let mut pairs = lock(&comm.resources().pairs);
     let (mut met, mut absent) = (Vec::new(), Vec::new());
     for (peer, it) in &posted {
@@ -289,7 +289,7 @@ fn function_of(requests: &[(usize, Arc<LinkRequest>)]) -> &'static str {
 }
 
 /// A call that met these requests of peers has failed after all, so what it requested is gone:
-/// those who count on it learn so.
+/// tells the peers that count on it.
 pub(super) fn abandon<'a>(member: &Member, met: impl Iterator<Item = (usize, &'a LinkRequest)>) {
     for (peer, request) in met {
         for theirs in &request.channel_requests {
@@ -408,7 +408,7 @@ mod tests {
         pairs.post(1, 0, &request(1, &[7, 8]));
         assert_eq!(pairs.ended(1, 0, 8), [7, 8]);
         assert!(pairs.ended(1, 0, 7).is_empty());
-        // What comes later meets nothing of it.
+        // Later requests meet nothing of it.
         assert!(pairs.post(0, 1, &request(0, &[3])).met.get().is_none());
         let met = pairs.post(1, 0, &request(2, &[9]));
         assert!(met.met.get().is_some() && pairs.ended(1, 0, 9).is_empty());

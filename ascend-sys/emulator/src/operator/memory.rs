@@ -133,7 +133,7 @@ pub(super) fn remote(
     if !channel.has_exchanged(address.addr(), bytes) {
         return not_exchanged(channel, argument, address, bytes);
     }
-    // What the peer has exchanged goes with its end, and other memory may come to lie there.
+    // Memory that the peer has exchanged goes with its end, and other memory may come to lie there.
     channel.check_peer()?;
     match memory::resolve(address.addr(), bytes) {
         Ok(found) => Ok(found.data),

@@ -19,13 +19,13 @@ struct MemoryRanges(Mutex<Vec<RangesOfRank>>);
 struct RangesOfRank {
     /// How many it has declared.
     declared: u64,
-    /// By their first addresses.
+    /// The ranges, by their first addresses.
     ranges: BTreeMap<usize, MemoryRange>,
 }
 
 struct MemoryRange {
     end: usize,
-    /// By their first addresses.
+    /// The blocks, by their first addresses.
     blocks: BTreeMap<usize, ActiveBlock>,
 }
 
@@ -148,7 +148,7 @@ impl RangesOfRank {
     }
 }
 
-/// Physical memory becomes active in a range. It stays until that ends, whoever frees it.
+/// Makes physical memory active in a range. The memory stays until that ends, even if it is freed.
 pub(crate) fn activate(
     member: &Member,
     start: usize,

@@ -1,4 +1,5 @@
-//! What the host does over a channel itself, in no thread: it is done before the call returns.
+//! Operations that the host itself does over a channel, in no thread: each is done before its call
+//! returns.
 
 use super::channel::Channel;
 use super::issue::{Limit, Transfer, signal_of_peer, spot_of_own};
@@ -42,7 +43,7 @@ fn copy(call: &'static str, channel: &Channel, mut copy: Copy) {
     while matches!(copy.poll(), Step::Again) {}
 }
 
-/// Whether the peer's end has such a notify.
+/// Checks that the peer's end has a notify with this index.
 pub(crate) fn check_notify(channel: &'static Channel, index: u32) -> Result<(), Failure> {
     signal_of_peer(channel, index).map(drop)
 }

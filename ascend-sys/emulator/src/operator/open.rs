@@ -1,10 +1,10 @@
 //! Open endpoints: the memory that a program registers on them, and how another endpoint comes to
 //! know it.
 //!
-//! What is exported are 64 bytes, a key as those of [`ipc`], which a program carries to the peer by
-//! its own means. An [import](super::registered_import) names the memory to the endpoint that
-//! imports it. It holds nothing: memory that is unregistered is out of reach, whoever has imported
-//! it.
+//! An export is 64 bytes, a key like those of [`ipc`], which a program carries to the peer by its
+//! own means. An [import](super::registered_import) names the memory to the endpoint that imports
+//! it. It does not hold the memory: memory that is unregistered is out of reach, even where it is
+//! imported.
 
 use super::channel::Exchanged;
 use super::endpoint::Endpoint;
@@ -35,7 +35,7 @@ static OPEN: Handles<Open> = Handles::new(HandleKind::Endpoint);
 pub(crate) struct Open {
     pub(crate) endpoint: Endpoint,
     registered: BTreeMap<u64, RegisteredMemory>,
-    /// What was registered elsewhere and is imported here, by the keys of the exports.
+    /// The memory that was registered elsewhere and is imported here, by the keys of the exports.
     pub(super) imports: BTreeMap<(Home, u64), MemoryImport>,
 }
 
@@ -43,7 +43,7 @@ struct RegisteredMemory {
     tag: String,
     memory: ReachableMemory,
     held: Option<HeldMemory>,
-    /// What says so to others, as soon as it was asked for.
+    /// The key and text that announce it to others, once they were asked for.
     exported: Option<(ExportKey, Box<str>)>,
 }
 
@@ -80,7 +80,7 @@ fn end(handle: u64, open: Open) {
     open.imports.into_values().for_each(|import| import.end(&channels));
 }
 
-/// What an endpoint has imported by a key goes, if it has: from every endpoint.
+/// Takes the imports by a key from every endpoint that has one.
 pub(super) fn take_imports(key: (Home, u64)) -> Vec<(u64, MemoryImport)> {
     let mut taken = Vec::new();
     OPEN.for_all(|handle, open| taken.extend(open.imports.remove(&key).map(|it| (handle, it))));
@@ -96,7 +96,7 @@ pub(crate) fn with<R>(
 }
 
 impl ReachableMemory {
-    /// Checks that a device has this memory, or the host; notes who owns it.
+    /// Checks that the device or the host has this memory; notes its owner.
     pub(crate) fn hold(self, device: u32, argument: &str) -> Result<Option<HeldMemory>, Failure> {
         let length = usize::try_from(self.bytes).unwrap_or(usize::MAX);
         let start = self.start;
@@ -169,7 +169,8 @@ pub(crate) fn unregister(handle: u64, number: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What an endpoint lets the other side of a channel reach: some of its registered memory, or all.
+/// Returns the memory that an endpoint lets the other side of a channel reach: some of its
+/// registered memory, or all.
 pub(super) fn exchanged(handle: u64, numbers: Option<&[u64]>) -> Result<Vec<Exchanged>, Failure> {
     OPEN.with(handle, |open| {
         let all: Vec<u64> = open.registered.keys().copied().collect();
@@ -221,7 +222,7 @@ pub(super) fn is_exported(number: u64) -> bool {
     OPEN.find(|_, open| open.registered.values().any(is_it).then_some(())).is_some()
 }
 
-/// The memory that this process has exported, and whose it is.
+/// Returns memory that this process has exported, and its endpoint.
 pub(super) fn exported(key: &ExportKey) -> Result<(Exchanged, Endpoint), Failure> {
     let is_it = |it: &RegisteredMemory| it.exported.as_ref().is_some_and(|(its, _)| its == key);
     let found = OPEN.find(|handle, open| {

@@ -16,8 +16,8 @@ use ascend_sys::{
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard};
 
-/// What each rank of a communicator was told. The lists of a rank that has left stay: a program
-/// may still read them.
+/// The answers that each rank of a communicator was given. The lists of a rank that has left stay:
+/// a program may still read them.
 struct Answers(Box<[Mutex<Lists>]>);
 
 impl CommPart for Answers {

@@ -1,14 +1,14 @@
 //! A call that reaches for memory of the peer: until its task is in the queue, the peer does not
 //! take the memory away.
 //!
-//! A task that is queued keeps the memory that it names: what is freed later waits for it. But
-//! between the lookup of an address and the queue a call has the address in hand, and nobody sees
-//! that. So an end of a channel counts such calls. The peer first takes its end away, then
-//! [waits](Reaches::wait) until no call is left that may have found it; only then its memory goes.
+//! A queued task keeps the memory that it names: memory that is freed later waits for the task. But
+//! between the lookup of an address and the queue, only the call knows the address. So an end of a
+//! channel counts these calls. The peer first takes its end away, then [waits](Reaches::wait) until
+//! no call is left that may have found it; only then its memory goes.
 //!
-//! The count and the peer's end are two places: a call counts itself and then looks for the end,
-//! the peer takes the end away and then looks at the count. A fence between the two on each side
-//! lets one of them see the other.
+//! The count and the peer's end are two places. A call counts itself, then looks for the end. The
+//! peer takes the end away, then looks at the count. A fence between the two steps on each side
+//! makes sure that at least one of them sees the other.
 
 use super::channel::Channel;
 use crate::later;
@@ -32,7 +32,7 @@ impl Reaches {
         fence(Ordering::SeqCst);
     }
 
-    /// What the call has queued comes before this.
+    /// Release: everything that the call has queued comes before this.
     #[inline]
     fn end(&self) {
         self.0.fetch_sub(1, Ordering::Release);

@@ -1,10 +1,10 @@
 //! `dst = dst op src`, as a task.
 //!
-//! On hardware a reduction into memory is atomic element by element: two ranks that reduce into one
-//! block at the same time are both counted, in any order. Here each piece is done under a lock that
-//! belongs to its block of the destination. It is held for that piece only, and who finds it taken
-//! does something else first. Where ranks of a communicator are in several processes, a
-//! [word](SharedLock) that they share is taken as well.
+//! On hardware a reduction into memory is atomic element by element: when two ranks reduce into one
+//! block at the same time, both are counted, in any order. Here each piece is done under a lock
+//! that belongs to its block of the destination. The lock is held for that piece only, and a thread
+//! that finds it taken does something else first. Where ranks of a communicator are in several
+//! processes, they take a shared [word](SharedLock) as well.
 
 use crate::collective::comm_error::Origin;
 use crate::collective::validate::name_of;
@@ -34,11 +34,11 @@ pub(crate) struct Reduce {
     shared: Option<Arc<SharedLock>>,
 }
 
-/// The right to reduce into the memory of a rank, where ranks of other processes may do it too: one
-/// word for each rank, which says who has it.
+/// The right to reduce into the memory of a rank, where ranks of other processes may do it too.
+/// There is one word for each rank, which names the holder.
 pub(super) struct SharedLock {
     comm: Arc<Comm>,
-    /// Whose memory it is.
+    /// The rank that has the memory.
     of: usize,
     holder: usize,
 }
@@ -56,8 +56,8 @@ impl Drop for SharedGuard<'_> {
 }
 
 impl SharedLock {
-    /// What a reduction of a rank needs that goes to `to`, which is memory of this process or that
-    /// a channel to `remote` reaches.
+    /// Returns the shared lock for a reduction of a rank into `to`, if it needs one. `to` is memory
+    /// of this process or memory that a channel to `remote` reaches.
     pub(super) fn of(member: &Member, remote: Option<usize>, to: *const u8) -> Option<Arc<Self>> {
         let Member { comm, rank, .. } = member;
         if !comm.is_joint() {
@@ -74,7 +74,8 @@ impl SharedLock {
         Some(Arc::new(Self { comm: Arc::clone(comm), of, holder: *rank }))
     }
 
-    /// `None` while another rank has it. One whose process is gone has nothing any more.
+    /// Returns `None` while another rank has the lock. A rank whose process is gone no longer holds
+    /// it.
     fn try_lock(&self) -> Result<Option<SharedGuard<'_>>, Failure> {
         self.comm.check(Origin::Operator)?;
         let word = &self.comm.words_of(self.of)[WORD];
@@ -96,8 +97,8 @@ impl SharedLock {
 // the reduction kernels only.
 unsafe impl Send for Reduce {}
 
-/// What engines reduce while they move data. The other types, and products, are for the program to
-/// compute.
+/// Returns the type and the operator of a reduction that engines do while they move data. Other
+/// types and products are for the program to compute.
 pub(crate) fn kind(dtype: u32, op: u32) -> Result<(DataType, ReduceOp), Failure> {
     use DataType::*;
     let dtype = match DataType::from_hccl(dtype) {
@@ -185,7 +186,7 @@ impl Reduce {
         if self.done == self.bytes { Step::Done(Ok(())) } else { Step::Again }
     }
 
-    /// What it touches: for a block that is checked.
+    /// Returns the accesses of the task, for a block that is checked.
     fn touches(&self) -> Vec<Touch> {
         vec![
             Touch::read(nominal(self.from), self.bytes),
@@ -198,7 +199,7 @@ impl Reduce {
         [(self.to.cast_const(), self.bytes), (self.from, self.bytes)]
     }
 
-    /// For messages.
+    /// Describes the task, for messages.
     pub(crate) fn describe(&self) -> String {
         let count = self.bytes / self.dtype.size();
         format!("reduction of {count} x {}", name_of(self.dtype))

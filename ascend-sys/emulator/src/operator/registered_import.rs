@@ -1,4 +1,4 @@
-//! What an endpoint has imported of another one, of this process or another.
+//! The memory that an endpoint has imported from another one, of this process or another.
 //!
 //! In one process an import is a name: the memory has the same address. Memory of another process
 //! is mapped, and the importer's address is the one that it has here.
@@ -51,8 +51,8 @@ impl MemoryImport {
         ReachableMemory { on_host, start, bytes: bytes as u64 }
     }
 
-    /// It is imported no more by an endpoint, whose channels, which these are, do not reach it any
-    /// more.
+    /// Ends the import of an endpoint. `channels` are the endpoint's channels, which no longer
+    /// reach the memory.
     pub(super) fn end(self, channels: &[&'static Channel]) {
         let Owner::Abroad(import) = self.of else { return };
         let channels = channels.to_vec();
@@ -62,7 +62,7 @@ impl MemoryImport {
     }
 }
 
-/// What an endpoint has imported of another one.
+/// Returns the memory that an endpoint has imported from another one.
 pub(super) fn imported_from(handle: u64, owner: &Endpoint) -> Vec<Exchanged> {
     let found = open::with(handle, |open| {
         let all = open.imports.iter();
@@ -138,7 +138,7 @@ pub(crate) fn import(handle: u64, key: &ExportKey) -> Result<ReachableMemory, Fa
 }
 
 impl Open {
-    /// What is imported already is imported once more.
+    /// Counts one more import of memory that is imported already.
     fn import_again(&mut self, name: (Home, u64)) -> Option<ReachableMemory> {
         let known = self.imports.get_mut(&name)?;
         known.times += 1;
@@ -223,7 +223,7 @@ pub(crate) fn unimport(handle: u64, key: &ExportKey) -> Result<(), Failure> {
             );
         };
         import.times -= 1;
-        // Whoever imports it from now on makes a new one.
+        // A later import of it makes a new one.
         Ok(if import.times == 0 { open.imports.remove(&name) } else { None })
     })?;
     if let Some(import) = gone {

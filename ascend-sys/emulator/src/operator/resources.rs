@@ -1,4 +1,4 @@
-//! What a communicator has for operators of one's own: for each rank its threads, channels and
+//! The resources of a communicator for custom operators: for each rank its threads, channels and
 //! memory, and where pairs of ranks meet.
 //!
 //! All of it lives as long as the rank's side of the communicator.
@@ -33,12 +33,12 @@ pub(crate) const NOTIFIES_OF_THREAD: u32 = 65_536;
 pub(crate) struct CommResources {
     ranks: Box<[Mutex<RankResources>]>,
     pub(super) pairs: Mutex<Pairs>,
-    /// What ranks of other processes have exchanged, by the rank and where it is in the file of its
-    /// memory.
+    /// Memory that ranks of other processes have exchanged, by the rank and by its place in the
+    /// file of the rank's memory.
     pub(super) reached: Mutex<HashMap<(usize, usize, usize), Weak<ForeignMemory>>>,
 }
 
-/// What one rank has.
+/// The resources of one rank.
 #[derive(Default)]
 pub(super) struct RankResources {
     /// The rank has ended.
@@ -54,15 +54,15 @@ pub(super) struct RankResources {
     pub(super) registered: Vec<CommMemory>,
 }
 
-/// What makes a second request one for the same channel.
+/// The key of a channel: a second request with an equal key is for the same channel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ChannelKey {
     pub(super) engine: OperatorEngine,
     pub(super) remote: usize,
     pub(super) protocol: i32,
-    /// Of 950: both endpoints, as bytes.
+    /// On 950: both endpoints as bytes.
     pub(super) endpoints: Box<[u8]>,
-    /// Which of those in one call that are alike.
+    /// The index among equal requests of one call.
     pub(super) index: usize,
 }
 
@@ -120,7 +120,8 @@ pub(super) fn with_resources<R>(
     use_it(&mut resources)
 }
 
-/// Threads of an engine with at least as many notifies as `notifies` says for each.
+/// Acquires threads of an engine. Each has at least the number of notifies that `notifies` gives
+/// for it.
 ///
 /// On 950 a rank has one row of threads for each engine: a later call gets the first of them again,
 /// and they get the notifies that they lack. On A2 and A3 every call gets new ones.
@@ -172,7 +173,7 @@ pub(crate) fn acquire_threads(
     Ok(threads)
 }
 
-/// The thread on a stream of the program, with at least so many notifies.
+/// Returns the thread on a stream of the program, with at least `notifies` notifies.
 pub(crate) fn wrap_stream(
     member: &Arc<Member>,
     engine: OperatorEngine,
@@ -368,7 +369,7 @@ impl CommPart for CommResources {
         }
     }
 
-    /// Whoever waits for a notify of the communicator fails.
+    /// Fails every wait for a notify of the communicator.
     #[cold]
     fn broken(&self) {
         let mut waiters = Vec::new();

@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A notify: whose it is, and which.
+/// Names a notify: its owner and its index.
 #[derive(Clone, Copy)]
 pub(crate) struct NotifyRef {
     latch: &'static Latch,
@@ -36,14 +36,14 @@ pub(super) enum Of {
 }
 
 impl NotifyRef {
-    /// A notify of a thread; `None` when it has not so many.
+    /// Returns a notify of a thread; `None` if the thread has no notify with this index.
     #[inline]
     pub(crate) fn of_thread(thread: &'static Thread, index: u32) -> Option<NotifyRef> {
         let generation = generation(thread.handle());
         Some(NotifyRef { latch: thread.latch(index)?, of: Of::Thread(thread), generation, index })
     }
 
-    /// A notify of an end of a channel; `None` when it has not so many.
+    /// Returns a notify of an end of a channel; `None` if the end has no notify with this index.
     #[inline]
     pub(crate) fn of_channel(channel: &'static Channel, index: u32) -> Option<NotifyRef> {
         let generation = generation(channel.handle());
@@ -80,7 +80,7 @@ impl NotifyRef {
         }
     }
 
-    /// Sets it, and wakes who waits for it. False when its owner has ended.
+    /// Sets the notify, and wakes its waiter. False when its owner has ended.
     #[inline]
     pub(super) fn set(&self, wake: impl FnOnce(&'static Stream)) -> bool {
         match self.latch.set(self.generation) {
@@ -92,7 +92,7 @@ impl NotifyRef {
         true
     }
 
-    /// Of a channel: the rank whose notify it is, and the one that records it.
+    /// For a channel: the rank that has the notify, and the rank that records it.
     pub(super) fn ends(&self) -> Option<(usize, usize)> {
         match self.of {
             Of::Thread(_) => None,
@@ -203,7 +203,7 @@ impl Signal {
         }
     }
 
-    /// The process of the peer is told. What was written before is there.
+    /// Tells the process of the peer. What was written before is there.
     #[cold]
     fn tell(&self, channel: &Channel, stream: Option<&'static Stream>) -> Step {
         let is_still = generation(channel.handle()) == self.spot.generation;
@@ -216,7 +216,7 @@ impl Signal {
         let by = check::records_abroad(self.spot.device(), stream, name, call);
         let (end, notify) = (channel.peer_handle(), self.spot.index);
         let news = ChannelNews::Records { end, notify, by };
-        // What was written over the channel comes first, however it was stored.
+        // Data that was written over the channel comes first, however it was stored.
         fence(Ordering::SeqCst);
         member.comm.tell_channel_of(member.rank, remote, news);
         Step::Done(Ok(()))
@@ -376,7 +376,7 @@ impl Await {
     /// Gives up, and with it the communicator.
     #[cold]
     fn give_up(&self, why: &Reason) -> Step {
-        // Recorded just in time: whoever polls next finds it.
+        // The notify was recorded just in time: the next poll finds it.
         if matches!(why, Reason::Timeout(_)) && self.spot.latch.is_due(self.spot.generation) {
             return Step::Park;
         }
@@ -424,7 +424,7 @@ impl TaskBody<Stream> for Await {
         match spot.latch.take(spot.generation, stream) {
             WaitOutcome::Taken => Step::Done(Ok(())),
             WaitOutcome::Stale => Step::Done(Err(spot.gone())),
-            // The marks once more: who sets one wakes those that he finds waiting.
+            // Check the marks once more: a thread that sets one wakes the waiters that it finds.
             WaitOutcome::Waits if spot.is_marked(BROKEN) => self.broken(),
             WaitOutcome::Waits if spot.is_marked(LEFT) && self.has_left() => self.left(),
             WaitOutcome::Waits => Step::Park,
@@ -440,7 +440,7 @@ impl TaskBody<Stream> for Await {
             || (spot.is_marked(LEFT) && self.has_left())
     }
 
-    /// Who could help the parked wait: see `deadlock`.
+    /// What could help the parked wait: see `deadlock`.
     fn helpers(&self) -> Helpers {
         // A call here, and between processes also what the others do: they may record it, or bring
         // about that somebody here does.
@@ -478,7 +478,7 @@ impl TaskBody<Stream> for Await {
         how.is_ok().then_some(Passed::Signal { number, name, call: "a primitive that waits" })
     }
 
-    /// For messages: what it is and what it waits for.
+    /// Describes the wait and what it waits for, for messages.
     fn describe(&self) -> String {
         let whose = match (self.spot.member(), self.spot.recorder()) {
             (Some(member), Some(peer)) if peer != member.rank => {
@@ -491,7 +491,7 @@ impl TaskBody<Stream> for Await {
     }
 }
 
-/// What a task of a communicator that has failed says.
+/// The failure of a task whose communicator has failed.
 fn failure(error: &CommError, task: String) -> Failure {
     let text = error.told(error.cause.report_code(), Origin::Operator);
     Failure::new(error.cause.acl_error(), text).of_task(task)

@@ -1,4 +1,4 @@
-//! Which task a primitive becomes.
+//! Turns primitives into tasks.
 
 use super::primitive::Primitive;
 use super::thread::Thread;

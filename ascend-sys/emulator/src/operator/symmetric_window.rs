@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static WINDOWS: Handles<SymmetricWindow> = Handles::new(HandleKind::SymmetricWindow);
 
-/// The functions whose memory an A3 takes: it has physical memory of its own.
+/// The functions whose memory an A3 accepts: it has physical memory of its own.
 const OF_PHYSICAL_MEMORY: [&str; 2] = ["aclrtMapMem", "HcommMemAlloc"];
 
 /// One rank's side of a window.
@@ -91,7 +91,8 @@ pub(crate) fn register(
     }
 }
 
-/// What an A3 asks of the memory of a window, and how much of it a rank may have.
+/// Checks the conditions of an A3 for the memory of a window, and for the amount that a rank may
+/// have.
 fn check_on_a3(member: &Member, start: usize, bytes: u64, is_known: bool) -> Result<(), Failure> {
     const LAYER_OF_ALL_SUPERPODS: usize = 3;
     if member.comm.layers().len() >= LAYER_OF_ALL_SUPERPODS {

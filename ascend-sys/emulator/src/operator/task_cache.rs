@@ -1,9 +1,9 @@
 //! `HcommAicpuTsTaskCache...` of Ascend 950: the primitives of an OS thread are noted under a tag,
 //! and issued again with other addresses.
 //!
-//! While they are noted they run as always. What is noted of an address is where it lies in the
-//! ranges that the recording began with; an execution names as many ranges, and each address lies
-//! at the same place of the new one. Addresses outside of all ranges stay. The recordings of a
+//! While they are noted they run as always. An address is noted as its place in one of the ranges
+//! that the recording began with. An execution names equally many ranges, and each address lies at
+//! the same place of the new range. Addresses outside of all ranges stay. The recordings of a
 //! device end with it.
 
 use super::issue::issue;
@@ -52,7 +52,7 @@ struct CacheRecording {
     noted: Vec<CachedPrimitive>,
 }
 
-/// By device and tag.
+/// The recordings, by device and tag.
 static KEPT: Mutex<BTreeMap<(u32, String), Arc<CacheRecording>>> = Mutex::new(BTreeMap::new());
 
 thread_local! {

@@ -1,10 +1,10 @@
 //! Teams: groups of ranks that kernels address together, and the windows that they share.
 //!
-//! CANN publishes the names, structs and purposes of these functions and little more. What follows
-//! from those is here: a world team has all ranks of a communicator and a sub-team some of them; a
-//! window is memory of this rank that a world team knows. Making one waits for nobody. No kernel of
-//! the emulator uses teams, so what a team asks for (signals, counters, barriers) takes no memory,
-//! and nothing of a window is told to other ranks.
+//! CANN publishes the names, structs and purposes of these functions and little more. This module
+//! does what follows from those. A world team has all ranks of a communicator, a sub-team some of
+//! them. A window is memory of this rank that a world team knows. Making a team or a window does
+//! not wait. No kernel of the emulator uses teams, so the signals, counters and barriers that a
+//! team asks for take no memory, and nothing of a window is told to other ranks.
 
 use super::acquire::{WantedChannel, acquire_channels};
 use super::endpoint::Endpoint;
@@ -30,7 +30,7 @@ struct Team {
     member: Arc<Member>,
     /// Of a sub-team: the world team that it was made from.
     world: Option<u64>,
-    /// By their ranks in the communicator.
+    /// The ranks of the team, by their numbers in the communicator.
     ranks: Vec<usize>,
     protocol: Option<CommProtocol>,
 }
@@ -54,7 +54,7 @@ impl CommPart for Teams {
     }
 }
 
-/// What a description says; what was left open is `None`.
+/// The contents of a description; a field that was left open is `None`.
 pub(crate) struct TeamRequest {
     pub(crate) ranks: Option<Vec<u32>>,
     pub(crate) own: Option<u32>,
@@ -145,7 +145,7 @@ impl TeamRequest {
     }
 }
 
-/// The rank whose world team this is.
+/// Returns the rank that has this world team.
 pub(crate) fn of_world(team: u64) -> Result<Arc<Member>, Failure> {
     TEAMS.with(team, |team| match team.world {
         None => Ok(Arc::clone(&team.member)),
@@ -194,7 +194,7 @@ pub(crate) fn deregister_window(team: u64, window: u64) -> Result<(), Failure> {
     WINDOWS.take(window).map(drop)
 }
 
-/// What the channels of a team are to be.
+/// The channels to make for a team.
 pub(crate) struct Channels {
     pub(crate) engine: OperatorEngine,
     /// `None` is the one of the team.

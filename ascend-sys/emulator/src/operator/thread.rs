@@ -33,12 +33,12 @@ pub(crate) struct Thread {
     owner: Mutex<Option<ThreadOwner>>,
 }
 
-/// Whose a thread is.
+/// The owner of a thread.
 #[derive(Clone)]
 pub(crate) struct ThreadOwner {
     /// `None` for a thread outside of communicators.
     pub(crate) member: Option<Arc<Member>>,
-    /// Which of its owner's threads, from 0.
+    /// The index of the thread among its owner's threads, from 0.
     pub(crate) number: u32,
     pub(crate) engine: OperatorEngine,
     /// It wraps a stream of the program.
@@ -157,7 +157,7 @@ impl Thread {
         self.notifies.load(Ordering::Acquire)
     }
 
-    /// So many notifies at least. One caller at a time.
+    /// Provides at least `notifies` notifies. One caller at a time.
     pub(super) fn supplement(&self, notifies: u32) {
         let now = self.notifies();
         if notifies > now {
@@ -176,7 +176,7 @@ impl Thread {
         lock(&self.owner).clone()
     }
 
-    /// Ends the thread, not its stream. Who waits for one of its notifies fails.
+    /// Ends the thread, but not its stream. A task that waits for one of its notifies fails.
     pub(super) fn end(handle: u64) {
         let Some(thread) = THREADS.get(handle) else { return };
         if !THREADS.retire(handle) {
@@ -210,7 +210,7 @@ impl Thread {
         }
     }
 
-    /// What its device is.
+    /// The product of its device.
     pub(crate) fn product(&self) -> crate::profile::Product {
         machine::device_slot(self.device()).product()
     }

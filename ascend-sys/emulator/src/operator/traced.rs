@@ -27,8 +27,8 @@ pub(crate) struct Traced {
 }
 
 impl Traced {
-    /// What is known of a primitive that is issued, if its block records. Nothing is written of
-    /// notifies of the runtime.
+    /// Describes a primitive that is issued, if its block records. Records nothing about notifies
+    /// of the runtime.
     #[inline]
     pub(super) fn of(
         thread: &Thread,
@@ -110,7 +110,7 @@ impl TaskBody<Stream> for Box<Traced> {
     }
 }
 
-/// What is to be written about a primitive.
+/// The record to write about a primitive.
 pub(super) struct TraceNote {
     log: Arc<Log>,
     device: u32,
