@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use crate::fabric::Comm;
 
-/// What the words of a rank say: where its windows are, the one for input first.
+/// The windows of a rank, as its words give them: the one for input first.
 pub(super) struct RankWindows {
     /// Where their data is in the process of the rank.
     pub(super) data: [usize; 2],
@@ -59,8 +59,8 @@ fn is_open(comm: &Comm, rank: usize) -> bool {
 }
 
 impl AbroadWindow {
-    /// The window of a rank in another process, if it is open. What the words say is read once and
-    /// holds only if the memory is the device's.
+    /// Finds the window of a rank in another process, if it is open. The words are read once; their
+    /// values hold only if the memory is the device's.
     pub(super) fn find(comm: &Arc<Comm>, rank: usize, output: bool) -> Option<Self> {
         let joint =
             comm.joint.as_ref().filter(|joint| rank < comm.ranks() && !joint.is_own(rank))?;

@@ -9,12 +9,12 @@ use ascend_program::check::{CoreReads, Setting};
 use ascend_sync::lock_std as lock;
 use std::sync::{Arc, Mutex};
 
-/// So many times as far a launch is followed as before it began.
+/// The factor by which the second look follows a launch further than the check before it.
 const FURTHER: u64 = 4;
 /// A look can take hundreds of megabytes, so there is one at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// What the second look takes.
+/// The input of the second look.
 pub(super) struct SecondLook {
     /// Of the first one.
     setting: Arc<Setting>,
@@ -27,7 +27,7 @@ impl SecondLook {
         SecondLook { setting, reads: Vec::new() }
     }
 
-    /// What cores that have ended have read.
+    /// Collects the reads of the cores that have ended.
     pub(super) fn collect(&mut self, cores: &mut [Core]) {
         self.reads.extend(cores.iter_mut().filter_map(|core| {
             let bits = core.reads.take()?;
@@ -37,7 +37,7 @@ impl SecondLook {
 }
 
 impl RunningKernel {
-    /// What the check before the launch had to leave out: what is wrong there is a finding.
+    /// Checks what the check before the launch had to leave out; an error there is a finding.
     pub(super) fn look_again(&mut self, stream: &'static Stream, launched: &Launched) {
         let Some(again) = self.again.take() else { return };
         let setting = Setting {

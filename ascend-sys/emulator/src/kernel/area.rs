@@ -1,11 +1,11 @@
-//! What a kernel and the communication server of its rank share: the message area of one context.
+//! The message area of one context, which a kernel and the communication server of its rank share.
 //!
 //! On hardware this is memory: slots for messages, and for each slot two counters, of turns that
 //! the kernel has committed and of turns that the server has finished. A kernel reaches it through
-//! its client only, so here it is a structure under a lock; what is kept of the memory is what the
-//! program can see of it, which is the head of the context (see `context`).
+//! its client only, so here it is a structure under a lock. Of the memory itself, only the part
+//! that the program can see exists: the head of the context (see `context`).
 //!
-//! Each side counts what the other has done since it looked, and is woken by it when it sleeps.
+//! Each side counts the actions of the other since it looked, and is woken by it when it sleeps.
 
 use super::binary::SERVER;
 use super::global::RegionAddress;
@@ -54,19 +54,19 @@ pub(super) struct AreaState {
     pub(super) queues: Vec<WriteQueue>,
     /// Of the kernel or of the server: the other one gives up.
     pub(super) failure: Option<Arc<str>>,
-    /// What the kernel has done, counted.
+    /// The number of actions of the kernel.
     pub(super) posts: u64,
-    /// What the server has done, counted.
+    /// The number of actions of the server.
     pub(super) moves: u64,
     /// The newest turn of the rank, and how many tasks it has begun.
     pub(super) place: MeetingPlace,
     pub(super) tasks: u64,
-    /// What turns have touched, if the device is watched for races.
+    /// The accesses of turns, if the device is watched for races.
     pub(super) touches: Vec<Touch>,
 }
 
 impl Area {
-    /// What the server does for a task touches memory of a device, which may be a window.
+    /// Notes that the server's work for a task touches memory of a device, which may be a window.
     pub(super) fn window_touched(
         &self,
         device: u32,
@@ -88,7 +88,7 @@ impl Area {
 pub(super) struct AreaSide {
     /// Its task.
     pub(super) mark: Mark,
-    /// To be woken when the other one does something.
+    /// The stream to wake when the other side does something.
     pub(super) sleeps: Option<&'static Stream>,
 }
 
@@ -111,14 +111,14 @@ impl MessageSlot {
 #[derive(Clone, Copy)]
 pub(super) struct Posted {
     pub(super) slot: usize,
-    /// From 0.
+    /// The number of the turn, from 0.
     pub(super) turn: u32,
 }
 
 /// A queue of one-sided writes.
 #[derive(Default)]
 pub(super) struct WriteQueue {
-    /// What was put into it and is not done.
+    /// The messages that were put into it and are not done.
     pub(super) messages: VecDeque<ClientMessage>,
     /// How many of them are done.
     pub(super) done: u64,
@@ -127,10 +127,10 @@ pub(super) struct WriteQueue {
     pub(super) ended: bool,
 }
 
-/// What a message says.
+/// The content of a message.
 pub(super) enum ClientMessage {
     Work(Box<PreparedWork>),
-    /// `BatchWrite`: so many items.
+    /// `BatchWrite`: `count` items.
     Write {
         items: RegionAddress,
         count: u64,
@@ -211,7 +211,7 @@ impl AreaState {
         self.generation += 1;
     }
 
-    /// What a server is at that has come to a message.
+    /// Describes the work of a server that has come to a message.
     pub(super) fn describe(&self, at: usize) -> String {
         let kernel =
             if self.kernel.is_some() { "its kernel" } else { "a kernel, which does not run" };

@@ -84,7 +84,7 @@ fn words(block: &[u8]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// What the arguments of a kernel are called, in their order: contexts, inputs and outputs,
+/// Returns the names of the arguments of a kernel, in their order: contexts, inputs and outputs,
 /// workspace, tiling. Each is a pointer.
 pub(crate) fn names(program: &Program) -> Vec<String> {
     let contexts = (0..program.groups).map(|group| format!("the context of group {group}"));
@@ -268,8 +268,9 @@ impl ArgumentList {
         )
     }
 
-    /// The block with which a CPU kernel is launched: all arguments, each at a multiple of 8 bytes,
-    /// and behind them the bytes of the placeholders, whose arguments are their addresses.
+    /// Makes the block with which a CPU kernel is launched: all arguments, each at a multiple of 8
+    /// bytes. Behind them lie the bytes of the placeholders, whose arguments are the addresses of
+    /// these bytes.
     pub(crate) fn block(&self) -> Result<CpuBlock, Failure> {
         self.is_finalised()?;
         let mut block = CpuBlock::default();
@@ -286,7 +287,7 @@ impl ArgumentList {
         block.checked()
     }
 
-    /// What is launched with: as it is now, whatever becomes of the list.
+    /// Returns the arguments of a launch: a copy of the list, which may change afterwards.
     pub(crate) fn arguments(&self) -> Result<Arguments, Failure> {
         self.is_finalised()?;
         let argument = |item: &ListItem| match item {

@@ -22,7 +22,7 @@ pub(crate) const SERVER: &str = "RunAicpuKfcSrvLaunch";
 /// The library that it is in.
 pub(crate) const SERVER_LIBRARY: &str = "libccl_kernel";
 
-/// What lies in a slot: taken and put back with its handle.
+/// The content of a slot: taken and put back with its handle.
 pub(crate) struct HandleEntry<T: 'static, const K: u8> {
     index: u32,
     value: Mutex<Option<T>>,
@@ -117,8 +117,8 @@ pub(crate) fn binary(handle: u64) -> Result<Arc<Binary>, Failure> {
     get(&BINARIES, handle)
 }
 
-/// The binary is gone, and its functions and their argument lists with it. What was launched runs
-/// on.
+/// Unloads a binary, and with it its functions and their argument lists. Kernels that were launched
+/// run on.
 pub(crate) fn unload(handle: u64) -> Result<(), Failure> {
     let Some(binary) = remove(&BINARIES, handle) else {
         return Err(unknown(HandleKind::Binary, handle));
@@ -138,7 +138,7 @@ pub(crate) fn unload_all(devices: &Range<u32>) {
     for (entry, handle) in BINARIES.live_handles() {
         let device = lock(&entry.value).as_ref().map(|binary| binary.device);
         if device.is_some_and(|device| devices.contains(&device)) {
-            // Of two who unload it at once, one is late.
+            // When two threads unload it at once, one is late.
             let _ = unload(handle);
         }
     }

@@ -16,9 +16,9 @@ pub(super) struct Client {
     pub(super) last: Option<(usize, u32)>,
     /// Whether this core writes messages.
     pub(super) works: bool,
-    /// On A3, of one-sided writes.
+    /// The queues of one-sided writes, on A3.
     pub(super) queues: Queues,
-    /// On Ascend 950.
+    /// The ring of turns, on Ascend 950.
     pub(super) ring: Ring,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Client {
 pub(super) struct PreparedTask {
     pub(super) client: usize,
     pub(super) slot: usize,
-    /// What its counters count to, and by how much.
+    /// The final value of its counters, and their step.
     pub(super) total: u32,
     pub(super) step: u32,
     pub(super) ranks: u32,
@@ -49,7 +49,7 @@ pub(super) struct Queues {
 /// The turns of a client on Ascend 950, as one core counts them.
 #[derive(Default)]
 pub(super) struct Ring {
-    /// By slot.
+    /// The tasks, by slot.
     pub(super) tasks: Vec<Turns>,
     pub(super) posted: usize,
     /// Places that waits have made free again.

@@ -40,8 +40,8 @@ pub(super) fn cast(
     Ok(())
 }
 
-/// One number, as the bits that values of programs have. What does not fit into an integer
-/// saturates.
+/// Converts one number, given as the bits that values of programs have. A value that does not fit
+/// into an integer saturates.
 fn convert(from: Number, to: Number, round: Round, bits: u64) -> u64 {
     match (is_float(from), is_float(to)) {
         (true, true) if from == to => integral(f64::from_bits(bits), round).to_bits(),

@@ -188,7 +188,7 @@ pub(super) fn wait(core: &mut Core, task: TaskId, world: &World) {
     if posted::is_used(world) {
         return posted::wait(core, client, slot);
     }
-    // What went into a queue is not waited for.
+    // A task in a queue is not waited for.
     if core.clients[client].queues.each > 0 {
         return;
     }
@@ -279,7 +279,7 @@ pub(super) fn after(
     post(core, own, ClientMessage::After { area, generation, slot, total, place }, 1, world)
 }
 
-/// `QueueBarrier`. What was put into a queue is done in order, so there is nothing to wait for.
+/// `QueueBarrier`. A queue is worked off in order, so there is nothing to wait for.
 pub(super) fn barrier(
     core: &mut Core,
     id: ClientId,

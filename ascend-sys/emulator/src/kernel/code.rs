@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// What a binary holds.
+/// The content of a binary.
 #[derive(Clone)]
 pub(crate) enum Code {
     Program(Arc<Recorded>),
@@ -18,7 +18,7 @@ pub(crate) enum Code {
     Cpu(Arc<CpuBinary>),
 }
 
-/// Why bytes are refused.
+/// The reason why bytes are refused.
 const TAKES: &str = "the emulator takes recorded kernels (what `Recorded::to_bytes` gives), libccl_kernel.json for the \
                      communication server, and from a file libraries of CPU kernels that are compiled for the host, or \
                      their descriptor; the object files of Ascend C need an NPU";

@@ -1,11 +1,11 @@
 //! Contexts: what `HcclAllocComResourceByTiling` gives a rank, and a kernel gets as a hidden
 //! argument.
 //!
-//! A context is device memory that begins as CANN's does: where the workspace of the messages is
-//! and how large, rank, number of ranks, and the size and places of the windows: the own ones at
-//! first, those of all ranks when all have met. What follows differs by product and is zero here.
-//! The workspace that it names exists and is never written: messages are a structure of the
-//! emulator (see `area`).
+//! A context is device memory that begins as CANN's does: the place and size of the workspace of
+//! the messages, the rank, the number of ranks, and the size and places of the windows. At first
+//! these are the own windows only, then those of all ranks when all have met. The bytes behind them
+//! differ by product and are zero here. The workspace exists and is never written: messages are a
+//! structure of the emulator (see `area`).
 
 use super::abroad::{AbroadWindow, RankWindows};
 use super::area::Area;
@@ -32,7 +32,7 @@ fn workspace_bytes(product: Product) -> usize {
     }
 }
 
-/// What CANN's largest context has, rounded up.
+/// The size of CANN's largest context, rounded up.
 const BYTES: usize = 9216;
 
 /// Where a context of an A3 says how far in it the table of ranks begins: a pointer of the host and
@@ -55,7 +55,8 @@ fn record_of(rank: usize, ranks: usize) -> usize {
     BYTES + ranks * TABLE_ENTRY + rank * RECORD
 }
 
-/// Where a context says where the windows of a rank are. On A2 and 950 there is room for so many.
+/// Where a context says where the windows of a rank are. On A2 there is room for 32 ranks, on 950
+/// for 64.
 fn window_places(product: Product, rank: usize, ranks: usize) -> Option<[usize; 2]> {
     match product {
         Product::A2 => (rank < 32).then(|| [32 + 8 * rank, 288 + 8 * rank]),
@@ -74,7 +75,7 @@ struct KernelContext {
     window_bytes: usize,
 }
 
-/// By address.
+/// The contexts, by address.
 static CONTEXTS: Mutex<BTreeMap<usize, KernelContext>> = Mutex::new(BTreeMap::new());
 
 /// The area behind an address that a kernel was given.

@@ -29,14 +29,14 @@ pub(super) struct Conversation {
     /// Of an AlltoAllvWrite: this rank has written, and meets the others once more.
     pub(super) written: bool,
     pub(super) done: bool,
-    /// What the kernel had done when it looked last.
+    /// The kernel's count of actions at the last look.
     pub(super) seen: u64,
     /// Where turns are written down, if the block records, and the one under way.
     pub(super) log: Option<Arc<timeline::Log>>,
     pub(super) noted: Option<Box<ascend_timeline::TurnSpan>>,
 }
 
-/// What is to be done next.
+/// The next action.
 enum NextAction {
     Message(Arc<ClientMessage>, u32, u32),
     /// Of the task in the slot, this turn.
@@ -46,7 +46,7 @@ enum NextAction {
     Nothing,
 }
 
-/// What became of a look at a context.
+/// The result of a look at a context.
 pub(super) enum ConversationStep {
     /// It has done something, and may do more.
     Moved,
@@ -82,7 +82,7 @@ impl Conversation {
         }
     }
 
-    /// What the kernel has said that is to be done next.
+    /// Returns the kernel's next request.
     fn next_message(&mut self) -> Result<NextAction, Failure> {
         let state = self.area.state();
         self.seen = state.posts;
@@ -216,7 +216,7 @@ impl Conversation {
             return Ok(ConversationStep::Moved);
         }
         self.say(work);
-        // A fine-grained task waits before every so many steps.
+        // A fine-grained task waits before every `size` steps.
         let needed = match work.steps {
             Some(size) => (finished / size + 1) * size,
             None => finished + 1,
@@ -318,7 +318,7 @@ impl Conversation {
         self.turn = Some(Box::new(turn));
     }
 
-    /// What was noted has ended.
+    /// Ends the note of the turn, and logs it.
     pub(super) fn keep_note(&mut self) {
         if let (Some(log), Some(mut turn)) = (&self.log, self.noted.take()) {
             turn.to = log.now();
@@ -359,7 +359,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Another area, whose task the next message waits for.
+    /// Returns another area, whose task the next message waits for.
     pub(super) fn awaited(&self) -> Option<Arc<Area>> {
         let content = {
             let state = self.area.state();

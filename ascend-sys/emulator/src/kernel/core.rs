@@ -19,22 +19,22 @@ pub(super) struct Core {
     pub(super) walk: Walk<'static>,
     pub(super) memory: LocalMemory,
     pub(super) clients: Vec<Client>,
-    /// What the names of tasks stand for.
+    /// The tasks that their names stand for.
     pub(super) handles: Vec<Option<PreparedTask>>,
     pub(super) wait: Option<Wait>,
     pub(super) product: Option<Box<MatrixProduct>>,
     pub(super) ended: bool,
-    /// Of a launch whose order a seed chooses.
+    /// The pending instructions, if a seed chooses the order of the launch.
     pub(super) units: Option<Box<PendingUnits>>,
     /// A step that has to wait before it is done.
     pub(super) postponed: Option<&'static Node>,
     /// Of a launch that is recorded.
     pub(super) track: Option<Box<CoreTrack>>,
-    /// What it has read, of a launch that is looked at again when it is over.
+    /// The bits of the values it has read, if the launch is looked at again when it is over.
     pub(super) reads: Option<Vec<u64>>,
 }
 
-/// What a core waits for.
+/// The thing that a core waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     Flag(u16),

@@ -122,7 +122,7 @@ impl CpuArguments {
     }
 }
 
-/// At least so many bytes, and one line where there are none.
+/// Returns at least `bytes` bytes, and one line if `bytes` is 0.
 fn lines(bytes: usize) -> Vec<ArgumentLine> {
     vec![ArgumentLine([0; 64]); bytes.div_ceil(size_of::<ArgumentLine>()).max(1)]
 }

@@ -200,8 +200,8 @@ impl HostLibrary {
             );
         };
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
-        // SAFETY: a text of C. What the library does when it is loaded is for the program to know,
-        // which has asked for its code to be run.
+        // SAFETY: `name` is a text of C. The program has asked for the library's code to be run, so
+        // it answers for what the library does when it is loaded.
         let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
         let library = match NonNull::new(handle) {
             Some(handle) => HostLibrary { handle, path },
@@ -214,7 +214,7 @@ impl HostLibrary {
         Ok(library)
     }
 
-    /// Refuses a library whose primitives are those of another emulator in this process: a program
+    /// Refuses a library whose primitives are those of another emulator in this process. A program
     /// that has the emulator built in shares nothing with the installed libraries.
     fn is_of_this_emulator(&self) -> Result<(), Failure> {
         // SAFETY: as for any symbol. Libraries that this one needs are looked through, too.

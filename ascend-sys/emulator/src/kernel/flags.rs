@@ -123,7 +123,7 @@ impl Flags {
         self.barriers[usize::from(!vector)][first..].iter().all(|count| *count >= number)
     }
 
-    /// Those who have not come to it.
+    /// Names the cores that have not come to the barrier.
     pub(super) fn missing(&self, vector: bool, number: u32) -> Vec<String> {
         let cubes = self.cores[0] as usize;
         let first = if vector { cubes } else { 0 };

@@ -25,7 +25,7 @@ pub(super) struct Region {
     distance: usize,
 }
 
-/// Whose memory a region is.
+/// The owner of the memory of a region.
 #[derive(Clone)]
 enum RegionOwner {
     /// Of a device of this process.
@@ -95,7 +95,7 @@ impl Region {
         }
     }
 
-    /// No more than so many bytes of it: a part of a buffer.
+    /// Returns the first `bytes` bytes of it at most: a part of a buffer.
     pub(super) fn first(self, bytes: u64) -> Region {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         let end = self.start.saturating_add(bytes).min(self.end);
@@ -145,7 +145,7 @@ impl Region {
         Ok(())
     }
 
-    /// The device of this process whose memory it is.
+    /// Returns the device of this process that has the memory.
     pub(super) fn device(&self) -> Option<u32> {
         match self.owner {
             RegionOwner::Device { device, .. } => Some(device),

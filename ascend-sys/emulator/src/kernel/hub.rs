@@ -1,11 +1,12 @@
-//! Where the servers of all ranks of a communicator meet.
+//! The hub of a communicator, where the servers of all its ranks meet.
 //!
 //! Turns are collectives of a communicator of their own, so that they may come in any order with
-//! those of the host. What a collective compares is its own arguments; that all ranks have prepared
-//! the same task, with the same strides and as many turns, is compared here, before its first turn.
+//! those of the host. A collective compares its own arguments. The hub compares the tasks before
+//! their first turn: all ranks must have prepared the same task, with the same strides and as many
+//! turns.
 //!
-//! Ranks in other processes say by news what they have prepared, so there a server waits until all
-//! have said it.
+//! Ranks in other processes send news of the tasks that they have prepared, so there a server waits
+//! until all have sent it.
 
 use super::work::{PreparedWork, WorkKind};
 use crate::collective::comm_error::{Cause, CommError, Origin};
@@ -28,7 +29,7 @@ pub(crate) struct Hub {
     pub(super) contexts: Box<[AtomicUsize]>,
 }
 
-/// What ranks say of the tasks that they come to, kept in the communicator of the servers.
+/// The tasks that ranks say they have come to, kept in the communicator of the servers.
 struct Tasks {
     ranks: usize,
     known: Mutex<KnownTasks>,
@@ -56,7 +57,7 @@ impl Hub {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let contexts = (0..comm.ranks()).map(|_| AtomicUsize::new(0)).collect();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        // From now on it hears of tasks.
+        // From now on the communicator hears of tasks.
         Tasks::of(&comm);
         Hub { number, comm, contexts }
     }
@@ -77,9 +78,9 @@ impl Hub {
         }
     }
 
-    /// Whether a task has been compared as far as it must be before its first turn, so that none
-    /// has to be waited for who has not come to it. Where one is gone, or the communicator has
-    /// failed, the turn says so.
+    /// Whether a task has been compared as far as it must be before its first turn, so that the
+    /// turn need not wait for ranks that have not come to the task. Where a rank is gone, or the
+    /// communicator has failed, the turn says so.
     pub(super) fn is_compared(&self, number: u64) -> bool {
         let is_gone = |rank: &usize| self.comm.board.departure(*rank).is_some();
         !self.comm.is_joint() || self.comm.meeting.error().is_some() || {
@@ -105,7 +106,7 @@ impl Hub {
         (0..self.comm.ranks()).filter(|rank| !has_said(*rank)).collect()
     }
 
-    /// Who has not come to a task.
+    /// Names the ranks that have not come to a task.
     pub(super) fn missing(&self, number: u64) -> String {
         format!("{} to come to the same task", list(&self.absent(number)))
     }

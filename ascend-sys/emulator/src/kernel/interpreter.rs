@@ -6,10 +6,10 @@ use super::posted;
 use super::world::World;
 use ascend_program::flow::Unknown;
 
-/// What one step costs, as if it were so many bytes.
+/// The cost of one step, in bytes moved.
 const STEP: i64 = 64;
 
-/// What became of a core's turn.
+/// The result of a core's turn.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CoreProgress {
     /// It went on, perhaps to its end: others may wait for what it did last.
@@ -66,7 +66,7 @@ impl Core {
                     track.goes_on();
                 }
                 moved = true;
-                // What a wait ends in may be the next one.
+                // A wait may end in the next wait.
                 continue;
             }
             if *budget <= 0 {
@@ -172,7 +172,7 @@ impl Core {
         }
     }
 
-    /// What it waits for, in words.
+    /// Describes what the core waits for.
     pub(super) fn describe(&self, world: &World) -> String {
         let Some(wait) = self.wait else {
             return if self.ended { "has ended".into() } else { "runs".into() };

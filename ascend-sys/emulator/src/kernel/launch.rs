@@ -71,8 +71,8 @@ fn kernel(
         let issue = move |stream| kernel(&recorded, blocks, arguments.clone(), limit, stream, call);
         return capture::record_call(stream, name, &touched, Box::new(issue));
     }
-    // Who communicates waits for the other ranks, and no longer than any other operation of the
-    // communicator does.
+    // A kernel that communicates waits for the other ranks, and no longer than any other operation
+    // of the communicator does.
     let patience = || match exec_timeout(&recorded.program, &arguments) {
         Some(limit) => limit.min(PATIENCE),
         None => PATIENCE,

@@ -1,8 +1,8 @@
 //! The local memory of a vector core: real bytes, as many as the product has, handed out by queues.
 //!
-//! A core's steps run one after the other here, so what passes through a queue is always there.
-//! What remains to be seen to is that each buffer is where the program believes it to be:
-//! allocated, filled, taken, freed, in this order.
+//! A core's steps run one after the other here, so data that passes through a queue is always
+//! there. Only one check remains: that each buffer is where the program believes it to be. A buffer
+//! is allocated, filled, taken and freed, in this order.
 
 use crate::profile::Product;
 use ascend_program::layout::Number;
@@ -15,12 +15,12 @@ use std::sync::Mutex;
 
 /// Buffers begin at multiples of this.
 pub(super) const ALIGNMENT: u64 = 32;
-/// What is in a buffer before anything is: not a number in every floating point type.
+/// The content of a buffer that was not written yet: not a number in every floating point type.
 const UNWRITTEN: u8 = 0xff;
 /// Most buffers that the queues of one position may have together.
 const MOST_BUFFERS: usize = 8;
 
-/// What a kernel can use of the unified buffer, in bytes.
+/// Returns the part of the unified buffer that a kernel can use, in bytes.
 fn usable(product: Product, mixed: bool) -> u64 {
     match product {
         Product::A2 | Product::A3 => (184 << 10) - if mixed { 256 } else { 0 },
@@ -273,7 +273,7 @@ impl LocalMemory {
         tensor.buffer.map(|(_, number)| (number, tensor.range.clone()))
     }
 
-    /// What is there is of no use any more.
+    /// Overwrites a range whose content is no longer of use.
     pub(super) fn decay(&mut self, range: Range<usize>) {
         let end = range.end.min(self.bytes.len());
         if let Some(bytes) = self.bytes.get_mut(range.start..end) {

@@ -10,7 +10,7 @@ use half::{bf16, f16};
 /// Multiplications that are done before somebody else gets a turn: about 20 microseconds.
 const PIECE: usize = 96 << 10;
 
-/// What one piece of a product needs, in elements.
+/// The sizes of one piece of a product, in elements.
 #[derive(Clone, Copy)]
 pub(super) struct Sizes {
     pub(super) rows: u64,

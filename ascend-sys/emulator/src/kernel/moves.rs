@@ -115,7 +115,7 @@ struct MovedPieces {
     base: usize,
     /// The first one in global memory, in bytes.
     at: u64,
-    /// From there to the next.
+    /// From the start of one piece to the next.
     skip: u64,
     /// The first one in local memory, and from there to the next.
     first: Range<usize>,

@@ -1,17 +1,17 @@
-//! An order of units, cores and servers that a seed chooses, for tests: whatever a chip may do, a
-//! kernel has to stand.
+//! An order of units, cores and servers that a seed chooses, for tests: a kernel must work in every
+//! order that a chip may choose.
 //!
 //! Without a seed the units of a core do their instructions in the order of the kernel, when they
-//! are given. With one they are *pending* from then on, and an instruction is done at any moment
-//! after those that it waits for. The same holds where somebody was asked to be late, with or
-//! without a seed.
+//! are given. With a seed they are *pending* from then on, and an instruction is done at any moment
+//! after those that it waits for. The same holds where the settings ask a unit or the server to be
+//! late, with or without a seed.
 //!
 //! # Rules
 //!
 //! They are those of the checker (`ascend_program::check`):
 //!
-//! 1. An instruction waits for what its unit has been made to wait for. What the scalar unit waits
-//!    for, it waits for before it gives out anything else.
+//! 1. An instruction waits for everything that its unit has been made to wait for. The scalar unit
+//!    waits before it gives out anything else.
 //! 2. Vector operations, results of products and writes of the scalar unit are in order, each among
 //!    themselves. Copies are not.
 //! 3. The scalar unit reads at once, behind its own writes.
@@ -21,7 +21,7 @@
 //!    before. A barrier of cores waits for all units.
 //!
 //! Local memory holds nothing of use before it is written: a buffer is overwritten with
-//! not-a-numbers when it is allocated, and so is what fills up a copied piece.
+//! not-a-numbers when it is allocated, and so is the padding of a copied piece.
 
 use super::local::LocalMemory;
 use super::world::World;
@@ -30,7 +30,7 @@ use ascend_program::Core;
 use ascend_program::check::Late;
 use ascend_program::step::{Pipe, Source};
 
-/// What does instructions.
+/// A unit that does instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// The writes of the scalar unit.
@@ -39,8 +39,8 @@ pub(super) enum Unit {
     In,
     Out,
     Fix,
-    /// Nobody: what becomes of a buffer when it is allocated. That happens as soon as it may, so
-    /// whoever waits for the buffer finds it so.
+    /// No unit: the overwriting of a buffer when it is allocated. That happens as soon as it may,
+    /// so an instruction that waits for the buffer finds it overwritten.
     Decay,
 }
 
@@ -74,12 +74,12 @@ fn join(a: &mut Counts, b: &Counts) {
     a.iter_mut().zip(b).for_each(|(a, b)| *a = (*a).max(*b));
 }
 
-/// What an instruction does when it is done.
+/// The effect of an instruction, when it is done.
 pub(super) type Effect = Box<dyn FnOnce(&mut LocalMemory, &mut World) -> Result<(), String> + Send>;
 
 struct Pending {
     unit: Unit,
-    /// From 1, of its unit.
+    /// The number of the instruction in its unit, from 1.
     number: u32,
     needs: Counts,
     source: Source,
@@ -105,7 +105,7 @@ impl Random {
     }
 }
 
-/// Which orders a seed prefers.
+/// The orders that a seed prefers.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     random: Random,
@@ -115,12 +115,13 @@ pub(super) struct Order {
     eager: bool,
     /// The kernel is far ahead of its server.
     is_server_late: bool,
-    /// Who was asked to be late.
+    /// The unit or server that was asked to be late.
     asked: Option<Late>,
 }
 
 impl Order {
-    /// For what runs on a device, if a seed chooses there, or somebody is late.
+    /// Returns the order for a device, if a seed chooses there, or if the settings ask for
+    /// lateness.
     pub(super) fn of(device: &Device) -> Option<Order> {
         let settings = device.settings()?;
         if settings.kernel_seed == 0 && settings.kernel_late.is_none() {
@@ -165,7 +166,7 @@ impl Order {
         self.is_server_late
     }
 
-    /// Once in so many times.
+    /// True once in `once_in` times, on average.
     pub(super) fn happens(&mut self, once_in: u32) -> bool {
         self.below(once_in as usize) == 0
     }
@@ -183,8 +184,8 @@ pub(super) struct PendingUnits {
     given: Counts,
     needs: [Counts; UNITS],
     pending: Vec<Pending>,
-    /// By queue: what each buffer that is enqueued waits for, the oldest first, and each one that
-    /// was freed.
+    /// By queue: the instructions that each enqueued buffer waits for, the oldest first, and those
+    /// that each freed buffer waits for.
     queues: Vec<QueueOrder>,
 }
 
@@ -232,14 +233,14 @@ impl PendingUnits {
         self.push(unit, needs, source, effect);
     }
 
-    /// What stands for all that a unit was given so far.
+    /// Returns counts that stand for everything that a unit was given so far.
     pub(super) fn all_of(&self, unit: Unit) -> Counts {
         let mut all = self.needs[unit as usize];
         all[unit as usize] = self.given[unit as usize];
         all
     }
 
-    /// What stands for all that any was given.
+    /// Returns counts that stand for everything that any unit was given.
     pub(super) fn all(&self) -> Counts {
         self.given
     }

@@ -19,7 +19,7 @@ pub(super) fn is_used(world: &World) -> bool {
     world.product == Product::Ascend950
 }
 
-/// A task is prepared; so many turns are committed with it.
+/// Notes that a task is prepared, with `committed` of its turns committed.
 pub(super) fn prepared(
     core: &mut Core,
     client: usize,

@@ -16,7 +16,7 @@ use ascend_program::step::{Operation, PerRank, Reduction};
 use ascend_program::{TaskId, ValueId};
 use ascend_reduce::{DataType, ReduceOp};
 
-/// What ranks a list can have.
+/// The most ranks that a list can have.
 const MOST_RANKS: usize = 256;
 
 pub(super) fn prepare(
@@ -96,7 +96,7 @@ pub(super) fn prepare(
         queues::put(core, client, queue, content, world)?;
     } else if core.clients[client].works {
         let content = content(core, task, operation, repeat, steps, at, world)?;
-        // On 950 nothing is committed before it is posted.
+        // On 950 no turn is committed before it is posted.
         let at_once = if posted::is_used(world) { 0 } else { committed };
         post(core, client, content, at_once, world)?;
     } else {
@@ -236,7 +236,7 @@ fn content(
     })))
 }
 
-/// On 950 the tiling says how to reduce, whatever the call says.
+/// On 950 the tiling says how to reduce, not the call.
 fn rules(core: &Core, product: Product, op: ReduceOp, tiling: u64) -> Result<(), String> {
     let said = core.tiling_number(tiling + 276, Number::U32)?;
     if product == Product::Ascend950 && said != op as u64 {

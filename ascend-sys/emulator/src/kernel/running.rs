@@ -29,7 +29,7 @@ pub(super) const RESIDENT: u32 = 64;
 /// Polls for which a late instruction waits for others.
 const HELD: u32 = 8;
 
-/// What was launched.
+/// A launch.
 #[derive(Clone)]
 pub(super) struct Launched {
     pub(super) recorded: Arc<Recorded>,
@@ -37,7 +37,7 @@ pub(super) struct Launched {
     pub(super) blocks: u32,
     /// How long it may wait.
     pub(super) limit: Option<Duration>,
-    /// Who did, where races are looked for.
+    /// The call that issued it, where races are looked for.
     pub(super) issued: Option<String>,
 }
 
@@ -63,11 +63,11 @@ pub(super) struct RunningKernel {
     pub(super) cores: Vec<Core>,
     pub(super) world: World,
     pub(super) launch: Arc<Launch>,
-    /// The core whose turn it is.
+    /// The core that has the next turn.
     pub(super) next: usize,
     /// The first block that has not begun.
     pub(super) blocks_begun: u32,
-    /// By group: what the server had done before the cores looked.
+    /// By group: the server's count of actions before the cores looked.
     pub(super) seen: Vec<u64>,
     /// Rounds in which a core went on.
     pub(super) progress: u64,
@@ -82,7 +82,7 @@ pub(super) struct RunningKernel {
 }
 
 impl RunningKernel {
-    /// What its cores have done is written down.
+    /// Keeps the records of its cores.
     fn collect(&mut self) {
         if let Some(again) = &mut self.again {
             again.collect(&mut self.cores);
@@ -433,7 +433,7 @@ impl RunningKernel {
     }
 }
 
-/// What went wrong in a core, and where.
+/// Says what went wrong in a core, and where.
 fn told(program: &Program, core: &Core, text: &str) -> String {
     format!("{text}\n  --> {} on {}", program.line(core.source()), core.name())
 }

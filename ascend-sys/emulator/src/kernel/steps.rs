@@ -1,4 +1,4 @@
-//! What the steps of a core do: to its memory, to global memory, to the flags.
+//! The effects of the steps of a core: on its memory, on global memory, on the flags.
 
 use super::cast;
 use super::client;
@@ -79,7 +79,7 @@ impl Core {
         }
     }
 
-    /// What the scalar unit has written is there before it does more.
+    /// Finishes the writes of the scalar unit before it does more.
     fn finish_writes(&mut self, world: &mut World) -> Result<(), String> {
         let Some(units) = &mut self.units else { return Ok(()) };
         while let Some((source, effect)) = units.next_write() {

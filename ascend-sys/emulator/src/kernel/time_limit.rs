@@ -1,4 +1,4 @@
-//! How long a kernel may wait whose launch says nothing: a setting of the process.
+//! The time limit of kernels whose launch sets none: a setting of the process.
 
 use super::server::PATIENCE;
 use crate::executor::TICK;

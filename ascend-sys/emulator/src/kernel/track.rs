@@ -1,4 +1,4 @@
-//! What cores and servers write down where their block of devices records a
+//! The records that cores and servers make where their block of devices records a
 //! [timeline](crate::timeline).
 
 use super::area::Area;

@@ -1,4 +1,5 @@
-//! Which bytes a turn of a task moves: the address rules of the client, as collectives of the host.
+//! The bytes that a turn of a task moves: the address rules of the client, as collectives of the
+//! host.
 //!
 //! Turn `t` is the same collective on buffers that begin `t` counts further on. Blocks that are a
 //! stride apart instead of lying one behind the other make it an operation with displacements.
@@ -10,7 +11,7 @@ use crate::collective::table::{Extent, RECEIVES, SENDS, Table};
 use crate::fabric::Member;
 use ascend_timeline::Moved;
 
-/// What a rank brings to one turn (of a fine-grained task: to one step).
+/// Returns the contribution of a rank to one turn (for a fine-grained task: to one step).
 pub(super) fn call(work: &mut TaskTurn<'_>, number: u32) -> Result<CollectiveCall, String> {
     let TaskTurn { work, member } = work;
     let (rank, ranks) = (member.rank, member.comm.ranks());
@@ -100,13 +101,13 @@ pub(super) fn call(work: &mut TaskTurn<'_>, number: u32) -> Result<CollectiveCal
     Ok(CollectiveCall { table, ..CollectiveCall::new(request, send, recv) })
 }
 
-/// What the result of a rank needs of what the others have, in a turn or a step.
+/// Returns the data of other ranks that the result of a rank needs, in a turn or a step.
 pub(super) fn received(work: &PreparedWork, member: &Member, number: u32) -> Vec<Moved> {
     let (rank, ranks) = (member.rank, member.comm.ranks());
     let elements = |from: usize| match (work.kind, work.steps) {
         (WorkKind::AlltoAllV, Some(_)) if (from + number as usize) % ranks != rank => 0,
         (WorkKind::AlltoAllV, _) => work.lists[2].get(from).copied().unwrap_or(0),
-        // What others write here only they know.
+        // Only the other ranks know what they write here.
         (WorkKind::AlltoAllvWrite, _) => 0,
         _ => work.count,
     };

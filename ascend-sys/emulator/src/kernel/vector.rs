@@ -14,7 +14,7 @@ const LANES: usize = 64;
 /// Bytes of what one instruction repeats over.
 const REPEAT: usize = 256;
 
-/// What numbers of a type are computed in.
+/// The type in which numbers of a type are computed.
 trait Wide: Arithmetic + Default {
     fn sub(self, other: Self) -> Self;
     fn div(self, other: Self) -> Self;

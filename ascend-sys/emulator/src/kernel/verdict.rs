@@ -1,9 +1,10 @@
-//! What the checker says of a launch, kept for the next one like it.
+//! The checker's verdict on a launch, kept for the next launch like it.
 //!
-//! A kernel is checked before its first block runs: by what the documents ask for, or by what the
-//! hardware tolerates, if the environment variable `ASCEND_EMULATOR_KERNELS` is `tolerant`, or not
-//! at all, if it is `unchecked`. An error refuses the launch. What is only said, and up to where a
-//! kernel was checked, is printed on standard error, each note of a kernel once.
+//! A kernel is checked before its first block runs. The environment variable
+//! `ASCEND_EMULATOR_KERNELS` chooses the rules: what the documents ask for (by default), what the
+//! hardware tolerates (`tolerant`), or no check at all (`unchecked`). An error refuses the launch.
+//! Notes, and up to where a kernel was checked, are printed on standard error, each note of a
+//! kernel once.
 
 use super::global::Region;
 use crate::profile;
@@ -41,17 +42,17 @@ struct Verdict {
     judgement: Judgement,
 }
 
-/// What a launch is told.
+/// The judgement on a launch.
 #[derive(Clone)]
 enum Judgement {
-    /// What is wrong with it.
+    /// The errors of the launch.
     Errors(String),
     /// Nothing is. If something was left out, what it was checked against.
     NoErrors(Option<Arc<Setting>>),
 }
 
-/// What is behind an argument, as far as the checker asks: a launch with other buffers that lie to
-/// each other in the same way is like this one.
+/// The memory behind an argument, as far as the checker depends on it: two launches are alike if
+/// their buffers lie to each other in the same way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct ArgumentMemory {
     /// Not the address itself, but one as far from those of the arguments that it shares memory
@@ -89,7 +90,7 @@ fn memory(regions: &[Result<Region, String>]) -> Vec<Option<ArgumentMemory>> {
     found
 }
 
-/// What is asked of kernels.
+/// The rules that kernels are checked against.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Strictness {
     Strict,
@@ -184,7 +185,8 @@ impl Recorded {
         errors
     }
 
-    /// Prints what it has not printed before. What is left out even after the launch is told again.
+    /// Prints the notes that it has not printed before. A part that is left out even after the
+    /// launch is noted again.
     fn tell(&self, notes: &[Finding], when: &str) {
         for note in notes {
             let when = if is_left_out(note) { when } else { "" };

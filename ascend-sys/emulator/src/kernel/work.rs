@@ -5,7 +5,7 @@ use ascend_reduce::{DataType, ReduceOp};
 
 /// A collective that was prepared.
 pub(super) struct PreparedWork {
-    /// What the kernel calls it, and the line that prepared it.
+    /// The name that the kernel uses for it, and the line that prepared it.
     pub(super) name: String,
     pub(super) place: String,
     pub(super) kind: WorkKind,
@@ -22,14 +22,14 @@ pub(super) struct PreparedWork {
     /// Of an AlltoAllV: counts and displacements of what is sent, then of what is received.
     pub(super) lists: [Vec<u64>; 4],
     pub(super) repeat: u32,
-    /// A fine-grained AlltoAllV: each turn has a step for each rank, and so many are committed at a
-    /// time.
+    /// For a fine-grained AlltoAllV: the number of steps that are committed at a time. Each turn
+    /// has a step for each rank.
     pub(super) steps: Option<u32>,
     pub(super) ranks: u32,
 }
 
 impl PreparedWork {
-    /// What the counters count to.
+    /// Returns the final value of the counters.
     pub(super) fn total(&self) -> u32 {
         if self.steps.is_some() { self.repeat * self.ranks } else { self.repeat }
     }
@@ -52,7 +52,7 @@ impl PreparedWork {
     }
 }
 
-/// Which collective.
+/// The kind of collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WorkKind {
     AllReduce(ReduceOp),

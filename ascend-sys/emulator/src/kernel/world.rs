@@ -1,5 +1,5 @@
-//! What the cores of one launch share: the program, global memory, flags, and the areas of its
-//! contexts.
+//! The state that the cores of one launch share: the program, global memory, flags, and the areas
+//! of its contexts.
 
 use super::area::Area;
 use super::context::{self, RankWindow};
@@ -25,16 +25,16 @@ pub(super) struct World {
     /// The parameters, the workspace, then windows as they are asked for. An argument that is no
     /// good is an error when it is used.
     regions: Vec<Result<Region, String>>,
-    /// Which of them lie in windows, where somebody watches: arguments may.
+    /// Which of the regions lie in windows, if the device is watched: arguments may.
     is_window: Vec<bool>,
     /// Of each window in `regions`, from the first: group, rank, whether it is the one for output.
     windows: Vec<(usize, usize, bool)>,
-    /// By group.
+    /// The communicators, by group.
     pub(super) groups: Vec<Result<KernelComm, String>>,
-    /// What was touched but for windows, if the device is watched for races.
+    /// The accesses outside of windows, if the device is watched for races.
     touched: Option<Vec<(Ranges, Ranges)>>,
     stream: &'static Stream,
-    /// Who has launched it, if the device is watched.
+    /// The call that launched it, if the device is watched.
     issued: Option<String>,
     /// The step that touches memory.
     pub(super) source: Source,
@@ -162,7 +162,7 @@ impl World {
         }
     }
 
-    /// A place in a region, for whoever touches it later.
+    /// Returns a place in a region, for a later access.
     pub(super) fn spot(&mut self, base: usize, offset: u64) -> Result<RegionAddress, String> {
         Ok(RegionAddress { region: self.region(base)?.clone(), offset })
     }
