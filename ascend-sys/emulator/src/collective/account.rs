@@ -1,10 +1,10 @@
-//! What happened to a communicator, in words and rank by rank.
+//! An account of what happened to a communicator, in words and rank by rank.
 
-/// What happened, in words: a line that says it, then lines with the particulars.
+/// An account in words: a headline, then lines with the particulars.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
     pub(crate) text: String,
-    /// What each rank says, where they disagree.
+    /// The words of each rank, where the ranks disagree.
     pub(crate) said: Vec<(usize, String)>,
 }
 

@@ -1,10 +1,10 @@
-//! What a rank asks for when it calls a collective.
+//! The request of a rank that calls a collective, with its buffers.
 
 use super::meeting::Claim;
 use super::request::{CollectiveRequest, Operation};
 use super::table::{Extent, Table};
 
-/// What a rank passes to a collective, checked and resolved.
+/// The arguments of a rank's collective, checked and resolved.
 pub(crate) struct CollectiveCall {
     pub(crate) request: CollectiveRequest,
     /// Where the data of its buffers is; null where the operation has none.
@@ -12,7 +12,7 @@ pub(crate) struct CollectiveCall {
     pub(crate) recv: *mut u8,
     /// Of the operations that have one.
     pub(crate) table: Option<Box<Table>>,
-    /// Which of the communicator's captures it belongs to; 0: none.
+    /// The capture of the communicator that it belongs to; 0: none.
     pub(crate) capture: u8,
 }
 
@@ -60,7 +60,7 @@ impl CollectiveCall {
         [(self.send, sends.end), (self.recv.cast_const(), receives.end)]
     }
 
-    /// Whether send and receive buffer share bytes, of which there are so many.
+    /// Whether send and receive buffer share bytes. `sends` and `receives` are their extents.
     #[inline]
     pub(crate) fn overlaps(&self, [sends, receives]: [Extent; 2]) -> bool {
         let (send, recv) = (self.send as usize, self.recv as usize);

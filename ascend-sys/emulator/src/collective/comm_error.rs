@@ -9,23 +9,24 @@ use super::request::CollectiveRequest;
 /// Why a communicator cannot be used any more: the first failure counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommError {
-    /// What failed.
+    /// The operation or call that failed.
     pub(crate) origin: Origin,
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub(crate) cause: Cause,
-    /// What happened, the same for all ranks: a line that says it, then lines with the particulars.
+    /// The account of the failure, the same for all ranks: a headline, then lines with the
+    /// particulars.
     pub(crate) text: String,
     /// Where each rank was.
     pub(crate) ranks: Box<[RankState]>,
     /// The ranks whose sides of messages were not there.
     pub(crate) absent: Vec<usize>,
-    /// What ranks have said, where they disagree.
+    /// The words of ranks, where they disagree.
     pub(crate) said: Vec<(usize, String)>,
     /// The rank that has aborted it.
     pub(crate) by: Option<usize>,
 }
 
-/// What ended a communicator, or is about to learn that it has ended.
+/// The operation or call that ended a communicator, or that is about to learn that it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Origin {
     /// A call, before anything entered a stream.
@@ -74,13 +75,13 @@ impl CommError {
         RankState { presence, number: 0, request: None, text }
     }
 
-    /// Of messages, without the sides of these ranks.
+    /// For messages: the same error, without the sides of these ranks.
     pub(crate) fn without(self, absent: Vec<usize>) -> Self {
         Self { absent, ..self }
     }
 
-    /// The text for one who learns of it, under a number of CANN's: the cause, the particulars,
-    /// what to do.
+    /// The text for an operation or call that learns of the error, under a number of CANN's: the
+    /// cause, the particulars, the remedy.
     #[cold]
     pub(crate) fn told(&self, report: &str, asks: Origin) -> String {
         let before = match (self.origin, asks) {
@@ -131,7 +132,7 @@ impl Cause {
         }
     }
 
-    /// What to do about it.
+    /// The advice to the user.
     pub(crate) fn remedy(self) -> &'static str {
         match self {
             Self::Mismatch => {
@@ -175,7 +176,7 @@ pub(crate) struct RankState {
     pub(crate) presence: Presence,
     /// The number of the newest collective that it was seen in; 0 when in none.
     pub(crate) number: u64,
-    /// What it has called there.
+    /// The collective that it has called there.
     pub(crate) request: Option<CollectiveRequest>,
     /// Why it is gone, or what else it has called.
     pub(crate) text: String,

@@ -24,7 +24,8 @@ fn behind_offer(payload: *const u8) -> *const u64 {
 #[inline]
 pub(crate) unsafe fn write(payload: *mut u8, contribution: Contribution) {
     let Summary { words, length, .. } = contribution.table;
-    // SAFETY: the payload has room for a contribution and behind it for so many words.
+    // SAFETY: the payload has room for a contribution and, behind it, for `length` words if there
+    // are no more than `NEAR`.
     unsafe {
         payload.cast::<Contribution>().write(contribution);
         if (1..=NEAR).contains(&length) {
@@ -33,7 +34,7 @@ pub(crate) unsafe fn write(payload: *mut u8, contribution: Contribution) {
     }
 }
 
-/// What all ranks have brought to a large operation.
+/// The contributions of all ranks to a large operation.
 pub(crate) struct Arrived<'a> {
     pub(crate) meeting: &'a Meeting<Sleeper>,
     pub(crate) place: MeetingPlace,
@@ -65,7 +66,7 @@ impl Participants for Arrived<'_> {
     }
 }
 
-/// What all ranks have brought: where it lies, or a copy of it.
+/// The contributions of all ranks: in place, or a copy.
 pub(crate) enum Brought<'a> {
     There(Arrived<'a>),
     Copied(&'a Gathered),

@@ -1,9 +1,9 @@
-//! What all ranks have brought to a large operation, where some are in other processes: copied out
-//! and checked once.
+//! The contributions of all ranks to a large operation, where some are in other processes: copied
+//! out and checked once.
 //!
 //! An address in a contribution is one in the process that has brought it. It is looked up in the
 //! device memory of that rank as this process has it mapped, with everything that the operation may
-//! touch there. What is used afterwards nobody else can change.
+//! touch there. Nobody else can change the copies that are used afterwards.
 
 use super::meeting::{Meeting, MeetingPlace};
 use super::participants::{Contribution, Participants};
@@ -32,8 +32,9 @@ pub(crate) fn words_of(operation: Operation, ranks: usize) -> (usize, usize) {
 }
 
 impl Gathered {
-    /// `find` is where so many bytes of a rank are that lie at an address in its process. An error
-    /// is the rank that has brought an address which is none of its device.
+    /// Copies the contributions. `find` takes a rank, an address in its process and a number of
+    /// bytes, and returns where these bytes are. An error is the rank whose contribution has an
+    /// address outside of its device's memory.
     ///
     /// # Safety
     ///

@@ -1,23 +1,24 @@
-//! How the work of a large operation is shared out: chunks with a home, taken by compare-and-swap.
+//! The division of the work of a large operation: chunks with a home, taken by compare-and-swap.
 //!
 //! Every home owns the runs of some ranks (see `plan`), the same in every call, so that a core
-//! finds in its caches what it touched last time. Who has finished its own takes others'. How many
-//! chunks the runs of ranks have, the caller knows: the same on all ranks. Each word carries the
-//! number of the operation it speaks of, so nothing needs resetting between operations.
+//! finds in its caches what it touched last time. A rank that has finished its own chunks takes
+//! those of others. The caller gives the number of chunks in the runs of ranks: the same on all
+//! ranks. Each word carries the number of its operation, so nothing needs resetting between
+//! operations.
 //!
 //! [`CollectiveJob::start`] and [`CollectiveJob::close`] decide whether an operation runs: after a
-//! close no chunk of it is worked on any more, and once it runs it cannot be closed. This is what
-//! lets a rank give up without anybody touching its memory afterwards. Who starts claims a chunk
-//! and then looks whether anybody is closing; who closes says so and then looks whether anything is
+//! close no chunk of it is worked on any more, and once it runs it cannot be closed. So a rank can
+//! give up, and nobody touches its memory afterwards. A rank that starts claims a chunk, then looks
+//! whether any rank is closing. A rank that closes announces it, then looks whether any chunk is
 //! claimed. So at least one sees the other, and goes to the word in which one compare-and-swap
-//! decides. As long as nobody gives up, that word stays alone.
+//! decides. As long as no rank gives up, no rank touches that word.
 
 use std::ops::Range;
 
 use super::sync::{AtomicU64, Ordering, announce, fence_for_loom};
 use crate::processes::region::{Ground, Placed, SharedWords};
 
-/// No more homes than this, however many ranks: everyone who waits reads all of them.
+/// The most homes, however many ranks: every waiter reads all of them.
 const MOST_HOMES: usize = 32;
 
 /// The chunk words of one communicator.
@@ -25,7 +26,7 @@ pub(crate) struct CollectiveJob {
     ranks: usize,
     homes: Placed<ChunkHome>,
     decision: Placed<Decision>,
-    /// In which operation a rank may hold a chunk, where the ranks are in several processes.
+    /// The operation in which each rank may hold a chunk, where the ranks are in several processes.
     holding: Placed<Holding>,
 }
 
@@ -101,8 +102,8 @@ impl CollectiveJob {
                 Err(other) => now = other,
             }
         }
-        // A later one is decided only where some rank has completed this one: then it has run,
-        // whoever comes late to see it.
+        // A later operation is decided only where some rank has completed this one. So this one has
+        // run, even if a late rank did not see it.
         if now == number << 1 | 1 { Phase::Closed } else { Phase::Running }
     }
 
@@ -130,9 +131,9 @@ impl CollectiveJob {
         self.decide(number, !self.homes.iter().any(claimed))
     }
 
-    /// The rank is about to take a chunk. False when it must not: the operation was abandoned. Who
-    /// abandons one says so and then looks who holds a chunk; here it is the other way round, so at
-    /// least one sees the other.
+    /// The rank is about to take a chunk. False when it must not: the operation was abandoned. A
+    /// thread that abandons an operation says so, then looks which ranks hold a chunk. Here it is
+    /// the other way round, so at least one sees the other.
     #[inline]
     pub(crate) fn hold(&self, number: u64, rank: usize) -> bool {
         announce(&self.holding[rank].0, number);
@@ -167,7 +168,7 @@ impl CollectiveJob {
         self.holding[rank].0.load(Ordering::SeqCst) == number
     }
 
-    /// The ranks whose runs a home owns.
+    /// Returns the ranks whose runs a home owns.
     #[inline]
     fn of_home(&self, home: usize) -> Range<usize> {
         let homes = self.homes.len();
@@ -233,9 +234,9 @@ impl CollectiveJob {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WorkChunk {
     home: usize,
-    /// The ranks whose runs it is counted in.
+    /// The ranks among whose runs the chunk is counted.
     pub(crate) of: Range<usize>,
-    /// From 0.
+    /// The number of the chunk there, from 0.
     pub(crate) index: u32,
 }
 

@@ -21,8 +21,8 @@ struct TableWord(AtomicU64);
 // SAFETY: a word.
 unsafe impl SharedWords for TableWord {}
 
-/// SharedWords of a table of so many ranks: two halves of counts and displacements, and the counts
-/// of all pairs.
+/// The number of words of a table of `ranks` ranks: two halves of counts and displacements, and the
+/// counts of all pairs.
 fn longest(ranks: usize) -> usize {
     4 * ranks + ranks * ranks
 }
@@ -47,7 +47,7 @@ impl LongTables {
         }
     }
 
-    /// What the owner has filled it with.
+    /// Reads the table that the owner has written.
     pub(super) fn read(
         &self,
         rank: usize,

@@ -1,18 +1,18 @@
-//! Where the ranks of a communicator meet: who has arrived, with what, and who must be woken.
+//! Where the ranks of a communicator meet: which have arrived, with what, and which must be woken.
 //!
-//! Every rank has two slots, written by that rank alone, and uses them in turn. To arrive at
-//! operation n is to fill the slot and then store n in its `number`. Whoever finds n in the slots
-//! of all ranks goes on by itself; there is no second handshake. A small payload travels inside the
-//! slot. Of a large operation the slot says where the rank's buffers are, and holds the rank's
-//! table of counts, if there is one.
+//! Every rank has two slots, which that rank alone writes, and uses them in turn. To arrive at
+//! operation n, a rank fills the slot and then stores n in its `number`. A rank that finds n in the
+//! slots of all ranks goes on by itself; there is no second handshake. A small payload travels
+//! inside the slot. For a large operation the slot says where the rank's buffers are, and holds the
+//! rank's table of counts, if there is one.
 //!
-//! Why two slots are enough: a rank arrives for the round after next only when it has completed the
-//! next, for which all ranks arrived, which each did after it had read everything it needed of this
-//! one.
+//! Two slots are enough, because a rank arrives at operation n + 2 only when it has completed n +
+//! 1. All ranks arrived at n + 1, and each did so after it had read everything that it needed of n.
 //!
-//! Sleepers: a rank arms itself by storing n in `armed` and then looks again; a rank arrives by
-//! storing n in `number` and then looks who is armed. With sequentially consistent stores one of
-//! them sees the other. Waking nobody costs a load of a line that is being read anyway.
+//! Sleepers: a rank arms itself by storing n in `armed`, then looks again. A rank arrives by
+//! storing n in `number`, then looks which ranks are armed. With sequentially consistent stores at
+//! least one of them sees the other. If no rank sleeps, this costs a load of a line that is being
+//! read anyway.
 
 use std::mem::MaybeUninit;
 use std::sync::{Arc, PoisonError};
@@ -34,18 +34,19 @@ pub(crate) trait Wake: Clone {
     fn wake(&self);
 }
 
-/// Which operation of a communicator. That it is even or odd decides the slot.
+/// An operation of a communicator. An even or odd number decides the slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MeetingPlace {
-    /// From 1.
+    /// Counts from 1.
     pub(crate) number: u64,
 }
 
-/// What a rank says about its operation. Equal on all ranks, or the operation fails on all.
+/// A rank's claim about its operation. The claims are equal on all ranks, or the operation fails on
+/// all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
-    /// Operation, element type, reduction and root, packed by the caller, who leaves one byte for
-    /// the [capture](Claim::capture).
+    /// Operation, element type, reduction and root, packed by the caller. The caller leaves one
+    /// byte for the [capture](Claim::capture).
     pub(crate) kind: u64,
     /// Elements, or a fingerprint of counts.
     pub(crate) count: u64,
@@ -61,13 +62,13 @@ impl Claim {
         Claim { kind: self.kind | u64::from(capture) << Claim::CAPTURE, ..self }
     }
 
-    /// Which of the communicator's captures it belongs to; 0: none.
+    /// Returns the capture of the communicator that it belongs to; 0: none.
     pub(crate) fn capture(self) -> u8 {
         (self.kind >> Claim::CAPTURE) as u8
     }
 }
 
-/// What a rank sees when it looks at the others.
+/// The result of a rank's look at the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MeetingView {
     /// All are there, with the same claim.
@@ -117,16 +118,16 @@ struct RankSlot {
     left_after: AtomicU64,
 }
 
-/// What all ranks look at when somebody is missing.
+/// The word that all ranks look at when a rank is missing.
 #[repr(C)]
 struct Alarm(AtomicU32);
 
-// SAFETY: words, and payloads, of which the module text says who touches them when.
+// SAFETY: words, and payloads; the module text says which rank touches them when.
 unsafe impl SharedWords for RankSlot {}
 // SAFETY: a word.
 unsafe impl SharedWords for Alarm {}
 
-/// What only the process of a rank needs of it.
+/// The state of a rank that only its process needs.
 struct OwnSide<W> {
     waker: Mutex<Option<W>>,
     /// The tables of the latest operations that had one, by slot.
@@ -217,7 +218,8 @@ impl<W: Wake> Meeting<W> {
         announce(&slot.number, place.number);
     }
 
-    /// Looks who else has arrived, from rank `cursor` on; the cursor moves past who has been seen.
+    /// Looks which other ranks have arrived, from rank `cursor` on; the cursor moves past those
+    /// that were seen.
     #[inline]
     pub(crate) fn look(
         &self,
@@ -278,14 +280,14 @@ impl<W: Wake> Meeting<W> {
         announce(&self.slot(rank, place).armed, place.number);
     }
 
-    /// Says who is to be woken where the rank sleeps.
+    /// Sets the waker of a rank that sleeps.
     pub(crate) fn set_waker(&self, rank: usize, waker: W) {
         let place = &self.own_sides[rank].waker;
         *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
     }
 
-    /// Wakes everyone who sleeps in an operation. Called after arriving by who finds all there, and
-    /// after the last chunk.
+    /// Wakes every rank that sleeps in an operation. A rank calls it after arriving if it finds all
+    /// there, and after the last chunk.
     #[inline]
     pub(crate) fn wake(&self, place: MeetingPlace) {
         for (rank_slot, own_side) in self.rank_slots.iter().zip(&self.own_sides) {
@@ -296,7 +298,7 @@ impl<W: Wake> Meeting<W> {
         }
     }
 
-    /// Wakes everyone who sleeps, in whatever.
+    /// Wakes every rank that sleeps, in any operation.
     #[cold]
     pub(crate) fn wake_all(&self) {
         self.own_sides.iter().for_each(OwnSide::wake);
@@ -352,8 +354,8 @@ impl<W: Wake> Meeting<W> {
         self.rank_slots[rank].left_after.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// What a rank has arrived with at a large operation. Meaningful after [`MeetingView::All`] and
-    /// until the caller has completed the operation.
+    /// Returns the contribution of a rank to a large operation. Meaningful after
+    /// [`MeetingView::All`] and until the caller has completed the operation.
     ///
     /// # Safety
     ///
@@ -381,7 +383,7 @@ impl<W: Wake> Meeting<W> {
         self.table_cell(rank, place).with(|table| unsafe { (*table).as_deref() })
     }
 
-    /// The table that a rank of another process has brought, of so many words and so many counts of
+    /// Returns the table of a rank of another process, of `words` words and `matrix` counts of
     /// pairs, under the same conditions.
     pub(crate) fn long_table(
         &self,

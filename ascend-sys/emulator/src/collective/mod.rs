@@ -1,12 +1,12 @@
-//! What a collective is, and how its ranks do it together. Nothing here knows a communicator.
+//! Collectives, and how their ranks do them together. Nothing here knows a communicator.
 //!
-//! From the bottom: [`request`] is what a rank asks for, [`table`] its counts and displacements,
-//! [`validate`] what each product accepts, [`call`] a request with its buffers. [`participants`]
-//! are what the ranks bring, [`plan`] how the work is cut up, [`run`] what is then read and
-//! written. [`meeting`] is where the ranks find each other and [`job`] how they share the work:
+//! From the bottom: [`request`] is the request of a rank, [`table`] its counts and displacements,
+//! [`validate`] the arguments that each product accepts, [`call`] a request with its buffers.
+//! [`participants`] are the contributions of the ranks, [`plan`] divides the work, [`run`] reads
+//! and writes. [`meeting`] is where the ranks find each other and [`job`] how they share the work:
 //! these two are the concurrent core, and `models` explores their interleavings. [`comm_error`] is
-//! why a communicator has failed, [`sides`] puts a disagreement into words. The task that brings
-//! all of this together is `issue::collective`.
+//! the reason why a communicator has failed, [`sides`] puts a disagreement into words. The task
+//! that brings all of this together is `issue::collective`.
 
 pub(crate) mod account;
 pub(crate) mod call;

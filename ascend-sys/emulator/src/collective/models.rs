@@ -35,7 +35,7 @@ fn at(number: u64) -> MeetingPlace {
     MeetingPlace { number }
 }
 
-/// Where the run of a rank begins, of two that share so many chunks.
+/// Returns where the run of a rank begins, if two ranks share `chunks` chunks.
 fn part(rank: usize, chunks: u32) -> u32 {
     chunks * rank as u32 / 2
 }
@@ -236,7 +236,7 @@ fn loom_who_gives_up_is_never_touched() {
     explore(3, || {
         let job = Arc::new(CollectiveJob::new(2, &Ground::Heap));
         let memory: Arc<Vec<_>> = Arc::new((0..2).map(|_| UnsafeCell::new(0)).collect());
-        // What it takes of a rank that has found all there. The one that gives up may have none
+        // The steps of a rank that has found all there. The rank that gives up may have no chunk
         // left to take.
         let start = |job: &CollectiveJob, memory: &[UnsafeCell<u32>], rank| {
             let (phase, chunk) = job.start(1, rank, |of: Range<usize>| of.len() as u32);
@@ -302,8 +302,8 @@ fn loom_a_second_operation_does_not_inherit_chunks() {
     });
 }
 
-/// A process is gone. Who gives the operation up has its memory for itself when nobody who lives
-/// holds a chunk.
+/// A process is gone. A rank that gives the operation up has its memory for itself when no living
+/// rank holds a chunk.
 #[test]
 fn loom_memory_of_an_abandoned_operation_is_touched_by_nobody() {
     explore(3, || {

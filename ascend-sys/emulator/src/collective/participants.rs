@@ -1,8 +1,8 @@
-//! What the ranks bring to a large operation.
+//! The contributions of the ranks to a large operation.
 
 use super::table::{BlockTable, Summary};
 
-/// What a rank brings to a large operation: two cache lines, with the number of the slot.
+/// The contribution of a rank to a large operation: two cache lines, with the number of the slot.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Contribution {
@@ -15,7 +15,7 @@ pub(crate) struct Contribution {
     pub(crate) table: Summary,
 }
 
-/// What all ranks have brought.
+/// The contributions of all ranks.
 pub(crate) trait Participants {
     fn ranks(&self) -> usize;
     fn contribution(&self, rank: usize) -> Contribution;

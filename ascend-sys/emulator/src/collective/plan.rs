@@ -33,9 +33,9 @@ pub(crate) struct Plan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runs {
-    /// So many chunks altogether, in equal parts.
+    /// This many chunks altogether, in equal parts.
     Shared(u32),
-    /// So many chunks in each.
+    /// This many chunks in each run.
     Each(u32),
     /// The tables say how many bytes each has.
     Tables,
@@ -95,8 +95,8 @@ impl Plan {
         participants.contribution(rank).table.run.div_ceil(self.bytes()) as u32
     }
 
-    /// The chunk with this number among those of the ranks: whose run it belongs to, and its bytes
-    /// in the run; in the block of an operation that has only one.
+    /// Finds the chunk with this number among those of the ranks. Returns the rank whose run it
+    /// belongs to, and its bytes in the run, or in the block of an operation that has only one.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -132,13 +132,13 @@ impl Plan {
     }
 }
 
-/// Where the part of a rank begins, of so many chunks in equal parts.
+/// Returns where the part of a rank begins, if all ranks share `chunks` chunks in equal parts.
 #[inline]
 fn part(chunks: u32, rank: usize, ranks: usize) -> u32 {
     (u64::from(chunks) * rank as u64 / ranks as u64) as u32
 }
 
-/// How to write when so many bytes are read and written altogether.
+/// Returns how to write when an operation reads and writes `working_set` bytes altogether.
 pub(crate) fn store_for(working_set: usize) -> Store {
     if working_set > last_level_cache() { Store::Streaming } else { Store::Plain }
 }
@@ -171,7 +171,7 @@ mod tests {
     use crate::collective::table::{BlockTable, Summary};
     use ascend_reduce::{DataType, ReduceOp};
 
-    /// Ranks whose tables say how long their runs are.
+    /// Ranks whose tables give the lengths of their runs.
     struct Ranks(Vec<usize>);
 
     impl Participants for Ranks {
@@ -231,7 +231,7 @@ mod tests {
                         let ranks = Ranks((0..p).map(own).collect());
                         let plan = Plan::new(&request, p);
                         assert!(plan.bytes().is_multiple_of(LINE.max(dtype.size())));
-                        // By homes of one rank and of several.
+                        // With homes of one rank, and of several.
                         for several in [1, 4] {
                             let homes = (0..p).step_by(several).map(|r| r..(r + several).min(p));
                             let mut next = vec![0; p];

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 
-/// Up to so many, a list is its own memory.
+/// A list of up to this length is its own memory.
 const FEW: usize = 32;
 
 thread_local! {

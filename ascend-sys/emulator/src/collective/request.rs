@@ -1,5 +1,5 @@
-//! What a rank asks for in a collective, how it is compared with what others ask for, and how it is
-//! said in words.
+//! The request of a rank for a collective, its comparison with the requests of others, and its
+//! text.
 
 use serde::{Deserialize, Serialize};
 
@@ -234,7 +234,7 @@ impl CollectiveRequest {
         counts && self.operation == other.operation && self.dtype == other.dtype
     }
 
-    /// In words: the function, and each of its arguments that must agree.
+    /// Describes the request: the function, and each of its arguments that must agree.
     #[cold]
     pub(crate) fn columns(&self) -> Vec<String> {
         let mut columns = vec![self.operation.function().into()];

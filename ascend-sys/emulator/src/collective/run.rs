@@ -1,5 +1,5 @@
-//! What has to be read and written once all ranks are there: by chunks for a large operation, whole
-//! for a small one.
+//! The reads and writes of an operation once all ranks are there: by chunks for a large operation,
+//! whole for a small one.
 //!
 //! Every operation is made of *blocks* that are read from some ranks' buffers and written to those
 //! of others, once. A chunk is a part of a block, or of several that lie one behind the other in a

@@ -10,16 +10,16 @@ use super::table::{self, Table};
 const COUNTS_DIFFER: &str = "the counts differ";
 const NOTHING: &str = "nothing yet";
 
-/// Who says what.
+/// The sides of a disagreement, with the ranks on each.
 #[derive(Default)]
 pub(crate) struct Sides<'a> {
-    /// In columns.
+    /// Each line in columns, with its ranks.
     lines: Vec<(Vec<String>, Vec<usize>)>,
     called: Vec<(usize, CollectiveRequest, Option<&'a Table>)>,
 }
 
 impl<'a> Sides<'a> {
-    /// What a rank has called, and the table that came with it.
+    /// Adds the collective that a rank has called, and the table that came with it.
     pub(crate) fn called(
         &mut self,
         rank: usize,
@@ -29,7 +29,7 @@ impl<'a> Sides<'a> {
         self.called.push((rank, request, table));
     }
 
-    /// What a rank says that is no collective.
+    /// Adds the words of a rank that has called no collective.
     pub(crate) fn says(&mut self, rank: usize, columns: Vec<String>) {
         match self.lines.iter_mut().find(|(said, _)| *said == columns) {
             Some((_, ranks)) => ranks.push(rank),
@@ -42,7 +42,7 @@ impl<'a> Sides<'a> {
         self.says(rank, vec![NOTHING.into()]);
     }
 
-    /// What the collectives disagree about, and the sides below it.
+    /// Says what the collectives disagree about, and the sides below it.
     pub(crate) fn compare(mut self) -> Account {
         let tables: Vec<&Table> = self
             .called
@@ -104,7 +104,7 @@ impl<'a> Sides<'a> {
         let mut widths = Vec::new();
         for line in &lines {
             widths.resize(widths.len().max(line.len()), 0);
-            // What has nothing behind it makes no room for others.
+            // The last column of a line makes no room for others.
             for (width, column) in widths.iter_mut().zip(line).take(line.len() - 1) {
                 *width = column.len().max(*width);
             }
@@ -127,7 +127,7 @@ pub(crate) fn list(ranks: &[usize]) -> String {
     list_some(ranks.iter().copied(), ranks.len())
 }
 
-/// The same of so many ranks, which may be more than anybody wants to collect.
+/// The same for `count` ranks, which may be more than anybody wants to collect.
 pub(crate) fn list_some(ranks: impl Iterator<Item = usize>, count: usize) -> String {
     const MENTIONED: usize = 16;
     let names: Vec<_> = ranks.take(MENTIONED).map(|rank| rank.to_string()).collect();

@@ -1,10 +1,10 @@
-//! Who sleeps in an operation: the stream of its task, here or in another process.
+//! The sleeper in an operation: the stream of its task, here or in another process.
 
 use super::meeting::Wake;
 use crate::processes::peer::Doorbell;
 use crate::stream::Stream;
 
-/// Who is to be woken.
+/// The stream or process to wake.
 #[derive(Clone)]
 pub(crate) enum Sleeper {
     /// A stream, to poll again.

@@ -5,9 +5,9 @@ pub(crate) use ascend_sync::{AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, U
 
 /// Stores `value` so that no later `SeqCst` load of this thread overtakes the store.
 ///
-/// Two threads that each announce one word and then look at the other's cannot both miss it: that
-/// is what every "arm, then look again" against "arrive, then look who sleeps" of this module rests
-/// on.
+/// Two threads that each announce one word and then look at the other's cannot both miss it. This
+/// module relies on it wherever one side does "arm, then look again" and the other "arrive, then
+/// look for sleepers".
 #[inline]
 pub(crate) fn announce(word: &AtomicU64, value: u64) {
     word.store(value, Ordering::SeqCst);

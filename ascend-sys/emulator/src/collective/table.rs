@@ -1,11 +1,12 @@
 //! Counts and displacements of the operations whose blocks differ in size.
 //!
 //! A rank brings its table to the meeting, and leaves it there for the others until it comes to the
-//! same slot again. What must agree between ranks is compared as one number: a fingerprint of the
-//! counts where all ranks pass the same, and for `HcclAlltoAllV`, where each rank knows its own row
-//! and column only, two sums over all pairs: what the senders say and what the receivers say. Only
-//! when these differ does anybody look at whole tables, to name the pairs that disagree. No address
-//! depends on a fingerprint: a block moves the lesser of what its two sides say.
+//! same slot again. The parts that must agree between ranks are compared as numbers. Where all
+//! ranks pass the same counts, that is one fingerprint of the counts. In `HcclAlltoAllV` each rank
+//! knows its own row and column only; there it is two sums over all pairs, one of the senders'
+//! counts and one of the receivers'. Only when these differ are whole tables compared, to name the
+//! pairs that disagree. No address depends on a fingerprint: a block moves the lesser of the counts
+//! of its two sides.
 
 use std::collections::BTreeMap;
 
@@ -29,13 +30,13 @@ pub(crate) struct Table {
     pub(crate) extents: [Extent; 2],
     /// Bytes that this rank receives (`HcclAllGatherV`: gives): its run, see `plan`.
     pub(crate) run: usize,
-    /// What all ranks' counts add up to must be the same of both kinds.
+    /// Over all ranks, the sum of `sends` must equal the sum of `receives`.
     pub(crate) sends: u64,
     pub(crate) receives: u64,
 }
 
-/// What of a table lies in the slot itself: what all ranks need, without another cache line to
-/// fetch.
+/// The part of a table that lies in the slot itself: all ranks need it, without fetching another
+/// cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Summary {
@@ -81,7 +82,7 @@ impl BlockTable<'_> {
 pub(crate) struct Extent {
     /// From the start of the buffer to the end of the last block.
     pub(crate) end: usize,
-    /// Of all blocks.
+    /// The bytes of all blocks.
     pub(crate) bytes: usize,
 }
 
@@ -98,7 +99,7 @@ pub(crate) const SENDS: usize = 0;
 pub(crate) const RECEIVES: usize = 1;
 
 impl Table {
-    /// Of nobody.
+    /// The table of no ranks.
     pub(crate) const EMPTY: Self = Self {
         ranks: 0,
         words: Vec::new(),
@@ -131,7 +132,8 @@ impl Table {
         Self { ranks, words, matrix, ..Self::EMPTY }
     }
 
-    /// What the others need to know: the counts and displacements, and the counts of all pairs.
+    /// The words that the others need to know: the counts and displacements, and the counts of all
+    /// pairs.
     pub(super) fn all_words(&self) -> [&[u64]; 2] {
         [&self.words, &self.matrix]
     }
@@ -186,7 +188,7 @@ impl Table {
         BlockTable { ranks: self.ranks, words: &self.words }
     }
 
-    /// What goes into the slot.
+    /// Returns the part for the slot.
     pub(crate) fn summary(&self) -> Summary {
         let Self { run, sends, receives, .. } = *self;
         Summary { run, sends, receives, words: self.words.as_ptr(), length: self.words.len() }
@@ -224,7 +226,7 @@ impl Table {
     }
 }
 
-/// A number for a message of so many elements from one rank to another.
+/// Returns a number for a message of `count` elements from one rank to another.
 fn message((from, to): (usize, usize), count: u64) -> u64 {
     mix(mix((from as u64) << 32 | to as u64) ^ count)
 }
@@ -247,7 +249,7 @@ fn mix(word: u64) -> u64 {
 /// How many places or pairs a message mentions.
 const MENTIONED: usize = 8;
 
-/// What each table has at the places where the tables differ, in words.
+/// Describes the entries of each table at the places where the tables differ.
 #[cold]
 pub(crate) fn differences(tables: &[&Table]) -> Vec<String> {
     let count = |table: &Table, at: usize| table.common().get(at).copied().unwrap_or_default();
@@ -319,7 +321,7 @@ mod tests {
         assert_eq!(table.blocks().of(SENDS, 0, DataType::Fp32), (8, 40));
         assert_eq!(table.blocks().of(SENDS, 1, DataType::Fp32), (0, 0));
         assert_eq!(table.blocks().of(RECEIVES, 2, DataType::Fp16), (2, 4));
-        // What has no elements may lie anywhere.
+        // A block without elements may lie anywhere.
         assert_eq!(table.extent(SENDS, DataType::Fp32).unwrap(), Extent { end: 48, bytes: 20 });
         let far = super::tests::table(1, &[(&[1], &[u64::MAX])]);
         assert!(far.extent(SENDS, DataType::Int8).is_err());

@@ -1,5 +1,5 @@
-//! What each product accepts as count, element type, reduction and root, in the order in which its
-//! library checks.
+//! The counts, element types, reductions and roots that each product accepts, in the order in which
+//! its library checks.
 //!
 //! A2 and A3 run one implementation, 950 another. They differ in types; where the order of checks
 //! differs too, the ABI entries say so.
@@ -181,8 +181,8 @@ impl std::fmt::Display for Product {
 mod tests {
     use super::*;
 
-    /// Which of the types 0 to 17 a product reduces with an operator; the tables are those of
-    /// CANN's documentation.
+    /// Returns the types, of 0 to 17, that a product reduces with an operator; the tables are those
+    /// of CANN's documentation.
     fn reducible(product: Product, op: u32) -> Vec<u32> {
         (0..=20).filter(|dtype| reduction(product, *dtype, op).is_ok()).collect()
     }
