@@ -1,14 +1,14 @@
-//! Ranks of a communicator in other processes: what their checkers tell this one's, and the other
-//! way.
+//! Ranks of a communicator in other processes: the news between their checkers and this one's.
 //!
-//! A checker tells what its rank knows when that comes to a meeting, and which memory of a rank of
-//! another process it touches. It tells so before the operation itself begins, over the socket
-//! between the two processes, so it is heard in that order. The end of the operation may be seen
-//! sooner, in shared memory: the [note](super::note) behind it waits until all has been heard.
+//! A checker tells two things: what its rank knows when it comes to a meeting, and which memory of
+//! a rank of another process it touches. It tells them before the operation itself begins, over the
+//! socket between the two processes, so they are heard in that order. The end of the operation may
+//! be seen sooner, in shared memory: the [note](super::note) behind it waits until all has been
+//! heard.
 //!
-//! The process whose memory it is compares accesses, and prints what it finds. What an unchecked
-//! rank knows is not told. Whoever is told something by it may know all that other processes were
-//! told before, so no race is found that is none, and some are missed.
+//! The process that has the memory compares accesses, and prints what it finds. The knowledge of an
+//! unchecked rank is not told. A process that hears from a rank may know everything that other
+//! processes were told before. So some races are missed, but none is invented.
 
 use super::blocks::engine;
 use super::clock::ClockPoint;
@@ -51,8 +51,8 @@ impl CheckedComm {
         })
     }
 
-    /// The same, of a communicator with ranks in other processes, to whose hosts this one speaks
-    /// from now on.
+    /// The same, for a communicator with ranks in other processes. From now on this host speaks to
+    /// their hosts.
     fn linked(comm: &Arc<Comm>) -> &CheckedComm {
         let part = CheckedComm::of(comm);
         part.linked.call_once(|| {
@@ -124,7 +124,7 @@ impl Drop for CheckedComm {
     }
 }
 
-/// What an operation of another process touches here.
+/// Returns the accesses of an operation of another process to memory of this one.
 fn touches(told: &ToldOperation) -> Vec<Touch> {
     let touch = |touch: &ToldTouch| {
         let start = nominal(std::ptr::without_provenance(touch.data));
@@ -139,7 +139,7 @@ pub(super) fn way(source: usize, destination: usize) -> u64 {
     1 << 63 | (source as u64) << 32 | destination as u64
 }
 
-/// The two ends of a way of messages: who sends, and who receives.
+/// Returns the two ends of a way of messages: sender and receiver.
 fn ends(way: u64) -> [usize; 2] {
     [(way << 1 >> 33) as usize, way as u32 as usize]
 }
@@ -201,7 +201,8 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Of these participants, each with its rank. `None` when all are in this process.
+    /// Returns the arrivals of these participants, each given with its rank. `None` when all are in
+    /// this process.
     pub(super) fn of(
         comm: &Arc<Comm>,
         participants: impl Iterator<Item = (usize, usize)>,

@@ -86,7 +86,7 @@ pub(crate) fn allocated(device: u32, pool: &MemoryPool, start: usize, pinned: bo
     if is_on()
         && let Some((name, size)) = pool.name_of(start)
     {
-        // What the host writes to its own memory is seen nowhere.
+        // The checker does not see what the host writes to its own memory.
         tell_allocated((!pinned).then_some(device), start..start + size, &name);
     }
 }

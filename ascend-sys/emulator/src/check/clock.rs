@@ -1,11 +1,11 @@
-//! Vector clocks: what is known to be complete, component by component.
+//! Vector clocks: the steps that are known to be complete, component by component.
 //!
 //! A *component* is a sequence whose steps follow one another: a stream, or the host. The steps of
 //! a component are numbered, and a [`ClockPoint`] is the end of one. A [`Clock`] holds, for each
 //! component, the last step that is certainly complete. Most components know of few others, so a
 //! clock is a short sorted list.
 
-/// Something whose steps follow one another.
+/// A sequence of steps: a stream, or the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClockComponent(pub(crate) u32);
 

@@ -1,16 +1,16 @@
-//! Happens-before, over components and points: who knows what to be complete, and which accesses
-//! nothing orders.
+//! Happens-before, over components and points: which component knows what to be complete, and which
+//! accesses nothing orders.
 //!
 //! The checker knows neither streams nor devices. It is told what happens, in the order in which it
 //! happens: an operation [begins](Checker::begin) on a component, a component
 //! [learns](Checker::learn) that another has passed a point, participants [arrive](Checker::arrive)
 //! at a meeting and [leave](Checker::leave) it, a signal is [set](Checker::set) and
-//! [taken](Checker::take). What a component learns at a step is known to all its later steps, and
-//! to whoever learns of one of those.
+//! [taken](Checker::take). All later steps of a component know what it learned at a step, and so
+//! does any component that learns of one of those steps.
 //!
 //! The host is a component too, one for all threads: what a call has told to one thread counts as
-//! known to every call that begins later. Threads have ways to tell each other that nobody here can
-//! see, so more is never asked of them.
+//! known to every call that begins later. Threads can tell each other things in ways that the
+//! checker cannot see, so it assumes that they do.
 
 use super::clock::{Clock, ClockComponent, ClockPoint};
 use super::finding::{Finding, FindingKind, FindingSide};
@@ -32,16 +32,16 @@ mod touch;
 
 /// The component of all threads of the host.
 pub(crate) const HOST: ClockComponent = ClockComponent(u32::MAX);
-/// Steps of a component whose knowledge is remembered. Who asks for an older one gets what was
-/// known a little later: so races may be missed, but none is invented.
+/// The number of steps of a component whose knowledge is remembered. A request for an older step
+/// gets what was known a little later: so races may be missed, but none is invented.
 const REMEMBERED: usize = 4096;
 /// Findings that are kept.
 const KEPT: usize = 1000;
 
-/// What identifies a meeting: a communicator, what kind of meeting it is, and which one.
+/// The key of a meeting: a communicator, the kind of meeting, and its number.
 pub(crate) type ArrivalKey = (u64, u64, u64);
 
-/// Whose arrival a participant has seen when it leaves a meeting.
+/// The participants whose arrival a participant has seen when it leaves a meeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sees {
     Nobody,
@@ -50,7 +50,7 @@ pub(crate) enum Sees {
 }
 
 pub(crate) struct Checker {
-    /// By which other processes know it.
+    /// The name by which other processes know it.
     name: u64,
     state: Mutex<CheckerState>,
     count: AtomicU32,
@@ -68,7 +68,7 @@ struct CheckerState {
     /// Accesses of the host so far.
     host_time: u64,
     memory: ShadowMemory,
-    /// What has one user at a time besides memory.
+    /// Things besides memory that have one user at a time.
     owned: HashMap<u64, Shadow>,
     meetings: HashMap<ArrivalKey, CheckedMeeting>,
     signals: HashMap<u64, CheckedSignal>,
@@ -85,11 +85,11 @@ struct CheckerState {
     fresh: Vec<Arc<Finding>>,
 }
 
-/// What a component knows of the others.
+/// The knowledge of a component about the others.
 #[derive(Default)]
 struct KnownSteps {
     now: Arc<Clock>,
-    /// At which step it has changed, and to what.
+    /// The changes: each with its step and the new clock.
     changes: VecDeque<(u64, Arc<Clock>)>,
 }
 
@@ -98,7 +98,7 @@ struct CheckedMeeting {
     /// Participants of this process, and how many arrivals will be heard of.
     own: usize,
     expected: usize,
-    /// Of all arrivals, when all are there.
+    /// The union of all arrivals, when all are there.
     union: Option<Arc<Clock>>,
     left: usize,
 }
@@ -106,13 +106,13 @@ struct CheckedMeeting {
 #[derive(Default)]
 struct CheckedSignal {
     clock: Arc<Clock>,
-    /// Who has set it, while nobody has taken it.
+    /// The operation that has set it, while it is not taken.
     set: Option<Arc<CheckedOperation>>,
     taken: Option<(ClockPoint, Arc<CheckedOperation>)>,
 }
 
 impl Checker {
-    /// What the host knows now: for an operation that it issues.
+    /// Returns what the host knows now: for an operation that it issues.
     pub(crate) fn known_to_host(&self) -> Arc<Clock> {
         lock(&self.state).components.entry(HOST).or_default().now.clone()
     }
@@ -217,8 +217,8 @@ impl Checker {
         lock(&self.state).memory.holding(address).is_some_and(|memory| memory.is_window)
     }
 
-    /// What a kernel or its server touches of windows. Other memory is left out: that it has
-    /// touched is told when the kernel ends.
+    /// Notes the accesses of a kernel or its server to windows. Other memory is left out: its
+    /// accesses are told when the kernel ends.
     pub(crate) fn touches_windows(&self, at: ClockPoint, operation: &Arc<CheckedOperation>) {
         self.telling(|state| {
             for touch in &operation.touches {
@@ -284,8 +284,8 @@ impl Checker {
         lock(&self.state).memory.forget(range);
     }
 
-    /// A participant comes to a meeting of so many, of which `own` are in this process, and
-    /// `expected` will tell of their arrival: all its steps before `at` are complete.
+    /// A participant comes to a meeting; all its steps before `at` are complete. Of the
+    /// `participants`, `own` are in this process, and `expected` will tell of their arrival.
     pub(crate) fn arrive(
         &self,
         key: ArrivalKey,
@@ -337,8 +337,8 @@ impl Checker {
         }
     }
 
-    /// A signal is set: who takes it knows that the steps of the component before `at` are
-    /// complete.
+    /// A signal is set: the component that takes it knows that the steps of the setting component
+    /// before `at` are complete.
     pub(crate) fn set(
         &self,
         signal: u64,
@@ -422,8 +422,8 @@ impl Checker {
         print(&self.looking(look));
     }
 
-    /// The same on the thread that hears other processes, which must not wait for whoever reads
-    /// standard error.
+    /// The same on the thread that hears other processes: it must not wait for a reader of standard
+    /// error.
     fn telling_for_others(&self, look: impl FnOnce(&mut CheckerState)) {
         let fresh = self.looking(look);
         if fresh.is_empty() || takes_lines() {
@@ -443,7 +443,7 @@ fn print(findings: &[Arc<Finding>]) {
 }
 
 impl CheckerState {
-    /// What is known to be complete when a point is passed.
+    /// Returns what is known to be complete when a point is passed.
     fn clock_at(&self, point: ClockPoint) -> Clock {
         let mut clock = match self.components.get(&point.component) {
             None => Clock::default(),

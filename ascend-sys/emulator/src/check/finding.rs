@@ -1,12 +1,11 @@
-//! What was found, and how it is told: first what is wrong and where, then both sides, then what to
-//! do.
+//! Findings, and their text: first what is wrong and where, then both sides, then what to do.
 
 use super::shadow::CheckedOperation;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What the host is called.
+/// The name of the host in texts.
 pub(super) const HOST_NAME: &str = "the host";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +39,7 @@ pub(crate) struct FindingSide {
     pub(crate) operation: Arc<CheckedOperation>,
     /// Its step in its component.
     pub(crate) time: u64,
-    /// What it touches of the allocation.
+    /// The bytes of the allocation that it touches.
     pub(crate) bytes: Option<Range<usize>>,
 }
 
@@ -49,11 +48,11 @@ pub(crate) struct Finding {
     pub(crate) kind: FindingKind,
     /// The name of the allocation, or of what else is not to be shared.
     pub(crate) memory: Arc<str>,
-    /// In bytes; 0 when it is no memory.
+    /// The size in bytes; 0 when it is no memory.
     pub(crate) size: usize,
-    /// Which of its bytes.
+    /// The bytes of it that the finding is about.
     pub(crate) bytes: Option<Range<usize>>,
-    /// Who came first, and who came second; or the only one.
+    /// The first and the second operation, or the only one.
     pub(crate) sides: Vec<FindingSide>,
     /// Up to which step the second knew the component of the first.
     pub(crate) knew: u64,
@@ -192,7 +191,7 @@ impl Finding {
         self.sides.iter().any(FindingSide::is_abroad)
     }
 
-    /// What to do about it.
+    /// Returns the advice to the user.
     pub(crate) fn help(&self) -> &str {
         let by_host = self.sides.last().is_some_and(FindingSide::is_host);
         match &self.kind {

@@ -1,4 +1,5 @@
-//! What checked mode hears from the tasks of a stream, and from calls that have waited for them.
+//! The hooks through which checked mode hears from the tasks of a stream, and from calls that have
+//! waited for them.
 
 use super::blocks::{engine, is_on};
 use super::clock::ClockPoint;
@@ -73,8 +74,8 @@ pub(crate) fn kernel_is_wrong(
     }
 }
 
-/// The head of the stream, a kernel or a server, touches memory of a device, which may be a window:
-/// `describe` says what it is and who has issued it.
+/// The head of the stream, a kernel or a server, touches memory of a device, which may be a window.
+/// `describe` returns its name and the call that issued it.
 pub(crate) fn window_touched(
     stream: &Stream,
     device: u32,
@@ -89,7 +90,7 @@ pub(crate) fn window_touched(
 }
 
 /// The head of the stream, which has ended, was the free of an allocation by the function `call`.
-/// What comes before and behind it was asked when it was its turn.
+/// The accesses before and behind it were checked when it was its turn.
 pub(crate) fn freed_in_stream(stream: &Stream, start: usize, call: &'static str) {
     if let Some(engine) = engine(stream.device_id()) {
         let operation = at_head(stream, "free".into(), call.into(), Vec::new());

@@ -18,7 +18,7 @@ pub(super) type TellHosts = Box<dyn Fn(&Checker) -> Option<bool> + Send>;
 /// The way to the other processes of a communicator.
 struct HostLink {
     engine: Arc<Checker>,
-    /// What was told last.
+    /// The clock that was told last.
     told: Option<Arc<Clock>>,
     tell: TellHosts,
 }
@@ -26,7 +26,7 @@ struct HostLink {
 static LINKS: Mutex<Vec<HostLink>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on, and at once, the host tells the processes of a communicator what it knows.
+/// Has the host tell the processes of a communicator what it knows, at once and from now on.
 pub(super) fn link(engine: &Arc<Checker>, tell: TellHosts) {
     let mut links = lock(&LINKS);
     links.push(HostLink { engine: Arc::clone(engine), told: None, tell });

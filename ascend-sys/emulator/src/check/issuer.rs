@@ -19,7 +19,8 @@ thread_local! {
 }
 
 impl KernelClock {
-    /// For a kernel whose device `engine` watches, and which begins when `before` is passed.
+    /// Makes the clock of a kernel whose device `engine` watches, and which begins when `before` is
+    /// passed.
     pub(super) fn new(engine: Option<Arc<Checker>>, before: ClockPoint) -> KernelClock {
         KernelClock(engine.map(|engine| {
             let clock = engine.kernel_begins(before);

@@ -1,19 +1,20 @@
 //! Checked mode: accesses to memory that nothing orders, found whether or not they met this time.
 //!
 //! A block of devices that is checked has a [`Checker`], which keeps happens-before: a vector clock
-//! for each stream and one for the host ([`clock`]), and for every byte who wrote it and who has
-//! read it since ([`shadow`]). What is wrong is a [`finding::Finding`], told once on standard error
-//! and kept with the block.
+//! for each stream and one for the host ([`clock`]), and for every byte its last write and the
+//! reads since ([`shadow`]). An error is a [`finding::Finding`], told once on standard error and
+//! kept with the block.
 //!
 //! The checker hears of an operation from a [`CheckNote`](note::CheckNote): a task of its own,
-//! which goes into the stream before the operation, says what that will touch, and carries what the
-//! host knew when it issued it. Checks hook in at three places: [`submit`](crate::submit), through
-//! which tasks go into streams and which asks them for their [effects](crate::task::Effects);
-//! [`hear`], which `poll` tells what a task that is over has waited for, and `executor` which tasks
-//! the host has waited for; [`blocks`], which calls that act at once tell what they do to memory. A
-//! block that is not checked pays one load and one branch for each call.
+//! which goes into the stream before the operation. The note lists what the operation will touch,
+//! and carries what the host knew when it issued it. Checks hook in at three places. Tasks go into
+//! streams through [`submit`](crate::submit), which asks them for their
+//! [effects](crate::task::Effects). [`hear`] is told by `poll` what a task that is over has waited
+//! for, and by `executor` which tasks the host has waited for. [`blocks`] is told by calls that act
+//! at once what they do to memory. A block that is not checked pays one load and one branch for
+//! each call.
 //!
-//! # Which edges there are
+//! # Edges
 //!
 //! | from | to |
 //! |---|---|
@@ -28,10 +29,10 @@
 //! | the work before a send and its receive | the work behind the other one |
 //! | the exchange of memory with a rank of another process | what that rank does with the memory |
 //!
-//! The threads of the host count as one: what one of them was told, all know. They have ways to
-//! tell each other that cannot be seen here, and a finding must never be wrong. A CPU kernel is
-//! [none of them](issuer). The progress line of a stream (`ascendExtStreamProgress`) could tell the
-//! host something without a call, so a checked block gives none.
+//! The threads of the host count as one: what one of them was told, all know. They can tell each
+//! other things in ways that the checker cannot see, and a finding must never be wrong. A CPU
+//! kernel is [not among them](issuer). The progress line of a stream (`ascendExtStreamProgress`)
+//! could tell the host something without a call, so a checked block gives none.
 
 mod abroad;
 mod blocks;

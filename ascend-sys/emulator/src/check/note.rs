@@ -17,14 +17,14 @@ use crate::task::{TaskBody, Touch};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the end of an operation waits for what other processes have to tell. Whoever says
-/// nothing for so long counts as one that tells nothing.
+/// The time that the end of an operation waits for news of other processes. A process that is
+/// silent for longer counts as one that tells nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A task that does nothing but tell the checker what comes next in the stream.
 pub(crate) struct CheckNote {
     pub(super) engine: Arc<Checker>,
-    /// What the host knew when it was issued.
+    /// The knowledge of the host when it was issued.
     pub(super) known: Arc<Clock>,
     pub(super) what: NoteKind,
 }
@@ -55,7 +55,7 @@ pub(super) struct Begin {
     pub(super) operation: Arc<CheckedOperation>,
     /// Its parts may not share a byte.
     pub(super) apart: bool,
-    /// What it may not share with another operation: a number and a name.
+    /// A thing that it may not share with another operation: a number and a name.
     pub(super) owns: Option<(u64, String)>,
     /// The meetings that it comes to.
     pub(super) arrives: Vec<Arriving>,
@@ -78,7 +78,7 @@ pub(super) struct Arriving {
 pub(super) struct Leaving {
     pub(super) key: ArrivalKey,
     pub(super) sees: Sees,
-    /// What other processes have to tell before.
+    /// The arrivals in other processes that have to be told before.
     pub(super) abroad: Option<Arrivals>,
 }
 
@@ -199,8 +199,8 @@ pub(crate) fn tells(stream: &'static Stream) -> Result<(), Failure> {
     stream.enqueue(Box::new(CheckNote { engine, known, what: NoteKind::Tell })).map(drop)
 }
 
-/// An operation is next in the stream of which it will be known only at its end what it touches.
-/// Gives who issued it, if anybody wants to know.
+/// An operation is next in the stream whose accesses will be known only at its end. Returns the
+/// call that issued it, if the device is watched.
 pub(crate) fn will_be_done(
     stream: &'static Stream,
     call: &'static str,

@@ -1,4 +1,4 @@
-//! The operations of communicators: what they touch, and who knows what of whom behind them.
+//! The operations of communicators: their accesses, and the knowledge of each rank behind them.
 
 use super::abroad::{Arrivals, way};
 use super::blocks::engine;
@@ -16,7 +16,7 @@ use crate::stream::Stream;
 use crate::task::Touch;
 use std::sync::Arc;
 
-/// What is next to be told of an operation that has been announced.
+/// The news that is still to be told of an operation that has been announced.
 #[must_use]
 pub(crate) struct Announced(Option<(Arc<Checker>, Vec<Leaving>)>);
 
@@ -118,7 +118,7 @@ fn owns(member: &Member) -> (u64, String) {
     (member.comm.id << 20 | member.rank as u64, name)
 }
 
-/// What a rank's side of a collective touches.
+/// Returns the accesses of a rank's side of a collective.
 pub(crate) fn touches(call: &CollectiveCall, rank: usize, ranks: usize) -> Vec<Touch> {
     let CollectiveCall { request, send, recv, table, .. } = call;
     let (send, recv) = (nominal(*send), nominal(*recv));
@@ -155,7 +155,7 @@ pub(crate) fn touches(call: &CollectiveCall, rank: usize, ranks: usize) -> Vec<T
     touches
 }
 
-/// Whose data a rank has when the collective is complete.
+/// Returns the ranks whose data a rank has when the collective is complete.
 fn sees(request: &CollectiveRequest, rank: usize) -> Sees {
     let is_root = request.operation.root() == Some(rank as u32);
     match request.operation {
@@ -169,8 +169,8 @@ fn sees(request: &CollectiveRequest, rank: usize) -> Sees {
 }
 
 impl Sees {
-    /// The arrivals in other processes that it is about, of so many participants; `rank_of` says
-    /// their ranks.
+    /// Returns the arrivals in other processes that it depends on, of `participants` participants;
+    /// `rank_of` gives their ranks.
     fn awaited(
         self,
         comm: &Arc<Comm>,

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 type Tell = Arc<dyn Fn(ToldOperation) + Send + Sync>;
-/// A communicator, the rank of this process, and the one whose memory it is.
+/// A communicator, the rank of this process, and the rank that has the memory.
 type Ranks = (u64, usize, usize);
 
 struct Reached {

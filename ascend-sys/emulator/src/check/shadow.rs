@@ -1,6 +1,6 @@
-//! What is remembered of memory, byte by byte: who accesses it, and the allocations.
+//! The shadow of memory, byte by byte: its accesses, and the allocations.
 //!
-//! How it is remembered, and what conflicts with what, is [`ascend_operator::shadow`].
+//! [`ascend_operator::shadow`] stores them and defines which accesses conflict.
 
 use super::clock::{Clock, ClockPoint};
 use crate::task::Touch;
@@ -16,11 +16,11 @@ pub(crate) struct CheckedOperation {
     pub(crate) what: String,
     /// Where it ran: "stream 5 of device 2", "the host".
     pub(crate) place: String,
-    /// In which process, if that is another one.
+    /// The process that it ran in, if that is another one.
     pub(crate) process: Option<u32>,
     /// "#3 of communicator "world", rank 1".
     pub(crate) member: Option<String>,
-    /// Who asked for it: "aclrtMemcpyAsync on thread "main"".
+    /// The call that issued it: "aclrtMemcpyAsync on thread "main"".
     pub(crate) issued: String,
     /// Every byte that it touches.
     pub(crate) touches: Vec<Touch>,
@@ -37,7 +37,7 @@ pub(crate) struct Access {
 /// The memory of one allocation, or anything else that has one user at a time.
 #[derive(Debug)]
 pub(crate) struct Shadow {
-    /// For messages.
+    /// The name, for messages.
     pub(crate) name: Arc<str>,
     bytes: ascend_operator::shadow::Shadow<Access>,
     /// The access that ended it.
@@ -64,7 +64,7 @@ impl Shadow {
         self.bytes.range()
     }
 
-    /// One access to some of its bytes, by somebody who knows what `clock` knows.
+    /// Notes one access to some of its bytes, by a component that knows what `clock` knows.
     pub(crate) fn access(
         &mut self,
         bytes: Range<usize>,

@@ -1,5 +1,5 @@
-//! What checked mode does where [tasks are submitted](crate::submit): a note goes before the task,
-//! and one behind a host function that the stream waits for.
+//! The hook of checked mode where [tasks are submitted](crate::submit): it puts a note before the
+//! task, and one behind a host function that the stream waits for.
 
 use super::Checker;
 use super::blocks::engine;

@@ -3,8 +3,8 @@
 use super::{Checker, Clock, ClockPoint, HOST, lock};
 
 impl Checker {
-    /// The knowledge of a CPU kernel that begins when a point is passed. From now on nobody asks
-    /// who has written the bytes that an operation reads, since it may have been the kernel.
+    /// Returns the knowledge of a CPU kernel that begins when a point is passed. From now on reads
+    /// of bytes that nobody wrote are not reported, since the kernel may have written them.
     pub(crate) fn kernel_begins(&self, before: ClockPoint) -> Clock {
         let mut state = lock(&self.state);
         state.kernels_write = true;

@@ -46,12 +46,12 @@ impl ForeignComponents {
 }
 
 impl Checker {
-    /// What is known when a point is passed.
+    /// Returns what is known when a point is passed.
     pub(crate) fn told(&self, at: ClockPoint) -> ToldClock {
         lock(&self.state).told_at(self.name, at)
     }
 
-    /// What the host knows.
+    /// Returns what the host knows.
     pub(crate) fn told_host(&self) -> ToldClock {
         let state = lock(&self.state);
         state.told_at(self.name, ClockPoint { component: HOST, time: state.host_time })

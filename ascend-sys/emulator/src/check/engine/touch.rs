@@ -1,4 +1,5 @@
-//! What an operation touches: what nothing orders with it, and what of it nobody has written.
+//! The accesses of an operation: finds accesses that nothing orders with it, and reads of bytes
+//! that nobody has written.
 
 use super::*;
 
@@ -18,7 +19,7 @@ impl CheckerState {
         operation: &Arc<CheckedOperation>,
         clock: &Clock,
     ) {
-        // What it reads first: in place, that is what was there before.
+        // Reads come first: an operation in place reads what was there before.
         for reads in [true, false] {
             let touches = operation.touches.iter();
             for touch in touches.filter(|touch| (touch.mode == Mode::Read) == reads) {
@@ -53,7 +54,7 @@ impl CheckerState {
             }),
         }
         for (kind, other, bytes) in found {
-            // What another process tells may be told behind what follows it.
+            // News of another process may arrive behind what follows it.
             let follows = |other: &Access| self.clock_at(other.point).covers(at);
             if told::is_foreign(at.component) && other.as_ref().is_some_and(follows) {
                 continue;
