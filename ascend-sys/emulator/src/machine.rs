@@ -2,7 +2,7 @@
 //!
 //! Devices 0 to 63 are the default block, which C programs see; it is described by environment
 //! variables and appears at its first use. Every other block gets ids from 64 upwards and is
-//! described by whoever takes it.
+//! described by the caller that takes it.
 
 pub(crate) mod foreign;
 pub(crate) mod primary;
@@ -48,7 +48,7 @@ const MAX_IDS: usize = 16 * 1024;
 /// memory each, and all get less where other blocks have left less.
 const UNASKED_SHARE: u64 = 4;
 
-/// What the devices of a block have in common.
+/// The settings that the devices of a block have in common.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     /// The number of the block; 0 is the default block.
@@ -59,15 +59,16 @@ pub(crate) struct Settings {
     pub(crate) product: Product,
     pub(crate) connect_timeout: Duration,
     pub(crate) exec_timeout: Duration,
-    /// Of communicators that say nothing else.
+    /// For communicators that set no other size.
     pub(crate) buffer_megabytes: u32,
-    /// Of communicators that leave it open.
+    /// For communicators that leave it open.
     pub(crate) expansion: u32,
     /// Whether the devices are [watched](crate::check) for races.
     pub(crate) checked: bool,
-    /// What chooses the order of units, cores and servers of kernels; 0: it is that of the program.
+    /// The seed of the order of units, cores and servers of kernels; 0: the order is that of the
+    /// program.
     pub(crate) kernel_seed: u64,
-    /// Who is late in kernels, to the utmost.
+    /// The unit or server that is as late as possible in kernels.
     pub(crate) kernel_late: Option<Late>,
 }
 
@@ -77,10 +78,10 @@ pub(crate) struct Device {
     pub(crate) memory: MemoryPool,
     pub(crate) primary: PrimaryContext,
     settings: Mutex<Option<Settings>>,
-    /// Devices whose memory this one may reach.
+    /// The devices whose memory this one may reach.
     peers: Mutex<BTreeSet<u32>>,
     pub(crate) faults: Faults,
-    /// What `HcclSetConfig` has set.
+    /// The value that `HcclSetConfig` has set.
     pub(crate) deterministic: AtomicI32,
     pub(crate) core_limits: CoreLimits,
 }
@@ -176,7 +177,7 @@ impl Device {
 
 static DEVICES: [AtomicPtr<Device>; MAX_IDS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_IDS];
-/// To which device (id + 1, 0: none) a part of the device address range belongs.
+/// The device (id + 1, 0: none) that a part of the device address range belongs to.
 static GRANULES: [AtomicU32; MAX_GRANULES] = [const { AtomicU32::new(0) }; MAX_GRANULES];
 const MAX_GRANULES: usize = window::DEVICE_BYTES / GRANULE;
 
@@ -319,7 +320,7 @@ impl DeviceBlocks {
     }
 }
 
-/// What a block is like.
+/// Returns the settings of a block.
 pub(crate) fn block(number: u32) -> Result<Settings, Failure> {
     if number == 0 {
         return default_block().map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text));

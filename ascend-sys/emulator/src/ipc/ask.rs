@@ -25,7 +25,8 @@ struct Question {
 static QUESTIONS: Mutex<BTreeMap<u64, Question>> = Mutex::new(BTreeMap::new());
 static ANSWERED: Condvar = Condvar::new();
 
-/// What this process has of an exporter, which is told when it ends: when this is dropped.
+/// The object that this process has imported from an exporter. When this is dropped, the exporter
+/// is told that the import has ended.
 pub(super) struct Imported {
     pub(super) peer: Arc<Peer>,
     /// The number of the export.

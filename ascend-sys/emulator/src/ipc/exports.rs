@@ -1,4 +1,4 @@
-//! What this process has exported, who may import it, and who has.
+//! The exports of this process, the processes that may import them, and those that have.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -235,8 +235,8 @@ fn listed(processes: &[u32]) -> String {
     format!("process {}", listed.join(", "))
 }
 
-/// An allocation shall be freed: its exports end. An error, which says who has it, when some
-/// process has imported it.
+/// Ends the exports of an allocation that is to be freed. If a process has imported it, returns an
+/// error that names the importers.
 pub(crate) fn end_of_allocation(
     device: u32,
     allocation: impl FnOnce() -> Option<u64>,
@@ -291,7 +291,7 @@ pub(crate) fn end_on(devices: &Range<u32>) {
 pub(crate) fn held_on(device: u32) -> Vec<HeldRange> {
     held(|thing| match thing {
         ExportedThing::Memory { device: its, .. } => *its == device,
-        // Whose it is, its addresses say.
+        // The addresses of registered memory tell its device.
         thing => matches!(thing, ExportedThing::Registered { .. }),
     })
 }
@@ -328,7 +328,7 @@ pub(crate) fn withdraw(number: u64) {
     }
 }
 
-/// What lives as long as an export, or an importer of it.
+/// Returns a reference that lives as long as an export, or an importer of it.
 pub(crate) fn hold_of(number: u64) -> Weak<()> {
     EXPORTS.lock().get(&number).map_or_else(Weak::new, |export| Arc::downgrade(&export.hold))
 }

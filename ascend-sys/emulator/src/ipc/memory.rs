@@ -36,7 +36,7 @@ struct ImportedMemory {
     user: u32,
 }
 
-/// By exporter and number; `None` while it is on its way.
+/// The imports, by exporter and number; `None` while one is on its way.
 static IMPORTS: CountedTable<(Home, u64), Option<ImportedMemory>> = CountedTable::new();
 
 /// Exports `size` bytes at an address. `permitted`: whether processes have to be permitted to
@@ -228,9 +228,9 @@ pub(crate) fn is_across(address: usize) -> bool {
     with_import(address, |import| import.device.id != import.user) == Some(true)
 }
 
-/// What a copy may not do with memory that was imported from another card. Its two ends, with where
-/// they are; whether its kind says from device to device; and whether it is done at once, in no
-/// stream.
+/// Refuses copies that are not possible with memory that was imported from another card. `to` and
+/// `from` are the two ends with their places. `is_between_devices`: the kind of the copy says from
+/// device to device. `at_once`: it is done at once, in no stream.
 pub(crate) fn may_copy(
     to: (usize, MemoryPlace),
     from: (usize, MemoryPlace),

@@ -2,8 +2,8 @@
 //!
 //! # Terms
 //!
-//! - The *exporter* has made the object. It gives out a [key](key): a text that says how the
-//!   exporter is reached, and the number of the export there.
+//! - The *exporter* has made the object. It gives out a [key](key): a text with the address of the
+//!   exporter, and the number of the export there.
 //! - An *importer* brings the key. It goes to the exporter, [asks](ask) for the object, and the
 //!   exporter [decides](exports) by the number that the system gives the process of the importer.
 //!
@@ -11,12 +11,12 @@
 //!
 //! 1. Memory stays where it is: the importer maps the pages, under addresses of its own
 //!    ([`memory`]).
-//! 2. What an event or a notify says is words in a memory file of its own, changed by one atomic
-//!    step each ([`shared_event`], [`shared_notify`]). So what one process has recorded another one
-//!    sees at once, however late it hears that it was woken.
+//! 2. The state of an event or a notify is words in a memory file of its own, each changed by one
+//!    atomic step ([`shared_event`], [`shared_notify`]). So a process sees at once what another one
+//!    has recorded, however late it hears that it was woken.
 //! 3. An import ends with an answer of the exporter, so that the exporter may free the memory as
 //!    soon as the importer's call has returned.
-//! 4. What an exporter that has ended has made stays mapped. Memory can still be used; events and
+//! 4. Objects of an exporter that has ended stay mapped. Memory can still be used; events and
 //!    notifies are errors that name the process.
 
 pub(crate) mod ask;

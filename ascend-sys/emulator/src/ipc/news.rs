@@ -1,4 +1,4 @@
-//! What processes say to one another about what they export. Everything is checked by who hears it.
+//! The news between processes about their exports. The receiver checks everything.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -29,10 +29,10 @@ pub(super) enum IpcNews {
     Withdrawn { number: u64 },
 }
 
-/// What an importer is told.
+/// The object that an importer was granted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Granted {
-    /// Memory of a card, so many bytes from an offset in the device memory of the exporter.
+    /// Memory of a card: `bytes` bytes at the offset `start` in the device memory of the exporter.
     Memory { card: u32, start: usize, bytes: usize },
     /// Memory that is registered on an endpoint.
     Registered(RegisteredRange),

@@ -1,5 +1,5 @@
 //! Physical memory of another process, which has exported it: pages that can be shown at addresses
-//! of this one. What becomes of it here is the business of `virtual_memory`.
+//! of this one. `virtual_memory` manages them here.
 
 use super::ask::Imported;
 use super::key::{ExportKey, ExportKind};

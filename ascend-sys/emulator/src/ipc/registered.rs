@@ -27,7 +27,7 @@ pub(crate) struct RegisteredImport {
     is_withdrawn: Arc<AtomicBool>,
 }
 
-/// Why there is no import.
+/// The reason why there is no import.
 pub(crate) enum NotImported {
     /// Only the exporter can have such memory, for this reason.
     OfItsProcess(String),
@@ -40,7 +40,7 @@ pub(crate) enum NotImported {
 /// Imports that live or are on their way, by their exports.
 static LIVE: Mutex<Vec<(Home, u64, Weak<AtomicBool>)>> = Mutex::new(Vec::new());
 
-/// What hears that an export was withdrawn.
+/// The function that hears that an export was withdrawn.
 static HEARS: OnceLock<fn(Home, u64)> = OnceLock::new();
 
 const ENTRY: &str = "HcommMemImport";

@@ -6,21 +6,21 @@
 //!   counts the records of all processes. One step sets both.
 //! - `done`: the record number `n` is over when place `n` modulo [`RECORDS`] holds `n` or more. A
 //!   record takes its number only when the one that had the place before is over.
-//! - `gone`: by process, the number of one that has ended. The creator sets it.
-//! - `awaited`: somebody sleeps until a record is over.
-//! - `relay`: the creator shall wake all importers, since they do not know one another.
+//! - `gone`: by process, the number of a process that has ended. The creator sets it.
+//! - `awaited`: a waiter sleeps until a record is over.
+//! - `relay`: asks the creator to wake all importers, since they do not know one another.
 //!
 //! # Rules
 //!
 //! 1. A record takes its number in the call, and is over when its stream has come to it. So a wait
 //!    in any process that is called later waits for it.
-//! 2. A waiter registers, sets `awaited`, then looks at `done`. Who ends a record stores `done`,
-//!    then takes `awaited`. So at least one of the two sees the other.
-//! 3. A wait for a record of a process that has ended before is an error, and so is any that is not
-//!    over when the creator has ended.
+//! 2. A waiter registers, sets `awaited`, then looks at `done`. The process that ends a record
+//!    stores `done`, then takes `awaited`. So at least one of the two sees the other.
+//! 3. A wait for a record of a process that has ended before is an error, and so is any wait that
+//!    is not over when the creator has ended.
 //!
-//! All words are taken as another process may have set them: a process is looked up by an index
-//! that is cut to the table.
+//! No word is trusted, since another process may have set it: the index by which a process is
+//! looked up is cut to the table.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -101,11 +101,11 @@ impl SharedRecord {
 /// One process's side of the event.
 pub(crate) struct SharedEvent {
     words: ObjectWords<EventWords>,
-    /// Which of the processes this one is.
+    /// The index of this process.
     index: usize,
-    /// What this process has of the creator; `None`: it has created it itself.
+    /// The import from the creator; `None`: this process is the creator.
     imported: Option<Imported>,
-    /// Of the creator: who has it.
+    /// In the creator: the processes that have imported it.
     importers: Mutex<Vec<Arc<Peer>>>,
     pub(super) waiters: Arc<Waiters>,
     /// Of the creator, once it has exported it.
@@ -145,7 +145,7 @@ impl SharedEvent {
         self.imported.as_ref().map(|imported| &*imported.peer)
     }
 
-    /// Why nothing more can be done with it.
+    /// Returns an error if nothing more can be done with it.
     fn check(&self) -> Result<(), Failure> {
         let Some(creator) = self.creator() else { return Ok(()) };
         let process = creator.home.process;
@@ -223,7 +223,7 @@ impl SharedEvent {
         )
     }
 
-    /// What a wait has to wait for.
+    /// Returns the record that a wait has to wait for.
     pub(crate) fn latest(&self) -> Result<SharedWait, Failure> {
         self.check()?;
         let Some(record) = SharedRecord::of(self.words.get().latest.load(Ordering::Acquire)) else {
@@ -279,7 +279,7 @@ impl SharedEvent {
         }
     }
 
-    /// Of the creator, whose bell was rung: wakes the importers, if one of them asks for that.
+    /// In the creator, when its bell was rung: wakes the importers, if one of them asks for that.
     pub(super) fn relay(&self) {
         if self.words.get().relay.swap(0, Ordering::AcqRel) != 0 {
             self.wake_all();
@@ -310,7 +310,7 @@ impl SharedEvent {
     }
 }
 
-/// What a wait for an event waits for.
+/// The record that a wait for an event waits for.
 pub(crate) enum SharedWait {
     Nothing,
     /// A record of this process.

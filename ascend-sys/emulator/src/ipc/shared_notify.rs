@@ -2,7 +2,7 @@
 //!
 //! The creator waits, importers record. An importer sets a word, then rings the doorbell of the
 //! creator, whose thread wakes the streams that wait. The bit of the notify is set when that word
-//! is, or the one of its own process; who takes it takes both, so that two records without a wait
+//! or the word of its own process is set. A wait takes both, so that two records without a wait
 //! between them are one.
 
 use std::io;
@@ -37,7 +37,7 @@ impl NotifyWords {
 /// One process's side of the notify.
 pub(crate) struct SharedNotify {
     words: ObjectWords<NotifyWords>,
-    /// What this process has of the creator; `None`: it has created it itself.
+    /// The import from the creator; `None`: this process is the creator.
     imported: Option<Imported>,
     waiters: Arc<Waiters>,
 }

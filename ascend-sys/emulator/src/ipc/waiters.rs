@@ -1,8 +1,8 @@
 //! Threads and streams of this process that wait for words which other processes change.
 //!
-//! A waiter registers here, then looks at the words once more. Who changes them rings the
-//! [doorbell](crate::processes::peer::Doorbell) of this process afterwards, whose thread wakes all
-//! that are registered. So at least one of the two sees the other.
+//! A waiter registers here, then looks at the words once more. A process that changes them rings
+//! the [doorbell](crate::processes::peer::Doorbell) of this process afterwards, whose thread wakes
+//! all that are registered. So at least one of the two sees the other.
 
 use std::sync::{Arc, Mutex, Weak};
 

@@ -33,7 +33,7 @@ pub(crate) fn card_of(user: &Device, card: u32) -> Result<&'static Device, Strin
 /// How many there are, so that where there is none nobody looks for one.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// What memory of another process is here.
+/// The kind of memory that memory of another process becomes here.
 #[derive(Clone, Copy)]
 pub(crate) enum ForeignPlace {
     /// Memory of this device of this process.
@@ -46,7 +46,7 @@ pub(crate) enum ForeignPlace {
 pub(crate) struct ForeignMemory {
     place: ForeignPlace,
     addresses: Range<usize>,
-    /// For messages about its addresses afterwards.
+    /// The call that ended it, for later messages about its addresses.
     ended_by: &'static str,
 }
 
@@ -79,7 +79,7 @@ impl ForeignPlace {
         }
     }
 
-    /// What its addresses are multiples of.
+    /// Returns the unit of its addresses: they are multiples of it.
     fn unit(self) -> usize {
         match self {
             Self::Device(_) => GRANULE,
@@ -146,8 +146,8 @@ impl ForeignMemory {
 }
 
 impl Drop for ForeignMemory {
-    /// Nothing new reaches it any more. What is queued now may still, so its addresses are given
-    /// back afterwards.
+    /// Lets nothing new reach it. Work that is queued now may still reach it, so its addresses are
+    /// given back afterwards.
     fn drop(&mut self) {
         let (place, addresses) = (self.place, self.addresses.clone());
         place.pool().release(addresses.start, self.ended_by);
@@ -156,8 +156,8 @@ impl Drop for ForeignMemory {
         let mut until = unfinished_on(0..u32::MAX);
         later::until_done(move || {
             let is_done = are_complete(&mut until);
-            // Addresses that still show another process are not used again. To which device they
-            // belonged stays known, so that an error can say what was there.
+            // Addresses that still show another process are not used again. The device that they
+            // belonged to stays known, so that an error can say what was there.
             if is_done && window::hide(place.data_of(addresses.start), addresses.len()).is_ok() {
                 place.free_addresses(addresses.start, "its end");
             }

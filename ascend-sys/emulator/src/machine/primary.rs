@@ -4,11 +4,12 @@
 //! both may take long. Other threads may set the device meanwhile.
 //!
 //! 1. Every set begins a *round*. A reset that counts down to zero notes the round, waits, and
-//!    takes the context only if the round is still the same. So nothing ends that was set up again,
-//!    and of several resets that wait, the one of the latest round ends the device: it has waited
-//!    for the work of all.
-//! 2. Whoever takes the context marks the device as *ending*, in the same step, until everything
-//!    on it has ended. A set waits for that, so that what its thread sets up does not end too.
+//!    takes the context only if the round is still the same. So nothing ends that was set up again.
+//!    Of several resets that wait, the one of the latest round ends the device: it has waited for
+//!    the work of all.
+//! 2. The thread that takes the context marks the device as *ending*, in the same step, until
+//!    everything on it has ended. A set waits for that, so that what its thread sets up does not
+//!    end too.
 //! 3. A thread that ends a device waits for no end: it calls callbacks of the program, which may
 //!    set a device. A thread on the default device (of `aclInit`) does not wait either. It may be
 //!    anywhere, also where an end waits for it; when its context has ended, it gets another one.
@@ -59,7 +60,7 @@ impl Primary {
     }
 }
 
-/// What a reset has to do.
+/// The next action of a reset.
 pub(crate) enum Reset {
     /// More resets are due.
     Counted,
@@ -142,7 +143,7 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct DeviceEnd {
     devices: Range<u32>,
-    /// Of these devices.
+    /// The contexts of these devices.
     contexts: Vec<&'static PrimaryContext>,
 }
 

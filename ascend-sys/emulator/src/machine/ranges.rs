@@ -1,8 +1,8 @@
-//! The addresses of device memory and the ids of devices, as far as no block has them.
+//! The addresses of device memory and the ids of devices that belong to no block.
 //!
-//! What a block has had *rests* when it is gone: a pointer or a number that a program still has of
-//! it is an error as long as possible, and not a part of another block. It is used again when there
-//! are no others, or when more blocks rest than a limit says; the oldest first.
+//! The ranges of a block *rest* when it is gone. So a pointer or an id that a program still has is
+//! an error as long as possible, and not a part of another block. Resting ranges are used again,
+//! the oldest first, when there are no others, or when more blocks rest than a limit says.
 
 use crate::memory::pool::MemoryPool;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ const MOST_RESTING: usize = 64;
 const UNIT: u32 = 64;
 
 pub(super) struct BlockRanges {
-    /// In granules.
+    /// The addresses, in granules.
     addresses: MemoryPool,
     ids: MemoryPool,
     /// The first address and the first id of blocks that are gone, the oldest first.
@@ -87,7 +87,7 @@ mod tests {
 
     const BYTES: usize = 4096;
 
-    /// Addresses and ids for so many blocks.
+    /// Makes addresses and ids for `blocks` blocks.
     fn ranges(blocks: usize) -> BlockRanges {
         BlockRanges::new(BYTES..BYTES * (blocks + 1), UNIT..UNIT * (blocks as u32 + 1))
     }

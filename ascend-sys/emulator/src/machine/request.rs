@@ -1,5 +1,5 @@
-//! What a block should be like, and what environment variables say of that. The errors name the
-//! variable that is wrong.
+//! Requests for blocks, and the environment variables that describe them. Errors name the variable
+//! that is wrong.
 
 use crate::faults::asked;
 use crate::message::Failure;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Ids below this belong to the default block.
 pub(super) const DEFAULT_IDS: u32 = 64;
 
-/// What a block should be like.
+/// A request for a block: its properties.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlockRequest {
     pub(crate) count: u32,
@@ -26,13 +26,14 @@ pub(crate) struct BlockRequest {
     pub(crate) memory: u64,
     /// Whether it is watched for races.
     pub(crate) checked: bool,
-    /// What chooses the order of units, cores and servers of kernels; 0: it is that of the program.
+    /// The seed of the order of units, cores and servers of kernels; 0: the order is that of the
+    /// program.
     pub(crate) kernel_seed: u64,
-    /// Who is late in kernels, to the utmost.
+    /// The unit or server that is as late as possible in kernels.
     pub(crate) kernel_late: Option<Late>,
 }
 
-/// What goes wrong on devices that C programs see.
+/// Returns the faults on the devices that C programs see.
 pub(super) fn faults_from_environment(
     variable: impl Fn(&str) -> Option<String>,
     devices: u32,
@@ -45,22 +46,22 @@ pub(super) fn faults_from_environment(
 /// The seed of kernels, also for blocks that name none: so any test can be run under seeds.
 const KERNEL_SEED: &str = "ASCEND_EMULATOR_KERNEL_SEED";
 
-/// What chooses the order of kernels where a block does not say.
+/// Returns the seed of kernels for blocks that name none.
 pub(crate) fn kernel_seed_from_environment() -> Result<u64, Failure> {
     number(KERNEL_SEED, std::env::var(KERNEL_SEED).ok(), 0..=u64::MAX, 0)
         .map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))
 }
 
-/// Who is late in kernels, also for blocks that name nobody.
+/// The variable that says what is late in kernels, also for blocks that name nothing.
 const KERNEL_LATE: &str = "ASCEND_EMULATOR_KERNEL_LATE";
 
-/// Who is late where a block does not say.
+/// Returns what is late in kernels of blocks that name nothing.
 pub(crate) fn kernel_late_from_environment() -> Result<Option<Late>, Failure> {
     late(KERNEL_LATE, std::env::var(KERNEL_LATE).ok())
         .map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))
 }
 
-/// Who is late, by the text that `name` has, if it has one.
+/// Parses what is late from the text of the variable `name`, if it has one.
 pub(crate) fn late(name: &str, text: Option<String>) -> Result<Option<Late>, String> {
     let late = text.map(|text| text.trim().parse()).transpose();
     late.map_err(|why: String| format!("{name}={why}"))
@@ -83,7 +84,7 @@ fn number(
     }
 }
 
-/// What the devices are like that C programs see.
+/// Returns the request for the block of devices that C programs see.
 pub(super) fn request_from_environment(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<BlockRequest, String> {

@@ -43,8 +43,8 @@ pub(crate) fn assign(addresses: &Range<usize>, device: &Device) {
     }
 }
 
-/// Gives addresses back when nothing that is queued now can touch them any more. To which device
-/// they belonged stays known, so that an error can say what was there.
+/// Gives addresses back when nothing that is queued now can touch them any more. The device that
+/// they belonged to stays known, so that an error can say what was there.
 pub(crate) fn release(addresses: Range<usize>) {
     let mut until = unfinished_on(0..u32::MAX);
     later::until_done(move || {

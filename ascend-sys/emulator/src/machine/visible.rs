@@ -1,4 +1,4 @@
-//! Which devices of the default block a program sees, and under which numbers:
+//! The devices of the default block that a program sees, and their numbers:
 //! `ASCEND_RT_VISIBLE_DEVICES`.
 
 const NAME: &str = "ASCEND_RT_VISIBLE_DEVICES";
@@ -8,8 +8,8 @@ const NAME: &str = "ASCEND_RT_VISIBLE_DEVICES";
 pub(super) struct Visible(Vec<u32>);
 
 impl Visible {
-    /// Reads the variable for a machine with so many devices; without a text all are visible.
-    /// The error names the variable.
+    /// Reads the variable for a machine with `devices` devices; without a text all are visible. The
+    /// error names the variable.
     pub(super) fn of(text: Option<&str>, devices: u32) -> Result<Visible, String> {
         let Some(text) = text else { return Ok(Visible((0..devices).collect())) };
         let mut ids = Vec::new();

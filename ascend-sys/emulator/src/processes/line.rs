@@ -1,6 +1,6 @@
 //! A connection to another process of the machine: frames of bytes, with descriptors.
 //!
-//! Nothing here waits. What cannot be sent at once is kept, and goes out when the
+//! Nothing here waits. Bytes that cannot be sent at once are kept, and go out when the
 //! [listener](super::listener) finds that there is room.
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest frame of one that has not said who it is.
+/// The longest frame of a stranger: a process that has not introduced itself.
 pub(crate) const LONGEST_OF_A_STRANGER: usize = 16 << 10;
 /// How much is read at a time from one that says more and more: others want to be heard too.
 const AT_A_TIME: usize = 1 << 20;
@@ -35,11 +35,11 @@ pub(crate) struct Frame {
 /// See the [module](self).
 pub(crate) struct Line {
     stream: UnixStream,
-    /// What has come of the next frame.
+    /// The part of the next frame that has come.
     received: Vec<u8>,
     /// Those that came with bytes: of the frames that are not complete yet, in their order.
     files: VecDeque<OwnedFd>,
-    /// It has not said who it is: then one frame is taken, and a short one.
+    /// It has not introduced itself: only one frame is accepted, and a short one.
     is_stranger: bool,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn credentials(stream: &UnixStream) -> io::Result<(i32, u32)> {
     if result == 0 { Ok((found.pid, found.uid)) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The user whose processes may meet this one: what [`credentials`] says of its own.
+/// Returns the user whose processes may meet this one, as [`credentials`] returns it for them.
 pub(crate) fn own_user() -> u32 {
     // SAFETY: has no conditions.
     unsafe { libc::geteuid() }
@@ -94,7 +94,7 @@ pub(super) fn polled(fd: i32, events: i16) -> libc::pollfd {
 /// Waits until something can be done with one of the descriptors.
 pub(super) fn wait_for(polled: &mut [libc::pollfd], limit: Duration) {
     let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1);
-    // SAFETY: so many structures, writable.
+    // SAFETY: `polled.len()` structures, writable.
     unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, limit) };
 }
 
@@ -117,7 +117,7 @@ impl Line {
     pub(crate) fn receive(&mut self, frames: &mut Vec<Frame>) -> io::Result<()> {
         let mut buffer = [0; 16 << 10];
         let mut left = AT_A_TIME;
-        // What had come behind the first frame of a stranger.
+        // Frames that had come behind the first frame of a stranger.
         self.cut(frames)?;
         while left > 0 && (frames.is_empty() || !self.is_stranger) {
             match self.read(&mut buffer) {
@@ -135,7 +135,7 @@ impl Line {
         Ok(())
     }
 
-    /// It has said who it is.
+    /// The process has introduced itself.
     pub(crate) fn trust(&mut self) {
         self.is_stranger = false;
     }
@@ -224,8 +224,8 @@ impl Outlet {
         self.flush()
     }
 
-    /// Ends the connection for both sides: what could not be said must not be missed by one who
-    /// goes on.
+    /// Ends the connection for both sides: a process that goes on must not miss what could not be
+    /// sent.
     pub(crate) fn end(&mut self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
@@ -264,7 +264,7 @@ pub(crate) fn send(stream: &UnixStream, bytes: &[u8], files: &[Arc<OwnedFd>]) ->
     let files = &files[..files.len().min(MOST_FILES)];
     let size = (files.len() * size_of::<i32>()) as u32;
     // SAFETY: the header names pieces that are there during the call; the control data has room for
-    // so many descriptors, as asserted above.
+    // these descriptors, as asserted above.
     unsafe {
         let mut header: libc::msghdr = std::mem::zeroed();
         header.msg_iov = &raw mut piece;

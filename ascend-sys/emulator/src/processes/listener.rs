@@ -1,10 +1,11 @@
-//! The thread of a process that hears what others say: new ones that come, what those say that are
-//! known, that one is gone, and that a rank of this process is to be woken.
+//! The listener: the thread of a process that hears the others. It hears new processes that come,
+//! the frames of known ones, that a process is gone, and that a rank of this process is to be
+//! woken.
 //!
 //! It is started with the first root info that the process makes or is brought. Its address has no
-//! name in any file system, so nothing is left behind, however the process ends; and it is one of
-//! this machine. Who comes must be a process of the same user, know the secret of this one, and
-//! mean the same by the words that the two will share.
+//! name in any file system, so nothing is left behind, however the process ends; and only processes
+//! of this machine can reach it. A process that comes must be of the same user, know the secret of
+//! this one, and mean the same by the words that the two will share.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -23,7 +24,7 @@ use crate::memory::window;
 use crate::sleep::OwnThread;
 use ascend_sync::lock_std as lock;
 
-/// What the process does about what it hears.
+/// The reactions of the process to what it hears.
 #[derive(Clone, Copy)]
 pub(crate) struct Hears {
     /// Equal where two processes mean the same by the words that they share.
@@ -51,7 +52,7 @@ struct Own {
     over: AtomicU64,
 }
 
-/// One that has said who it is.
+/// A process that has introduced itself.
 struct KnownPeer {
     line: Line,
     peer: Arc<Peer>,
@@ -67,13 +68,13 @@ struct Stranger {
     since: Instant,
 }
 
-/// So long one has for saying who it is.
+/// The time that a process has for introducing itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The most that may be at it at once.
 const STRANGERS: usize = 256;
 /// How long nobody is let in when there is no descriptor left.
 const AGAIN: Duration = Duration::from_millis(100);
-/// So many are told of who were sent away.
+/// The number of processes sent away that are reported.
 const NOTES: u32 = 64;
 /// Descriptors in a first frame.
 const FILES: usize = 2;
@@ -196,8 +197,8 @@ pub(crate) fn find(home: &Home) -> Option<Arc<Peer>> {
 }
 
 impl Own {
-    /// What this process says of itself to one that has this secret, and the descriptors that go
-    /// with it.
+    /// What this process says of itself to a process that has this secret, and the descriptors that
+    /// go with it.
     fn hello(&self, secret: u64) -> io::Result<(Hello, Vec<Arc<OwnedFd>>)> {
         let windows = window::windows().map_err(io::Error::other)?;
         let hello = Hello {
@@ -286,7 +287,7 @@ impl Own {
     }
 }
 
-/// What is said to one that has come.
+/// The answer to a process that has come.
 #[derive(serde::Serialize, serde::Deserialize)]
 enum Greeting {
     Welcome(Hello),
@@ -299,7 +300,8 @@ pub(crate) fn as_bytes(said: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(said).unwrap_or_default()
 }
 
-/// A descriptor that can be read when a process has ended. `None` where there is no such thing.
+/// Returns a descriptor that can be read when a process has ended. `None` where the system has no
+/// such descriptor.
 fn end_of(process: i32) -> Option<OwnedFd> {
     // SAFETY: a new descriptor, which nobody else has.
     unsafe {
@@ -323,13 +325,13 @@ pub(crate) fn has_ended(peer: &Peer) -> bool {
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Listener {
     own: &'static Own,
     socket: UnixListener,
     strangers: Vec<Stranger>,
     known: Vec<KnownPeer>,
-    /// Nobody is let in before this: there was no descriptor left for one who came.
+    /// No process is let in before this: there was no descriptor left for one that came.
     full_until: Option<Instant>,
 }
 
@@ -339,7 +341,7 @@ impl Listener {
             self.own.begun.fetch_add(1, Ordering::SeqCst);
             let new = std::mem::take(&mut *lock(&self.own.new));
             for mut known in new {
-                // What it has said behind its greeting.
+                // Frames that it has sent behind its greeting.
                 if known.listen(false, self.own.hears) {
                     self.known.push(known);
                 }
@@ -421,7 +423,7 @@ impl Listener {
         }
     }
 
-    /// Hears from those who have come who they are.
+    /// Reads the introductions of the processes that have come.
     fn meet_strangers(&mut self) {
         for mut stranger in std::mem::take(&mut self.strangers) {
             let mut frames = Vec::new();
@@ -474,7 +476,7 @@ impl Listener {
         line.trust();
         let peer = self.own.known_as(peer)?;
         let mut known = KnownPeer { line, peer, end: end_of(process) };
-        // What it has said meanwhile.
+        // Frames that it has sent meanwhile.
         if known.listen(false, self.own.hears) {
             self.known.push(known);
         }
@@ -515,7 +517,7 @@ fn guarded(act: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(act));
 }
 
-/// Whether a line for standard error would not have to wait for whoever reads it.
+/// Whether a line for standard error could be written without waiting for its reader.
 pub(crate) fn takes_lines() -> bool {
     let mut stderr = [polled(libc::STDERR_FILENO, libc::POLLOUT)];
     // SAFETY: one structure, writable.
@@ -523,8 +525,8 @@ pub(crate) fn takes_lines() -> bool {
     is_ready && stderr[0].revents == libc::POLLOUT
 }
 
-/// Tells whoever looks after this process that somebody was sent away. Not at any price: where
-/// standard error is full or closed, nothing is said.
+/// Reports on standard error that a process was sent away. Where standard error is full or closed,
+/// it drops the report.
 fn note(process: i32, why: &str) {
     static SAID: AtomicU32 = AtomicU32::new(0);
     let said = SAID.fetch_add(1, Ordering::Relaxed);

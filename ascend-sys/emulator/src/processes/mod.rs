@@ -1,12 +1,12 @@
-//! Other processes of the machine: how this one hears of them, what it says to them, and the memory
+//! Other processes of the machine: how this one hears of them, what it tells them, and the memory
 //! that they share.
 //!
-//! Two kinds of things go between processes. What an operation does goes through words in [shared
-//! memory](region), as it does between threads, and its data is read and written where it lies:
-//! each process maps the device memory of the others. Everything else (who joins, who has called
-//! what for the first time, who is gone and why) is said, in [frames](line), to a
-//! [thread](listener) that each process has for this; what it does about it is the affair of
-//! `fabric`. Processes that know nothing of one another meet at a [rendezvous].
+//! Two kinds of things go between processes. Operations work through words in [shared
+//! memory](region), as between threads, and their data is read and written in place: each process
+//! maps the device memory of the others. Everything else is sent in [frames](line) to a
+//! [thread](listener) that each process has for this: which rank joins, which has called what for
+//! the first time, which is gone and why. `fabric` decides what to do about it. Processes that know
+//! nothing of one another meet at a [rendezvous].
 //!
 //! Nothing has a name in a file system. A process that ends, in whatever way, leaves nothing
 //! behind, and the others hear of it at once.

@@ -18,8 +18,8 @@ pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Where a process can be reached, and what it wants to hear. Only who was given a root info of it,
-/// or was told by one that was, knows.
+/// The address of a process, and the secret that it wants to hear. A process knows it only from a
+/// root info, or from a process that has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Home {
     pub(crate) process: u32,
@@ -30,8 +30,8 @@ pub(crate) struct Home {
     pub(crate) secret: u64,
 }
 
-/// What processes tell one another first, with two descriptors: the [bell](Doorbell), and the file
-/// of its memory.
+/// The first message between two processes, with two descriptors: the [bell](Doorbell), and the
+/// file of its memory.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// Equal where two processes mean the same by the words that they share.
@@ -147,7 +147,8 @@ impl PeerMemory {
 }
 
 impl Peer {
-    /// A process that has said who it is. The files are its bell and its memory.
+    /// Makes the peer for a process that has introduced itself. The files are its bell and its
+    /// memory.
     pub(super) fn new(
         hello: &Hello,
         process: i32,
@@ -250,7 +251,7 @@ impl Peer {
         }
     }
 
-    /// What it has said last has been acted on.
+    /// Counts a frame as heard: it has been acted on.
     pub(crate) fn note_heard(&self) {
         self.heard.fetch_add(1, Ordering::SeqCst);
     }

@@ -1,11 +1,11 @@
 //! Memory that several processes have mapped, and how the words of a communicator are laid out in
 //! it.
 //!
-//! What ranks say to one another in a collective or a message are words, changed by one atomic step
-//! each. Where all ranks are in one process, the words are on its heap; where they are not, in a
-//! [`SharedMemory`] that the process of the root info has made. Which of the two, a [`Ground`]
-//! decides, and nobody above it asks. Both kinds are laid out by the same calls in the same order,
-//! so the processes need not tell one another where anything is.
+//! In a collective or a message, ranks communicate through words, each changed by one atomic step.
+//! Where all ranks are in one process, the words are on its heap; otherwise they are in a
+//! [`SharedMemory`] that the process of the root info has made. A [`Ground`] decides between the
+//! two, and nothing above it needs to know. Both kinds are laid out by the same calls in the same
+//! order, so the processes need not tell one another where anything is.
 
 use std::cell::Cell;
 use std::io;
@@ -27,7 +27,7 @@ unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
 
-/// What nobody may do with such a file.
+/// The operations that no process may do on such a file.
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
 /// The result of a call that returns -1 when it fails.
@@ -35,7 +35,7 @@ fn checked(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// A new memory file of so many zeros, which keeps that size.
+/// Makes a memory file of `bytes` zeros, which keeps that size.
 pub(crate) fn memory_file(bytes: usize) -> io::Result<OwnedFd> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: the name is NUL-terminated; the descriptor is new, and nobody else has it.
@@ -52,7 +52,7 @@ pub(crate) fn memory_file(bytes: usize) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Whether a file that came from elsewhere has so many bytes and keeps them.
+/// Checks that a file from elsewhere has at least `bytes` bytes and keeps them.
 pub(crate) fn check_file(file: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     // SAFETY: zeros are a value of this structure, and `fstat` fills it.
     let (seals, size) = unsafe {
@@ -106,12 +106,12 @@ impl SharedMemory {
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        // SAFETY: mapped by us; who uses it holds it.
+        // SAFETY: mapped by us; every user holds this object.
         unsafe { libc::munmap(self.at.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// What can lie in shared memory.
+/// A type that can lie in shared memory.
 ///
 /// # Safety
 ///
@@ -122,7 +122,7 @@ pub(crate) unsafe trait SharedWords {}
 /// Values on the heap of the process, or in shared memory.
 pub(crate) struct Placed<T> {
     values: NonNull<[T]>,
-    /// What holds them; `None`: they are a box, taken apart.
+    /// The memory that holds them; `None`: they are a box, taken apart.
     shared: Option<Arc<SharedMemory>>,
 }
 
@@ -156,7 +156,7 @@ pub(crate) enum Ground {
     Heap,
     /// Nowhere yet: how many bytes they would take.
     Measured(Cell<usize>),
-    /// In shared memory, so many bytes of which are in use.
+    /// In shared memory; the number says how many bytes of it are in use.
     Shared(Arc<SharedMemory>, Cell<usize>),
 }
 
@@ -188,8 +188,8 @@ impl Ground {
         }
     }
 
-    /// So many values. `make` makes one on the heap, as zeros are in shared memory. Without room
-    /// there are none.
+    /// Places `count` values. `make` makes one on the heap; it must make what zeros mean in shared
+    /// memory. Without room it places none.
     pub(crate) fn place<T: SharedWords>(
         &self,
         count: usize,

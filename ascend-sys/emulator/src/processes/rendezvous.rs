@@ -43,7 +43,7 @@ const FULL: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rendezvous(String);
 
-/// What a keeper says.
+/// The answer of a keeper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeeperAnswer {
     /// How it is reached.
@@ -54,7 +54,7 @@ pub(crate) struct KeeperAnswer {
     pub(crate) rank: u32,
 }
 
-/// What a process finds at a rendezvous.
+/// The result of a process's visit to a rendezvous.
 #[derive(Debug)]
 pub(crate) enum KeeperReply {
     Keeper(KeeperAnswer),
@@ -172,7 +172,7 @@ impl Rendezvous {
             }
             OwnedFd::from_raw_fd(socket)
         };
-        // SAFETY: the address has so many bytes, which `room` has checked, and the call keeps none
+        // SAFETY: the address has `length` bytes, which `room` has checked, and the call keeps none
         // of them.
         let result = unsafe {
             let address = (&raw const address).cast();
@@ -202,7 +202,7 @@ impl Door {
         Self { socket: Mutex::new(Some(socket)), answer }
     }
 
-    /// To listen to; `None` when it is over.
+    /// Returns the descriptor to listen to; `None` when it is over.
     pub(super) fn descriptor(&self) -> Option<i32> {
         lock(&self.socket).as_ref().map(AsRawFd::as_raw_fd)
     }
@@ -264,7 +264,7 @@ mod tests {
         Rendezvous::of("test", &format!("{name} {}", std::process::id()))
     }
 
-    /// What the keeper does about each connection.
+    /// Asks at the rendezvous while `serve` runs as its keeper.
     fn asked(rendezvous: &Rendezvous, serve: impl FnOnce()) -> KeeperReply {
         scope(|scope| {
             let asked = scope.spawn(|| rendezvous.ask(Duration::from_secs(20)));
@@ -337,7 +337,7 @@ mod tests {
             let KeeperReply::Unusable(why) = found else { panic!("an answer") };
             assert!(why.contains(&own) && why.contains("as an emulator does"), "{why}");
         }
-        // Whoever has filled its queue.
+        // A keeper whose queue is full.
         // SAFETY: a socket of our own, which listens already; only the length of its queue changes.
         assert_eq!(unsafe { libc::listen(socket.as_raw_fd(), 2) }, 0);
         let mut queue = Vec::new();
