@@ -1,9 +1,10 @@
-//! Who runs the streams: whoever issues, whoever waits, the housekeeper and its workers.
+//! The executor: streams are run by the threads that issue, the threads that wait, the housekeeper
+//! and its workers.
 //!
 //! There is no ready queue. A thread that waits polls its own stream; before it yields or sleeps it
 //! polls the streams of others; before it sleeps it arranges to be woken, by arming the task that
-//! its stream is parked on and every stream that this one waits for in turn. What nobody waits for
-//! is run by the [`housekeeper`], and by [`workers`] while cores are free.
+//! its stream is parked on and every stream that this one waits for in turn. The [`housekeeper`]
+//! runs work that nobody waits for, and so do [`workers`] while cores are free.
 
 pub(crate) mod cores;
 mod goals;
@@ -103,7 +104,7 @@ pub(crate) fn wait(stream: &'static Stream, ticket: u64, limit: Option<Duration>
     seen(stream, ticket, false, |goal| block(goal, limit))
 }
 
-/// As [`wait`] by a caller who means to wait for `patience` in all and looks up every `limit`.
+/// As [`wait`], for a caller that intends to wait for `patience` in all and looks up every `limit`.
 pub(crate) fn wait_sliced(
     stream: &'static Stream,
     ticket: u64,
@@ -184,7 +185,7 @@ pub(crate) fn wait_for_users(stream: &'static Stream, bytes: &Range<usize>) {
     }
 }
 
-/// What a thread waits for.
+/// The goal of a waiting thread.
 pub(crate) trait Goal {
     fn done(&self) -> bool;
     /// Polls what brings the goal nearer.
@@ -197,7 +198,7 @@ pub(crate) trait Goal {
     fn mark(&self) -> Option<Mark> {
         None
     }
-    /// What only others can bring about, if the goal is of that kind.
+    /// The condition that only others can bring about, if the goal is of that kind.
     fn until(&self) -> Option<Until> {
         None
     }

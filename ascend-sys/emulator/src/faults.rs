@@ -50,7 +50,7 @@ pub(crate) fn forget(device: &Device) {
     }
 }
 
-/// What a fault needs of an operation.
+/// The properties of an operation that faults depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct FaultTarget {
     /// It meets peers for the first time.
@@ -115,8 +115,8 @@ fn before_with_faults(
     Ok(wrong)
 }
 
-/// A rank is about to meet the others for the first time, in a group that issues so many operations
-/// of its device before.
+/// A rank is about to meet the others for the first time, in a group that issues `operations`
+/// operations of its device before.
 #[inline]
 pub(crate) fn before_contact(member: &Member, operations: usize) -> Result<(), Failure> {
     if !are_any() {

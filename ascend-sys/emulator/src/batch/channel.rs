@@ -1,23 +1,23 @@
 //! The messages from one rank to another.
 //!
-//! They are numbered, and each has a place, which it shares with others after it. Each side writes
-//! what it brings into a cache line of its own, the number last. Who finds both numbers takes
-//! chunks to copy: the receiver from the front, the sender from the back, so that for messages of
-//! the same size each finds in its caches what it touched last time.
+//! Messages are numbered. Each has a place, which it shares with later messages. Each side writes
+//! its contribution into a cache line of its own, the number last. A side that finds both numbers
+//! takes chunks to copy: the receiver from the front, the sender from the back. So for messages of
+//! the same size each side finds in its caches what it touched last time.
 //!
-//! What has become of a message is one word, its [`MessageProgress`], and every step is one
-//! exchange of that word: a chunk is taken, a chunk is done, the message is taken back before
-//! anybody has taken a chunk. When it is done for one side it is done for both, and the place is
-//! free. So no side reads what the other is about to write again: who has taken a chunk keeps the
-//! message from being done, and who has read something and then fails to take a chunk does not use
-//! it.
+//! The state of a message is one word, its [`MessageProgress`], and every step is one exchange of
+//! that word: a chunk is taken, a chunk is done, or the message is taken back before any chunk was
+//! taken. When the message is done for one side it is done for both, and the place is free. So no
+//! side reads what the other is about to write again: a side that has taken a chunk keeps the
+//! message from being done, and a side that has read something and then fails to take a chunk does
+//! not use it.
 
 use super::item::MessageShape;
 use crate::collective::sync::{AtomicPtr, AtomicU64, Ordering, fence_for_loom};
 use crate::processes::region::SharedWords;
 
-/// So many messages can be on their way before the other side comes; in the models the second one
-/// waits for its place already.
+/// The number of messages that can be on their way before the other side comes. In the models the
+/// second message already waits for its place.
 const PLACES: u64 = if cfg!(loom) { 1 } else { 4 };
 
 /// Most and least bytes of a chunk.
@@ -48,7 +48,7 @@ struct MessagePlace {
 const _: () =
     assert!(std::mem::offset_of!(MessagePlace, receiver) == 64 && size_of::<MessagePlace>() == 128);
 
-/// What one side brings.
+/// The contribution of one side.
 #[repr(C)]
 struct MessageSide {
     /// Of its newest message in this place; 0 for none.
@@ -58,7 +58,7 @@ struct MessageSide {
     kind: AtomicU64,
 }
 
-/// What a side finds when it looks after a message that it has posted.
+/// The result of a side's look at a message that it has posted.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// The other side is not there, or copies the rest.
@@ -93,7 +93,7 @@ pub(crate) struct MessageChunk {
 /// How far the message in a place is.
 #[derive(Clone, Copy)]
 struct MessageProgress {
-    /// Which of the messages of its place it is, the first is 1.
+    /// The number of the message among those of its place; the first is 1.
     sequence: u16,
     /// Chunks that are taken, by the sender and by the receiver.
     back: u16,
@@ -130,7 +130,7 @@ impl MessageProgress {
         }
     }
 
-    /// One more chunk is taken of so many; `None` if none is left.
+    /// Takes one more of the message's `chunks` chunks; `None` if none is left.
     fn take(self, sequence: u16, chunks: u16, send: bool) -> Option<Self> {
         let now = match self {
             fresh if fresh.is_fresh(sequence) => Self { sequence, back: 0, front: 0, left: chunks },
@@ -162,7 +162,7 @@ impl MessageShape {
         usual.max(self.bytes() / MOST).next_multiple_of(64)
     }
 
-    /// At least one, so that a message of nothing is done by somebody too.
+    /// At least one chunk, so that an empty message is done by some side too.
     fn chunks(self) -> u16 {
         self.bytes().div_ceil(self.chunk()).max(1) as u16
     }
@@ -191,7 +191,7 @@ impl MessagePlace {
     }
 }
 
-/// Which of the messages of its place a message is.
+/// Returns the number of a message among those of its place.
 fn sequence(number: u64) -> u16 {
     ((number - 1) / PLACES + 1) as u16
 }
@@ -230,8 +230,8 @@ impl MessageChannel {
         let number = self.next(send)?;
         let (count, kind) = content.words();
         let (side, _) = self.place(number).sides(send);
-        // Who reads one of these too early, when the message before has just ended, sees that it
-        // has: see `look`.
+        // A side that reads one of these too early, when the message before has just ended, sees
+        // that it has: see `look`.
         side.data.store(data, Ordering::Release);
         side.count.store(count, Ordering::Release);
         side.kind.store(kind, Ordering::Release);
@@ -245,8 +245,8 @@ impl MessageChannel {
         other.number.load(Ordering::SeqCst) >= number
     }
 
-    /// What there is to do for a message of the caller's side. `find` is where the bytes of the
-    /// other side are that lie at an address in its process.
+    /// Returns what the caller's side has to do for a message. `find` takes an address in the
+    /// process of the other side and a number of bytes, and returns where these bytes are.
     #[inline]
     pub(crate) fn look(
         &self,
@@ -265,8 +265,8 @@ impl MessageChannel {
             };
             let (theirs, data) = (other.content(), other.data.load(Ordering::Acquire));
             if theirs != content.words() {
-                // Nobody takes a chunk of such a message. If somebody did, the side is at its next
-                // one already.
+                // No side takes a chunk of a message whose sides differ. If the progress says that
+                // one was taken, the other side is at its next message already.
                 match (
                     place.progress().is_fresh(sequence(number)),
                     MessageShape::from_words(theirs),
@@ -319,8 +319,8 @@ impl MessageChannel {
         MessageProgress::of(before).left == 1
     }
 
-    /// Takes a message back, unless its other side is there with the same content: such a one is
-    /// copied to its end. If this returns true, nobody touches its memory after this.
+    /// Takes a message back, unless its other side is there with the same content: then the message
+    /// is copied to its end. If this returns true, nobody touches its memory after this.
     pub(crate) fn withdraw(&self, number: u64, send: bool, content: MessageShape) -> bool {
         let (place, sequence) = (self.place(number), sequence(number));
         loop {
@@ -381,7 +381,7 @@ mod models {
     /// Where the buffers pretend to be: nothing but addresses goes through the channel.
     const BASE: usize = 1 << 20;
 
-    /// A message of so many chunks.
+    /// Returns the shape of a message of `chunks` chunks.
     fn content(chunks: usize) -> MessageShape {
         MessageShape { dtype: DataType::Int8, count: (chunks * CHUNKS.end()) as u64, alone: false }
     }

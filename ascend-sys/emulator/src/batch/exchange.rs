@@ -38,10 +38,10 @@ enum PairChannels {
     Shared(Placed<MessageChannel>),
 }
 
-/// What others send to a rank.
+/// The channels of the messages that others send to a rank.
 type ChannelRow = Box<[OnceLock<Box<MessageChannel>>]>;
 
-/// What only the process of a rank needs of it.
+/// The state of a rank that only its process needs.
 #[repr(align(128))]
 struct Rank {
     waker: Mutex<Option<Sleeper>>,
@@ -159,7 +159,8 @@ impl Exchange {
         if all {
             own.posted.store(own.posted.load(Ordering::Relaxed) + 1, Ordering::Release);
         }
-        // Before the look who sleeps, and the look whether the rank has left.
+        // Orders the post before the look for sleepers, and before the look whether the rank has
+        // left.
         fence(Ordering::SeqCst);
         peers.for_each(|peer| self.party(peer).wake());
         if all && own.left.load(Ordering::SeqCst) != 0 {
@@ -167,7 +168,7 @@ impl Exchange {
         }
     }
 
-    /// Whether a rank will post nothing any more. What it has posted can be seen by now.
+    /// Whether a rank will post nothing more. Everything that it has posted can be seen by now.
     #[inline]
     pub(crate) fn is_gone(&self, rank: usize) -> bool {
         let own = &self.counts[rank];

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::collective::validate::name_of;
 use ascend_reduce::DataType;
 
-/// What one side says of a message.
+/// One side's description of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageShape {
     pub(crate) dtype: DataType,
@@ -37,21 +37,21 @@ pub(crate) struct BatchItem {
     pub(crate) content: MessageShape,
     /// Of the rank.
     pub(crate) data: *mut u8,
-    /// Where the data comes from, if the peer is the rank itself; such an item counts as a receive.
+    /// The source, if the peer is the rank itself; an item to itself counts as a receive.
     pub(crate) from: *mut u8,
     /// Where the caller's list has it.
     pub(crate) index: u32,
     pub(crate) state: ItemState,
 }
 
-/// What has become of an item.
+/// The state of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ItemState {
     /// It waits for a place, or for its copy if it is to the rank itself.
     New,
     /// Message of its channel, with this number.
     Posted(u64),
-    /// To the rank itself: so many bytes are copied.
+    /// To the rank itself: this many bytes are copied.
     Copied(usize),
     /// Nothing of it is touched any more.
     Over,

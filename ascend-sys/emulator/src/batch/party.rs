@@ -1,14 +1,15 @@
-//! Who sleeps in the batch of a rank.
+//! The party of a rank: the sleeper in its batch.
 
 use std::sync::PoisonError;
 
 use crate::collective::meeting::Wake;
 use crate::collective::sync::{AtomicU32, Mutex, Ordering, announce_or};
 
-/// Serves all batches of a rank in turn: a wake-up that was meant for the last one is only a poll
-/// too many for the next.
+/// Serves all batches of a rank in turn: a wake-up that comes too late for one batch is only a
+/// needless poll of the next.
 ///
-/// That somebody sleeps, all ranks can see; who it is, only the process of the rank.
+/// All ranks can see that there is a sleeper; only the process of the rank knows which stream it
+/// is.
 pub(crate) struct Party<'a, W> {
     pub(crate) armed: &'a AtomicU32,
     pub(crate) waker: &'a Mutex<Option<W>>,
@@ -21,7 +22,7 @@ impl<W: Wake> Party<'_, W> {
         announce_or(self.armed, 1);
     }
 
-    /// Says who is to be woken where the rank sleeps.
+    /// Sets the waker of a rank that sleeps.
     pub(crate) fn set_waker(&self, waker: W) {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
     }

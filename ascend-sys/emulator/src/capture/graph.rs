@@ -61,7 +61,7 @@ pub(crate) struct GraphState {
     pub(super) groups: Vec<u64>,
     /// Handles of its tasks that a program has asked for, by node.
     pub(super) tasks: BTreeMap<usize, u64>,
-    /// What becomes of nodes at the next `aclmdlRIUpdate`.
+    /// The changes that the next `aclmdlRIUpdate` makes to nodes.
     pub(super) edits: BTreeMap<usize, (NodeAction, Vec<HeldMemory>)>,
     /// Of a graph that was built: handles of the streams that were bound, and not unbound.
     pub(super) bound: Vec<u64>,
@@ -75,11 +75,11 @@ pub(crate) struct GraphState {
     marks: Vec<Mark>,
 }
 
-/// What a callback of a graph is called with.
+/// The argument of a callback of a graph.
 #[derive(Clone, Copy)]
 pub(crate) struct CallbackArgument(pub(crate) *mut c_void);
 
-// SAFETY: whoever registered the callback promised that it may be called on any thread with it.
+// SAFETY: the registration promised that the callback may be called on any thread with it.
 unsafe impl Send for CallbackArgument {}
 
 /// Something to issue at every execution.
@@ -122,7 +122,7 @@ impl NodeAction {
         }
     }
 
-    /// In words.
+    /// Describes the action.
     pub(super) fn describe(&self) -> String {
         match self {
             NodeAction::Task(task) => task.describe(),
@@ -169,7 +169,7 @@ pub(super) fn create(
     }
 }
 
-/// Uses the graph behind a handle, after whoever uses it now.
+/// Uses the graph behind a handle, after any current user has released it.
 pub(crate) fn with<R>(
     handle: u64,
     use_it: impl FnOnce(&mut GraphState) -> Result<R, Failure>,
@@ -375,8 +375,8 @@ pub(super) fn discard(handle: u64) {
         }
     }
     for (function, argument) in state.on_destroy {
-        // SAFETY: whoever registered the callback promised that it may be called with its argument
-        // when the graph goes.
+        // SAFETY: the registration promised that the callback may be called with its argument when
+        // the graph goes.
         unsafe { function(argument.0) };
     }
 }
@@ -392,8 +392,8 @@ pub(crate) fn destroy_all(devices: &Range<u32>) {
     }
 }
 
-/// What one branch of a graph has to do in an execution: the stream that it was executed on waits
-/// for it, and fails with it.
+/// The work of one branch of a graph in an execution: the stream that the graph was executed on
+/// waits for it, and fails with it.
 pub(crate) struct Branch {
     stream: &'static Stream,
     tickets: Range<u64>,

@@ -1,4 +1,4 @@
-//! From Begin to End: what captured streams are given becomes nodes.
+//! From Begin to End: operations on captured streams become nodes.
 
 use super::graph::{self, CapturedCall, CapturedIssue, GraphState, Node, NodeAction};
 use super::{Active, Mode, add_active, find_active, group, remove_active};
@@ -21,15 +21,15 @@ use std::sync::atomic::Ordering;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// What a capture knows while it goes on.
+/// The state of a capture while it goes on.
 pub(super) struct CaptureRecording {
     /// No capture, but a graph that is built: its streams were bound.
     pub(super) is_built: bool,
     mode: Mode,
     thread: ThreadId,
-    /// By branch: the stream that was captured, then those that joined.
+    /// The streams of the branches: the stream that was captured, then those that joined.
     pub(super) tracks: Vec<CapturedStream>,
-    /// Nodes that are records which somebody waits for.
+    /// Nodes that are records with a waiter.
     waited: BTreeSet<usize>,
     /// Why it can no longer become a graph.
     invalid: Option<String>,
@@ -58,7 +58,7 @@ impl CaptureRecording {
     }
 }
 
-/// What `aclmdlRICaptureGetInfo` tells of a stream.
+/// The answer of `aclmdlRICaptureGetInfo` for a stream.
 pub(crate) enum Status {
     None,
     Active(u64),
@@ -172,7 +172,7 @@ pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
                 recording.tracks[0].stream.describe()
             );
         }
-        // From here on the recording is over, whatever comes of it.
+        // From here on the recording is over, whatever its result.
         Ok(recording.check())
     });
     match ended {

@@ -17,13 +17,13 @@ use std::sync::Mutex;
 
 struct GraphTasks {
     last: u64,
-    /// By handle: the graph, and the node.
+    /// The graph and the node of each task, by handle.
     nodes: BTreeMap<u64, (u64, usize)>,
 }
 
 static TASKS: Mutex<GraphTasks> = Mutex::new(GraphTasks { last: 0, nodes: BTreeMap::new() });
 
-/// What a task is, as far as programs can ask.
+/// The kind of a task, as far as programs can ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GraphTaskKind {
     Other,
@@ -35,7 +35,7 @@ pub(crate) enum GraphTaskKind {
     ValueWait(WordTask),
 }
 
-/// With what the names of calls begin that launch kernels.
+/// The prefix of the names of calls that launch kernels.
 pub(crate) const KERNEL: &str = "kernel ";
 
 impl GraphTaskKind {
@@ -72,7 +72,7 @@ pub(crate) fn of_stream(stream: &'static Stream) -> Result<Vec<u64>, Failure> {
     };
     graph::with_complete(graph, |state| {
         let nodes = state.nodes.iter().enumerate();
-        // What the graph itself has added is of no event of the program.
+        // Records and waits that the graph itself has added belong to no event of the program.
         let is_own =
             |action: &NodeAction| matches!(action, NodeAction::Record(0) | NodeAction::Wait(_, 0));
         let of_branch = nodes.filter(|(_, node)| node.branch == branch && !is_own(&node.step));
@@ -105,7 +105,7 @@ fn with<R>(
     graph::with_complete(graph, |state| use_it(state, node))
 }
 
-/// What a task is, as it will be executed next.
+/// Returns the kind of a task, as it will be executed next.
 pub(crate) fn kind(task: u64) -> Result<GraphTaskKind, Failure> {
     with(task, |state, node| {
         let node = state.nodes.get(node);

@@ -1,9 +1,9 @@
 //! How many threads can run at once.
 //!
-//! What counts is the cores on which the threads of the program may run, together: ranks that tie
-//! themselves to a core each have as many as there are ranks, whoever asks first. Masks and quotas
-//! can change at any time, so the housekeeper asks again every second that it is awake: that costs
-//! no other thread anything, and a waiting thread spins a second too long at worst.
+//! The count is that of the cores on which the threads of the program may run, together. Ranks that
+//! tie themselves to a core each have as many as there are ranks, whichever asks first. Masks and
+//! quotas can change at any time, so the housekeeper asks again every second that it is awake: that
+//! costs no other thread anything, and a waiting thread spins a second too long at worst.
 
 use crate::os_thread;
 use std::fs;
@@ -38,13 +38,13 @@ pub(super) struct Pace {
 impl Pace {
     const LONG: Pace = Pace { spins: 2000, yields: 4 };
     const SHORT: Pace = Pace { spins: 16, yields: 4 };
-    /// Where the processes of a communicator have not a core each. Between threads whoever waits
+    /// For processes of a communicator that have less than a core each. Between threads, a waiter
     /// runs the streams of others; a process cannot, and waking it costs two system calls and a
     /// thread.
     const GIVING: Pace = Pace { spins: 16, yields: 64 };
 
-    /// That of the last of so many waiting threads. About 100 microseconds while they fit the
-    /// cores.
+    /// Returns the pace of the last of `waiting` waiting threads. About 100 microseconds while they
+    /// fit the cores.
     pub(super) fn of(waiting: usize) -> Pace {
         match ELSEWHERE.load(Ordering::Relaxed) {
             0 if waiting <= cores() => Pace::LONG,
@@ -60,7 +60,8 @@ impl Pace {
     }
 }
 
-/// So many ranks of other processes may wait at the same time as threads of this one. 0: none.
+/// Sets the number of ranks of other processes that may wait at the same time as threads of this
+/// one; 0: none.
 pub(crate) fn share_with(ranks: usize, processes: impl Iterator<Item = u32>) {
     let others = processes.filter_map(|process| i32::try_from(process).ok());
     // The first is the calling thread.

@@ -1,4 +1,4 @@
-//! What threads wait for besides a point of a stream: any completion, a condition.
+//! The goals of waiting threads besides a point of a stream: any completion, a condition.
 
 use super::help::help;
 use super::{Goal, block, housekeeper};
@@ -60,9 +60,9 @@ pub(crate) fn wait_until(limit: Option<Duration>, done: impl Fn() -> bool) -> bo
     done() || block(&Condition { done, call: None }, limit)
 }
 
-/// As [`wait_until`] for what calls of other threads bring about: `what` says what it is, and for
-/// whom it waits. An error when it is certain that nobody can, with the deadlock as text; it never
-/// is for [`Enders::Anybody`].
+/// As [`wait_until`], for a condition that calls of other threads bring about. `what` describes it,
+/// and for whom it waits. Returns an error when it is certain that nobody can bring it about, with
+/// the deadlock as text; with [`Enders::Anybody`] that is never certain.
 pub(crate) fn await_others(
     limit: Duration,
     ends: Enders,

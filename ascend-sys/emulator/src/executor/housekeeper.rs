@@ -94,8 +94,8 @@ fn run(workers: &mut Workers) -> bool {
     true
 }
 
-/// For how long the heads of streams have been parked: the stream's slot, its ticket, how far that
-/// task is, and since when.
+/// The time for which the heads of streams have been parked: the stream's slot, its ticket, how far
+/// that task is, and since when.
 #[derive(Default)]
 struct Limits(HashMap<u32, (u64, u64, Instant)>);
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ascend_sync::lock_std as lock;
 
-/// What goes wrong.
+/// The kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultKind {
     Delay(Duration),
@@ -46,7 +46,7 @@ struct Asked {
 
 struct Fault {
     kind: FaultKind,
-    /// From 1; 0 is the next or all of them, as the kind has it.
+    /// Counts from 1; 0 means the next or all of them, depending on the kind.
     number: u64,
     /// Operations or allocations since it was asked for.
     seen: u64,
@@ -64,7 +64,8 @@ impl Fault {
     fn is_due(&mut self, applies: bool) -> bool {
         self.seen += 1;
         if self.kind == FaultKind::OutOfMemory {
-            // Who asks again, for example after it has given something back, is told the same.
+            // A caller that asks again, for example after it has given something back, gets the
+            // same answer.
             return self.seen >= self.number;
         }
         let due = applies && self.is_at(self.seen);
@@ -108,7 +109,7 @@ impl Faults {
         self.asked().stopped
     }
 
-    /// What happens to the next operation, which can have some faults and not others.
+    /// Returns the faults of the next operation, which can have some faults and not others.
     pub(super) fn due(&self, can_have: impl Fn(FaultKind) -> bool) -> Vec<FaultKind> {
         let mut asked = self.asked();
         let operations = |fault: &&mut Fault| fault.kind != FaultKind::OutOfMemory;
@@ -116,8 +117,8 @@ impl Faults {
         asked.faults.iter_mut().filter(operations).filter_map(due).collect()
     }
 
-    /// Whether the link fails that comes into being with an operation, before which the device
-    /// issues so many.
+    /// Whether a link fails that an operation makes. The device issues `operations` operations
+    /// before that one.
     pub(super) fn link_fails(&self, operations: usize) -> bool {
         let mut due = false;
         let links = |fault: &&mut Fault| fault.kind == FaultKind::LinkTimeout;
@@ -156,7 +157,7 @@ pub(crate) struct WantedFault {
     pub(crate) number: u64,
 }
 
-/// Reads faults of a block of so many devices, such as `delay 0 by 20, stop 1 at 3`.
+/// Reads faults of a block of `devices` devices, as in `delay 0 by 20, stop 1 at 3`.
 pub(crate) fn parse(text: &str, devices: u32) -> Result<Vec<WantedFault>, String> {
     let wanted = text.split(',').map(str::trim).filter(|one| !one.is_empty());
     wanted.map(|one| parse_one(one, devices).map_err(|why| format!("\"{one}\": {why}"))).collect()

@@ -1,4 +1,4 @@
-//! What a stream does instead of going on, while its device has a fault.
+//! Tasks that hold a stream while its device has a fault.
 
 use super::asked::are_any;
 use crate::machine::Device;
@@ -21,7 +21,7 @@ pub(super) fn hold(stream: &'static Stream, hold: Hold) {
     let _ = stream.enqueue(hold);
 }
 
-/// What a stream does instead of going on.
+/// A task that a stream runs instead of going on.
 pub(crate) enum Hold {
     /// So long, from when it is at the head.
     For(Duration, Option<Instant>),

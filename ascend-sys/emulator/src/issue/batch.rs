@@ -1,11 +1,11 @@
 //! `HcclBatchSendRecv`: a list of messages as one task. `HcclSend` and `HcclRecv` are such a list
 //! of one message.
 //!
-//! When it reaches the head of its stream it posts all its messages at once, so the order in which
-//! ranks list them can never make them wait for one another; of many messages with one peer, as
-//! many as have a place, and the others as places become free. The task is complete when all its
-//! messages are copied. Giving up takes back what has no counterpart yet; what has one is copied to
-//! its end first.
+//! When the task reaches the head of its stream, it posts all its messages at once, so the order in
+//! which ranks list them can never make them wait for one another. Of many messages with one peer,
+//! it posts as many as have a place, and the others as places become free. The task is complete
+//! when all its messages are copied. A batch that gives up takes back messages without a
+//! counterpart; those with one are copied to their end first.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -226,7 +226,7 @@ impl PendingBatch {
         self.items.iter().filter(move |item| !exchange.is_matched(rank, item))
     }
 
-    /// The ranks whose sides of messages are not there, each once.
+    /// Returns the ranks whose sides of messages are not there, each once.
     fn absent(&self) -> Vec<usize> {
         let ranks: BTreeSet<usize> = self.unmatched().map(|item| item.peer).collect();
         ranks.into_iter().collect()
@@ -325,7 +325,7 @@ impl PendingBatch {
         self.poll()
     }
 
-    /// Who could help the parked batch: see `deadlock`.
+    /// Returns what could help the parked batch: see `deadlock`.
     pub(crate) fn helpers(&self) -> Helpers {
         let Member { comm, rank, .. } = &*self.member;
         let unmatched: Vec<&BatchItem> = self.unmatched().collect();
@@ -385,7 +385,7 @@ impl PendingBatch {
         format!("waiting for {}", waits.join(", "))
     }
 
-    /// For messages: what it is and what it waits for.
+    /// Describes the batch and what it waits for, for messages.
     pub(crate) fn describe(&self) -> String {
         let name = &self.member.comm.title();
         format!("{} of communicator \"{name}\", {}", self.name(), self.waits_for())
@@ -434,7 +434,7 @@ impl TaskBody<Stream> for PendingBatch {
 }
 
 impl BatchItem {
-    /// Copies the next piece of a message to the rank itself: so many bytes.
+    /// Copies the next piece of a message to the rank itself; returns the number of bytes.
     fn copy_own(&mut self) -> usize {
         let done = if let ItemState::Copied(done) = self.state { done } else { 0 };
         let bytes = (self.content.bytes() - done).min(PIECE);

@@ -36,7 +36,7 @@ use ascend_reduce::Store;
 enum PendingState {
     /// Has not arrived.
     Ready,
-    /// Copies the send buffer aside, because it partly overlaps the receive buffer: so many bytes
+    /// Copies the send buffer aside, because it partly overlaps the receive buffer: this many bytes
     /// are done.
     Staging(usize),
     Arrived,
@@ -54,12 +54,12 @@ pub(crate) struct PendingCollective {
     pub(super) aside: Option<Box<Aside>>,
 }
 
-/// What few operations need.
+/// State that few operations need.
 #[derive(Default)]
 pub(super) struct Aside {
     /// The copy of an overlapping send buffer.
     pub(super) staged: Option<Staged>,
-    /// What all have brought, where some ranks are in other processes.
+    /// The contributions of all ranks, where some are in other processes.
     pub(super) gathered: Option<Gathered>,
 }
 
@@ -331,8 +331,8 @@ impl PendingCollective {
         // SAFETY: every rank has arrived with a call that goes with this one, and stays until all
         // chunks are done; this one is claimed.
         let run = || unsafe { work.run(chunk.of.clone(), chunk.index) };
-        // Whatever happens: without this chunk nobody would ever be done. First it is said that it
-        // is not right.
+        // The chunk is finished in any case, since without it no rank would ever be done. Before
+        // that, the failure is recorded.
         if catch_unwind(AssertUnwindSafe(run)).is_err() {
             self.spoil();
         }
@@ -353,8 +353,8 @@ impl PendingCollective {
         self.member.comm.fail(CommError::new(origin, Cause::Gone, text));
     }
 
-    /// How an operation went that has run: who gives up at it cannot end it any more, so a failure
-    /// of its own is in a chunk.
+    /// The outcome of an operation that has run. A rank that gives up cannot end it any more, so an
+    /// error with this origin comes from a chunk.
     pub(super) fn outcome(&self) -> Result<(), Failure> {
         match self.member.comm.meeting.error() {
             Some(error) if error.origin == self.origin() => Err(self.failure(&error)),
@@ -370,7 +370,8 @@ impl PendingCollective {
         }
         match self.member.comm.meeting.error() {
             Some(error) => Step::Done(Err(self.failure(&error))),
-            // Whoever closed the operation is about to say why; another process, by news.
+            // The rank that closed the operation is about to say why; another process says it by
+            // news.
             None if self.member.comm.is_joint() => Step::Park,
             None => Step::Again,
         }
@@ -479,7 +480,7 @@ impl PendingCollective {
         }
     }
 
-    /// Who could help the parked operation: see `deadlock`.
+    /// Returns what could help the parked operation: see `deadlock`.
     pub(crate) fn helpers(&self) -> Helpers {
         match self.state {
             // One that is broken waits for the news why.
@@ -502,7 +503,7 @@ impl PendingCollective {
         matches!(need, Need::Collective { comm, rank, number } if (*comm, *rank, *number) == (id, own, place))
     }
 
-    /// For messages: what it is and what it waits for.
+    /// Describes the operation and what it waits for, for messages.
     pub(crate) fn describe(&self) -> String {
         let Member { comm, rank, .. } = &*self.member;
         format!(

@@ -1,21 +1,21 @@
 //! `HcclGroupStart` to `HcclGroupEnd`: calls of a thread that are kept back, and then go out
 //! together.
 //!
-//! A group is what lets one thread speak for several ranks. Alone, each of their calls would wait
-//! for the others: a rank that joins a communicator waits for all ranks, and so does its first
-//! operation. The end of a group first says everything that others wait for, for all its calls, and
-//! only then waits.
+//! A group lets one thread speak for several ranks. Alone, each of their calls would wait for the
+//! others: a rank that joins a communicator waits for all ranks, and so does its first operation.
+//! The end of a group first says everything that others wait for, for all its calls, and only then
+//! waits.
 //!
-//! A call is checked when it is made, and refused there. What goes wrong later, at the end, CANN
-//! keeps to itself: on A2 and A3 `HcclGroupEnd` returns success in any case. So it does here; what
-//! became of each call is kept for `ascendExtGroupResult`, and a failure is also a recent error
+//! A call is checked when it is made, and refused there. CANN does not report errors that occur
+//! later, at the end: on A2 and A3 `HcclGroupEnd` returns success in any case. So it does here. The
+//! result of each call is kept for `ascendExtGroupResult`, and a failure is also a recent error
 //! text.
 //!
 //! A group serves one of three purposes. Making and ending communicators: those that end go first.
 //! Collectives: they must not depend on each other, because A2 and A3 issue the larger ones first;
 //! the end waits until they are complete. Sends and receives: those of a communicator become one
 //! batch, in the stream that was named first, and pair with messages of other batches. Ascend 950
-//! has this third one only.
+//! has this third purpose only.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -52,7 +52,7 @@ thread_local! {
 /// A call that is kept back.
 struct GroupedCall {
     function: &'static str,
-    /// What it does at the end of the group.
+    /// The action at the end of the group.
     what: GroupedAction,
 }
 
@@ -269,7 +269,7 @@ pub(crate) fn end() -> Result<Vec<String>, Failure> {
     Ok(texts)
 }
 
-/// What became of a call of the last group that the thread has ended.
+/// Returns the result of a call of the last group that the thread has ended.
 pub(crate) fn result(index: u32) -> Result<Option<Failure>, Failure> {
     RESULTS.with_borrow(|results| match results.get(index as usize) {
         Some(result) => Ok(result.clone().err()),
@@ -324,7 +324,7 @@ fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Failure>
     }
     let began = Instant::now();
     for (handle, member, number, request) in contacts {
-        // Who fails here has ended the communicator, which its operations find out.
+        // A call that fails here has ended the communicator; its operations find that out.
         if member.comm.await_all(member.rank, number, request, began).is_ok() {
             let _ = with_issue_state(handle, |issue_state| {
                 issue_state.linked = true;
@@ -351,8 +351,8 @@ fn unlinked(handle: u64) -> Option<u64> {
     newest.ok().flatten()
 }
 
-/// Issues a collective, whose rank has met the others; what was checked when it was called may not
-/// hold any more.
+/// Issues a collective whose rank has met the others. Checks again, because the checks of the call
+/// may not hold any more.
 fn put(call: Collective) -> Result<Option<Mark>, Failure> {
     let Collective { handle, stream, mut buffers, issue, .. } = call;
     with_issue_state(handle, |issue_state| {
@@ -420,7 +420,7 @@ fn exchange(messages: Vec<(usize, GroupedMessage)>, results: &mut [Result<(), Fa
     }
     let began = Instant::now();
     for GroupBatch { handle, member, new, .. } in &batches {
-        // Who fails here has ended the communicator, which its batch finds out.
+        // A call that fails here has ended the communicator; its batch finds that out.
         if !new.is_empty() && member.comm.await_peers(member.rank, new, BATCH, began).is_ok() {
             let _ = with_issue_state(*handle, |issue_state| {
                 new.iter().for_each(|peer| issue_state.peers[*peer] = true);
@@ -448,7 +448,7 @@ impl GroupBatch {
             list.extend(items);
             let Some((first, others)) = streams.split_first() else { return Ok(()) };
             post(issue_state, first, list, BATCH)?;
-            // Whoever waits for one of these streams means its messages.
+            // A wait for any of these streams is a wait for the messages of the batch.
             let after = |mark| {
                 others.iter().try_for_each(|other| capture::submit(other, After(mark)).map(drop))
             };

@@ -1,9 +1,9 @@
-//! What a collective does besides where some of its ranks are in other processes.
+//! The extra steps of a collective some of whose ranks are in other processes.
 //!
-//! What they have brought is copied out and checked first. And each rank lets the others see
-//! whether it may hold a chunk: a process can end in the middle of one, which then nobody finishes.
-//! The others give the operation up, and are complete when no rank that lives holds a chunk any
-//! more. A process that is only stopped lives: until it goes on, or is ended, the operation is not
+//! The contributions are copied out and checked first. And each rank lets the others see whether it
+//! may hold a chunk: a process can end in the middle of a chunk, which then nobody finishes. The
+//! others give the operation up, and are complete when no living rank holds a chunk any more. A
+//! process that is only stopped lives: until it goes on, or is ended, the operation is not
 //! complete, and its buffers are not free.
 
 use super::collective::PendingCollective;
@@ -67,7 +67,7 @@ impl PendingCollective {
         }
     }
 
-    /// Whether nobody who lives touches the memory of an operation that was abandoned.
+    /// Whether no living rank touches the memory of an operation that was abandoned.
     pub(super) fn is_untouched(&self) -> bool {
         let comm = &self.member.comm;
         let is_lost = |rank| comm.joint.as_ref().is_some_and(|joint| joint.is_lost(rank));

@@ -12,7 +12,7 @@ pub(super) enum Staged {
 }
 
 impl Staged {
-    /// Room for so many bytes. The error says why there is none.
+    /// Takes room for `bytes` bytes. The error says why there is none.
     #[cold]
     pub(super) fn new(member: &Member, bytes: usize) -> Result<Self, String> {
         if !member.comm.is_joint() {

@@ -31,9 +31,9 @@ use ascend_reduce::DataType;
 /// `hcclOpExpansionMode`: on vector cores, with no other to fall back to.
 const AIV_ONLY: u32 = 4;
 
-/// A collective in which, by its arguments, nobody gives anything. It succeeds whatever the other
-/// arguments are, takes no number and meets nobody; the rank keeps a note of it. But a rank that
-/// [numbers](Member::numbers_zeros) such calls issues it like any other.
+/// Issues a collective in which, by its arguments, no rank gives anything. It succeeds whatever the
+/// other arguments are, takes no number and meets nobody; the rank keeps a note of it. But a rank
+/// that [numbers](Member::numbers_zeros) these calls issues it like any other.
 #[cold]
 pub(crate) fn issue_void(
     operation: Operation,
@@ -50,7 +50,7 @@ pub(crate) fn issue_void(
     with_issue_state(comm, |issue_state| issue_void_at(issue_state, operation, dtype, stream))
 }
 
-/// The request of such a call, whose data type may be none.
+/// Returns the request of a call with nothing to move; its data type may be invalid.
 fn void(operation: Operation, dtype: HcclDataType) -> CollectiveRequest {
     let dtype = DataType::from_hccl(dtype.0).unwrap_or(DataType::Int8);
     CollectiveRequest { operation, dtype, count: 0 }

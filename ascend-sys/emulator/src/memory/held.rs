@@ -24,7 +24,7 @@ enum HeldOwner {
     Registered,
 }
 
-/// Notes who owns all of these bytes, as [`HeldMemory::new`] does.
+/// Notes the owners of all of these bytes, as [`HeldMemory::new`] does.
 pub(crate) fn hold(
     bytes: impl IntoIterator<Item = (*const u8, usize)>,
 ) -> Result<Vec<HeldMemory>, String> {
@@ -35,8 +35,8 @@ pub(crate) fn hold(
 }
 
 impl HeldMemory {
-    /// Notes who owns these bytes of data. `None` for none at all, and for pageable memory, of
-    /// which nothing is known.
+    /// Notes the owner of these bytes of data. `None` if there are no bytes, and for pageable
+    /// memory, whose owner is unknown.
     pub(crate) fn new(data: *const u8, length: usize) -> Result<Option<HeldMemory>, String> {
         if length == 0 {
             return Ok(None);

@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// What kind of memory an address belongs to.
+/// The kind of memory that an address belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemoryPlace {
     /// Memory of the device with this id.
@@ -27,7 +27,7 @@ pub(crate) enum MemoryPlace {
     Pageable,
 }
 
-/// Checked bytes: where the data is, and whose.
+/// Checked bytes: where the data is, and the kind of its memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bytes {
     pub(crate) data: *mut u8,
@@ -119,8 +119,8 @@ fn search(recent: &Recent, address: usize, length: usize) -> Result<Bytes, Strin
     Ok(Bytes { data: address.wrapping_add(distance) as *mut u8, place })
 }
 
-/// What an address is, by its value alone. The error names an address of a device that is not in
-/// use.
+/// Returns the kind of an address, by its value alone. The error names an address of a device that
+/// is not in use.
 pub(crate) fn place_of(address: usize) -> Result<MemoryPlace, String> {
     if let Some(windows) = window::reserved() {
         let offset = address.wrapping_sub(windows.nominal);
@@ -206,8 +206,8 @@ pub(crate) fn registered_at(start: usize) -> Option<Range<usize>> {
     registered.get(&start).map(|bytes| start..start + bytes)
 }
 
-/// Makes host memory of the caller known as pinned. False when a part of it is already, or when no
-/// memory has so many bytes.
+/// Makes host memory of the caller known as pinned. Returns false if a part of it is already, or if
+/// the range exceeds the address space.
 pub(crate) fn register_host(start: usize, bytes: usize) -> bool {
     let Some(end) = start.checked_add(bytes) else { return false };
     let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);

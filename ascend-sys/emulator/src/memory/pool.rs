@@ -1,11 +1,11 @@
-//! The allocations of one device, or of pinned host memory: who owns which bytes, and what became
+//! The allocations of one device, or of pinned host memory: the owners of its bytes, and the fate
 //! of the others.
 //!
 //! A pool never touches the memory itself. Freeing takes the name away at once, as `aclrtFree`
-//! does, but the bytes go to somebody else only when everything that was queued at that moment is
-//! complete: a queued task never touches memory of another allocation. Who waits between looking up
-//! and queueing looks up again (see `held`). Freed pages stay populated and are handed out again,
-//! best fit first.
+//! does. But the bytes go to another allocation only when everything that was queued at that moment
+//! is complete: a queued task never touches memory of another allocation. A caller that waits
+//! between looking up and queueing looks up again (see `held`). Freed pages stay populated and are
+//! handed out again, best fit first.
 
 pub(crate) mod outside;
 mod reused;
@@ -19,7 +19,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 /// Alignment of every allocation, in bytes.
 const ALIGNMENT: usize = 64;
-/// Alignment of allocations of at least so many bytes: other processes can import whole pages only.
+/// Alignment of allocations of at least this many bytes: other processes can import whole pages
+/// only.
 pub(crate) const PAGE: usize = 4096;
 /// How many freed allocations are remembered by name.
 const REMEMBERED: usize = 256;
@@ -32,7 +33,7 @@ pub(crate) struct MemoryPool {
 
 #[derive(Default)]
 struct PoolState {
-    /// For messages: "device 3", "pinned host memory".
+    /// The name for messages: "device 3", "pinned host memory".
     name: String,
     /// All addresses that it has.
     addresses: Range<usize>,
@@ -54,7 +55,7 @@ struct Allocation {
     reserved: usize,
     charged: u64,
     entry: &'static str,
-    /// The process whose memory it is; 0: this one.
+    /// The process that has the memory; 0: this one.
     process: u32,
     /// A part of a reserved range of addresses, outside of the pool's own.
     is_mapped: bool,
@@ -81,7 +82,7 @@ struct Freed {
     by: &'static str,
 }
 
-/// Why there is no memory.
+/// The reason why there is no memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OutOfMemory {
     pub(crate) free: u64,
@@ -268,7 +269,7 @@ impl MemoryPool {
         }
     }
 
-    /// What the allocation that begins at `start` is called in messages, and its size.
+    /// Returns the name, for messages, of the allocation that begins at `start`, and its size.
     pub(crate) fn name_of(&self, start: usize) -> Option<(String, usize)> {
         let state = self.state();
         state.live.get(&start).map(|allocation| (state.describe(allocation), allocation.size))

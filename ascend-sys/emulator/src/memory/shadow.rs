@@ -1,10 +1,10 @@
-//! What AddressSanitizer is told of emulated memory: it sees the mappings, and not who has which
-//! bytes of them.
+//! Tells AddressSanitizer about emulated memory: it sees the mappings, but not which allocation has
+//! which bytes of them.
 //!
 //! Only in a build with `--cfg sanitizer="address"`, beside `--cfg plain_memory`, with which all
-//! data is moved by plain loops. What was freed is marked, as far as [`MOST`](sanitizer::MOST), and
-//! what lies between the end of an allocation and the next one. Memory that nobody has had yet is
-//! left as it is: the sanitizer needs an eighth of what it marks.
+//! data is moved by plain loops. Freed memory is marked, as far as [`MOST`](sanitizer::MOST), and
+//! so are the bytes between the end of an allocation and the next one. Memory that was never
+//! allocated is left as it is: the sanitizer needs an eighth of what it marks.
 
 #[cfg(sanitizer = "address")]
 mod sanitizer {
@@ -18,7 +18,7 @@ mod sanitizer {
     /// So much of a range is marked.
     pub(super) const MOST: usize = 16 << 20;
 
-    /// What is marked, by its start: the bytes.
+    /// The marked ranges: their bytes, by their start.
     static MARKED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
     unsafe extern "C" {
@@ -35,8 +35,8 @@ mod sanitizer {
         }
     }
 
-    /// What is marked beside the range stays so: an allocation can begin behind the start of what
-    /// was free, and end before its end.
+    /// Unmarks a range. Marks beside it stay: an allocation can begin behind the start of a free
+    /// range, and end before its end.
     pub(super) fn clear(range: Range<usize>) {
         let mut marked = lock(&MARKED);
         let before = marked.range(..range.start).next_back().map(|(start, bytes)| (*start, *bytes));

@@ -39,7 +39,7 @@ pub(crate) struct MemoryWindows {
     pub(crate) device_bytes: usize,
     pub(crate) host: usize,
     pub(crate) host_bytes: usize,
-    /// Behind it: for host memory of other processes.
+    /// The bytes behind it, for host memory of other processes.
     pub(crate) foreign_host_bytes: usize,
     /// The data, which other processes can map: of devices, then of the host.
     pub(crate) shared: SharedMemory,
@@ -78,8 +78,8 @@ fn reserve() -> io::Result<MemoryWindows> {
     Ok(MemoryWindows { nominal, data, device_bytes, host, host_bytes, foreign_host_bytes, shared })
 }
 
-/// Bytes of the ranges of host memory beside so many of device memory: of this process, and of
-/// others.
+/// Returns the bytes of the ranges of host memory beside `device_bytes` of device memory: of this
+/// process, and of others.
 fn host_ranges(device_bytes: usize) -> [usize; 2] {
     let own = HOST_BYTES.min(device_bytes);
     [own, own / 2]
@@ -185,7 +185,7 @@ fn replace(
 }
 
 /// Maps a part of a file in the place of a range of addresses. It is replaced in one step, so that
-/// whoever reads it finds one or the other.
+/// a reader finds one or the other.
 ///
 /// # Safety
 ///
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "it reserves address space")]
     fn the_nominal_range_begins_with_a_huge_page_wherever_the_system_puts_it() {
-        // Lengths for which no system chooses such an address by itself.
+        // For these lengths no system chooses an aligned address by itself.
         for pages in 1..8 {
             let start = reserve_nominal(pages * 4096).unwrap();
             assert!(start.is_multiple_of(HUGE_PAGE), "{start:#x} for {pages} pages");

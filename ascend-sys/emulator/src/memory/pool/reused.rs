@@ -5,9 +5,9 @@ use super::{Allocation, MemoryPool};
 use std::sync::atomic::Ordering;
 
 impl MemoryPool {
-    /// Ends the allocation that begins at `start`, by the function `by`. Its memory is that of a
-    /// new one of `size` bytes from now on, by `entry`: the caller knows that what was queued for
-    /// the old one comes first. False when there is no such allocation, or a smaller one.
+    /// Ends the allocation that begins at `start`, by the function `by`. From now on its memory
+    /// belongs to a new one of `size` bytes, by `entry`: the caller knows that work queued for the
+    /// old one comes first. Returns false if there is no allocation there, or a smaller one.
     pub(crate) fn hand_over(
         &self,
         start: usize,
@@ -21,7 +21,7 @@ impl MemoryPool {
         };
         self.epoch.fetch_add(1, Ordering::Release);
         state.remember(start, old, by);
-        // What is queued for the old one may still touch all of its bytes.
+        // Work queued for the old one may still touch all of its bytes.
         shadow::taken(start, size.max(old.size), old.reserved);
         state.next_number += 1;
         let number = state.next_number;

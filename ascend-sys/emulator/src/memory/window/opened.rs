@@ -2,9 +2,9 @@
 //!
 //! A CPU kernel gets addresses of device memory and reads and writes there, as on the device. So
 //! the first library of CPU kernels that a process loads has the data mapped a second time, in the
-//! place of the range that nobody could touch. From then on any code of the process reaches device
-//! memory by its addresses, and a host access by mistake faults no more. It stays so until the
-//! process ends.
+//! place of the range that nothing could access. From then on any code of the process reaches
+//! device memory by its addresses, and an access of the host by mistake no longer faults. It stays
+//! so until the process ends.
 
 use super::{MemoryWindows, map_over, windows};
 use std::collections::BTreeMap;
