@@ -2,14 +2,14 @@
 //!
 //! A process is *closed* when each of its threads sleeps in one of our calls, or in a wait of the
 //! kernel for another thread of the process (a futex without a time limit: a lock, a channel, a
-//! join). What such threads wait for can only come from each other and from the streams. Two looks
-//! at the process, at which every thread was found in the same sleep, prove that none of them ran
-//! in between.
+//! join). Only these threads themselves and the streams can end such waits. Two looks at the
+//! process, at which every thread was found in the same sleep, prove that none of them ran in
+//! between.
 //!
 //! A thread that waits for anything else may go on by itself: for a time, a file, a socket, another
-//! process. So may one that handles a signal, so a process that catches signals is never closed,
-//! those apart by which people end programs. Where the kernel does not tell, nothing is ever
-//! proven.
+//! process. So may a thread that handles a signal. So a process that catches signals is never
+//! closed, except for the signals by which people end programs. Where the kernel does not tell,
+//! nothing is ever proven.
 //!
 //! There is one exception, for programs in safe Rust, whose waits say that they are such: the first
 //! thread of the process may wait for another thread with a time limit that is far away, if it has
@@ -40,7 +40,7 @@ fn is_first(number: i32) -> bool {
     number.unsigned_abs() == std::process::id()
 }
 
-/// What every thread of a closed process did.
+/// The state of every thread of a closed process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Closed {
     /// Threads in our calls: their numbers, and how often each fell asleep.
@@ -131,7 +131,7 @@ pub(crate) fn monotonic() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// What a clock of the kernel shows; zero if there is none of this name.
+/// Reads a clock of the kernel; zero if there is no clock with this id.
 fn time_of(clock: libc::clockid_t) -> libc::timespec {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the out parameter is a live local.

@@ -1,22 +1,22 @@
-//! Deadlocks: those that are certain are ended, the others are told.
+//! Deadlocks: certain ones are ended, suspected ones are printed.
 //!
 //! A deadlock is *certain* in two cases.
 //!
 //! - Queued tasks wait for each other in a *cycle*, each bound to something that is queued already:
 //!   an event to the record it was told to wait for, a rank to a collective that its peer has
-//!   issued. What any thread does changes nothing then. (A notify and a message are bound to
+//!   issued. Nothing that any thread does can change this. (A notify and a message are bound to
 //!   nothing: another stream may bring them.) All tasks of the cycle are told to give up.
 //! - Nothing in the process can run: every stream that has work is parked on another one or on a
 //!   thread, and every thread sleeps in one of our calls or in a wait for another thread. That is a
-//!   [closed](crate::closed) process, and it has to be one for [`STILL`]. Who waits for a thread is
-//!   told to give up, tasks and calls. Where some of them wait for other processes, it takes the
-//!   same of these: see [`stillness`].
+//!   [closed](crate::closed) process, and it has to be closed for [`STILL`]. The tasks and calls
+//!   that wait for a thread are told to give up. Where some of them wait for other processes, all
+//!   these processes have to be closed as well: see [`stillness`].
 //!
-//! Everything else is *suspected*: a thread that nobody knows may still record an event or bring a
-//! rank, and anything may write a word that a stream waits for. It is printed when nothing has
-//! moved for [`WARN_AFTER`], and goes on. (Safe programs have devices of their own; their waits say
-//! it themselves. Of streams that wait for other processes nothing is printed: each of them may
-//! well be at something else.)
+//! Everything else is *suspected*: an unknown thread may still record an event or bring a rank, and
+//! anything may write a word that a stream waits for. A suspected deadlock is printed when nothing
+//! has moved for [`WARN_AFTER`], and the program goes on. (It is not printed for safe programs,
+//! which have devices of their own; their waits report it themselves. Nor is it printed for streams
+//! that wait for other processes: each of these may well be busy with something else.)
 //!
 //! A task or a call with a short limit is in no deadlock: it goes on by itself.
 
@@ -44,11 +44,11 @@ const NEXT: Duration = Duration::from_millis(250);
 const WARN_AFTER: Duration = Duration::from_secs(10);
 /// How long it takes until a process that was found open is looked at again.
 const AGAIN: Duration = Duration::from_millis(100);
-/// How many times as long as a look has run there is none. What counts is its time on a core: on a
-/// machine with much to do it may take long without costing anybody anything.
+/// The pause between two looks, as a multiple of the time that a look has run. The time on a core
+/// counts: on a busy machine a look may take long without costing anybody anything.
 const REST: u32 = 20;
 
-/// What is found of a stream.
+/// The result of examining a stream.
 enum Examined {
     Stuck(Stuck),
     /// It goes on by itself, or may.
@@ -77,14 +77,14 @@ struct Stuck {
     abroad: Vec<u64>,
 }
 
-/// What the housekeeper remembers between looks.
+/// The state that the housekeeper keeps between looks.
 #[derive(Default)]
 pub(crate) struct Watch {
     /// Where each stream was found, and how often in a row.
     seen: HashMap<u32, (u64, u32)>,
     /// The last cycle, and how often in a row it was found.
     cycle: (Vec<u64>, u32),
-    /// What does not move.
+    /// The waits that do not move.
     still: Option<Still>,
     /// When to look at the threads of the process again.
     again: Option<Instant>,
@@ -105,7 +105,7 @@ struct Still {
 struct ClosedSince {
     since: Instant,
     how: Closed,
-    /// What other processes were told of this state.
+    /// The state as other processes were told it.
     told: Option<Told>,
 }
 
@@ -243,7 +243,7 @@ impl SleepingThread {
     }
 }
 
-/// What is stuck, as numbers that change when anything moves.
+/// Returns the stuck waits as numbers that change when anything moves.
 fn state_of<'a>(stuck: impl Iterator<Item = &'a Stuck>) -> Vec<u64> {
     stuck.flat_map(|s| [u64::from(s.stream.index()), s.ticket, s.progress]).collect()
 }
@@ -307,7 +307,7 @@ fn provider(streams: &[&'static Stream], need: &Need) -> Option<&'static Stream>
     streams.iter().find(has).copied()
 }
 
-/// Which of the streams are bound to each other: every one of these to another one of them.
+/// Returns the streams that are bound to each other: each of them to another one of them.
 fn members_of_cycles(stuck: &[Stuck]) -> Vec<usize> {
     let mut members: Vec<usize> = (0..stuck.len()).collect();
     loop {
@@ -336,7 +336,7 @@ fn abroad(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> BTreeSet<u64> {
     stuck.iter().flat_map(|s| &s.abroad).chain(of_calls).copied().collect()
 }
 
-/// What is stuck, a line each.
+/// Lists the stuck tasks and calls, one a line.
 fn lines(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> Vec<String> {
     let any_leads = !calls.is_empty() || stuck.iter().any(|s| !s.follows);
     let listed = stuck.iter().filter(|s| !s.follows || !any_leads);
@@ -370,13 +370,14 @@ fn end_all(stuck: Vec<Stuck>, calls: Vec<Arc<WaitingCall>>) {
 }
 
 /// Tells the stuck tasks and calls to give up; those that wait for others go on when these have.
-/// What is returned lets the tasks do so; whoever polls them before ends them for the same reason.
+/// The returned function lets the tasks do so; an earlier poll ends them for the same reason.
 fn end(mut stuck: Vec<Stuck>, calls: &[Arc<WaitingCall>], text: String) -> Box<dyn FnOnce()> {
     let text: Arc<str> = text.into();
     let reason = Reason::Deadlock(text.clone());
-    // Where all wait for streams all give up: the first one that did would let the others go on, as
-    // if nothing had been wrong. So all are told before any is polled. But a thread whose call
-    // gives up may still record what a notify waits for, and say with it how its call has ended.
+    // Where all wait for streams, all give up: the first one that did would let the others go on,
+    // as if nothing had been wrong. So all are told before any is polled. But a thread whose call
+    // gives up may still record the notify that a task waits for, and so say how its call has
+    // ended.
     if !calls.is_empty() {
         stuck.retain(|s| !s.signal);
     }

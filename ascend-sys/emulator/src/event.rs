@@ -171,7 +171,7 @@ impl Event {
         } else {
             marked.unwrap_or_else(|| Mark::now(stream))
         };
-        // One step sets the mark and asks who sleeps, so neither can miss the other.
+        // One step sets the mark and reads whether anybody sleeps, so neither can miss the other.
         let before = self.state.swap(mark.to_bits() | RECORDED, Ordering::AcqRel);
         if before & AWAITED != 0 {
             self.wake_sleepers();
@@ -179,7 +179,7 @@ impl Event {
         Ok(())
     }
 
-    /// What other processes can have of it.
+    /// Returns the part of it that other processes can have.
     #[inline]
     pub(crate) fn shared(&self) -> Option<Arc<SharedEvent>> {
         if self.flags.load(Ordering::Relaxed) & ACL_EVENT_IPC == 0 {
@@ -208,7 +208,7 @@ impl Event {
         self.captured.store(graph, Ordering::Release);
     }
 
-    /// With which it was created.
+    /// The flags with which it was created.
     pub(crate) fn flags(&self) -> u32 {
         self.flags.load(Ordering::Relaxed)
     }
@@ -244,14 +244,14 @@ impl Event {
         streams.into_iter().for_each(Stream::wake);
     }
 
-    /// What the event marks, if it is recorded.
+    /// Returns the point that the event marks, if it is recorded.
     #[inline]
     pub(crate) fn mark(&self) -> Option<Mark> {
         let state = self.state.load(Ordering::Acquire);
         (state & RECORDED != 0).then(|| Mark::from_bits(state & !(RECORDED | AWAITED)))
     }
 
-    /// What a host call has to wait for; `None` when the event is complete.
+    /// Returns the point that a host call has to wait for; `None` when the event is complete.
     pub(crate) fn pending(&self) -> Result<Option<Mark>, NotRecorded> {
         match self.mark() {
             Some(mark) if executor::is_complete(mark) => Ok(None),
@@ -372,7 +372,7 @@ impl Event {
         self.waits.load(Ordering::Acquire) != 0
     }
 
-    /// For messages: what the event stands for.
+    /// Describes what the event waits for, for messages.
     pub(crate) fn waiting_for(&self) -> String {
         match self.mark().and_then(Mark::stream) {
             Some(stream) => stream.waiting_for(),
@@ -398,7 +398,7 @@ impl Event {
     }
 }
 
-/// What a thread waits for: the record.
+/// The goal of a thread that waits for the record.
 struct RecordGoal {
     event: &'static Event,
 }
@@ -483,7 +483,7 @@ impl TaskBody<Stream> for WaitEvent {
         }
     }
 
-    /// Who could end the wait.
+    /// Returns what could end the wait.
     fn helpers(&self) -> Helpers {
         match self.target {
             Target::Mark(_) => Helpers::Point,

@@ -2,8 +2,8 @@
 //!
 //! A poll runs the tasks at the head of a stream on the calling thread. A task that completes may
 //! wake other streams; those are polled after the outermost poll of the thread, never inside it, so
-//! that polls do not nest without end. What is left unfinished then is the business of whoever
-//! waits and of the housekeeper: the [`bell`] is rung for them.
+//! that polls do not nest without end. Waiters and the housekeeper run the work that is then left
+//! unfinished: the [`bell`] is rung for them.
 
 use crate::bell;
 use crate::check;
@@ -83,7 +83,7 @@ fn wake(stream: &'static Stream) {
 pub(crate) fn poll_and_tell(stream: &'static Stream) {
     match stream.poll(HELP) {
         Outcome::Idle => {}
-        // What is unfinished was submitted, and whoever did that starts the housekeeper.
+        // Unfinished work was submitted, and the submitting thread starts the housekeeper.
         outcome => {
             left_unfinished(stream, outcome);
         }
@@ -111,8 +111,8 @@ impl Stream {
         outcome
     }
 
-    /// As [`poll`](Self::poll), by somebody who only wants to help: when another thread is at it,
-    /// that one needs to be told nothing, and keeps its cache line.
+    /// As [`poll`](Self::poll), for a helper: when another thread is polling, that thread needs no
+    /// note, and keeps its cache line.
     #[inline]
     pub(crate) fn assist(&'static self, budget: u32) -> Outcome {
         if self.queue.is_polled() { Outcome::Busy } else { self.poll(budget) }
@@ -135,8 +135,8 @@ impl Stream {
         last
     }
 
-    /// What is queued up to this ticket gives up for `reason` at the next poll, whoever polls. What
-    /// gives up already goes on doing so for its own reason.
+    /// The tasks queued up to this ticket give up for `reason` at the next poll, by any thread.
+    /// Tasks that are giving up already keep their own reason.
     pub(crate) fn void_until(&'static self, ticket: u64, reason: Reason) {
         let mut why = lock(&self.reason);
         if !self.queue.is_void(ticket) {
@@ -185,7 +185,7 @@ impl Stream {
         ranks.into_iter().map(|rank| rank as u32).collect()
     }
 
-    /// For messages: what the stream is held up by.
+    /// Describes what holds the stream up, for messages.
     pub(crate) fn waiting_for(&'static self) -> String {
         match self.look(|ticket, task| (ticket, task.describe())) {
             Some((ticket, task)) => format!("{} is at task {ticket}: {task}", self.describe()),
@@ -207,9 +207,9 @@ impl Stream {
     }
 }
 
-/// Everything queued in some streams gives up for `reason`. None of it does so before all of it was
-/// told: a stream that waits for another one would take the end of that one's tasks for their
-/// completion, and go on with data that never came. Returns the last such task of each stream.
+/// Everything queued in some streams gives up for `reason`, but nothing does so before all streams
+/// were told: a stream that waits for another one would take the end of that one's tasks for their
+/// completion, and go on with data that never came. Returns the last of these tasks of each stream.
 ///
 /// The streams come in the order of their slots, as in [`STREAMS`], each of them once.
 pub(crate) fn void_together(

@@ -1,23 +1,23 @@
-//! The protocol of a stream: jobs enter in order, run one after the other, and nobody who waits is
+//! The protocol of a stream: jobs enter in order, run one after the other, and no waiter is
 //! forgotten.
 //!
-//! A queue is polled, it is no thread. Whoever submits polls it once; whoever waits polls it;
-//! whoever makes a parked job runnable polls it. One thread at a time has the *lock* (a try-lock);
-//! nobody waits for the lock. What makes this safe to sleep on:
+//! A queue is no thread: it is polled. A thread polls it when it submits, when it waits, and when
+//! it makes a parked job runnable. One thread at a time has the *lock* (a try-lock); no thread
+//! waits for the lock. These rules make it safe to sleep on a queue:
 //!
-//! 1. Who wants a poll and finds the lock taken leaves a note (`kick`) and tries once more. The
-//!    holder looks at the note after it gave the lock back. Both steps on the lock are
-//!    read-modify-writes, so one of the two sees the other.
-//! 2. A sleeper registers with the ticket it waits for, and only then takes the lock once: it
-//!    polls, and arms the parked head. A completion before that hold is seen by the sleeper, one
-//!    after it sees the registration.
+//! 1. A thread that wants to poll and finds the lock taken leaves a note (`kick`) and tries once
+//!    more. The holder looks at the note after it has given the lock back. Both steps on the lock
+//!    are read-modify-writes, so at least one of the two sees the other.
+//! 2. A sleeper registers with the ticket that it waits for, and only then takes the lock once: it
+//!    polls, and arms the parked head. The sleeper sees a completion before that hold; a completion
+//!    after that hold sees the registration.
 //! 3. `completed` is written only with the lock held, in ticket order, after the job is done with
 //!    all memory.
 //!
-//! A job that panics, which is a defect of ours, gives up and fails: who polls may be anybody, and
-//! goes on.
+//! A job that panics, which is a defect of ours, gives up and fails. The thread that polled it,
+//! which may be any thread, goes on.
 //!
-//! The loom models, in `queue_models.rs`, check exactly these three.
+//! The loom models, in `queue_models.rs`, check exactly these three rules.
 
 use crate::progress::Progress;
 use ascend_sync::{
@@ -33,7 +33,7 @@ mod models;
 #[path = "queue_tests.rs"]
 mod tests;
 
-/// What a poll of a job came to.
+/// The result of a poll of a job.
 #[derive(Debug)]
 pub(crate) enum JobStep<F> {
     /// Finished, and done with all memory, also when it failed.
@@ -95,14 +95,14 @@ fn guarded<R>(call: impl FnOnce() -> R) -> Option<R> {
     if cfg!(loom) { Some(call()) } else { catch_unwind(AssertUnwindSafe(call)).ok() }
 }
 
-/// What becomes of a job that has panicked. One that cannot even give up stays for ever: nobody
-/// knows what it still touches.
+/// Ends a job that has panicked. A job that cannot even give up stays for ever: it is unknown what
+/// it still touches.
 #[cold]
 fn panicked<J: Job>(owner: &'static J::Owner, job: &mut J) -> JobStep<J::Failure> {
     guarded(|| job.panicked(owner)).unwrap_or(JobStep::Park)
 }
 
-/// What is left after a poll.
+/// The state of the queue after a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Nothing is queued.
@@ -115,7 +115,7 @@ pub(crate) enum Outcome {
     Busy,
 }
 
-/// Whom a completion wakes.
+/// The thread or queue that a completion wakes.
 pub(crate) enum QueueWaiter<O: 'static> {
     Thread(Thread),
     Queue(&'static O),
@@ -301,15 +301,15 @@ impl<J: Job> TaskQueue<J> {
             let outcome = head.with(|head| self.run(owner, head, budget));
             drop(head);
             self.notify();
-            // With more to run anyway, whoever comes next sees what the note is about. (The
-            // housekeeper leaves one at every tick.)
+            // If there is more to run anyway, the next poll sees what the note is about. (The
+            // housekeeper leaves a note at every tick.)
             if outcome == Outcome::Runnable || !self.kick.load(Ordering::Acquire) {
                 return outcome;
             }
         }
     }
 
-    /// The lock, or a note to whoever has it.
+    /// Takes the lock, or leaves a note for its holder.
     fn try_head(&self) -> Option<ascend_sync::TryLockGuard<'_, Option<(u64, J)>>> {
         let head = self.head.try_take().or_else(|| {
             self.kick.store(true, Ordering::Release);
@@ -361,7 +361,7 @@ impl<J: Job> TaskQueue<J> {
         self.progress.completed.store(ticket, Ordering::Release);
     }
 
-    /// Wakes those whose ticket is complete. Called without the lock.
+    /// Wakes the waiters whose ticket is complete. Called without the lock.
     #[inline]
     fn notify(&self) {
         if self.armed.load(Ordering::Acquire) != 0 {
@@ -477,13 +477,13 @@ impl<J: Job> TaskQueue<J> {
         self.void.fetch_max(ticket, Ordering::AcqRel);
     }
 
-    /// The ticket of the newest such job behind the head.
+    /// Returns the ticket of the newest job behind the head for which `is_such` is true.
     pub(crate) fn newest_waiting(&self, is_such: impl Fn(&J) -> bool) -> Option<u64> {
         let queue = self.queue.lock();
         queue.iter().rev().find(|(_, job)| is_such(job)).map(|(ticket, _)| *ticket)
     }
 
-    /// Whether there is such a job behind the head.
+    /// Whether there is a job behind the head for which `is_such` is true.
     pub(crate) fn has_waiting(&self, is_such: impl Fn(&J) -> bool) -> bool {
         self.queue.lock().iter().any(|(_, job)| is_such(job))
     }

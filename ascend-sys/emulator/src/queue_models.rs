@@ -23,8 +23,7 @@ enum Probe {
     Other(&'static QueueModel, u64),
 }
 
-/// What a task of another module (a meeting, an event) looks like: a flag, and a list of who asked
-/// to be woken.
+/// A model of a task of another module (a meeting, an event): a flag, and the queue to wake.
 struct GivenSignal {
     given: Flag,
     armed: Mutex<Option<&'static QueueModel>>,
@@ -166,7 +165,7 @@ fn loom_two_submitters_and_a_sleeper() {
     });
 }
 
-/// Who finds the lock taken goes away, so whoever has it looks again when it is done.
+/// A submitter that finds the lock taken goes away, so the holder looks again when it is done.
 #[test]
 fn loom_two_submitters_and_nobody_waits() {
     check(|| {

@@ -1,5 +1,5 @@
-//! What a stream can hold. A task is small, lies in the queue itself, and is polled by whoever runs
-//! the stream.
+//! The tasks that a stream holds. A task is small, lies in the queue itself, and is polled by any
+//! thread that runs the stream.
 //!
 //! Every kind of task implements [`TaskBody`] in its own module; the queue holds a [`ErasedTask`],
 //! which has forgotten its kind. There are three families. *Leaf work* (copies, fills, reductions)
@@ -21,7 +21,7 @@ use crate::message::Failure;
 use crate::step::{Helpers, Need, Reason, Step, WordTask};
 use std::time::Duration;
 
-/// For whom a parked task waits.
+/// The ranks and threads that a parked task waits for.
 #[derive(Default)]
 pub(crate) struct Awaited {
     /// Other ranks of its communicator.
@@ -69,18 +69,18 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         0
     }
 
-    /// The point of another stream that the task waits for: the stream and a ticket. Whoever is
-    /// about to sleep registers there.
+    /// The point of another stream that the task waits for: the stream and a ticket. A thread that
+    /// is about to sleep registers there.
     fn upstream(&self) -> Option<(&'static O, u64)> {
         None
     }
 
-    /// Who could help the parked task: see `deadlock`.
+    /// Returns what could help the parked task: see `deadlock`.
     fn helpers(&self) -> Helpers {
         Helpers::Anybody
     }
 
-    /// For whom the parked task waits.
+    /// Returns the ranks and threads that the parked task waits for.
     fn awaits(&self) -> Awaited {
         Awaited::default()
     }
@@ -96,7 +96,7 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         None
     }
 
-    /// What kind of task it is, of those that can be captured: tasks of one kind can take each
+    /// The kind of the task, for tasks that can be captured: tasks of one kind can take each
     /// other's place in a graph.
     fn kind(&self) -> &'static str {
         "task of another kind"
@@ -112,17 +112,17 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         [(std::ptr::null(), 0); 2]
     }
 
-    /// What checked mode is told when the task is submitted.
+    /// Returns the effects that checked mode is told when the task is submitted.
     fn effects(&self) -> Effects {
         Effects::None
     }
 
-    /// What checked mode is told when a poll has ended the task.
+    /// Returns what checked mode is told when a poll has ended the task.
     fn passed(&self, _: &Result<(), Failure>) -> Option<Passed<O>> {
         None
     }
 
-    /// For messages: what the task is and what it waits for.
+    /// Describes the task and what it waits for, for messages.
     fn describe(&self) -> String;
 }
 

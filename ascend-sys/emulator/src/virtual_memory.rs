@@ -8,7 +8,7 @@
 //! 2. When it is unmapped, its bytes stay where they are. They move when it is mapped elsewhere,
 //!    and before others are mapped at that place or the addresses are released.
 //! 3. It ends when it is neither mapped nor named by a reference.
-//! 4. What other processes have, or what is theirs, does not move: see [`shared`].
+//! 4. Memory that other processes have imported, or that is theirs, does not move: see [`shared`].
 
 pub(crate) mod rights;
 pub(crate) mod shared;
@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// What sizes and places of physical memory are multiples of.
+/// The unit of the sizes and places of physical memory: they are multiples of it.
 pub(crate) const GRANULARITY: usize = window::HUGE_PAGE;
 
 struct Physical {
@@ -62,7 +62,7 @@ struct ReservedRange {
 struct VirtualMemory {
     last: u64,
     physical: BTreeMap<u64, Physical>,
-    /// By their first address.
+    /// The ranges, by their first address.
     ranges: BTreeMap<usize, ReservedRange>,
     /// The physical memory that is mapped at an address, and its bytes.
     pieces: BTreeMap<usize, (u64, usize)>,
@@ -258,8 +258,8 @@ impl VirtualMemory {
         }
     }
 
-    /// Brings what physical memory of a device holds to a place, whose range is one of that device
-    /// then; returns whether it holds something.
+    /// Brings the contents of physical memory of a device to a place, whose range then belongs to
+    /// that device. Returns whether there are contents.
     fn bring_to(
         &mut self,
         handle: u64,
@@ -436,8 +436,8 @@ impl Physical {
                 self.bytes
             );
         }
-        // SAFETY: the bytes were a piece, whose data is mapped for ever. So many are reserved, and
-        // all of them are written before the length says so.
+        // SAFETY: the bytes were a piece, whose data is mapped for ever. `bytes` bytes are
+        // reserved, and all of them are written before the length says so.
         unsafe {
             copy::copy(kept.as_mut_ptr(), data_of(start), self.bytes, store_for(self.bytes));
             kept.set_len(self.bytes);

@@ -1,9 +1,9 @@
-//! What checked mode is told of a task. Tasks themselves know nothing of checks.
+//! The effects of a task, for checked mode. Tasks themselves know nothing of checks.
 
 use ascend_operator::shadow::Mode;
 use std::ops::Range;
 
-/// What a task will do, told when it is submitted.
+/// The effects of a task, told when it is submitted.
 pub(crate) enum Effects {
     /// Nothing that other work could race with.
     None,

@@ -1,14 +1,13 @@
-//! A task whose kind is forgotten: some words inline, and a table of what can be done with them.
+//! A task whose kind is forgotten: some words inline, and a table of the operations on them.
 //!
-//! An enum would do without `unsafe`, and would have to name every kind there is; a
-//! `Box<dyn TaskBody>` would allocate for each operation. So the words of the task lie in
-//! [`ErasedTask`] itself, and two functions, made by the compiler for each kind, know what they
-//! are. `poll`, the one on the fast path, is called directly; everything else goes through
-//! [`dyn TaskBody`](TaskBody).
+//! An enum would need no `unsafe`, but would have to name every kind there is. A `Box<dyn
+//! TaskBody>` would allocate for each operation. So the words of the task lie in [`ErasedTask`]
+//! itself, and two functions, made by the compiler for each kind, know their type. `poll`, the one
+//! on the fast path, is called directly; everything else goes through [`dyn TaskBody`](TaskBody).
 //!
 //! The invariant of this file: `body` holds a value of the type that `table` was made for, from
-//! [`ErasedTask::new`] until the drop. Only this file can see either, and no other code is `unsafe`
-//! for it.
+//! [`ErasedTask::new`] until the drop. Only this file can access either, so no other code needs
+//! `unsafe` for it.
 
 use super::TaskBody;
 use crate::os_thread;
@@ -29,7 +28,7 @@ pub(crate) struct ErasedTask<O: 'static> {
     body: Words,
 }
 
-/// What can be done with the words of one kind of task.
+/// The operations on the words of one kind of task.
 struct VTable<O: 'static> {
     /// # Safety
     ///

@@ -1,5 +1,5 @@
-//! Which devices may reach mapped memory: rights that a program gives to pieces, and that end with
-//! them.
+//! Rights of devices to reach mapped memory: a program gives them to pieces, and they end with the
+//! pieces.
 
 use super::{ALL, VirtualMemory};
 use crate::machine;
@@ -8,10 +8,10 @@ use ascend_sync::lock_std as lock;
 use ascend_sys::{ACL_ERROR_RT_PARAM_INVALID, aclrtMemAccessFlags};
 use std::collections::BTreeMap;
 
-/// What a device may do with a piece.
+/// The right of a device to a piece.
 pub(crate) type AccessRight = aclrtMemAccessFlags;
 
-/// By piece, which is named by its first address, and device: what the program has said.
+/// The rights that the program has given, by piece (named by its first address) and device.
 pub(super) type Rights = BTreeMap<(usize, u32), AccessRight>;
 
 /// Gives devices rights to whole pieces side by side. One that may reach memory of another device

@@ -30,14 +30,14 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Weak};
 
-/// What physical memory has to do with other processes.
+/// The sharing of physical memory with other processes.
 #[derive(Default)]
 pub(super) struct Sharing {
     exported: Option<ExportedMemory>,
     imported: Option<ImportedPhysical>,
     /// It is neither mapped nor named any more, but other processes may have it while this lives.
     lingers: Option<Weak<()>>,
-    /// In which the home lies: nobody else gets them as long as the memory is there.
+    /// The addresses that its home lies in: nobody else gets them as long as the memory is there.
     addresses: Option<Arc<HeldAddresses>>,
 }
 
@@ -185,7 +185,7 @@ impl Sharing {
         self.imported.is_some()
     }
 
-    /// The process whose memory it is; 0: this one.
+    /// The process that has the memory; 0: this one.
     pub(super) fn process(&self) -> u32 {
         self.imported.as_ref().map_or(0, ImportedPhysical::process)
     }
@@ -215,7 +215,7 @@ fn is_let_go(handle: u64, hold: &Weak<()>) -> bool {
     if hold.strong_count() > 0 {
         return false;
     }
-    // Whoever has the lock may have called this: it is called again.
+    // The holder of the lock may itself have called this: it is called again.
     let Ok(mut all) = ALL.try_lock() else { return false };
     let ended = all.physical.remove(&handle);
     drop(all);
@@ -305,7 +305,7 @@ impl Physical {
 
     /// Gives up the bytes.
     pub(super) fn discard(&self) {
-        // Of imported memory nothing lies here.
+        // Nothing of imported memory lies here.
         if let Contents::At(start) = self.contents {
             window::discard(data_of(start).addr(), self.bytes);
         }
@@ -325,7 +325,7 @@ impl VirtualMemory {
             physical.references = 0;
         }
         match self.physical.get(&handle).and_then(|physical| physical.mapped_at) {
-            // What cannot be unmapped stays mapped: nobody gets its addresses.
+            // Memory that cannot be unmapped stays mapped: nobody gets its addresses.
             Some(start) => _ = self.unmap(start, by),
             None => self.end_if_unused(handle),
         }
