@@ -11,9 +11,9 @@
 //! closed, except for the signals by which people end programs. Where the kernel does not tell,
 //! nothing is ever proven.
 //!
-//! There is one exception, for programs in safe Rust, whose waits say that they are such: the first
-//! thread of the process may wait for another thread with a time limit that is far away, if it has
-//! never used a device. That is what the test harness does.
+//! There is one exception, for programs in safe Rust, whose waits report that they are theirs: the
+//! first thread of the process may wait for another thread with a time limit that is far away, if
+//! it has never used a device. The test harness does that.
 
 use crate::executor::cores::{this_thread, threads};
 use crate::program_memory;

@@ -436,7 +436,7 @@ impl Physical {
                 self.bytes
             );
         }
-        // SAFETY: the bytes were a piece, whose data is mapped for ever. `bytes` bytes are
+        // SAFETY: the bytes were a piece, whose data is mapped for ever. `self.bytes` bytes are
         // reserved, and all of them are written before the length says so.
         unsafe {
             copy::copy(kept.as_mut_ptr(), data_of(start), self.bytes, store_for(self.bytes));

@@ -18,7 +18,7 @@ impl Gathering {
         }
     }
 
-    /// The ranks of a process cannot come any more.
+    /// Gives up on the applicants of a process that is lost.
     pub(super) fn lose_guests(&mut self, lost: &Peer, why: &str) {
         self.give_up_on_applicants(|applicant| applicant.is_of(lost), why);
     }

@@ -10,18 +10,19 @@ thread_local! {
     static LAST: RefCell<Option<Arc<CommError>>> = const { RefCell::new(None) };
 }
 
-/// The calling thread begins one. First in an entry, so that nothing is told of an earlier one.
+/// Begins an attempt of the calling thread. Called first in an ABI entry, so that a later query
+/// says nothing of an earlier attempt.
 pub(crate) fn begin() {
     LAST.set(None);
 }
 
-/// It has come to nothing.
+/// The attempt has failed.
 #[cold]
 pub(crate) fn fail(error: Arc<CommError>) {
     LAST.set(Some(error));
 }
 
-/// Why the calling thread's last one has come to nothing; `None` when it has not.
+/// Returns why the calling thread's last attempt has failed; `None` when it has not.
 pub(crate) fn last() -> Option<Arc<CommError>> {
     LAST.with_borrow(Clone::clone)
 }

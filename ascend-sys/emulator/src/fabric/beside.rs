@@ -1,8 +1,9 @@
-//! A communicator of the same ranks beside another one, for a room that meets apart from the
+//! A communicator of the same ranks beside another one, for a module that meets apart from the
 //! program's own operations.
 //!
-//! Where ranks are in several processes, its words follow those of the other one in shared memory,
-//! so no process has to ask another for them. Its key follows from the other's too.
+//! Where ranks are in several processes, its words follow those of the other communicator in shared
+//! memory, so no process has to ask another for them. Its key follows from the key of the other,
+//! too.
 
 use std::cell::Cell;
 use std::sync::Arc;

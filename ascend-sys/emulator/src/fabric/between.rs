@@ -43,7 +43,7 @@ pub(super) const HEARS: Hears = Hears {
 /// Identifies the layout of the shared words. Any change of their meaning must increase it.
 const LAYOUT: u64 = 7;
 
-/// So long a process has for answering one that comes to it.
+/// The time that a process has for answering one that comes to it.
 pub(super) const ANSWER: Duration = Duration::from_secs(20);
 
 /// A rank of another process, at the process of the root info.
@@ -61,7 +61,7 @@ pub(super) enum Side {
     Local,
     /// This one decides. Under the number of the root info.
     Home(u64, Option<Forming>),
-    /// Another one does.
+    /// Another process decides.
     Away(Away),
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Away {
     pub(super) home: Home,
     /// The ranks that are there, as the home says.
     pub(super) here: BTreeSet<u32>,
-    /// Those of them that are ranks of the home.
+    /// The ranks among them that are in the home.
     pub(super) at_home: BTreeSet<u32>,
     /// Ranks of this process that were not taken.
     pub(super) refused: BTreeMap<u32, Failure>,
@@ -119,7 +119,7 @@ pub(super) fn image(
     Ok(Arc::clone(images.entry((*home, root)).or_insert_with(new)))
 }
 
-/// The same, if ranks of this process are in it.
+/// Returns the image, if ranks of this process are in it.
 pub(super) fn known_image(home: &Home, root: u64) -> Option<Shared> {
     lock(&IMAGES).get(&(*home, root)).cloned()
 }
@@ -149,8 +149,8 @@ impl Away {
 }
 
 impl Side {
-    /// It is decided: what belongs to a communicator that was not made, or to other processes,
-    /// goes.
+    /// The gathering is decided: drops everything that belongs to other processes, or to a
+    /// communicator that was not made.
     pub(super) fn let_go(&mut self) {
         match self {
             Self::Local => {}
@@ -236,7 +236,7 @@ impl Gathering {
         }
     }
 
-    /// It has failed: the other processes are told.
+    /// Tells the other processes that it has failed.
     pub(super) fn tell_failure(&self) {
         let Some(Err(error)) = &self.outcome else { return };
         match &self.side {
@@ -367,7 +367,7 @@ fn hear_from_home(gathering: &mut Gathering, news: RootNews, file: Option<OwnedF
     }
 }
 
-/// Ranks of this process on some devices will not come any more, wherever they wait for others.
+/// Gives up on the ranks of this process on some devices, wherever they wait for others.
 pub(super) fn leave(devices: &Range<u32>, why: &str) {
     root::with_all(|gathering| gathering.leave(devices, why));
     let images: Vec<Shared> = lock(&IMAGES).values().cloned().collect();

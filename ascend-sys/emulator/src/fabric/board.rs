@@ -64,7 +64,7 @@ impl SharedCall {
 pub(super) struct LinkSlot {
     /// The collective that the rank has called, if it was not linked yet.
     pub(super) posted: Option<(u64, CollectiveRequest)>,
-    /// It waits for others in that call.
+    /// The rank waits for others in that call.
     pub(super) waits: bool,
     /// Why it is gone.
     pub(super) gone: Option<String>,
@@ -93,7 +93,7 @@ impl Board {
         (slot.posted, slot.waits) = (Some((number, request)), waits);
     }
 
-    /// It does not wait there any more.
+    /// The rank no longer waits there.
     pub(super) fn note_goes(&self, rank: usize) {
         self.lock().slots[rank].waits = false;
     }
@@ -219,7 +219,7 @@ impl LinksState {
         if missing { LinkStep::Wait } else { LinkStep::Linked }
     }
 
-    /// Those of the peers that have called nothing to exchange something with `rank`.
+    /// Returns the peers that have called nothing to exchange something with `rank`.
     pub(super) fn unanswered(&self, rank: usize, peers: &[usize]) -> Vec<usize> {
         let is_silent = |peer: &usize| !self.wanted.contains_key(&(*peer, rank));
         peers.iter().copied().filter(is_silent).collect()

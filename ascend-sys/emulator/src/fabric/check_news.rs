@@ -22,7 +22,7 @@ pub(crate) struct ToldComponent {
     pub(crate) component: u32,
 }
 
-/// For each component, up to which step it is known to be complete.
+/// For each component, the step up to which it is known to be complete.
 pub(crate) type ToldClock = Vec<(ToldComponent, u64)>;
 
 /// An operation of one process, as another one is told of it.
@@ -43,7 +43,7 @@ pub(crate) struct ToldOperation {
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct ToldTouch {
-    /// Where the data is in the process that is told.
+    /// The address of the data in the receiving process.
     pub(crate) data: usize,
     pub(crate) bytes: usize,
     pub(crate) mode: ToldMode,

@@ -1,16 +1,16 @@
-//! How the ranks of a [rank table](super::rank_table) find each other: those gather that bring
-//! tables of the same contents.
+//! How the ranks of a [rank table](super::rank_table) find each other: ranks that bring tables of
+//! the same contents gather.
 //!
 //! Nothing in a table is an address of this machine, so nothing of it is used as one. Its contents
 //! name a [rendezvous](Rendezvous), whatever the file is called and however it is written. The
-//! first process that comes keeps the rendezvous and has a gathering as for a root info of its own;
-//! the others ask it where that is, and go on as with a root info of that process
+//! first process that comes keeps the rendezvous and has a gathering as for a root info of its own.
+//! The others ask it where that is, and go on as with a root info of that process
 //! ([`between`](super::between)).
 //!
 //! A gathering makes one communicator. When it is decided, its rendezvous is over, and the ranks of
 //! the table can gather anew. A device is in one such communicator at a time.
 //!
-//! A process takes part with ranks of one block of devices. Those of another block that bring the
+//! A process takes part with ranks of one block of devices. Ranks of another block that bring the
 //! same table at the same time gather among themselves.
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ const LEAST: Duration = Duration::from_millis(100);
 
 /// A rank that looks for the others of its table.
 struct Search<'a> {
-    /// Of its devices.
+    /// The block of its devices.
     block: u32,
     contents: String,
     rendezvous: Rendezvous,
@@ -93,8 +93,8 @@ pub(crate) fn enter(
 }
 
 impl Search<'_> {
-    /// Joins those of this process that gather, or keeps the rendezvous. `None` when another
-    /// process, or another block, does.
+    /// Joins the gathering of this process, or keeps the rendezvous. `None` when another process,
+    /// or another block, does.
     fn enter_here(&self) -> Result<Option<Entered>, Failure> {
         let mut clusters = lock(&CLUSTERS);
         let gatherings = self.gatherings(&mut clusters)?;
@@ -128,8 +128,8 @@ impl Search<'_> {
         entered.map(Some)
     }
 
-    /// Joins those that gather where a keeper says. `None` when they do not gather any more, and an
-    /// error inside when the keeper cannot be reached: both may be because it was ending.
+    /// Joins the gathering that a keeper names. `None` when it is over, and an error inside when
+    /// the keeper cannot be reached: both may be because it was ending.
     fn enter_at(
         &self,
         keeper: &KeeperAnswer,
@@ -163,8 +163,8 @@ impl Search<'_> {
         self.begin(there).map(|entered| Ok(Some(entered)))
     }
 
-    /// Those of this table and block that are not over. Refuses a device that is in a communicator
-    /// of a table, or on its way into one.
+    /// Returns the gatherings of this table and block that are not over. Refuses a device that is
+    /// in a communicator of a table, or on its way into one.
     fn gatherings<'c>(&self, clusters: &'c mut Clusters) -> Result<&'c mut Vec<Shared>, Failure> {
         let device = self.applicant.device;
         let mut all = clusters.0.values().flatten();
@@ -206,8 +206,7 @@ fn find_open(gatherings: &[Shared]) -> Option<Shared> {
     gatherings.iter().find(|of| lock(of).is_open()).cloned()
 }
 
-/// The devices of ranks are gone: those that wait for others, of a table or a root info, will not
-/// come.
+/// Gives up on the ranks of devices that are gone, in gatherings of a table or a root info.
 pub(crate) fn leave(devices: &Range<u32>, why: &str) {
     between::leave(devices, why);
     // Those that are in this process only.

@@ -44,7 +44,7 @@ pub(crate) struct Comm {
     pub(crate) job: CollectiveJob,
     pub(crate) board: Board,
     pub(crate) exchange: Exchange,
-    /// It was made from another one, and nothing can be made from it.
+    /// It was made from another communicator, and no communicator can be made from it.
     pub(crate) is_sub: bool,
     /// It was made by a rank table.
     pub(super) is_cluster: bool,
@@ -74,7 +74,7 @@ pub(crate) struct RankWords(pub(crate) [AtomicU64; 8]);
 // SAFETY: words.
 unsafe impl SharedWords for RankWords {}
 
-/// For the next operations of a rank that need one.
+/// Spare tables, for the next operations of a rank that need one.
 #[repr(align(128))]
 struct SpareTables(
     #[expect(clippy::vec_box, reason = "what is kept is the box")] SpinLock<Vec<Box<Table>>>,
@@ -85,7 +85,7 @@ pub(crate) struct Member {
     pub(crate) comm: Arc<Comm>,
     pub(crate) rank: usize,
     pub(crate) device: u32,
-    /// Of a sub-communicator: the one that it was made from, and the rank there.
+    /// For a sub-communicator: its parent, and the rank there.
     pub(crate) origin: Option<(Weak<Comm>, usize)>,
     pub(crate) config: CommConfig,
     /// `None`: for ever.
@@ -157,7 +157,7 @@ impl Comm {
         }
     }
 
-    /// With the places of its ranks.
+    /// Sets the places of its ranks.
     pub(crate) fn on(self, places: Box<[Stand]>) -> Self {
         Self { places, ..self }
     }
@@ -167,7 +167,7 @@ impl Comm {
         Self { is_cluster, ..self }
     }
 
-    /// One of some ranks of this one.
+    /// Makes a communicator of some ranks of this one.
     pub(super) fn new_sub_on(&self, ground: &Ground, wish: &SubCommRequest) -> Self {
         let SubCommRequest { name, ranks, .. } = wish;
         let (product, limit) = (self.product, self.connect_timeout);
@@ -215,7 +215,8 @@ impl Comm {
         self.lone_zeros[rank].note(request, self.issued(rank));
     }
 
-    /// Such calls of a rank in words, from those behind collective `from` on, if there are any.
+    /// Describes the calls of a rank with nothing to move, from those behind collective `from` on,
+    /// if there are any.
     #[cold]
     pub(crate) fn lone_zeros(&self, rank: usize, from: u64) -> Option<String> {
         self.lone_zeros[rank].say(from)
@@ -272,7 +273,7 @@ impl Comm {
         }
     }
 
-    /// The same for the ranks of this process.
+    /// Ends the communicator for the ranks of this process.
     #[cold]
     pub(super) fn fail_here(&self, error: CommError) -> Arc<CommError> {
         if let Some(first) = self.meeting.error() {
@@ -313,7 +314,7 @@ impl Comm {
         joint_subs::keep(self);
     }
 
-    /// The same as seen from this process.
+    /// The same, as seen from this process.
     #[cold]
     pub(super) fn leave_here(&self, rank: usize, why: String) {
         self.board.note_departure(rank, why.clone());
@@ -338,9 +339,9 @@ impl Comm {
         parts.chain(abroad).collect()
     }
 
-    /// That other processes do something, if some of its ranks are there: any of them can end the
-    /// communicator, or have a rank come. So it counts also where only ranks of this process are
-    /// missing.
+    /// A need for the other processes to do something, if some of its ranks are there: any of them
+    /// can end the communicator, or have a rank come. So it also counts where only ranks of this
+    /// process are missing.
     pub(crate) fn abroad(&self) -> Option<Need> {
         self.joint.as_ref().map(|joint| Need::Abroad(joint.names().collect()))
     }

@@ -114,8 +114,8 @@ impl CommConfig {
     ///
     /// # Safety
     ///
-    /// `config` is null or points to a struct of as many bytes as its first eight say, at least
-    /// those and 24 more.
+    /// `config` is null or points to a struct. Its first eight bytes give its size, which is at
+    /// least 8 + 24 bytes.
     pub(crate) unsafe fn read(config: *const u8, product: Product) -> Result<Self, Failure> {
         if config.is_null() {
             return match product {

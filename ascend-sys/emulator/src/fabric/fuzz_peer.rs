@@ -1,5 +1,5 @@
-//! Another process of the machine, as a fuzz target: it comes to this one as it should, then says
-//! anything.
+//! Another process of the machine, as a fuzz target: it comes to this one with a correct hello,
+//! then sends anything.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -55,7 +55,7 @@ fn watch_panics() {
     });
 }
 
-/// Another process: the socket to it, and what it is called.
+/// Another process: the socket to it, and its name.
 struct Other {
     stream: UnixStream,
     home: Home,
@@ -118,7 +118,7 @@ impl Other {
         self.hears(&mut Vec::new())
     }
 
-    /// The same, with what it hears meanwhile.
+    /// The same; collects the frames that it hears meanwhile.
     fn hears(&mut self, heard: &mut Vec<String>) -> bool {
         let key = random();
         self.say(format!("{{\"Comm\":{{\"comm\":{key},\"news\":\"Asks\"}}}}").as_bytes(), &[]);
@@ -151,7 +151,7 @@ fn files_of_hello(count: usize) -> Vec<Arc<OwnedFd>> {
     (0..count).map(file).collect()
 }
 
-/// The number of descriptors and the text of a line, whose names stand for values.
+/// Returns the number of descriptors and the text of a line, whose names stand for values.
 fn read(line: &[u8], names: &[(&str, String)]) -> (usize, String) {
     let (count, text) = match line {
         [digit @ b'0'..=b'4', rest @ ..] => (usize::from(digit - b'0'), rest),
@@ -165,7 +165,8 @@ fn address(home: &Home) -> String {
     serde_json::to_string(home).expect("a text")
 }
 
-/// One that comes to this process without a proper hello; see [`peer`]. It is hung up on.
+/// A process that comes to this one without a proper hello; see [`peer`]. This process hangs up on
+/// it.
 fn stranger(lines: &[u8], own: Home) {
     let mut other = Other::new(own);
     let names = [
@@ -269,7 +270,7 @@ fn is_well() {
 mod tests {
     use super::*;
 
-    /// Each would take memory for every rank.
+    /// Each rank of a sub-communicator would take memory for every rank.
     #[test]
     fn a_sub_communicator_of_more_ranks_than_there_are_is_not_registered() {
         let info = root::create().unwrap_or_else(|failure| panic!("{}", failure.text));

@@ -27,7 +27,7 @@ use crate::processes::rendezvous::KeptRendezvous;
 use crate::sleep::Enders;
 use ascend_sync::lock_std as lock;
 
-/// One rank on its way in.
+/// A rank on its way in.
 #[derive(Clone)]
 pub(crate) struct Applicant {
     pub(crate) rank: u32,
@@ -35,13 +35,13 @@ pub(crate) struct Applicant {
     pub(crate) device: u32,
     pub(crate) settings: Settings,
     pub(crate) config: CommConfig,
-    /// It is a rank of another process; its device is no device of this one.
+    /// The guest, if the rank is in another process; its device is no device of this one.
     pub(crate) guest: Option<Guest>,
 }
 
 #[derive(Default)]
 pub(super) struct Gathering {
-    /// As the first rank said.
+    /// The number of ranks, as the first rank gave it.
     pub(super) ranks: u32,
     pub(super) applicants: BTreeMap<u32, Applicant>,
     /// The rank that is on a device of this process.
@@ -264,7 +264,7 @@ impl Gathering {
         error
     }
 
-    /// Another process has said that there will be none.
+    /// Another process has said that there will be no communicator.
     pub(super) fn end(&mut self, error: CommError) {
         self.end_with(Arc::new(error));
         if !matches!(self.side, Side::Away(_)) {
@@ -273,13 +273,14 @@ impl Gathering {
         self.let_guests_go();
     }
 
-    /// Before anybody is told: one that comes anew because of that is to find the next gathering.
+    /// Sets the outcome before anybody is told: a rank that comes anew because of that is to find
+    /// the next gathering.
     fn end_with(&mut self, error: Arc<CommError>) {
         self.rendezvous = None;
         self.outcome = Some(Err(error));
     }
 
-    /// There is one, and the ranks of this process go on with it.
+    /// There is a communicator, and the ranks of this process go on with it.
     pub(super) fn go(&mut self, comm: Arc<Comm>) {
         self.rendezvous = None;
         let to_take = self.applicants.values().filter(|one| one.guest.is_none()).count() as u32;
@@ -289,7 +290,7 @@ impl Gathering {
         self.let_guests_go();
     }
 
-    /// It is decided: nothing of other processes is held any more.
+    /// The gathering is decided: lets go of everything of other processes.
     fn let_guests_go(&mut self) {
         self.applicants.retain(|_, applicant| applicant.guest.is_none());
         self.side.let_go();
@@ -380,13 +381,13 @@ impl Gathering {
         }
     }
 
-    /// The ranks of this process on some devices will not come any more.
+    /// Gives up on the ranks of this process on some devices.
     pub(super) fn leave(&mut self, devices: &Range<u32>, why: &str) {
         let theirs = |one: &Applicant| one.guest.is_none() && devices.contains(&one.device);
         self.give_up_on_applicants(theirs, why);
     }
 
-    /// Those of the applicants will not come any more.
+    /// Gives up on the applicants for which `which` is true.
     pub(super) fn give_up_on_applicants(&mut self, which: impl Fn(&Applicant) -> bool, why: &str) {
         let theirs = self.applicants.values().filter(|applicant| which(applicant));
         let ranks: Vec<u32> = theirs.map(|applicant| applicant.rank).collect();
@@ -395,7 +396,7 @@ impl Gathering {
         }
     }
 
-    /// Ranks will not come any more. Nothing where it is decided.
+    /// Gives up on ranks that will not come any more, unless the gathering is decided.
     pub(super) fn give_up_on(&mut self, ranks: impl IntoIterator<Item = u32>, why: &str) {
         if self.outcome.is_none() {
             self.gone.extend(ranks.into_iter().map(|rank| (rank, why.to_owned())));
@@ -456,8 +457,8 @@ impl Gathering {
         None
     }
 
-    /// The rank that is on the same device: of one process the same one, of different processes
-    /// that of the same number.
+    /// Returns the rank on the same device as the applicant. Two ranks of this process are compared
+    /// by their devices, others by the numbers of their devices in their programs.
     fn on_the_card_of(&self, applicant: &Applicant) -> Option<u32> {
         let process = |one: &Applicant| one.guest.as_ref().map(|guest| guest.peer.home);
         let own = process(applicant);
@@ -468,7 +469,7 @@ impl Gathering {
         self.applicants.values().find(is_same).map(|other| other.rank)
     }
 
-    /// Nobody need wait for a rank that is gone.
+    /// Ends waits for a rank that is gone.
     fn give_up_on_the_gone(&mut self) {
         // Before the first rank comes, the number of ranks is unknown, and nobody waits.
         if self.outcome.is_none()

@@ -1,8 +1,8 @@
 //! Callbacks around the end of a communicator, and on Ascend 950 around its resuming.
 //!
-//! They are called one at a time for the whole process, in the order of their names. One that
-//! returns a code ends the operation with that code. In CANN a callback that comes back to
-//! register, end or resume waits for itself; here it is told so.
+//! They are called one at a time for the whole process, in the order of their names. A callback
+//! that returns a code ends the operation with that code. In CANN a callback that calls register,
+//! end or resume waits for itself; here that call is refused.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -27,14 +27,14 @@ use ascend_sync::lock_std as lock;
 pub(crate) struct Joint {
     /// The key by which the processes know the communicator.
     pub(super) key: u64,
-    /// By rank; `None` for those of this process.
+    /// The other processes' ranks, by rank; `None` for ranks of this process.
     ranks: Box<[Option<Abroad>]>,
-    /// Each once.
+    /// The other processes, each once.
     peers: Box<[Arc<Peer>]>,
     /// Some process is gone.
     has_lost: OnceLock<()>,
-    /// Where words follow those of the communicator; nothing of one that is [beside](super::beside)
-    /// another.
+    /// Where words follow those of the communicator; `None` for a communicator that is
+    /// [beside](super::beside) another.
     pub(super) rest: Option<(Arc<SharedMemory>, usize)>,
     unheard: Unheard,
     /// This process has said that it is broken, and why.
@@ -45,7 +45,7 @@ pub(crate) struct Joint {
 #[derive(Clone)]
 pub(super) struct Abroad {
     pub(super) peer: Arc<Peer>,
-    /// Of its device.
+    /// The memory of its device.
     pub(super) memory: PeerMemory,
     /// Whether checked mode watches it.
     pub(super) checked: bool,
@@ -137,8 +137,7 @@ impl Joint {
         }
     }
 
-    /// The other processes, by their names, but for those of which it is known here that they have
-    /// ended.
+    /// Returns the names of the other processes, except those that are known to have ended.
     pub(super) fn names(&self) -> impl Iterator<Item = u64> {
         let is_over = |peer: &Arc<Peer>| self.has_lost() && peer.gone().is_some();
         self.peers.iter().filter(move |peer| !is_over(peer)).map(|peer| peer.home.name)
@@ -159,7 +158,7 @@ impl Joint {
         self.has_lost.get().is_some()
     }
 
-    /// The ranks whose processes are gone, and why the first is.
+    /// Returns the ranks whose processes are gone, and why the first is.
     pub(crate) fn lost(&self) -> Option<(Vec<usize>, &str)> {
         let ranks: Vec<usize> = (0..self.ranks.len()).filter(|rank| self.is_lost(*rank)).collect();
         let why = self.abroad(*ranks.first()?)?.peer.gone()?;
@@ -171,8 +170,8 @@ impl Joint {
         self.abroad(rank).is_some_and(|abroad| abroad.peer.gone().is_some())
     }
 
-    /// The process that keeps the register of sub-communicators: that of the lowest rank that is
-    /// not gone, with the rank. `None`: this one.
+    /// Returns the process that keeps the register of sub-communicators, with a rank: that of the
+    /// lowest rank that is not gone. `None`: this process.
     pub(super) fn registrar(&self) -> Option<(usize, Arc<Peer>)> {
         let rank = (0..self.ranks.len()).find(|rank| !self.is_lost(*rank))?;
         Some((rank, Arc::clone(&self.abroad(rank)?.peer)))
@@ -304,8 +303,8 @@ impl Comm {
         }
     }
 
-    /// A process has no side any more, or has not made it yet: what it has left in the words is all
-    /// that can be known.
+    /// A process has no side any more, or has not made it yet: only what it has left in the words
+    /// is known.
     fn note_absence(&self, joint: &Joint, peer: &Arc<Peer>) {
         for (rank, abroad) in joint.ranks.iter().enumerate() {
             let is_theirs = abroad.as_ref().is_some_and(|abroad| Arc::ptr_eq(&abroad.peer, peer));
@@ -361,8 +360,8 @@ pub(super) fn newest() -> Option<u64> {
     lock(&JOINTS).iter().rev().find(|(_, comm)| comm.strong_count() > 0).map(|(key, _)| *key)
 }
 
-/// Ranks of other processes wait at the same time as those of this one: of the communicator that
-/// has most of them.
+/// Tells the executor how many ranks of other processes wait at the same time as those of this one:
+/// the number in the communicator with the most of them.
 fn share_cores() {
     let comms = all();
     let joints = comms.iter().filter_map(|comm| comm.joint.as_ref());

@@ -31,7 +31,7 @@ use crate::processes::peer::{Peer, random};
 use crate::processes::region::{Ground, SharedMemory, memory_file};
 use ascend_sync::lock_std as lock;
 
-/// Parents whose register this process keeps, though ranks of it have left them.
+/// Parents whose register this process keeps, though its own ranks have left them.
 static KEPT: Mutex<Vec<Arc<Comm>>> = Mutex::new(Vec::new());
 
 /// Whether ranks of other processes may still ask the register, which this process keeps.
@@ -77,7 +77,7 @@ pub(crate) struct JointSubs(Mutex<KnownSubs>);
 struct KnownSubs {
     /// How many sub-communicators of a name each rank of this process has made.
     turns: BTreeMap<(usize, String), u64>,
-    /// In the process that keeps the register.
+    /// The register, in the process that keeps it.
     register: BTreeMap<(String, u64), Registered>,
     /// Answers to ranks of this process, which take them.
     answers: BTreeMap<(usize, String, u64), SubAnswer>,
@@ -85,7 +85,7 @@ struct KnownSubs {
 
 /// A sub-communicator in the register.
 struct Registered {
-    /// As the first rank said.
+    /// The request of the first rank.
     wish: SubCommRequest,
     first: usize,
     key: u64,

@@ -1,11 +1,11 @@
 //! How ranks meet inside a call: the first operation that needs a link waits, on the host, until
-//! the peer makes the matching call. Mistakes that show here come back from the call, and nothing
-//! is enqueued.
+//! the peer makes the matching call. Errors that are found here are returned by the call, and
+//! nothing is enqueued.
 //!
 //! The first collective of a communicator links all its ranks. A batch links the pairs that
 //! exchange messages for the first time. A context for kernels links all ranks too, once for each
-//! way in which kernels communicate, and so does the registration of memory that all ranks make
-//! known to each other.
+//! way in which kernels communicate. So does the registration of memory that all ranks make known
+//! to each other.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};

@@ -25,7 +25,7 @@ pub(super) struct LoneZeros {
 
 #[repr(C)]
 struct Entry {
-    /// That of its [`Claim`].
+    /// The kind in its [`Claim`].
     kind: AtomicU64,
     /// The number of the rank's newest collective then.
     after: AtomicU64,

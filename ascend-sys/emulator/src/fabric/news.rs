@@ -15,10 +15,10 @@ use crate::profile::Product;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum News {
-    /// Of a root info, by its number in the process that has made it; `from_home`: said by that
-    /// process.
+    /// About a root info, by its number in the process that has made it. `from_home`: that process
+    /// has sent it.
     Root { root: u64, from_home: bool, news: RootNews },
-    /// Of a communicator, by its key.
+    /// About a communicator, by its key.
     Comm { comm: u64, news: CommNews },
     /// About ends of channels between endpoints.
     Endpoint(EndpointNews),
@@ -62,9 +62,9 @@ pub(super) struct Newcomer {
 /// Where a rank sits.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Seat {
-    /// The number of its device among those of its program: the same card in every process.
+    /// The number of its device among the devices of its program: the same card in every process.
     pub(crate) card: u32,
-    /// Where the device's memory begins in that of its process, and how much it is.
+    /// The start of the device's memory in that of its process, and its size.
     pub(crate) start: usize,
     pub(crate) bytes: usize,
     /// Whether checked mode watches it, and tells what it knows.
@@ -87,13 +87,13 @@ pub(super) struct Formation {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum CommNews {
-    /// It has failed.
+    /// The communicator has failed.
     Broken { error: CommError },
     /// A rank issues nothing any more.
     Left { rank: usize, why: String },
     /// A rank has called its first collective.
     Posted { rank: usize, number: u64, request: CollectiveRequest, waits: bool },
-    /// It does not wait there any more.
+    /// The rank no longer waits there.
     Goes { rank: usize },
     /// The process that says so has made its side just now, and asks for what was said before.
     Asks,

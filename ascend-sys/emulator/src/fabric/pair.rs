@@ -22,11 +22,11 @@ pub(crate) struct RankPair {
     pub(crate) own: usize,
     pub(crate) place: DevicePlace,
     pub(crate) peer: Arc<Peer>,
-    /// Of the other rank.
+    /// The seat of the other rank.
     pub(crate) seat: Seat,
 }
 
-/// One that the other process is to be told of.
+/// A pair that the other process is to be told of.
 pub(crate) struct MadePair {
     pub(crate) comm: Arc<Comm>,
     pub(crate) key: u64,
@@ -43,7 +43,7 @@ impl RankPair {
         self.side(&Ground::Heap, random()).map(Arc::new)
     }
 
-    /// One with words that both share.
+    /// Makes a communicator with words that both processes share.
     pub(crate) fn make(&self) -> Result<MadePair, String> {
         let bytes = Comm::measure(|ground| self.comm(ground));
         let memory = SharedMemory::new(bytes)

@@ -49,7 +49,7 @@ pub(crate) enum ChannelNews {
     LetsGo { end: u64 },
 }
 
-/// One end that a rank has made, and the memory that it exchanges.
+/// An end that a rank has made, and the memory that it exchanges.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OfferedEnd {
     pub(crate) protocol: i32,
@@ -61,7 +61,7 @@ pub(crate) struct OfferedEnd {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OfferedMemory {
     pub(crate) tag: String,
-    /// It is pinned host memory of the process, else device memory of the rank.
+    /// Whether it is pinned host memory of the process, else device memory of the rank.
     pub(crate) on_host: bool,
     /// Where its data is in the process of its rank.
     pub(crate) data: usize,

@@ -1,10 +1,10 @@
 //! Parts of a communicator, which other modules keep in it.
 //!
-//! A communicator is identity, meetings and records. A room that builds on it (kernels, operators,
-//! sub-communicators) keeps a *part* in it: one value of a type of its own, which it finds again by
-//! that type. A part is made when it is first needed and stays as long as the communicator. It is
-//! told when a rank leaves and when the communicator fails, so the communicator need not know who
-//! builds on it.
+//! A communicator is identity, meetings and records. A module that builds on it (kernels,
+//! operators, sub-communicators) keeps a *part* in it: one value of a type of its own, which it
+//! finds again by that type. A part is made when it is first needed and stays as long as the
+//! communicator. It is told when a rank leaves and when the communicator fails, so the communicator
+//! need not know what builds on it.
 //!
 //! The parts form a list that only grows, so finding one takes no lock. No collective or message
 //! looks for one.
@@ -19,7 +19,7 @@ use super::part_news::PartNews;
 use crate::collective::comm_error::CommError;
 use ascend_sync::lock_std as lock;
 
-/// One room's part in a communicator.
+/// A module's part in a communicator.
 pub(crate) trait CommPart: Any + Send + Sync {
     /// A rank issues nothing any more. Called for a rank once or more often.
     fn left(&self, rank: usize, why: &str);
@@ -41,10 +41,10 @@ pub(crate) trait CommPart: Any + Send + Sync {
 
 /// The answer of a part to news that it hears.
 pub(crate) enum Heard {
-    /// It is for another part, which may not be there yet.
+    /// The news is for another part, which may not be there yet.
     NotForThis,
     Taken,
-    /// It ends the communicator.
+    /// The news ends the communicator.
     Fails(CommError),
 }
 

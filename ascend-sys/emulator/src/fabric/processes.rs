@@ -1,4 +1,4 @@
-//! How this process is reached, and reaches others, for whatever they share.
+//! The address of this process, and the ways to reach others.
 
 use std::sync::Arc;
 use std::time::Duration;

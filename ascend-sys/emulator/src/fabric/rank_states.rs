@@ -21,8 +21,7 @@ impl Comm {
         let awaited = board.awaited();
         let said = |rank| error.said.iter().find(|(other, _)| *other == rank);
         let state = |rank| match (self.state_of(&board, rank, number), said(rank)) {
-            // It came with its side, wherever it is now and whatever it called instead of the
-            // collective.
+            // It came with its side, wherever it is now and even if it called something else.
             (state, Some((_, said))) => {
                 RankState { presence: Presence::Arrived, text: said.clone(), ..state }
             }

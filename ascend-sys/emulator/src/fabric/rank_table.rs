@@ -35,7 +35,7 @@ const MOST_BYTES: u64 = 1 << 30;
 pub(crate) struct RankTable {
     /// The contents, however they are written: the same for all ranks.
     pub(crate) contents: String,
-    /// By rank.
+    /// The ranks, in order.
     ranks: Vec<TableRank>,
     servers: usize,
 }

@@ -41,7 +41,7 @@ pub(crate) struct IssueState {
     pub(crate) member: Arc<Member>,
     /// The newest collective.
     pub(crate) newest: MeetingPlace,
-    /// It has met all ranks in a collective.
+    /// The rank has met all ranks in a collective.
     pub(crate) linked: bool,
     /// The peers that it has exchanged messages with.
     pub(crate) peers: Vec<bool>,
@@ -53,9 +53,9 @@ pub(crate) struct IssueState {
 }
 
 impl IssueState {
-    /// The number of a capture among those of the communicator, from 1. All ranks capture the same
-    /// in the same order, so that graphs of one capture have one number. A byte is enough to tell
-    /// neighbours apart; 0 means no capture.
+    /// Returns the number of a capture among those of the communicator, from 1. All ranks capture
+    /// the same in the same order, so that graphs of one capture have one number. A byte is enough
+    /// to tell neighbours apart; 0 means no capture.
     pub(crate) fn capture(&mut self, graph: u64) -> u8 {
         let (newest, number) = self.capture;
         if newest != graph {
@@ -128,7 +128,8 @@ pub(crate) fn leave_with_call(device: u32) {
     LEAVING.set(Some(device));
 }
 
-/// A call has failed and holds no lock any more: if its rank was told to leave with it, it does.
+/// A call has failed and holds no lock any more: if its rank was told to leave with it, the rank
+/// leaves.
 #[cold]
 fn leave_now() {
     if let Some(device) = LEAVING.take() {
@@ -168,7 +169,7 @@ fn members() -> impl Iterator<Item = Arc<Member>> {
     COMMS.live_handles().filter_map(|(_, handle)| member(handle).ok())
 }
 
-/// A rank of a communicator is gone, and so it is from those that it has made from that one.
+/// A rank of a communicator is gone: it leaves the sub-communicators that it has made from it.
 pub(crate) fn leave_subs(comm: &Arc<Comm>, rank: usize, why: &str) {
     for member in members() {
         if let Some((parent, there)) = &member.origin
@@ -180,7 +181,7 @@ pub(crate) fn leave_subs(comm: &Arc<Comm>, rank: usize, why: &str) {
     }
 }
 
-/// Ends a communicator for all its ranks, and those that were made of it.
+/// Ends a communicator for all its ranks, and its sub-communicators.
 pub(crate) fn abort(member: &Member) {
     let (rank, whole) = (member.rank, &member.comm);
     let end = |comm: &Comm, by: Option<usize>, text: String| {
@@ -210,8 +211,8 @@ pub(crate) fn abort(member: &Member) {
     }
 }
 
-/// Ends a rank's side: its handle is stale from now on, and the others learn that it issues nothing
-/// any more.
+/// Ends a rank's side: its handle is stale from now on, and the others are told that it issues
+/// nothing any more.
 pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
     let entry = entry(handle)?;
     let Some(issue_state) = entry.issue_state.try_lock() else {

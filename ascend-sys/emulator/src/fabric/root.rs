@@ -24,7 +24,7 @@ static ROOTS: Mutex<Roots> = Mutex::new(Roots::new());
 
 /// The root infos of this process. One that no rank has brought costs nothing.
 struct Roots {
-    /// Those of which ranks have come, unless all is over.
+    /// The gatherings to which ranks have come, unless all is over.
     open: BTreeMap<u64, Shared>,
     /// When this many gatherings are open, those that are over are removed.
     look_at: usize,

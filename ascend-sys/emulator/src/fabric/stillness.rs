@@ -32,7 +32,7 @@ use ascend_sync::lock_std as lock;
 
 /// How many stuck tasks a text lists.
 const LISTED: usize = 16;
-/// And how many letters of each a process tells others.
+/// The number of letters of each that a process tells others.
 const LONGEST: usize = 1000;
 /// The most letters of a text that another process has made.
 const TEXT: usize = 1 << 16;
@@ -46,18 +46,18 @@ const AGAIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum StillNews {
     Still(StillProcess),
-    /// Not any more.
+    /// The process is no longer still.
     Moves,
     /// Whether the process is still as it has said, with the number of the question.
     Asks {
         round: u64,
     },
-    /// It is.
+    /// It is still.
     Yes {
         round: u64,
         answer: StillAnswer,
     },
-    /// Nobody can go on of these processes, in these states.
+    /// None of these processes, in these states, can go on.
     Deadlock {
         states: BTreeMap<u64, u64>,
         text: String,
@@ -67,7 +67,7 @@ pub(super) enum StillNews {
 /// A process that is still.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct StillProcess {
-    /// Another one whenever it was not still in between.
+    /// The number of the state: it changes whenever the process was not still in between.
     state: u64,
     /// The names of the processes for which it waits.
     waits_for: BTreeSet<u64>,
@@ -95,9 +95,9 @@ struct Stillness {
     round: u64,
     asks: Option<(Instant, BTreeMap<u64, u64>)>,
     answers: BTreeMap<u64, StillAnswer>,
-    /// How its states end: the last one, and those before that it has asked or answered in. A
-    /// deadlock that others have found holds, even if a thread of this process has run since that
-    /// could free nobody.
+    /// The ends of its states: of the last one, and of those before that it has asked or answered
+    /// in. A deadlock that others have found holds even if a thread of this process has run since:
+    /// that thread could free nobody.
     ends: BTreeMap<u64, StateEnd>,
 }
 
@@ -105,7 +105,8 @@ struct Stillness {
 /// the given reason.
 struct StateEnd {
     waits_for: BTreeSet<u64>,
-    /// Whether it has asked or answered: else nobody can know that it is a deadlock.
+    /// Whether this process has asked or answered in the state: otherwise no process can know that
+    /// it is a deadlock.
     is_asked: bool,
     /// Tells all of them, and returns what lets them give up.
     end: EndOfWaits,
@@ -190,9 +191,10 @@ impl Told {
         }
     }
 
-    /// All are told again when it is something else than before. A collective that still misses a
-    /// rank stays in its state when another rank comes, but no longer waits for that one. On each
-    /// line this is said before an answer, so the process that asked has it when the answer comes.
+    /// Has all told again when the state is not what was said before. A collective that still
+    /// misses a rank stays in its state when another rank comes, but no longer waits for that one.
+    /// On each line this is said before an answer, so the process that asked has it when the answer
+    /// comes.
     fn note_said(&mut self, process: &StillProcess) {
         if self.said.as_ref() != Some(process) {
             self.to.clear();
@@ -258,7 +260,7 @@ impl Stillness {
         Some(states)
     }
 
-    /// Asks those that have not answered, in the state `own`.
+    /// Asks the processes that have not answered, in the state `own`.
     fn ask(&mut self, peers: &[Arc<Peer>], states: &BTreeMap<u64, u64>, own: u64) {
         let name = |peer: &Arc<Peer>| peer.home.name;
         let is_open = |name| states.contains_key(&name) && !self.answers.contains_key(&name);
@@ -270,7 +272,7 @@ impl Stillness {
         }
     }
 
-    /// Forgets how a state ends that nobody can know to be in a deadlock, and the oldest ones.
+    /// Forgets the ends of states that nobody can know to be in a deadlock, and the oldest ones.
     fn keep_asked(&mut self) {
         self.ends.retain(|_, end| end.is_asked);
         while self.ends.len() >= KEPT {
@@ -294,7 +296,8 @@ impl Stillness {
         states.iter().all(answers)
     }
 
-    /// Whether no frame is on its way between any two of those that have answered, and this one.
+    /// Whether no frame is on its way between any two of the processes that have answered, and this
+    /// one.
     fn is_all_heard(&self, own: u64, answer: &StillAnswer) -> bool {
         let all: Vec<(u64, &StillAnswer)> = self
             .answers
@@ -421,7 +424,8 @@ pub(super) fn hear(from: &Peer, news: StillNews) {
     }
 }
 
-/// A process is gone. If this one ends for a deadlock, all that waits in it is told of that first.
+/// A process is gone. If this process ends for a deadlock, all its waits are told of the deadlock
+/// first.
 pub(super) fn lose(lost: &Peer) {
     drop(lock(&ENDS));
     lock(&STILLNESS).forget(lost.home.name);

@@ -35,7 +35,7 @@ enum Holds {
 pub(crate) struct Layer {
     pub(crate) number: u32,
     pub(crate) topo: CommTopo,
-    /// Of its links; the first is the usual one.
+    /// The protocols of its links; the first is the usual one.
     pub(crate) protocols: &'static [CommProtocol],
     holds: Holds,
 }

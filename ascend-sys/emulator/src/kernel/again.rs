@@ -16,7 +16,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// The input of the second look.
 pub(super) struct SecondLook {
-    /// Of the first one.
+    /// The setting of the first look.
     setting: Arc<Setting>,
     reads: Vec<CoreReads>,
 }

@@ -27,7 +27,7 @@ fn is_ipv6(text: &str) -> bool {
 /// Letters of a value that an error repeats.
 const SHOWN: usize = 80;
 
-/// As much of a text as an error repeats.
+/// Returns as much of a text as an error repeats.
 pub(super) fn shown(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -107,7 +107,7 @@ impl<'a> Field<'a> {
         Err(self.wrong(format!("has {count} characters, and must have {least} to {most}")))
     }
 
-    /// One of these texts.
+    /// Returns the text, which must be one of these.
     pub(super) fn one_of(&self, texts: &[&'static str]) -> Result<&'static str, WrongTable> {
         let text = self.text()?;
         let found = texts.iter().find(|one| **one == text).copied();

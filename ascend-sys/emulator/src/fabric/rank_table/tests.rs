@@ -74,7 +74,7 @@ fn set(table: &mut Value, path: &str, value: Value) {
     }
 }
 
-/// Each malformed field is named, with what it is and what it must be. Null: the key is missing.
+/// Each malformed field is named, with its value and what it must be. Null: the key is missing.
 #[test]
 fn each_malformed_field_is_named() {
     let (first, pod) = ("server_list/0/device/0", "super_pod_list/0");

@@ -1,10 +1,10 @@
-//! Each field of each version, malformed in each way: not there, of another kind, out of its range,
+//! Each field of each version, malformed in each way: missing, of another kind, out of its range,
 //! or at odds with another field.
 
 use super::*;
 
-/// Rows of a table: which, the path of a field and what it becomes (null: it is not there), and
-/// what is told: CANN's number and a piece of the text.
+/// Rows of a table: the table to change, the path of a field and its new value (null: the field is
+/// removed), and the expected error: CANN's number and a piece of the text.
 macro_rules! rows {
     ($($table:ident $path:literal = $value:tt => $report:ident $piece:literal;)*) => {
         vec![$(($table(), $path, json!($value), stringify!($report), $piece)),*]
