@@ -43,7 +43,7 @@ struct LentMemory {
     hold: Arc<()>,
 }
 
-/// By the own end.
+/// The memory lent, by the own end.
 static LENT: CountedTable<u64, LentMemory> = CountedTable::new();
 
 impl LentMemory {
@@ -117,8 +117,8 @@ pub(super) fn lend_end(member: &Member, end: u64) {
     LENT.lock().insert(end, lent);
 }
 
-/// The other process has no end any more that goes with this one, between endpoints, and has never
-/// had.
+/// Between endpoints: the end that should have gone with this one is gone in the other process,
+/// which never connected it.
 pub(super) fn lose_end(member: &Member, end: u64) {
     end_lent(|own, _| own == end);
     member.comm.leave(1 - member.rank, "it has destroyed its end of the channel".into());
@@ -178,7 +178,7 @@ pub(crate) fn check_free(memory: Range<usize>) -> Result<(), String> {
 }
 
 impl LinkRequest {
-    /// As it is told to another process.
+    /// Returns the request as it is sent to another process.
     fn offer(&self) -> Result<Vec<OfferedEnd>, Failure> {
         let memory = |memory: &Exchanged| match memory::resolve(memory.start, memory.bytes) {
             Ok(found) => Ok(OfferedMemory {
@@ -309,8 +309,8 @@ fn peer_ended(channel: &'static Channel) {
     }
 }
 
-/// An own end that leads to another process ends: that one is told, and gets its memory back when
-/// nothing queued here reaches it.
+/// Ends an own end that leads to another process. Tells that process, which gets its memory back
+/// when nothing queued here reaches it.
 pub(super) fn end(handle: u64, channel: &'static Channel) {
     let about = channel.about(|about| (Arc::clone(&about.member), about.remote));
     let Some((member, remote)) = about else { return };
@@ -326,8 +326,8 @@ pub(super) fn end(handle: u64, channel: &'static Channel) {
     }
 }
 
-/// Says that nothing reaches the memory of a rank's end any more, when that is so. No new call
-/// finds it.
+/// Tells the peer as soon as nothing reaches the memory of a rank's end any more. No new call finds
+/// it.
 fn let_go(
     comm: Arc<Comm>,
     (rank, to): (usize, usize),
@@ -405,7 +405,7 @@ impl CommResources {
     }
 }
 
-/// A request of a rank of this process has met one of another process here: that one is told.
+/// A request of a rank of this process has met one of another process here: tells that process.
 pub(super) fn tell_met(
     comm: &Comm,
     rank: usize,

@@ -1,5 +1,5 @@
-//! Acquiring channels: those that a rank has already, and new ones, which its peers have to acquire
-//! too.
+//! Acquiring channels: a rank gets those that it has already, and new ones, which its peers have to
+//! acquire too.
 
 use super::abroad;
 use super::channel::{Channel, Exchanged};
@@ -14,7 +14,7 @@ use ascend_sys::CommProtocol;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One channel that a rank asks for.
+/// A channel that a rank asks for.
 pub(crate) struct WantedChannel {
     pub(crate) remote: usize,
     pub(crate) protocol: CommProtocol,
@@ -25,7 +25,7 @@ pub(crate) struct WantedChannel {
     pub(crate) memories: Vec<u64>,
 }
 
-/// Ends that nobody has been given yet.
+/// Ends that no caller has been given yet.
 struct Ends(Vec<u64>);
 
 impl Drop for Ends {
@@ -70,7 +70,8 @@ fn known(member: &Member, keys: &[ChannelKey]) -> Result<Vec<u64>, Failure> {
     handles
 }
 
-/// The channels that a rank has of those that it asks for; 0 for one that it has not.
+/// Returns the channels that a rank has, of those that it asks for; 0 for one that it does not
+/// have.
 pub(crate) fn query_channels(
     member: &Member,
     engine: OperatorEngine,
@@ -89,7 +90,7 @@ pub(crate) fn destroy_channel(member: &Member, handle: u64) -> Result<(), Failur
     Ok(())
 }
 
-/// A channel for each request. Waits for the peers of those that are new; if one of these fails,
+/// Acquires a channel for each request. Waits for the peers of new channels; if one of these fails,
 /// none is made.
 pub(crate) fn acquire_channels(
     member: &Arc<Member>,
@@ -156,7 +157,7 @@ pub(crate) fn acquire_channels(
     Ok(handles)
 }
 
-/// Connects the ends of a request with those that it has met.
+/// Connects the ends of a request with the ends of the request that it has met.
 fn connect(
     member: &Member,
     peer: usize,

@@ -57,8 +57,8 @@ pub(crate) fn start(tag: Option<String>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `HcommBatchModeEnd`: submits what was kept, in order. The first that cannot be submitted is the
-/// error; those behind it are dropped.
+/// `HcommBatchModeEnd`: submits what was kept, in order. If a primitive cannot be submitted,
+/// returns its error and drops those behind it.
 pub(crate) fn end(tag: Option<&str>) -> Result<(), Failure> {
     if !is_open() {
         return refuse!(

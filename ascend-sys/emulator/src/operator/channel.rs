@@ -28,7 +28,7 @@ pub(crate) const NOTIFIES_OF_CCU: u32 = 8;
 /// The tag under which the HCCL buffer is exchanged.
 pub(crate) const BUFFER_TAG: &str = "HcclBuffer";
 
-/// In the marks of an end: the peer will record nothing more.
+/// A mark of an end: the peer will record nothing more.
 pub(super) const LEFT: u32 = 4;
 
 pub(crate) struct Channel {
@@ -38,7 +38,7 @@ pub(crate) struct Channel {
     peer: AtomicU64,
     /// The peer is in another process.
     is_abroad: AtomicBool,
-    /// As of a thread.
+    /// The side, as of a thread.
     side: AtomicU64,
     device: AtomicU32,
     pub(super) marks: AtomicU32,
@@ -60,7 +60,7 @@ pub(super) struct About {
     pub(super) protocol: CommProtocol,
     memories: Vec<Exchanged>,
     listed: Listed,
-    /// Of a peer in another process, as soon as it is connected: what keeps its memory here.
+    /// For a peer in another process, once it is connected: keeps its memory here.
     reached: Option<Vec<Arc<ForeignMemory>>>,
 }
 
@@ -109,7 +109,7 @@ impl Slotted for Channel {
 }
 
 impl Channel {
-    /// One end, to be [connected](Self::connect).
+    /// Makes an end, to be [connected](Self::connect).
     pub(super) fn create(
         member: &Arc<Member>,
         remote: usize,
@@ -141,7 +141,7 @@ impl Channel {
         }
     }
 
-    /// It is an end of this rank from now on.
+    /// Makes it an end of this rank.
     pub(super) fn enter(&self, member: &Arc<Member>) {
         if let Some(about) = &mut *lock(&self.about) {
             about.member = Arc::clone(member);
@@ -162,7 +162,7 @@ impl Channel {
         self.peer.store(peer, Ordering::Release);
     }
 
-    /// The same for a peer in another process, with what keeps its memory here.
+    /// The same for a peer in another process; `reached` keeps its memory here.
     pub(super) fn connect_abroad(
         &self,
         peer: u64,
@@ -175,8 +175,8 @@ impl Channel {
         self.connect(peer, memories);
     }
 
-    /// New calls do not find what a peer in another process has exchanged any more. `None` if it
-    /// was never connected, or this is not the first time.
+    /// From now on, new calls do not find the memory that a peer in another process has exchanged.
+    /// `None` if the end was never connected, or this is not the first time.
     pub(super) fn take_reached(&self) -> Option<Vec<Arc<ForeignMemory>>> {
         let mut about = lock(&self.about);
         let about = about.as_mut()?;
@@ -217,7 +217,7 @@ impl Channel {
         self.side() == side_of(member)
     }
 
-    /// It belongs to no rank: all threads of its device may use it.
+    /// Makes it belong to no rank: all threads of its device may use it.
     pub(super) fn serve_all(&self) {
         self.side.store(0, Ordering::Relaxed);
     }
@@ -270,7 +270,7 @@ impl Channel {
         )
     }
 
-    /// One of its notifies.
+    /// Returns one of its notifies.
     #[inline]
     pub(super) fn latch(&self, index: u32) -> Option<&Latch> {
         if index < self.notifies() { self.latches.get(index as usize) } else { None }
@@ -307,7 +307,7 @@ impl Channel {
         all.unwrap_or_default().join(", ")
     }
 
-    /// The same as the arrays of C: how many, the memories, their tags.
+    /// Returns the same as the arrays of C: the number, the memories, their tags.
     pub(crate) fn remote_memories(&self) -> Option<(u32, *mut CommMem, *mut *mut c_char)> {
         let mut about = lock(&self.about);
         let listed = &mut about.as_mut()?.listed;

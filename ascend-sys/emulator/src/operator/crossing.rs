@@ -14,9 +14,9 @@ use crate::message::Failure;
 /// Something that crosses a channel.
 #[derive(Clone, Copy)]
 pub(crate) enum Crossing {
-    /// From the own memory to the peer's.
+    /// A transfer from the own memory to the peer's.
     Write(Transfer),
-    /// From the peer's memory to the own.
+    /// A transfer from the peer's memory to the own.
     Read(Transfer),
     /// A write, and the record of a notify of the peer's end behind it.
     WriteWithNotify(Transfer, u32),

@@ -95,7 +95,7 @@ fn create(
     Thread::create(place.stream()?, notifies, false, owner)
 }
 
-/// Those of devices that go; their streams end with the contexts.
+/// Ends the threads of devices that go; their streams end with the contexts.
 pub(crate) fn end_on(devices: &Range<u32>) {
     let mut of_devices = lock(&OF_DEVICES);
     let gone: Vec<_> = of_devices.keys().filter(|key| devices.contains(&key.0)).copied().collect();

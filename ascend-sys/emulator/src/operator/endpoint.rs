@@ -14,12 +14,12 @@ use crate::profile::Product;
 use ascend_sys::{CommAddrType, CommProtocol, EndpointDesc, EndpointLocType, in_addr};
 use std::mem::MaybeUninit;
 
-/// One end of a link.
+/// An end of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) place: DevicePlace,
     pub(crate) protocol: CommProtocol,
-    /// Of another process: how it is reached.
+    /// For an endpoint of another process: its address.
     pub(crate) abroad: Option<EndpointHome>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Endpoint {
 const EID: [u8; 12] = *b"\xfe\x80\0\0\0\0\0\0ascn";
 
 impl Endpoint {
-    /// One of this process.
+    /// Makes an endpoint of this process.
     pub(crate) fn own(place: DevicePlace, protocol: CommProtocol) -> Self {
         Self { place, protocol, abroad: None }
     }

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// One end that a program asks for.
+/// An end that a program asks for.
 pub(crate) struct WantedEnd {
     pub(crate) to: Endpoint,
     pub(crate) notifies: u32,
@@ -55,9 +55,9 @@ pub(super) struct End {
     pub(super) member: Arc<Member>,
     pub(super) state: ConnectionState,
     since: Instant,
-    /// It was made after those with lower numbers.
+    /// The number of the end: it was made after those with lower numbers.
     pub(super) number: u64,
-    /// To an endpoint of another process.
+    /// For an end to an endpoint of another process.
     pub(super) link: Option<Link>,
 }
 
@@ -183,7 +183,7 @@ impl End {
         format!("from device {from} to device {to}")
     }
 
-    /// It has failed. [To be told](tell_failed).
+    /// The end has failed. This has [to be told](tell_failed).
     pub(super) fn fail(&mut self, code: HcclResult, text: String) {
         let cause = match code {
             HcclResult::HCCL_E_PARA => Cause::Mismatch,
@@ -340,7 +340,7 @@ fn unknown<T>(channel: u64) -> Result<T, Failure> {
     refuse!(HCCL_E_NOT_FOUND, "{channel:#x} is no channel of HcommChannelCreate, or was destroyed")
 }
 
-/// Ends one end; the other one is told.
+/// Ends an end; tells the other one.
 pub(crate) fn destroy(channel: u64) -> Result<(), Failure> {
     let Some(end) = ends().remove(&channel) else { return unknown(channel) };
     if end.is_waiting() {
@@ -358,7 +358,7 @@ pub(super) fn end_on(endpoint: u64) {
     gone.into_iter().for_each(|channel| drop(destroy(channel)));
 }
 
-/// Memory of another endpoint is reached over the channels to it from now on, or is not any more.
+/// Opens or closes memory of another endpoint for the channels to it.
 pub(super) fn admit(
     open: u64,
     is_from: impl Fn(&Endpoint) -> bool,

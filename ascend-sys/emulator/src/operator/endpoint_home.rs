@@ -11,7 +11,7 @@ use crate::processes::peer::Home;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EndpointHome {
     pub(crate) home: Home,
-    /// Where the memory of the endpoint's device begins in that of its process, and how much it is.
+    /// The start of the memory of the endpoint's device in that of its process, and its size.
     pub(crate) start: usize,
     pub(crate) bytes: usize,
 }

@@ -1,16 +1,18 @@
 //! Ends of channels that lead to an endpoint of another process.
 //!
-//! Of two processes the one with the lower address *decides* which end goes with which. The other
-//! one *asks* it for each end that it makes, and takes that back when the end is wanted no more.
-//! The two make a communicator of two ranks when they have met; the process that decides makes the
-//! words that both share, and is rank 0. Until then an end belongs to a communicator that only its
-//! own process knows, so that a wait that is queued early waits for the other process.
+//! Of two processes, the one with the lower address *decides* which end goes with which. The other
+//! one *asks* it for each end that it makes, and takes the request back when the end is no longer
+//! wanted. When two ends have met, the two processes make a communicator of two ranks; the process
+//! that decides makes the words that both share, and is rank 0. Until then an end belongs to a
+//! communicator that only its own process knows, so that a wait that is queued early waits for the
+//! other process.
 //!
-//! 1. Frames come in the order in which they were said, and the thread that hears them joins the
-//!    communicator before it hears the next one. So nothing that is said of a communicator comes
-//!    before it is known.
-//! 2. The process that decides says that two ends have met before a program can use its own end.
-//! 3. An end that has met one here and is gone there is answered with `Gone`.
+//! 1. Frames arrive in the order in which they were sent, and the thread that hears them joins the
+//!    communicator before it hears the next frame. So no news of a communicator arrives before the
+//!    communicator is known.
+//! 2. The process that decides announces that two ends have met before a program can use its own
+//!    end.
+//! 3. A process answers `Gone` for an end that has met one there and is gone.
 
 use super::abroad;
 use super::channel::Channel;
@@ -41,7 +43,7 @@ pub(super) struct Link {
     decides: bool,
 }
 
-/// So long another process has for its first answer.
+/// The time that another process has for its first answer.
 const LIMIT: Duration = Duration::from_secs(20);
 /// The most ends of another process that wait here.
 const MOST_ASKED: usize = 1 << 12;
@@ -163,7 +165,7 @@ pub(super) fn announce(ends: &mut BTreeMap<u64, End>, channel: u64) {
     }
 }
 
-/// Another process says something of ends.
+/// Handles the news of another process about ends.
 fn hear(from: &Arc<Peer>, news: EndpointNews, file: Option<OwnedFd>) {
     match news {
         EndpointNews::Asks(asked) => {

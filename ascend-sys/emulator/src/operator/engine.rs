@@ -5,8 +5,8 @@ use crate::profile::Product;
 use ascend_sys::{CommEngine, CommProtocol};
 use std::fmt;
 
-/// Where a thread or a channel runs. The names with `_TS` are those of the older functions for the
-/// same.
+/// The engine on which a thread or a channel runs. The names with `_TS` are those of the older
+/// functions for the same engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum OperatorEngine {
     Cpu,

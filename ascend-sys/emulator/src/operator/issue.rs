@@ -1,8 +1,8 @@
-//! Primitives: what is checked when they are issued.
+//! Primitives, and the checks when they are issued.
 //!
-//! A primitive returns when it is in the queue of its thread; it waits for nothing. Those of a
-//! thread run in order, and a transfer is complete when it is over, so a record behind a write
-//! comes after the write. Nothing is allocated for one.
+//! A primitive returns when it is in the queue of its thread; it waits for nothing. The primitives
+//! of a thread run in order, and a transfer is complete when it is over, so a record behind a write
+//! comes after the write. Issuing a primitive allocates nothing.
 
 use super::batch_mode;
 use super::channel::Channel;
@@ -316,7 +316,8 @@ pub(crate) enum Limit {
 }
 
 thread_local! {
-    /// Of the calling OS thread, which stands for the processor that would run its kernels.
+    /// The limit of the calling OS thread, which stands for the processor that would run its
+    /// kernels.
     static DEFAULT: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 
@@ -336,7 +337,7 @@ impl Limit {
 }
 
 impl Limit {
-    /// For a wait of the host in no thread.
+    /// Returns the limit for a wait of the host in no thread.
     pub(super) fn of_host(self) -> Option<Duration> {
         match self {
             Limit::Seconds(0) => None,

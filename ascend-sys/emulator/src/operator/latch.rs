@@ -4,12 +4,12 @@
 //! So a record that comes after the owner has ended finds that out in the same step, and a wait
 //! that parks is woken by the record itself, without a lock.
 //!
-//! The word and the marks of its owner are two places: a waiter registers itself and then looks at
-//! the marks, a marker sets its mark and then looks for waiters. A fence between the two on each
-//! side lets one of them see the other.
+//! The word and the marks of its owner are two places. A waiter registers itself, then looks at the
+//! marks. A marker sets its mark, then looks for waiters. A fence between the two steps on each
+//! side makes sure that at least one of them sees the other.
 //!
-//! One stream waits at a time: of two, the second is woken, and the first is polled by the
-//! housekeeper. Two waits for one notify are a mistake of the program anyway.
+//! Only one stream waits at a time. If there are two, the second is woken, and the housekeeper
+//! polls the first. Two waits for one notify are an error of the program anyway.
 
 use crate::check;
 use crate::stream::{STREAMS, Stream};
@@ -34,7 +34,7 @@ pub(super) enum LatchWaiter {
     Host,
 }
 
-/// In the place of a stream: a thread of the host waits.
+/// In the place of a stream, this means that a thread of the host waits.
 const HOST: u64 = WAITER_BITS;
 
 /// The result of a wait.
@@ -42,7 +42,7 @@ const HOST: u64 = WAITER_BITS;
 pub(super) enum WaitOutcome {
     /// The bit was set, and is cleared.
     Taken,
-    /// It was not; the stream is woken when it is.
+    /// The bit was not set; the stream is woken when it is.
     Waits,
     /// The owner has ended.
     Stale,
@@ -165,7 +165,7 @@ pub(super) fn mark(marks: &AtomicU32, mark: u32) {
 /// Latches that become more, and never move.
 pub(super) struct Latches {
     first: [Latch; FIRST],
-    /// Each has as many as all before it.
+    /// Each part has as many latches as all before it.
     more: [OnceLock<Box<[Latch]>>; 12],
 }
 
@@ -265,8 +265,8 @@ mod models {
         latch
     }
 
-    /// A stream is polled by a thread that then stops, while somebody records what it waits for:
-    /// the wait is over, or the stream is woken.
+    /// A thread polls a stream and then stops, while another one records the notify that the stream
+    /// waits for: the wait is over, or the stream is woken.
     #[test]
     fn loom_a_record_reaches_a_stream_whose_watcher_leaves() {
         loom::model(|| {
@@ -291,7 +291,7 @@ mod models {
         });
     }
 
-    /// An owner is marked while somebody begins to wait: one of the two sees the other.
+    /// An owner is marked while a wait begins: at least one of the two sees the other.
     #[test]
     fn loom_a_mark_reaches_who_begins_to_wait() {
         loom::model(|| {

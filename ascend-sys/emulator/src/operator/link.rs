@@ -1,10 +1,10 @@
 //! How the two ends of a channel meet.
 //!
-//! A call that needs new channels to a peer posts a *request*: what it wants, the ends that it has
-//! made, and the memory that it exchanges. The requests of a rank to a peer meet those of the peer
-//! to the rank, the oldest first. Each side compares the two by itself and comes to the same
-//! result, so nobody has to tell anybody. A request that finds no counterpart in time is withdrawn,
-//! as if it had never been made.
+//! A call that needs new channels to a peer posts a *request*: the channels that it wants, the ends
+//! that it has made, and the memory that it exchanges. The requests of a rank to a peer meet those
+//! of the peer to the rank, the oldest first. Each side compares the two by itself and comes to the
+//! same result, so neither has to tell the other. A request that finds no counterpart in time is
+//! withdrawn, as if it had never been made.
 
 use super::abroad;
 use super::channel::{Channel, Exchanged};
@@ -26,7 +26,8 @@ use std::time::Instant;
 pub(crate) struct Pairs {
     /// The waiting requests of each pair, by the lower rank first.
     waiting: HashMap<(usize, usize), Pair>,
-    /// Those of this process that meet in another one, by their numbers: the peer, and the request.
+    /// The requests of this process that meet in another one, by their numbers: the peer, and the
+    /// request.
     asked: BTreeMap<u64, AskedRequest>,
     last_asked: u64,
     /// The last number that was heard of a rank of another process.
@@ -56,16 +57,16 @@ pub(super) struct PostedRequest {
 
 /// The request of a rank to a peer.
 pub(super) struct LinkRequest {
-    /// In an order that is the same on both sides.
+    /// The requests for channels, in an order that is the same on both sides.
     pub(super) channel_requests: Vec<ChannelRequest>,
     pub(super) function: &'static str,
-    /// Of a rank of this process to one of another: as it is told there.
+    /// For a request of a rank of this process to one of another: the offer as it is sent.
     pub(super) offer: Vec<OfferedEnd>,
-    /// Of a rank of another process: its number there, from 1. Else 0.
+    /// For a request of a rank of another process: its number there, from 1. Else 0.
     pub(super) number: u64,
 }
 
-/// One channel, and the end that was made for it.
+/// A channel, and the end that was made for it.
 pub(super) struct ChannelRequest {
     pub(super) protocol: CommProtocol,
     pub(super) notifies: u32,
@@ -98,7 +99,7 @@ impl Pairs {
         posted
     }
 
-    /// Posts one that meets in the process of the peer, which is told.
+    /// Posts a request that meets in the process of the peer, and tells that process.
     fn ask(
         &mut self,
         comm: &Comm,
@@ -144,7 +145,8 @@ impl Pairs {
         }
     }
 
-    /// One that has met none is as if it had never been made. True where nobody else knows of it.
+    /// Withdraws a request that has met none, as if it had never been made. True where no other
+    /// process knows of it.
     fn withdraw(&mut self, rank: usize, peer: usize, posted: &Arc<PostedRequest>) -> bool {
         let asked = self.asked.iter().find(|(_, asked)| Arc::ptr_eq(&asked.posted, posted));
         if let Some(number) = asked.map(|(number, _)| *number) {

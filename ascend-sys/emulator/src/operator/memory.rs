@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 const ENTRY: &str = "HcclGetHcclBuffer";
-/// No system has larger ones for shared memory unless it is told to.
+/// No system has larger pages for shared memory unless it is configured to.
 const PAGE: usize = 64 << 10;
 
 /// A rank's HCCL buffer: address and bytes. The first call allocates it: one part for input and one
@@ -46,14 +46,14 @@ pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Failure> {
     })
 }
 
-/// The addresses of a rank's HCCL buffer; none as long as nobody has asked for it.
+/// Returns the addresses of a rank's HCCL buffer; an empty range as long as it was not asked for.
 pub(super) fn buffer_so_far(member: &Member) -> Range<usize> {
     let range = |buffer: &Arc<CommBuffer>| buffer.start..buffer.start + buffer.bytes;
     let found = with_resources(member, |resources| Ok(resources.buffer.as_ref().map(range)));
     found.ok().flatten().unwrap_or_default()
 }
 
-/// The same, with nothing but zeros in it. Pages that were never used are not touched for that.
+/// The same, with all bytes zero. Pages that were never used are not touched for that.
 pub(crate) fn cleared_buffer(member: &Member) -> Result<(usize, usize), Failure> {
     let (start, bytes) = buffer(member)?;
     match memory::resolve(start, bytes) {

@@ -1,8 +1,8 @@
 //! Memory ranges: reserved addresses, and the physical memory in them, that all ranks of a
 //! communicator know, so that collectives need no copy. Only the A3 has them.
 //!
-//! Collectives of the emulator make no such copy, so a range changes nothing about them. The first
-//! step of a range, to declare it, is one of all ranks; the others are each rank's own.
+//! Collectives of the emulator make no copy in any case, so a range changes nothing about them. All
+//! ranks take the first step of a range, to declare it; the other steps are each rank's own.
 
 use crate::fabric::{CommPart, Member};
 use crate::message::{Failure, refuse};
@@ -12,7 +12,7 @@ use ascend_sync::lock_std as lock;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// The ranges of a communicator's ranks, those of this process.
+/// The ranges of those ranks of a communicator that are in this process.
 struct MemoryRanges(Mutex<Vec<RangesOfRank>>);
 
 #[derive(Default)]

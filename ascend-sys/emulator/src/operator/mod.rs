@@ -1,4 +1,4 @@
-//! Communication operators of one's own: threads, notifies, channels, communication memory, and the
+//! Custom communication operators: threads, notifies, channels, communication memory, and the
 //! primitives that move data.
 //!
 //! A [`Thread`](thread::Thread) is a stream that no handle of the runtime names, or a stream of the
@@ -8,22 +8,22 @@
 //! [primitive](issue) becomes one task of its thread's stream, or two: copies and reductions are
 //! leaf work, a record is done at once, a wait parks.
 //!
-//! Around them stands what the library keeps for operators and what they may ask it: engine
-//! contexts, the rank graph, endpoints.
+//! Around them stand the things that the library keeps for operators and that they may ask it for:
+//! engine contexts, the rank graph, endpoints.
 //!
-//! # Who calls the primitives
+//! # The callers of the primitives
 //!
-//! On hardware an AICPU kernel does, on the device. Here a [CPU kernel](crate::kernel) does, or the
-//! host itself, with the handle of the AICPU thread. The handles are the same everywhere, so a
-//! thread need not be exported to another engine.
+//! On hardware an AICPU kernel calls them, on the device. Here a [CPU kernel](crate::kernel) calls
+//! them, or the host itself, with the handle of the AICPU thread. The handles are the same
+//! everywhere, so a thread need not be exported to another engine.
 //!
 //! # When they run
 //!
 //! On A2 and A3 an AICPU thread takes primitives only between `HcommBatchModeStart` and
 //! `HcommBatchModeEnd`, and runs nothing before the end. CANN accepts a primitive outside of the
 //! two and never runs it; here it is refused, with a text that says so. Threads of the host (CPU,
-//! CPU_TS, or a wrapped stream) run theirs at once. On 950 so do all. Wherever a batch mode is
-//! open, all primitives of that OS thread are kept for its end.
+//! CPU_TS, or a wrapped stream) run their primitives at once, and on 950 all threads do. Wherever a
+//! batch mode is open, all primitives of that OS thread are kept for its end.
 //!
 //! # How failures travel
 //!

@@ -10,7 +10,7 @@ use crate::message::Failure;
 use crate::step::Step;
 use crate::submit;
 
-/// From the own memory to the peer's.
+/// Copies from the own memory to the peer's.
 pub(crate) fn write(
     call: &'static str,
     channel: &'static Channel,
@@ -24,7 +24,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// From the peer's memory to the own.
+/// Copies from the peer's memory to the own.
 pub(crate) fn read(
     call: &'static str,
     channel: &'static Channel,

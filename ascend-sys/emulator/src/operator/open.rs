@@ -242,7 +242,7 @@ pub(super) fn exported(key: &ExportKey) -> Result<(Exchanged, Endpoint), Failure
 }
 
 impl RegisteredMemory {
-    /// It is registered no more.
+    /// Ends the registration.
     fn end(&self, owner: Endpoint) {
         endpoint_channel::dismiss(owner, &self.exchanged());
         if let Some((key, _)) = &self.exported {
@@ -250,7 +250,7 @@ impl RegisteredMemory {
         }
     }
 
-    /// As other processes can import it.
+    /// Returns it as other processes can import it.
     fn thing(&self, endpoint: Endpoint) -> Result<ExportedThing, Failure> {
         let ReachableMemory { on_host, start, bytes } = self.memory;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -281,7 +281,7 @@ impl RegisteredMemory {
         Ok(ExportedThing::Registered { pool, allocation, granted })
     }
 
-    /// As channels know it.
+    /// Returns it as channels know it.
     fn exchanged(&self) -> Exchanged {
         let ReachableMemory { on_host, start, bytes } = self.memory;
         Exchanged { tag: self.tag.clone(), on_host, start, bytes: bytes as usize }

@@ -13,7 +13,7 @@ pub(crate) enum Primitive {
     Reduce(Reduce),
     Signal(Signal),
     Await(Await),
-    /// Of a notify of the runtime, by its handle.
+    /// A record of a notify of the runtime, by its handle.
     Record(u64),
     Wait(u64, Option<Duration>),
 }

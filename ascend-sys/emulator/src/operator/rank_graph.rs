@@ -1,4 +1,4 @@
-//! The rank graph: what a rank is told of the layers, ranks and links around it.
+//! The rank graph: the answers to a rank about the layers, ranks and links around it.
 //!
 //! Lists belong to the library. Each function has one list a rank, which its next call overwrites
 //! and which stays where it is until the rank's communicator ends.

@@ -24,7 +24,7 @@ impl Reaches {
         Reaches(AtomicU32::new(0))
     }
 
-    /// One more. The caller looks for the peer's end after this.
+    /// Counts one more call. The caller looks for the peer's end after this.
     #[inline]
     fn begin(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
@@ -45,8 +45,8 @@ impl Reaches {
         self.0.load(Ordering::Acquire) == 0
     }
 
-    /// The peer's end is away: waits for the calls that may have found it. They wait for nobody but
-    /// room in a queue.
+    /// Waits for the calls that may have found the peer's end, which is away by now. These calls
+    /// wait only for room in a queue.
     pub(super) fn wait(&self) {
         spin_until(|| self.are_over().then_some(()));
     }
@@ -66,8 +66,8 @@ impl Channel {
 }
 
 impl Reach {
-    /// Begins anew, for a primitive that was kept and crosses this channel. An error if an end is
-    /// gone: what the peer has freed may be somebody else's.
+    /// Begins anew, for a primitive that was kept and crosses this channel. Returns an error if an
+    /// end is gone: memory that the peer has freed may belong to another allocation.
     pub(super) fn again(over: Option<u64>) -> Result<Option<Reach>, Failure> {
         let Some(channel) = over else { return Ok(None) };
         let reach = Channel::named(channel)?.reach();

@@ -43,7 +43,7 @@ pub(super) struct SharedLock {
     holder: usize,
 }
 
-/// The word of a rank, among those that its communicator has for it.
+/// The index of the word, among those that the communicator has for a rank.
 const WORD: usize = 0;
 
 struct SharedGuard<'a>(&'a AtomicU64);
@@ -136,7 +136,7 @@ impl Reduce {
         Reduce { to, from, bytes, dtype, op, done: 0, shared }
     }
 
-    /// The same of memory that only this process reduces into.
+    /// The same for memory that only this process reduces into.
     pub(crate) fn local(
         to: *mut u8,
         from: *const u8,
@@ -153,7 +153,7 @@ impl Reduce {
 
     pub(crate) fn poll(&mut self) -> Step {
         let to = self.to.wrapping_add(self.done);
-        // A piece ends with its block: so everybody cuts there, whatever else he has to do.
+        // A piece ends with its block: so every thread cuts there, whatever else it has to do.
         let block = to.addr() / PIECE;
         let piece = (self.bytes - self.done).min((block + 1) * PIECE - to.addr());
         let _locked = match LOCKS[block % STRIPES].try_lock() {

@@ -30,7 +30,7 @@ enum Owner {
     Abroad(RegisteredImport),
 }
 
-/// So long another process has for its first answer.
+/// The time that another process has for its first answer.
 const LIMIT: Duration = Duration::from_secs(20);
 
 impl MemoryImport {
@@ -234,7 +234,7 @@ pub(crate) fn unimport(handle: u64, key: &ExportKey) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Another process says that memory is registered no more.
+/// Another process has withdrawn the registration of memory.
 fn withdrawn(home: Home, number: u64) {
     for (endpoint, import) in open::take_imports((home, number)) {
         endpoint_channel::admit(endpoint, |to| import.is_of(to, home), &import.memory, false);

@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, Weak};
 
-/// Of one rank, those on streams of the program not counted.
+/// The most threads of one rank, without those on streams of the program.
 pub(crate) const MOST_THREADS: usize = 200;
 const MOST_NOTIFIES: usize = 65_536;
 /// A single thread has fewer.
@@ -66,13 +66,13 @@ pub(super) struct ChannelKey {
     pub(super) index: usize,
 }
 
-/// The HCCL buffer of a rank. It is freed with the rank's side, and when no rank of another process
-/// can reach it any more.
+/// The HCCL buffer of a rank. It is freed with the rank's side, once no rank of another process can
+/// reach it any more.
 pub(super) struct CommBuffer {
     pub(super) device: u32,
     pub(super) start: usize,
-    /// Of the allocation. A reset of the device ends it, and then another one may be at the
-    /// address.
+    /// The number of the allocation. A reset of the device ends the allocation, and then another
+    /// one may be at the address.
     pub(super) number: u64,
     pub(super) bytes: usize,
 }

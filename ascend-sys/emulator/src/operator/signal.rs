@@ -68,7 +68,8 @@ impl NotifyRef {
         }
     }
 
-    /// Different for every notify of the process, and for those in other processes that it knows.
+    /// Returns a number that is different for every notify of the process, and for those in other
+    /// processes that it knows.
     fn number(&self) -> u64 {
         self.latch.number() | u64::from(matches!(self.of, Of::Peer(_)))
     }
@@ -113,7 +114,7 @@ impl NotifyRef {
         self.crosses() && tells != Some(true)
     }
 
-    /// Another process records it.
+    /// Notes that another process records it.
     pub(super) fn is_recorded_by(&self, by: Option<&ToldOperation>, process: u32) {
         let (device, number) = (self.device(), self.number());
         check::recorded_abroad(device, number, || self.describe(), by, process);
@@ -173,19 +174,19 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
-    /// For a timeline.
+    /// Returns the work, for a timeline.
     pub(super) fn work(&self) -> PrimitiveWork {
         let (notify, whose) = self.spot.noted();
         PrimitiveWork::Records { notify, whose }
     }
 
-    /// Of a thread of the same rank.
+    /// Makes a record of a notify of a thread of the same rank.
     #[inline]
     pub(super) fn of_thread(spot: NotifyRef) -> Signal {
         Signal { spot, over: None }
     }
 
-    /// Of the peer's end of a channel.
+    /// Makes a record of a notify of the peer's end of a channel.
     #[inline]
     pub(super) fn of_peer(spot: NotifyRef, over: &'static Channel) -> Signal {
         Signal { spot, over: Some(over) }
@@ -222,7 +223,8 @@ impl Signal {
         Step::Done(Ok(()))
     }
 
-    /// Nobody is left to be told. Where the communicator has failed before, that is the reason.
+    /// Returns the failure of a record that nobody is left to hear. Where the communicator has
+    /// failed before, that is the reason.
     #[cold]
     fn gone(&self) -> Failure {
         let own = self.over.and_then(|own| own.about(|about| Arc::clone(&about.member)));
@@ -329,7 +331,7 @@ impl Await {
         Await { spot, limit }
     }
 
-    /// For a timeline.
+    /// Returns the work, for a timeline.
     pub(super) fn work(&self) -> PrimitiveWork {
         let (notify, whose) = self.spot.noted();
         let recorder = match self.spot.of {

@@ -19,7 +19,7 @@ static WINDOWS: Handles<SymmetricWindow> = Handles::new(HandleKind::SymmetricWin
 /// The functions whose memory an A3 accepts: it has physical memory of its own.
 const OF_PHYSICAL_MEMORY: [&str; 2] = ["aclrtMapMem", "HcommMemAlloc"];
 
-/// One rank's side of a window.
+/// A rank's side of a window.
 struct SymmetricWindow {
     comm: u64,
     rank: usize,

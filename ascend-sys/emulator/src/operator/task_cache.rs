@@ -137,7 +137,7 @@ pub(crate) fn clear(device: u32, tag: &str) -> Result<(), Failure> {
     }
 }
 
-/// Forgets those of devices that go.
+/// Forgets the recordings of devices that go.
 pub(crate) fn forget(devices: &Range<u32>) {
     lock(&KEPT).retain(|(device, _), _| !devices.contains(device));
 }

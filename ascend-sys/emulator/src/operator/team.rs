@@ -25,10 +25,10 @@ use std::sync::Arc;
 static TEAMS: Handles<Team> = Handles::new(HandleKind::Team);
 static WINDOWS: Handles<Window> = Handles::new(HandleKind::Window);
 
-/// One rank's side of a team.
+/// A rank's side of a team.
 struct Team {
     member: Arc<Member>,
-    /// Of a sub-team: the world team that it was made from.
+    /// For a sub-team: the world team that it was made from.
     world: Option<u64>,
     /// The ranks of the team, by their numbers in the communicator.
     ranks: Vec<usize>,
@@ -200,7 +200,7 @@ pub(crate) struct Channels {
     /// `None` is the one of the team.
     pub(crate) protocol: Option<CommProtocol>,
     pub(crate) notifies: u32,
-    /// To each of the other ranks.
+    /// The number of channels to each of the other ranks.
     pub(crate) count: u32,
 }
 

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex};
 
 pub(super) static THREADS: Slots<Thread> = Slots::new();
 
-/// In the marks of a thread or channel: its communicator has failed.
+/// A mark of a thread or channel: its communicator has failed.
 pub(super) const BROKEN: u32 = 1;
-/// In the marks of a thread: it runs nothing outside of a batch mode.
+/// A mark of a thread: it runs nothing outside of a batch mode.
 const BATCHED: u32 = 2;
-/// In the marks of a thread: all communicators of its device use it.
+/// A mark of a thread: all communicators of its device use it.
 const SHARED: u32 = 4;
 
 pub(crate) struct Thread {
@@ -41,7 +41,7 @@ pub(crate) struct ThreadOwner {
     /// The index of the thread among its owner's threads, from 0.
     pub(crate) number: u32,
     pub(crate) engine: OperatorEngine,
-    /// It wraps a stream of the program.
+    /// Whether it wraps a stream of the program.
     pub(crate) wraps: bool,
 }
 
@@ -166,7 +166,7 @@ impl Thread {
         }
     }
 
-    /// One of its notifies.
+    /// Returns one of its notifies.
     #[inline]
     pub(super) fn latch(&self, index: u32) -> Option<&Latch> {
         if index < self.notifies() { self.latches.get(index as usize) } else { None }
