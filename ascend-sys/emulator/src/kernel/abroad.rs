@@ -29,8 +29,9 @@ pub(super) struct AbroadWindow {
     comm: Arc<Comm>,
     pub(super) rank: usize,
     pub(super) bytes: usize,
-    /// Where this process has it mapped, for as long as the communicator is there. Kernels know it
-    /// by this address: that of the other process may be one of something else here.
+    /// The address at which this process has it mapped, for as long as the communicator is there.
+    /// Kernels know it by this address: the address of the other process may belong to something
+    /// else here.
     pub(super) data: usize,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct SecondLook {
 }
 
 impl SecondLook {
-    /// At a launch of which the first one had to leave out something.
+    /// A second look at a launch of which the first look had to leave out something.
     pub(super) fn new(setting: Arc<Setting>) -> SecondLook {
         SecondLook { setting, reads: Vec::new() }
     }

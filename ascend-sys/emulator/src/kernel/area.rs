@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Messages that one kernel can write through a client, the one that ends it not counted.
 pub(super) const MOST_TASKS: usize = 63;
 
-/// Of one rank in one communicator.
+/// The message area of one rank in one communicator.
 pub(crate) struct Area {
     /// The address of the context.
     pub(super) context: usize,
@@ -50,9 +50,9 @@ pub(super) struct AreaState {
     pub(super) posted: Vec<Posted>,
     pub(super) done: usize,
     pub(super) done_before: usize,
-    /// Where the host has set queues: those of all cores, by number.
+    /// The queues of all cores, by number, where the host has set queues.
     pub(super) queues: Vec<WriteQueue>,
-    /// Of the kernel or of the server: the other one gives up.
+    /// The failure of the kernel or of the server: the other one gives up.
     pub(super) failure: Option<Arc<str>>,
     /// The number of actions of the kernel.
     pub(super) posts: u64,

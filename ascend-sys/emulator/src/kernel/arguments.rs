@@ -14,7 +14,7 @@ const MOST: usize = 128;
 /// The most bytes that a launch takes from the host.
 pub(crate) const MOST_BYTES: usize = 16 << 20;
 
-/// One argument.
+/// An argument of a kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum KernelArgument {
     /// A value, which mostly is an address.
@@ -59,7 +59,7 @@ impl Arguments {
         }
     }
 
-    /// As many as there are.
+    /// Reads the arguments, as many as there are.
     pub(super) fn read(&self) -> Result<Arc<[KernelArgument]>, String> {
         match self {
             Arguments::Given(arguments) => Ok(Arc::clone(arguments)),
@@ -153,7 +153,7 @@ pub(crate) struct ArgumentList {
 
 enum ListItem {
     Value(Vec<u8>),
-    /// The bytes, once somebody has asked where to put them. They stay where they are.
+    /// The bytes, once the program has asked where to put them. They stay where they are.
     Place(Option<Box<[u8]>>),
 }
 

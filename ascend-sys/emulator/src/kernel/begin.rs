@@ -73,7 +73,7 @@ impl RunningKernel {
         running
     }
 
-    /// With its arguments read and its contexts found.
+    /// Begins a kernel with its arguments read and its contexts found.
     fn begin(
         launched: &Launched,
         stream: &'static Stream,

@@ -191,7 +191,7 @@ pub(crate) fn new_list(function: &KernelFunction, list: ArgumentList) -> Result<
     Ok(handle)
 }
 
-/// An argument list, and what it is told.
+/// Uses an argument list.
 pub(crate) fn with_list<R>(
     handle: u64,
     use_it: impl FnOnce(&mut ArgumentList) -> Result<R, Failure>,

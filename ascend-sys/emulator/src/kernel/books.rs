@@ -40,7 +40,7 @@ pub(super) struct PreparedTask {
 /// The queues of one-sided writes of one core's client.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Queues {
-    /// Of each core; 0 where the host has set none.
+    /// The number of queues of each core; 0 where the host has set none.
     pub(super) each: u64,
     /// Cores that have them.
     pub(super) cores: u64,

@@ -24,7 +24,7 @@ const TAKES: &str = "the emulator takes recorded kernels (what `Recorded::to_byt
                      their descriptor; the object files of Ascend C need an NPU";
 
 impl Code {
-    /// From a file with these bytes.
+    /// Reads a binary from a file with these bytes.
     pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Code, Failure> {
         let binary = match FileKind::of(bytes) {
             FileKind::Descriptor => CpuBinary::of_descriptor(path, bytes)?,
@@ -42,7 +42,7 @@ impl Code {
         Ok(Code::Cpu(Arc::new(binary)))
     }
 
-    /// From the bytes of a caller.
+    /// Reads a binary from the bytes of a caller.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Result<Code, Failure> {
         match Program::from_bytes(bytes) {
             Ok(program) => Ok(Code::Program(Arc::new(Recorded::new(program)))),

@@ -24,7 +24,7 @@ use std::slice;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// Of the workspace: 16 MiB, on 950 20.
+/// The size of the workspace: 16 MiB, on 950 20.
 fn workspace_bytes(product: Product) -> usize {
     match product {
         Product::A2 | Product::A3 => 16 << 20,
@@ -35,9 +35,9 @@ fn workspace_bytes(product: Product) -> usize {
 /// The size of CANN's largest context, rounded up.
 const BYTES: usize = 9216;
 
-/// Where a context of an A3 says how far in it the table of ranks begins: a pointer of the host and
-/// one of the device for each. There is nothing on the host; that of the device leads to the rank's
-/// record.
+/// The place in a context of an A3 that says how far in it the table of ranks begins. The table has
+/// a pointer of the host and one of the device for each rank. The pointer of the host is empty;
+/// that of the device leads to the rank's record.
 const TABLE_OF_RANKS: usize = 192;
 const TABLE_ENTRY: usize = 16;
 const RECORD: usize = 32;
@@ -86,9 +86,9 @@ pub(super) fn find(address: u64) -> Option<Arc<Area>> {
 
 /// A window of a rank.
 pub(super) enum RankWindow {
-    /// Of a rank of this process, in the memory of a device.
+    /// The window of a rank of this process, in the memory of a device.
     Own { start: usize, bytes: usize, device: u32 },
-    /// Of a rank in another process.
+    /// The window of a rank in another process.
     Abroad(AbroadWindow),
 }
 
@@ -260,8 +260,8 @@ fn store(address: usize, bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// All ranks have asked for their contexts: that of this rank says where the windows of all are, by
-/// the addresses that kernels and servers of this process know them by.
+/// All ranks have asked for their contexts: writes the places of all windows into the context of
+/// this rank, by the addresses that kernels and servers of this process know them by.
 pub(crate) fn complete(member: &Member, address: usize) -> Result<(), Failure> {
     let Some(area) = find(address as u64) else { return Ok(()) };
     let ranks = member.comm.ranks();

@@ -1,4 +1,5 @@
-//! One context that a server serves: it reads the messages there in order, and does what they say.
+//! The conversation of a server about one context: it reads the messages there in order, and does
+//! what they say.
 
 use super::area::{Area, ClientMessage, Posted};
 use super::global::RegionAddress;
@@ -20,13 +21,13 @@ use ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// One context that it serves.
+/// A context that a server serves.
 pub(super) struct Conversation {
     pub(super) area: Arc<Area>,
     /// The message that it is at.
     pub(super) slot: usize,
     pub(super) turn: Option<Box<PendingCollective>>,
-    /// Of an AlltoAllvWrite: this rank has written, and meets the others once more.
+    /// For an AlltoAllvWrite: this rank has written, and meets the others once more.
     pub(super) written: bool,
     pub(super) done: bool,
     /// The kernel's count of actions at the last look.
@@ -39,7 +40,7 @@ pub(super) struct Conversation {
 /// The next action.
 enum NextAction {
     Message(Arc<ClientMessage>, u32, u32),
-    /// Of the task in the slot, this turn.
+    /// This turn of the task in the slot.
     Turn(Arc<ClientMessage>, u32),
     Queues,
     Uncommitted,
@@ -48,7 +49,7 @@ enum NextAction {
 
 /// The result of a look at a context.
 pub(super) enum ConversationStep {
-    /// It has done something, and may do more.
+    /// The conversation has done something, and may do more.
     Moved,
     /// A piece of a turn is done.
     Again,
@@ -162,7 +163,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// One message of each queue.
+    /// Does one message of each queue.
     fn serve_queues(&mut self) -> Result<ConversationStep, Failure> {
         let mut moved = false;
         let queues = self.area.state().queues.len();
@@ -224,8 +225,8 @@ impl Conversation {
         if committed < needed { self.wait_for_commit() } else { self.begin_turn(work, finished) }
     }
 
-    /// Compares the task in the slot with those of the other ranks, once. A disagreement ends the
-    /// communicator; the turn finds the text there.
+    /// Compares the task in the slot with the tasks of the other ranks, once. A disagreement ends
+    /// the communicator; the turn finds the text there.
     fn say(&self, work: &PreparedWork) {
         let number = {
             let mut state = self.area.state();
@@ -265,7 +266,7 @@ impl Conversation {
         self.told(Failure::new(why.code(), text))
     }
 
-    /// Nothing more is committed: it waits, unless there is nobody left to meet.
+    /// Nothing more is committed: the conversation waits, unless the communicator has failed.
     fn wait_for_commit(&self) -> Result<ConversationStep, Failure> {
         match self.area.member.comm.meeting.error() {
             Some(error) => Err(self.failure(error.told(

@@ -1,4 +1,4 @@
-//! One core of a kernel: where it is, its local memory, its books, and what it waits for.
+//! One core of a kernel: its position in the program, its local memory, its books, and its wait.
 
 use super::books::{Client, PreparedTask};
 use super::local::LocalMemory;
@@ -28,7 +28,7 @@ pub(super) struct Core {
     pub(super) units: Option<Box<PendingUnits>>,
     /// A step that has to wait before it is done.
     pub(super) postponed: Option<&'static Node>,
-    /// Of a launch that is recorded.
+    /// The track, for a launch that is recorded.
     pub(super) track: Option<Box<CoreTrack>>,
     /// The bits of the values it has read, if the launch is looked at again when it is over.
     pub(super) reads: Option<Vec<u64>>,
@@ -44,13 +44,13 @@ pub(super) enum Wait {
         vector: bool,
         number: u32,
     },
-    /// Of a client: what the counter of turns of a message must come to.
+    /// For a client: the value that the counter of turns of a message must reach.
     Turns {
         client: usize,
         slot: usize,
         finished: u32,
     },
-    /// Of a client of Ascend 950: the place of a turn among all.
+    /// For a client of Ascend 950: the place of a turn among all.
     Place {
         client: usize,
         slot: usize,

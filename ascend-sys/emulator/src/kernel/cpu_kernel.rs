@@ -1,10 +1,10 @@
 //! A CPU kernel in a stream: code of the program that stands for a kernel of the AI CPU.
 //!
-//! It runs on an OS thread of its own, on which the device is set, when its stream has come to it;
-//! the stream goes on when it has returned. It may call the primitives of operators, also those
-//! that wait, and reads and writes memory of the device by its addresses. A result other than 0
-//! fails the stream. A kernel that takes too long, or whose stream is aborted, is left alone: its
-//! result means nothing then.
+//! It runs on an OS thread of its own, on which the device is set, when its stream has come to it.
+//! The stream goes on when the kernel has returned. A kernel may call the primitives of operators,
+//! also those that wait, and reads and writes memory of the device by its addresses. A result other
+//! than 0 fails the stream. A kernel that takes too long, or whose stream is aborted, is abandoned:
+//! it runs on, and its result is ignored.
 
 use super::binary::is_on;
 use super::code::KernelFunction;
@@ -71,7 +71,7 @@ struct LaunchedCpuKernel {
     limit: Duration,
 }
 
-/// One run of it.
+/// One run of the kernel.
 struct CpuKernel {
     launched: Arc<LaunchedCpuKernel>,
     /// Written before the stream learns that the kernel has returned.
@@ -156,7 +156,7 @@ impl TaskBody<Stream> for CpuKernel {
         Some(self.launched.limit)
     }
 
-    /// Another run.
+    /// Makes another run of the kernel.
     fn again(&self) -> Option<Task> {
         let launched = Arc::clone(&self.launched);
         Some(Task::new(CpuKernel { launched, result: Arc::default() }))

@@ -29,8 +29,8 @@ pub(super) type CpuEntry = unsafe extern "C" fn(*mut c_void) -> u32;
 
 /// A binary of CPU kernels.
 pub(crate) struct CpuBinary {
-    /// By the name of a kernel: the library, and the symbol in it. `None`: every symbol of the only
-    /// library.
+    /// By the name of a kernel: the library, and the symbol in it. `None`: kernels have the names
+    /// of the symbols of the only library.
     named: Option<BTreeMap<String, (usize, CString)>>,
     libraries: Vec<HostLibrary>,
 }

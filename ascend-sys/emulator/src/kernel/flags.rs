@@ -91,7 +91,7 @@ impl Flags {
         own + others
     }
 
-    /// A core waits for a flag: whether it need not any more. Then one of its counts is used up.
+    /// Whether a core that waits for a flag may go on. If so, one of the flag's counts is used up.
     pub(super) fn await_one(&mut self, core: Core, index: u32, flag: u16) -> bool {
         if self.released(core, index, flag) <= self.waited(core, index, flag) {
             return false;

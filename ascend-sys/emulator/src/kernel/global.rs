@@ -2,7 +2,8 @@
 //!
 //! Every access is checked when it is made, against the allocation that the argument pointed into
 //! when the kernel began, or the part of it that the caller gave. So an overrun is found even where
-//! it would hit memory of somebody else, and so is a buffer that is freed while the kernel runs.
+//! it would hit memory of another allocation. An access to a buffer that is freed while the kernel
+//! runs is found, too.
 
 use super::abroad::AbroadWindow;
 use crate::machine;
@@ -21,14 +22,14 @@ pub(super) struct Region {
     /// The end of the allocation, or of what may be touched of it.
     end: usize,
     owner: RegionOwner,
-    /// From the address that programs know to the data.
+    /// The distance from the address that programs know to the data.
     distance: usize,
 }
 
 /// The owner of the memory of a region.
 #[derive(Clone)]
 enum RegionOwner {
-    /// Of a device of this process.
+    /// A device of this process.
     Device {
         device: u32,
         pool: &'static MemoryPool,
@@ -36,7 +37,7 @@ enum RegionOwner {
         /// Nothing was freed since the last look, if the pool's epoch still is this one.
         epoch: u64,
     },
-    /// Of a rank in another process.
+    /// A rank in another process.
     Abroad(AbroadWindow),
 }
 

@@ -39,7 +39,7 @@ struct Tasks {
 
 #[derive(Default)]
 struct KnownTasks {
-    /// By the number of the task: what each rank has prepared.
+    /// By the number of the task: the task that each rank has prepared.
     said: BTreeMap<u64, Vec<Option<Said>>>,
     /// All ranks have come to the tasks up to this one.
     compared: u64,
@@ -89,7 +89,7 @@ impl Hub {
         }
     }
 
-    /// The same, from a server that is about to sleep: it is woken when that may have changed.
+    /// The same for a server that is about to sleep: it is woken when the answer may have changed.
     pub(super) fn arm(&self, number: u64, stream: &'static Stream) -> bool {
         self.tasks().sleepers.add(stream);
         self.is_compared(number)
@@ -171,7 +171,7 @@ impl CommPart for Tasks {
     }
 }
 
-/// Each argument that must agree.
+/// Returns each argument that must agree.
 fn columns(work: &PreparedWork) -> Vec<String> {
     let mut columns = vec![work.kind.name().to_owned()];
     if work.kind == WorkKind::AlltoAllvWrite {

@@ -12,10 +12,10 @@ const STEP: i64 = 64;
 /// The result of a core's turn.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CoreProgress {
-    /// It went on, perhaps to its end: others may wait for what it did last.
+    /// The core went on, perhaps to its end: others may wait for what it did last.
     Runs,
     Waits,
-    /// It had ended before.
+    /// The core had ended before.
     Ended,
 }
 

@@ -28,7 +28,7 @@ fn usable(product: Product, mixed: bool) -> u64 {
     }
 }
 
-/// Of one vector core.
+/// The local memory of one vector core.
 pub(super) struct LocalMemory {
     bytes: Vec<u8>,
     limit: u64,
@@ -38,10 +38,10 @@ pub(super) struct LocalMemory {
 }
 
 struct BufferQueue {
-    /// Of each buffer.
+    /// The place of each buffer.
     buffers: Vec<Range<usize>>,
     states: Vec<BufferState>,
-    /// Those that are filled, the oldest first.
+    /// The filled buffers, the oldest first.
     filled: VecDeque<usize>,
     /// Where the search for a free one begins.
     next: usize,

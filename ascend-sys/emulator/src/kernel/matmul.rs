@@ -7,7 +7,8 @@ use ascend_program::flow::{load, store};
 use ascend_program::layout::Number;
 use half::{bf16, f16};
 
-/// Multiplications that are done before somebody else gets a turn: about 20 microseconds.
+/// Multiplications that are done in one piece, before something else gets a turn: about 20
+/// microseconds.
 const PIECE: usize = 96 << 10;
 
 /// The sizes of one piece of a product, in elements.
@@ -28,13 +29,13 @@ pub(super) struct MatrixProduct {
     /// The right matrix, row by row.
     b: Vec<f32>,
     bias: Vec<f32>,
-    /// One row of the result, and one of the left matrix.
+    /// A row of the result, and a row of the left matrix.
     sums: Vec<f32>,
     left: Vec<f32>,
     row: u64,
 }
 
-/// As many numbers as there are bytes for, in 32 bits.
+/// Converts all numbers in `bytes` to 32 bits.
 fn widen(number: Number, bytes: &[u8], to: &mut Vec<f32>) {
     let words = || bytes.chunks_exact(2).map(|word| u16::from_le_bytes([word[0], word[1]]));
     match number {

@@ -124,7 +124,7 @@ struct MovedPieces {
 }
 
 impl MovedPieces {
-    /// One after the other.
+    /// Calls `one` for each piece, one after the other.
     fn each(
         self,
         mut one: impl FnMut(usize, u64, Range<usize>) -> Result<(), String>,

@@ -46,7 +46,7 @@ pub(super) enum Unit {
 
 const UNITS: usize = 6;
 
-/// Those that can be late.
+/// The units that can be late.
 const LATE: [Unit; 5] = [Unit::In, Unit::Vector, Unit::Out, Unit::Fix, Unit::Scalar];
 
 impl Unit {
@@ -67,7 +67,7 @@ impl Unit {
     }
 }
 
-/// For each unit, how many of its instructions have to be done.
+/// For each unit, the number of its instructions that have to be done.
 pub(super) type Counts = [u32; UNITS];
 
 fn join(a: &mut Counts, b: &Counts) {
@@ -144,7 +144,7 @@ impl Order {
         }
     }
 
-    /// For one core.
+    /// Makes the order of one core.
     pub(super) fn fork(&mut self) -> Order {
         let random = Random(self.random.next());
         Order { random, ..self.clone() }
@@ -221,8 +221,8 @@ impl PendingUnits {
         self.pending.push(Pending { unit, number, needs, source, effect });
     }
 
-    /// As [`give`](Self::give), behind all that the unit was given so far; behind all of all units
-    /// for none.
+    /// As [`give`](Self::give), behind everything that the unit was given so far. Without a unit,
+    /// behind everything that any unit was given.
     pub(super) fn give_last(&mut self, unit: Option<Unit>, source: Source, effect: Effect) {
         let Some(unit) = unit else {
             let all = self.given;

@@ -256,7 +256,7 @@ fn reduction(op: Reduction) -> ReduceOp {
     }
 }
 
-/// One number for each rank.
+/// Returns one number for each rank.
 fn numbers(core: &Core, list: &PerRank, ranks: usize, what: &str) -> Result<Vec<u64>, String> {
     let length = match list {
         PerRank::Tiling(_, _, length) => *length as usize,

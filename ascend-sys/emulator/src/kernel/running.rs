@@ -58,8 +58,8 @@ impl Launched {
 
 /// A kernel that has begun.
 pub(super) struct RunningKernel {
-    /// Those of the blocks that run, of each block one kind behind the other. Dropped before what
-    /// they refer to.
+    /// The cores of the blocks that run, for each block one kind behind the other. Dropped before
+    /// the fields that they refer to.
     pub(super) cores: Vec<Core>,
     pub(super) world: World,
     pub(super) launch: Arc<Launch>,
@@ -246,7 +246,8 @@ impl RunningKernel {
         Ok(self.drive())
     }
 
-    /// Runs the servers that it waits for, if nobody else does. Idle: they have answered.
+    /// Runs the servers that the kernel waits for, if no other thread does. Idle: they have
+    /// answered.
     fn drive(&mut self) -> Outcome {
         let mut outcome = Outcome::Parked;
         for (group, seen) in self.world.groups.iter().zip(&self.seen) {
@@ -264,7 +265,7 @@ impl RunningKernel {
         outcome
     }
 
-    /// Whether somebody else can end any of the waits.
+    /// Whether anything outside of the cores can end any of the waits.
     fn may_go_on(&mut self) -> bool {
         let (mut waits, mut places) = (Vec::new(), Vec::new());
         for core in &self.cores {
@@ -338,7 +339,7 @@ impl RunningKernel {
         ))
     }
 
-    /// A line for each core, where those that do the same share one, and for each server.
+    /// Returns a line for each core (cores in the same state share one), and for each server.
     pub(super) fn states(&self, program: &Program) -> String {
         let mut lines: Vec<(String, Vec<String>)> = Vec::new();
         for core in &self.cores {

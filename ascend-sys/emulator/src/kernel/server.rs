@@ -83,7 +83,8 @@ impl Server {
         Ok(())
     }
 
-    /// Runs the kernels that it waits for, if nobody else does. True if that may have helped.
+    /// Runs the kernels that the server waits for, if no other thread does. True if that may have
+    /// helped.
     fn drive(&self) -> bool {
         let mut helped = false;
         for context in self.contexts.iter().filter(|c| !c.done && c.turn.is_none()) {
@@ -115,7 +116,7 @@ impl Server {
         self.started = false;
     }
 
-    /// Ends with its failure, when no turn of it touches memory any more.
+    /// Ends the server with its failure, when no turn of it touches memory any more.
     fn wind_up(&mut self) -> Step {
         let Some(failure) = self.failing.clone() else { return Step::Again };
         let why = Reason::Stopped(Arc::clone(&failure.text));

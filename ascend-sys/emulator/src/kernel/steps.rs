@@ -20,7 +20,7 @@ use ascend_sync::lock_std as lock;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// So much of what a core reads is kept for a second look at the launch.
+/// The number of reads of a core that are kept for a second look at the launch.
 const MOST_READS: usize = 1 << 16;
 
 impl Core {

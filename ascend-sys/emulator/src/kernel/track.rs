@@ -10,13 +10,13 @@ use ascend_program::Core as Kind;
 use ascend_timeline::{Block, CoreKind, Doing, Moved, Part, ServersKey, TurnSpan};
 use std::sync::Arc;
 
-/// Of one core. A core runs from where it begins or went on to where it waits, with nothing between
-/// the two.
+/// The track of one core. A core runs without a gap from its beginning, or the end of a wait, to
+/// its next wait.
 pub(super) struct CoreTrack {
     log: Arc<Log>,
     block: Block,
     at: At,
-    /// Of a product under way: since when, and its sizes.
+    /// For a product under way: its start, and its sizes.
     product: Option<(u64, [u64; 3])>,
     /// Since when the interpreter is at this core, and for how long it was since the last wait.
     entered: u64,
@@ -62,7 +62,7 @@ impl CoreTrack {
         }
     }
 
-    /// It goes elsewhere.
+    /// The interpreter leaves the core.
     pub(super) fn leave(&mut self) {
         self.interpreted += self.log.now().saturating_sub(self.entered);
         self.entered = u64::MAX;
@@ -155,7 +155,7 @@ pub(super) fn turn(
     begun(log, area, name, work.kind.name(), &work.place, (number, true), moved)
 }
 
-/// One-sided writes, of which nothing is known yet.
+/// Makes the span of one-sided writes, of which nothing is known yet.
 pub(super) fn writes(log: &Log, area: &Area, count: u64, place: &str) -> TurnSpan {
     let name = format!("{count} writes");
     begun(log, area, name, "BatchWrite", place, (0, false), Vec::new())

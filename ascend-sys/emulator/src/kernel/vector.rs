@@ -20,7 +20,7 @@ trait Wide: Arithmetic + Default {
     fn div(self, other: Self) -> Self;
     fn exp(self) -> Self;
     fn sqrt(self) -> Self;
-    /// From the bits that a value of a program has.
+    /// Converts from the bits that a value of a program has.
     fn of_bits(bits: u64) -> Self;
 }
 

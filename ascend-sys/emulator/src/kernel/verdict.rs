@@ -55,13 +55,13 @@ enum Judgement {
 /// their buffers lie to each other in the same way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct ArgumentMemory {
-    /// Not the address itself, but one as far from those of the arguments that it shares memory
-    /// with.
+    /// Not the address itself. It lies as far from the starts of the arguments that share memory
+    /// with this one as the address does.
     start: u64,
     bytes: u64,
 }
 
-/// So far apart are arguments that share no memory.
+/// The distance between arguments that share no memory.
 const APART: u64 = 1 << 48;
 
 /// Beyond this, addresses differ in nothing: lines of caches begin at multiples of it.
@@ -122,8 +122,8 @@ impl Recorded {
         }
     }
 
-    /// Looks at a launch. The error lists what is wrong with it. If something depends on data or
-    /// took too long, what it was checked against, so that somebody can look again.
+    /// Checks a launch. The error lists what is wrong with it. If something depends on data or took
+    /// too long, returns the setting of the check, for a second look.
     pub(super) fn check(
         &self,
         launch: &Arc<Launch>,

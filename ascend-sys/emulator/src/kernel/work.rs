@@ -19,7 +19,7 @@ pub(super) struct PreparedWork {
     pub(super) stride: u64,
     /// The own block of an AllGather or AlltoAll stays out of the result.
     pub(super) skips_own: bool,
-    /// Of an AlltoAllV: counts and displacements of what is sent, then of what is received.
+    /// For an AlltoAllV: counts and displacements of the data to send, then of the data to receive.
     pub(super) lists: [Vec<u64>; 4],
     pub(super) repeat: u32,
     /// For a fine-grained AlltoAllV: the number of steps that are committed at a time. Each turn
@@ -83,6 +83,6 @@ pub(super) struct WriteWindows {
     pub(super) offsets: RegionAddress,
     pub(super) sizes: RegionAddress,
     pub(super) at: u64,
-    /// Bytes of the own block, whatever its size says.
+    /// The bytes of the own block, whatever its entry in `sizes` is.
     pub(super) own: u64,
 }

@@ -17,7 +17,7 @@ use ascend_program::{Core, Matmul, Program, ValueId};
 use ascend_reduce::{DataType, ReduceOp, Store, reduce_chunk};
 use std::sync::Arc;
 
-/// Of one launch.
+/// The world of one launch.
 pub(super) struct World {
     pub(super) program: Arc<Program>,
     pub(super) product: Product,
@@ -27,7 +27,7 @@ pub(super) struct World {
     regions: Vec<Result<Region, String>>,
     /// Which of the regions lie in windows, if the device is watched: arguments may.
     is_window: Vec<bool>,
-    /// Of each window in `regions`, from the first: group, rank, whether it is the one for output.
+    /// For each window in `regions`, from the first: group, rank, whether it is the one for output.
     windows: Vec<(usize, usize, bool)>,
     /// The communicators, by group.
     pub(super) groups: Vec<Result<KernelComm, String>>,
@@ -45,14 +45,14 @@ pub(super) struct World {
 /// A communicator that the kernel takes part in.
 pub(super) struct KernelComm {
     pub(super) area: Arc<Area>,
-    /// Of the conversation that this kernel has.
+    /// The generation of the conversation that this kernel has.
     pub(super) generation: u64,
     /// The core that writes the messages.
     pub(super) writer: Option<(Core, u32)>,
     /// A client of the group was initialised.
     pub(super) used: bool,
-    /// It was finalised without waiting for the server to leave, which must be gone before the next
-    /// kernel.
+    /// The client was finalised without waiting for the server to leave; the server must be gone
+    /// before the next kernel.
     pub(super) leaving: bool,
 }
 
@@ -177,7 +177,7 @@ impl World {
         }
     }
 
-    /// A window is memory of all ranks, so it is told at once.
+    /// Accesses to a window are told at once, since it is memory of all ranks.
     fn note_window(&self, base: usize, offset: u64, bytes: u64, write: bool) {
         let Ok(region) = &self.regions[base] else { return };
         // Another process has no part in what this one sees of races.

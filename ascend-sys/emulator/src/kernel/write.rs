@@ -14,7 +14,7 @@ use ascend_reduce::{DataType, Store};
 use ascend_timeline::Moved;
 use std::ops::Range;
 
-/// One write: addresses that programs know.
+/// A write: addresses that programs know.
 struct WriteItem {
     from: u64,
     to: u64,
