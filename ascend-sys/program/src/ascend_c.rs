@@ -18,13 +18,15 @@
 //! | a product of matrices | `MatmulImpl` with its types, shapes and tensors, block by block |
 //! | queues, tensors, arguments, named parts of the workspace | `TPipe`, `TQue`, `TBuf`, `GlobalTensor` |
 //!
-//! A name is printed where the value still is what the name holds: a value made of a variable loses
-//! its name when the variable changes, so the source computes what [`Walk`](crate::flow::Walk)
-//! computes. What C++ would leave open is either said (a floating point number that becomes a whole
-//! one is the nearest that fits) or nothing that a walk computes: a signed number that leaves its
-//! type, a division by zero, and a loop that begins again are faults of the kernel. Arithmetic that
-//! changes nothing is left out, offsets in bytes are elements with their `sizeof`, and 16-bit
-//! floating point numbers are converted by way of `float` only.
+//! A name is printed only while the value still equals what the name holds. A value made of a
+//! variable loses its name when the variable changes, so the source computes the same as
+//! [`Walk`](crate::flow::Walk).
+//!
+//! Where C++ leaves a result open, either the source states it (a floating point number that
+//! becomes a whole one is the nearest that fits), or a walk does not compute it. A signed number
+//! that leaves its type, a division by zero, and a loop that begins again are faults of the kernel.
+//! Arithmetic that changes nothing is left out, offsets in bytes are elements with their `sizeof`,
+//! and 16-bit floating point numbers are converted by way of `float` only.
 
 mod barriers;
 mod client;
@@ -55,8 +57,8 @@ use crate::program::Program;
 ///
 /// # Errors
 ///
-/// A program that is not [valid](Program::validate), or that does what Ascend C has no words for,
-/// with the line of the kernel; and a kernel whose name is a word of C++.
+/// Fails for a program that is not [valid](Program::validate) or does something that Ascend C
+/// cannot express, with the line of the kernel; and for a kernel whose name is a keyword of C++.
 pub fn kernel(program: &Program) -> Result<String, String> {
     let name = &program.name;
     if names::is_reserved(name) {
@@ -67,16 +69,19 @@ pub fn kernel(program: &Program) -> Result<String, String> {
     kernel::source(program)
 }
 
-/// The operator project around a kernel, as paths and texts: the kernel in `op_kernel` with the
-/// header of its tiling struct ([`Layout::header`]); in `op_host` the prototype, the function that
-/// fills the struct, and the registration of both; and what CMake needs to build a package of them.
+/// The operator project around a kernel, as paths and texts:
+///
+/// - in `op_kernel` the kernel with the header of its tiling struct ([`Layout::header`]);
+/// - in `op_host` the prototype, the function that fills the struct, and the registration of both;
+/// - the files that CMake needs to build a package of them.
+///
 /// The operator is called like the kernel, in camel case; each communicator is an attribute,
 /// `group`, or `group_0`, `group_1` if there are several.
 ///
 /// # Errors
 ///
-/// What [`kernel`] refuses; a tiling that is not as long as the struct or leaves out what it is
-/// made from; names that a build cannot have.
+/// Fails where [`kernel`] does; for a tiling that is not as long as the struct or leaves out the
+/// numbers it is made from; and for names that a build cannot have.
 pub fn project(program: &Program, project: &Project) -> Result<Vec<(String, String)>, String> {
     files::files(program, project)
 }

@@ -1,4 +1,5 @@
-//! What a program declares and its steps name: values, and all that lives longer than a step.
+//! The declarations that the steps of a program name: values, and everything that lives longer than
+//! a step.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,9 +8,9 @@ use crate::layout::Number;
 /// Something that has a name in the source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Declared<T> {
-    /// In snake case, unique among its kind.
+    /// Its name, in snake case, unique among its kind.
     pub name: String,
-    /// What it is.
+    /// The thing itself.
     pub what: T,
 }
 
@@ -25,26 +26,26 @@ pub enum Core {
 /// An argument: a tensor in global memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Parameter {
-    /// In snake case.
+    /// Its name, in snake case.
     pub name: String,
-    /// Of its elements.
+    /// The type of its elements.
     pub number: Number,
     /// Whether the kernel writes it.
     pub output: bool,
 }
 
-/// A name for elements of the workspace. It says nothing of what is done there: a
+/// A name for elements of the workspace. It does not define how they are used: a
 /// [`Place`](crate::step::Place) counts bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceView {
-    /// Of its elements.
+    /// The type of its elements.
     pub number: Number,
-    /// Where the first one is, in bytes from the start of the workspace.
+    /// The offset of the first element, in bytes from the start of the workspace.
     pub byte: u64,
 }
 
-/// A value: pure, so that it may be computed wherever it is used. What can change has been put into
-/// a variable.
+/// A value: pure, so that it may be computed wherever it is used. Numbers that can change are in
+/// variables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Value {
     /// How it comes about.
@@ -98,11 +99,11 @@ pub enum Of {
     Constant(u64),
     /// A field of the tiling struct, or an element of one that is an array.
     Tiling {
-        /// Of the field, or of the first element, in bytes.
+        /// The offset of the field, or of the first element, in bytes.
         offset: u32,
-        /// As C++ has it, such as `tile.M`.
+        /// Its path in C++, such as `tile.M`.
         path: String,
-        /// Which element, and how many there are.
+        /// The index of the element, and the number of elements.
         element: Option<(ValueId, u32)>,
     },
     /// `GetBlockIdx`, an `i64`.
@@ -117,7 +118,7 @@ pub enum Of {
     Rank(ClientId),
     /// `GetRankDim`, a `u32`.
     Ranks(ClientId),
-    /// What a variable holds.
+    /// The number that a variable holds.
     Variable(VariableId),
     /// `-a` or `!a`.
     Unary(Unary, ValueId),
@@ -171,17 +172,17 @@ impl Binary {
 /// A queue of buffers in the local memory of a vector core (`TQue`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
-    /// Of its elements.
+    /// The type of its elements.
     pub number: Number,
     /// Where its buffers go.
     pub position: Position,
-    /// How many.
+    /// The number of buffers.
     pub buffers: u8,
     /// Elements of each.
     pub length: ValueId,
 }
 
-/// What passes through a queue.
+/// The direction in which data passes through a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Position {
     /// From global memory to the vector unit.
@@ -193,7 +194,7 @@ pub enum Position {
 /// A buffer for intermediate results (`TBuf`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scratch {
-    /// Of its elements.
+    /// The type of its elements.
     pub number: Number,
     /// Elements.
     pub length: ValueId,
@@ -202,7 +203,7 @@ pub struct Scratch {
 /// An HCCL client (`Hccl`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Client {
-    /// Which context, in the order of the operator's groups.
+    /// The index of the context, in the order of the operator's groups.
     pub group: u32,
     /// The only core that writes messages, if it is named (`HcclServerConfig`): its kind and block.
     pub core: Option<(Core, u32)>,
@@ -214,13 +215,13 @@ pub struct Client {
 /// A matrix multiplication (`MatmulImpl`) with its types.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Matmul {
-    /// Of the left matrix.
+    /// The type of the left matrix.
     pub a: Number,
-    /// Of the right matrix.
+    /// The type of the right matrix.
     pub b: Number,
-    /// Of the result.
+    /// The type of the result.
     pub c: Number,
-    /// Of what is added to each row.
+    /// The type of the bias that is added to each row.
     pub bias: Option<Number>,
     /// Whether the left matrix is given as its transpose.
     pub transposed_a: bool,

@@ -27,7 +27,7 @@ pub fn name(dtype: u32) -> &'static str {
     }
 }
 
-/// Bytes of an element. None: the type has no size of its own that a kernel could count with.
+/// The bytes of an element. None: the type has no size of its own that a kernel could count with.
 pub fn size(dtype: u32) -> Option<u64> {
     Some(match dtype {
         0 | 7 | 14 | 15 | 16 | 17 => 1,

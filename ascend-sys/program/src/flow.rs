@@ -1,8 +1,8 @@
 //! The walk of one core through a program.
 //!
 //! A [`Walk`] follows loops and branches with actual numbers and stops at every step that does
-//! something, which whoever walks then does: the emulator moves data, the checker only counts. It
-//! can be left at any step and gone on with later, so a core that waits needs no thread.
+//! something. Its caller then performs the step: the emulator moves data, the checker only counts.
+//! A walk can be left at any step and resumed later, so a core that waits needs no thread.
 
 mod fold;
 mod number;
@@ -16,7 +16,7 @@ use crate::step::{Node, Source, Step};
 pub(crate) use number::{compare, convert, is_float, is_signed};
 pub use number::{fit, load, show, store};
 
-/// What is the same for all cores of a launch.
+/// The settings that all cores of a launch share.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// `numBlocks`.
@@ -30,13 +30,13 @@ pub struct Launch {
 /// Something that cannot be computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where.
+    /// The place in the source.
     pub source: Source,
     /// Why.
     pub text: String,
 }
 
-/// One core on its way.
+/// One core on its way through a program.
 #[derive(Debug)]
 pub struct Walk<'a> {
     program: &'a Program,
@@ -57,7 +57,7 @@ pub struct Walk<'a> {
     short: BTreeSet<BlockId>,
 }
 
-/// After so many steps in which nothing happens whoever walks is asked whether to go on.
+/// After this number of steps in which nothing happens, the caller is asked whether to go on.
 const LONGEST_IDLE: u64 = 1 << 16;
 
 /// Turns of a loop that is [shortened](Walk::shorten).
@@ -71,14 +71,14 @@ struct Frame {
     repeats: Option<(VariableId, u64, u64)>,
     /// Turns that have ended.
     turns: u64,
-    /// Of the loop or the branch.
+    /// The source of the loop or the branch.
     source: Source,
 }
 
 /// Why a value has no number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unknown {
-    /// It comes from data that whoever walks does not have.
+    /// It comes from data that the caller does not have.
     Data,
     /// It cannot be computed.
     Fault(Fault),
@@ -145,8 +145,8 @@ impl<'a> Walk<'a> {
         loops.max_by_key(|frame| frame.turns).map(|frame| frame.block)
     }
 
-    /// From now on only the first turns of this loop are walked, each time that it is reached.
-    /// After those `advance` answers [`Unknown::Short`], and then goes on behind it.
+    /// Walks only the first turns of this loop from now on, each time that it is reached. After
+    /// those `advance` returns [`Unknown::Short`], and then goes on behind the loop.
     pub fn shorten(&mut self, body: BlockId) {
         self.short.insert(body);
     }
@@ -295,7 +295,7 @@ impl<'a> Walk<'a> {
         compare(Binary::Less, number, a, b)
     }
 
-    /// Gives a variable what a [`Step::Read`] has read; none if whoever walks has no data.
+    /// Gives a variable the number that a [`Step::Read`] has read; none if the caller has no data.
     pub fn set(&mut self, variable: VariableId, bits: Option<u64>) {
         let number = self.program.variables[variable.0 as usize].what;
         self.variables[variable.0 as usize] = bits.map(|bits| fit(number, bits));
@@ -355,7 +355,7 @@ impl<'a> Walk<'a> {
             }
             Of::Binary(operator, a, b) => {
                 let of = self.number(*a);
-                // What is not needed is not computed: it may not be computable.
+                // An operand that is not needed is not computed, because that may fail.
                 match operator {
                     Binary::And if self.value(*a)? == 0 => 0,
                     Binary::Or if self.value(*a)? != 0 => 1,
@@ -408,7 +408,7 @@ impl<'a> Walk<'a> {
                 Binary::Mul => a * b,
                 Binary::Div => a / b,
                 Binary::Rem => a % b,
-                // As C++ has it where one of both is no number.
+                // The result of C++ where one operand is not a number.
                 Binary::Min if b < a => b,
                 Binary::Max if a < b => b,
                 _ => a,
@@ -433,7 +433,8 @@ impl<'a> Walk<'a> {
         Ok(fit(number, result))
     }
 
-    /// Where a result leaves its type, C++ leaves open what it is, and Ascend C might do anything.
+    /// Computes a signed operation. C++ leaves a result open that leaves its type, and Ascend C
+    /// might do anything; so that is a fault.
     fn signed(&self, operator: Binary, number: Number, (x, y): (i64, i64)) -> Result<u64, Fault> {
         let (a, b) = (i128::from(x), i128::from(y));
         let (sign, result) = match operator {

@@ -36,15 +36,15 @@ pub struct Layout {
     pub doc: Cow<'static, str>,
     /// Whether CANN's own headers declare it.
     pub role: Role,
-    /// In bytes.
+    /// Its size in bytes.
     pub size: u32,
-    /// In bytes.
+    /// Its alignment in bytes.
     pub align: u32,
-    /// In the order of their offsets.
+    /// Its fields, in the order of their offsets.
     pub fields: Cow<'static, [Field]>,
 }
 
-/// What a struct is to CANN.
+/// The meaning of a struct to CANN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Role {
     /// A struct of the program.
@@ -64,15 +64,15 @@ pub struct Field {
     pub name: Cow<'static, str>,
     /// Its doc comment in Rust, for the header; empty if there is none.
     pub doc: Cow<'static, str>,
-    /// From the start of the struct, in bytes.
+    /// The offset from the start of the struct, in bytes.
     pub offset: u32,
-    /// Of each element.
+    /// The type of each element.
     pub item: Item,
     /// The lengths of an array, the outermost first; none for a plain field.
     pub lengths: Cow<'static, [u32]>,
 }
 
-/// What a field, or each element of an array, is.
+/// The type of a field, or of each element of an array.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Item {
     /// A number.
@@ -81,8 +81,7 @@ pub enum Item {
     Struct(#[serde(deserialize_with = "shallow")] Cow<'static, Layout>),
 }
 
-/// Structs in structs in structs: whoever sends more of them than anybody writes shall not have
-/// them read.
+/// Limits the depth of nested structs: an encoding with more levels than anybody writes is refused.
 fn shallow<'de, D: Deserializer<'de>>(from: D) -> Result<Cow<'static, Layout>, D::Error> {
     const DEEPEST: u32 = 16;
     thread_local!(static DEPTH: Cell<u32> = const { Cell::new(0) });
@@ -149,7 +148,7 @@ impl Field {
         }
     }
 
-    /// How many elements: 1 for a plain field.
+    /// The number of elements: 1 for a plain field.
     pub const fn count(&self) -> u64 {
         let (lengths, mut count, mut i) = (self.lengths(), 1u64, 0);
         while i < lengths.len() {
@@ -159,14 +158,14 @@ impl Field {
         count
     }
 
-    /// Of all elements, in bytes.
+    /// The size of all elements, in bytes.
     pub const fn size(&self) -> u64 {
         self.count().saturating_mul(self.item.size() as u64)
     }
 }
 
 impl Item {
-    /// Of one, in bytes.
+    /// The size of one element, in bytes.
     pub const fn size(&self) -> u32 {
         match self {
             Item::Number(number) => number.size(),
@@ -184,7 +183,7 @@ impl Item {
 }
 
 impl Number {
-    /// In bytes.
+    /// Its size in bytes.
     pub const fn size(self) -> u32 {
         match self {
             Number::I8 | Number::U8 | Number::Bool => 1,
@@ -235,7 +234,7 @@ impl Display for Number {
     }
 }
 
-/// What a `Cow` refers to, also in a constant.
+/// The value that a `Cow` refers to, also in a constant.
 #[allow(clippy::ptr_arg, reason = "a `Cow` is no reference in a constant unless it is taken apart")]
 const fn borrowed<'a>(layout: &'a Cow<'static, Layout>) -> &'a Layout {
     match layout {

@@ -9,9 +9,9 @@
 //! * the emulator, whose cores interpret it,
 //! * the printer, which writes it as Ascend C.
 //!
-//! [`Program::to_bytes`] is what a loader takes for a binary. Recording lives in `hccl`,
-//! interpreting in `ascend-emulator`; here is what they share: the form and its encoding, and the
-//! walk of a core through it ([`flow`]).
+//! [`Program::to_bytes`] gives the bytes that a loader takes for a binary. Recording lives in
+//! `hccl`, interpreting in `ascend-emulator`. This crate has the parts that both share: the form
+//! and its encoding, and the walk of a core through it ([`flow`]).
 
 pub mod ascend_c;
 pub mod check;

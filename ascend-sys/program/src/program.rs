@@ -1,4 +1,4 @@
-//! A program: what it declares, what it does, and its encoding.
+//! A program: its declarations, its steps, and its encoding.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::declared::*;
 use crate::layout::{Layout, Number};
 use crate::step::{Node, Source};
 
-/// How bytes begin that are a program.
+/// The first bytes of an encoded program.
 pub const MAGIC: [u8; 8] = *b"\x7fASCPROG";
 
 /// The version of the encoding. A reader takes no other.
@@ -19,7 +19,7 @@ pub struct Program {
     pub name: String,
     /// The doc comment of the function, for the printed source; empty if there is none.
     pub doc: String,
-    /// Which cores run it.
+    /// The cores that run it.
     pub mix: Mix,
     /// Its arguments before workspace and tiling: all inputs, then all outputs.
     pub parameters: Vec<Parameter>,
@@ -29,7 +29,8 @@ pub struct Program {
     pub views: Vec<Declared<WorkspaceView>>,
     /// The struct behind the tiling argument.
     pub tiling: Option<Layout>,
-    /// Communicators it takes part in: so many hidden context arguments come first.
+    /// The number of communicators it takes part in. Each is a hidden context argument; these come
+    /// first.
     pub groups: u32,
     /// Values, each made of earlier ones.
     pub values: Vec<Value>,
@@ -43,42 +44,43 @@ pub struct Program {
     pub locals: Vec<Declared<Number>>,
     /// HCCL clients.
     pub clients: Vec<Declared<Client>>,
-    /// What clients have prepared.
+    /// The tasks that clients have prepared.
     pub tasks: Vec<Declared<ClientId>>,
     /// Matrix multiplications.
     pub matmuls: Vec<Declared<Matmul>>,
-    /// What is done, in order. The first block is the kernel; every other one belongs to one step
-    /// of an earlier one.
+    /// The steps, in order. The first block is the kernel; every other one belongs to one step of
+    /// an earlier one.
     pub blocks: Vec<Vec<Node>>,
     /// The source files that [`Source`] counts.
     pub files: Vec<String>,
     /// The calls of functions that the kernel has made; one within another comes behind it.
     pub calls: Vec<FunctionCall>,
-    /// What the checker says of it and does not apply.
+    /// The warnings of the checker that the kernel allows.
     pub allowed: Vec<Allowed>,
 }
 
-/// A call of a function while the kernel was recorded: what the function does has become steps of
-/// the kernel.
+/// A call of a function while the kernel was recorded. The steps of the function have become steps
+/// of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionCall {
     /// The function, in snake case.
     pub function: String,
     /// Its doc comment; empty if there is none.
     pub doc: String,
-    /// Where it is called.
+    /// The source of the call.
     pub from: Source,
 }
 
-/// What the checker says and a kernel can allow.
+/// A warning of the checker that a kernel can allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Warning {
     /// No core and no turn writes an output (rule `never-written`).
     NeverWritten,
     /// A result of a turn is overwritten before anything uses it (rule `overwritten`).
     Overwritten,
-    /// What no rank of the launch writes is read of a window, since an earlier launch has written
-    /// it (rule `windows`). Not a warning but an error, or, where not all ranks are known, a note.
+    /// The kernel reads parts of a window that no rank of the launch writes, because an earlier
+    /// launch has written them (rule `windows`). Otherwise this is an error or, where not all ranks
+    /// are known, a note.
     Windows,
 }
 
@@ -93,10 +95,10 @@ impl Warning {
     }
 }
 
-/// What a kernel allows.
+/// A warning that a kernel allows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allowed {
-    /// Which one.
+    /// The warning.
     pub warning: Warning,
     /// Why it does not apply.
     pub reason: String,
@@ -117,7 +119,7 @@ impl Program {
     fn place(&self, source: Source) -> String {
         let Source { file, line, column, .. } = source;
         match self.files.get(file as usize) {
-            // Nobody has recorded it: nothing of the kernel has run.
+            // The recorder has left no line: no step of the kernel has run.
             _ if line == 0 => "the start".to_owned(),
             Some(file) => format!("{file}:{line}:{column}"),
             None => format!("line {line}"),
@@ -142,7 +144,7 @@ impl Program {
     }
 }
 
-/// Which cores run a kernel (`KERNEL_TYPE_...`), and how many for each block.
+/// The cores that run a kernel (`KERNEL_TYPE_...`), and their number for each block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mix {
     /// Vector cores, which cannot synchronise with each other in hardware.
@@ -196,7 +198,7 @@ pub enum DecodeError {
     NoProgram,
     /// Another version of the encoding.
     Version(u32),
-    /// They end too early or hold what no program holds.
+    /// They end too early or hold values that no program holds.
     Damaged(String),
 }
 
@@ -223,7 +225,7 @@ impl std::fmt::Debug for DecodeError {
 impl std::error::Error for DecodeError {}
 
 impl Program {
-    /// What a loader takes for a binary.
+    /// The bytes that a loader takes for a binary.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
@@ -236,8 +238,8 @@ impl Program {
         bytes.starts_with(&MAGIC)
     }
 
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote, whoever may have changed it since: everything
-    /// in the result counts what is there.
+    /// Decodes the bytes of [`to_bytes`](Self::to_bytes), even if somebody has changed them since:
+    /// every number in the result names something that exists.
     pub fn from_bytes(bytes: &[u8]) -> Result<Program, DecodeError> {
         let rest = bytes.strip_prefix(&MAGIC).ok_or(DecodeError::NoProgram)?;
         let Some((version, rest)) = rest.split_first_chunk() else {

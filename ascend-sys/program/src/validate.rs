@@ -1,4 +1,4 @@
-//! Whether everything in a program counts what is there.
+//! Checks that every number in a program names something that exists.
 
 use crate::declared::*;
 use crate::layout::Number;
@@ -17,8 +17,8 @@ const WIDEST: u64 = 1 << 12;
 const MOST_ARGUMENTS: usize = 128;
 
 impl Program {
-    /// Whether every number in it names something, of the right type, so that whoever reads it need
-    /// not look again.
+    /// Checks that every number in it names something of the right type, so that readers need not
+    /// check again.
     pub fn validate(&self) -> Result<(), String> {
         identifier(&self.name)?;
         for parameter in &self.parameters {

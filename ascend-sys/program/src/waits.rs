@@ -1,11 +1,17 @@
 //! Waits between the units of a core that a kernel leaves to its recorder.
 //!
 //! Before each step, its unit waits for every other unit that may have used the same memory before,
-//! of which one writes, unless it is known to have waited for that already: by a wait or a barrier
-//! of the kernel, by a queue, or by one that was inserted. No numbers are known here. So a tensor
-//! is one memory with all of its buffer, an argument is one with all of its elements, and a loop
-//! comes behind itself; two arguments are two memories, and copies of one unit to an argument go to
-//! different places. What that gets wrong the [checker](crate::check) finds, which has the numbers.
+//! if one of the two uses is a write. It does not wait if it is known to have waited for that use
+//! already: by a wait or a barrier of the kernel, by a queue, or by an inserted wait.
+//!
+//! Numbers are not known here. So:
+//!
+//! - a tensor is one memory with all of its buffer;
+//! - an argument is one memory with all of its elements, and two arguments are two memories;
+//! - a loop comes behind itself;
+//! - copies of one unit to an argument go to different places.
+//!
+//! The [checker](crate::check), which has the numbers, finds the mistakes of this approximation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +25,7 @@ enum Memory {
     /// A tensor of a queue, under one of its names.
     Tensor(LocalId),
     Scratch(ScratchId),
-    /// What lies in a queue, and what was given back to it.
+    /// The tensors in a queue, and those that were given back to it.
     Enqueued(QueueId),
     Freed(QueueId),
     Parameter(u32),
@@ -35,16 +41,16 @@ impl Memory {
 
 /// Units, in the order of their bits.
 const UNITS: [Pipe; 5] = [Pipe::Scalar, Pipe::Vector, Pipe::In, Pipe::Out, Pipe::Fix];
-/// All of them have waited.
+/// All units have waited.
 const EVERYBODY: u8 = (1 << UNITS.len()) - 1;
-/// Whoever takes the tensor out of its queue has waited, too.
+/// The unit that takes the tensor out of its queue has waited, too.
 const HANDED_ON: u8 = 1 << UNITS.len();
 
 fn bit(unit: Pipe) -> u8 {
     UNITS.iter().position(|other| *other == unit).map_or(EVERYBODY, |at| 1 << at)
 }
 
-/// What a step does to memory.
+/// The use that a step makes of memory.
 #[derive(Debug, Clone, Copy)]
 struct MemoryUse {
     memory: Memory,
@@ -53,7 +59,7 @@ struct MemoryUse {
     tensor: Option<LocalId>,
 }
 
-/// What a core has done, and who has waited for it.
+/// The uses of a core so far, and the units that have waited for each.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Done {
     uses: BTreeMap<(Memory, usize, bool), u8>,
@@ -77,7 +83,8 @@ pub fn insert(program: &mut Program) {
         let node = |step| Node { step, source };
         let mut steps =
             vec![node(Step::Comment(format!("inserted: {why}"))), node(Step::Sync(sync))];
-        // Where both kinds of cores come by, a wait that one lacks is for that one.
+        // Where both kinds of cores reach the step, a wait that one kind lacks is only for that
+        // kind.
         if let ([core], true, 2) = (&cores[..], everybody, kinds.len()) {
             program.blocks.push(steps);
             let inner = BlockId(program.blocks.len() as u32 - 1);
@@ -99,8 +106,8 @@ struct MissingWait {
 
 struct Inserter<'p> {
     program: &'p Program,
-    /// The waits that are missing before a step of a block, by the units that they are of, with
-    /// their reasons. What both kinds of cores lack stands once.
+    /// The waits that are missing before a step of a block, by the pair of units, with their
+    /// reasons. A wait that both kinds of cores lack stands once.
     found: BTreeMap<(usize, usize, u8, u8), MissingWait>,
     /// Loops that are gone through to learn what is done at their ends.
     settling: usize,
@@ -115,7 +122,7 @@ impl Inserter<'_> {
             let step = &program.blocks[block.0 as usize][at].step;
             match step {
                 Step::Loop { body, .. } => {
-                    // What a turn does comes before the next one.
+                    // A turn comes before the next one.
                     self.settling += 1;
                     loop {
                         let mut behind = done.clone();
@@ -167,10 +174,10 @@ impl Inserter<'_> {
                 done.synchronise(sync);
             }
         }
-        // What a turn does the scalar unit waits for by calls of the client.
+        // The scalar unit waits for turns by calls of the client.
         for of in uses.into_iter().filter(|_| !matches!(step, Step::Hccl(_))) {
             let number = UNITS.iter().position(|unit| *unit == of.unit).unwrap_or_default();
-            // What the scalar unit has read it has.
+            // A read of the scalar unit is done at once.
             let waited = if of.unit == Pipe::Scalar && !of.writes { EVERYBODY } else { 0 };
             done.uses.insert((of.memory, number, of.writes), waited);
         }
@@ -202,7 +209,7 @@ impl Inserter<'_> {
 }
 
 impl Done {
-    /// What may have been done on either way; waited for is what was on both.
+    /// Joins the uses of two ways: those of either, with the waits that both have.
     fn join(&mut self, other: &Done) {
         for (of, waited) in &other.uses {
             let own = self.uses.entry(*of).or_insert(*waited);
@@ -243,7 +250,8 @@ impl Done {
         }
     }
 
-    /// These have waited for all that a unit was given, and so for what that had waited for.
+    /// Marks units as having waited for all that a unit was given, and so for all that it had
+    /// waited for.
     fn waited(&mut self, first: Pipe, by: u8) {
         for ((_, number, _), waited) in &mut self.uses {
             if UNITS[*number] == first || first == Pipe::All || *waited & bit(first) != 0 {
@@ -254,7 +262,7 @@ impl Done {
 
     /// A tensor changes its name and its place.
     fn buffer(&mut self, program: &Program, buffer: &Buffer) {
-        // Who fills a queue, and who empties it.
+        // The unit that fills a queue, and the unit that empties it.
         let ends = |queue: QueueId| match program.queues[queue.0 as usize].what.position {
             Position::VecIn => (Pipe::In, Pipe::Vector),
             Position::VecOut => (Pipe::Vector, Pipe::Out),
@@ -264,7 +272,8 @@ impl Done {
             Buffer::Get(scratch, local) => {
                 self.buffers.insert(local, BTreeSet::from([Memory::Scratch(scratch)]));
             }
-            // Whoever takes a tensor waits for what whoever gave it had done, or known, by then.
+            // The unit that takes a tensor waits for all that the unit which gave it had done, or
+            // known, by then.
             Buffer::Enqueue(queue, local) => {
                 self.given(local, Memory::Enqueued(queue), ends(queue).0);
             }
@@ -339,7 +348,7 @@ fn global(unit: Pipe, place: &Place, writes: bool) -> MemoryUse {
     MemoryUse { memory, unit, writes, tensor: None }
 }
 
-/// What a turn sends and receives, which the scalar unit commits.
+/// The memory that a turn sends and receives, which the scalar unit commits.
 fn committed(operation: &Operation) -> Vec<MemoryUse> {
     let sends = operation.sends().into_iter().map(|place| global(Pipe::Scalar, &place, false));
     let receives = operation.receives();

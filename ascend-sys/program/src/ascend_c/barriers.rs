@@ -2,10 +2,12 @@
 //!
 //! A vector operation may begin before an earlier one has written its result, unless the compiler
 //! is told to look after that. Between two that touch the same memory the source therefore has
-//! `PipeBarrier<PIPE_V>()`. A queue sees to some of it: a copy into a buffer waits for the vectors
-//! that used it, and vectors wait for that copy, so what is dequeued from copies needs no barrier;
-//! nor does what is allocated for results, since vectors wait for the copy of the last ones, which
-//! has waited for the vectors.
+//! `PipeBarrier<PIPE_V>()`.
+//!
+//! A queue makes some barriers unnecessary. A copy into a buffer waits for the vector operations
+//! that used it, and vector operations wait for that copy. So a tensor dequeued from copies needs
+//! no barrier. A tensor allocated for results needs none either: vector operations wait for the
+//! copy of the last results, which has waited for the vector operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,13 +23,13 @@ pub(super) enum LocalBlock {
     Scratch(ScratchId),
 }
 
-/// What the vector unit may still be busy with.
+/// The memory that the vector unit may still be using.
 #[derive(Debug, Default)]
 pub(super) struct Barriers {
     scratches: BTreeMap<LocalId, ScratchId>,
     written: BTreeSet<LocalBlock>,
     read: BTreeSet<LocalBlock>,
-    /// Queues for results that hold what the vector unit may still be writing.
+    /// Queues for results that hold memory the vector unit may still be writing.
     enqueued: BTreeSet<QueueId>,
 }
 
@@ -39,7 +41,8 @@ impl Barriers {
         }
     }
 
-    /// For what a step has to wait that the vector unit has done before; takes note of it.
+    /// Returns the memory of an earlier vector operation for which a step has to wait; records the
+    /// step.
     pub(super) fn before(&mut self, program: &Program, step: &Step) -> Option<LocalBlock> {
         let position = |queue: QueueId| program.queues[queue.0 as usize].what.position;
         match step {

@@ -42,7 +42,7 @@ impl Printer<'_> {
 
     pub(super) fn client_type(&self, client: ClientId) -> String {
         let Declared { what, .. } = &self.program.clients[client.0 as usize];
-        // What only the engine of the 950 does needs the client of that engine.
+        // Operations that only the engine of the 950 has need the client of that engine.
         let server = match self.is_of_950(client) {
             true => "HcclServerType::HCCL_SERVER_TYPE_CCU",
             false => "HcclServerType::HCCL_SERVER_TYPE_AICPU",
@@ -54,7 +54,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether a client does what only the Ascend 950 has.
+    /// Whether a client uses an operation that only the Ascend 950 has.
     fn is_of_950(&self, client: ClientId) -> bool {
         self.program.blocks.iter().flatten().any(|node| match &node.step {
             Step::Hccl(Hccl::Prepare { task, operation, .. }) => {
@@ -265,7 +265,7 @@ impl Printer<'_> {
                 let list: Vec<_> = (values.iter())
                     .map(|value| match self.is_unsigned(*value) {
                         true => self.argument(*value),
-                        // Between braces nothing is converted that might not fit.
+                        // Between braces C++ refuses a conversion that might not fit.
                         false => format!("static_cast<uint64_t>({})", self.argument(*value)),
                     })
                     .collect();
@@ -311,12 +311,12 @@ impl Printer<'_> {
     }
 }
 
-/// The elements of an operation. Where kernels have no such number, offsets count bytes.
+/// The type of the elements of an operation. Where kernels have no such type, offsets count bytes.
 fn element(dtype: u32) -> Number {
     dtype::number(dtype).unwrap_or(Number::U8)
 }
 
-/// Its enumerator.
+/// The enumerator of a reduction.
 fn reduction_name(reduction: Reduction) -> &'static str {
     match reduction {
         Reduction::Sum => "HcclReduceOp::HCCL_REDUCE_SUM",

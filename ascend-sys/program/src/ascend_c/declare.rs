@@ -8,7 +8,7 @@ use crate::layout::Number;
 use crate::step::*;
 
 impl Printer<'_> {
-    /// Declares what the step itself does not.
+    /// Declares a thing, unless the step itself does.
     pub(super) fn declare(&mut self, thing: Thing, step: &Step) {
         if self.declares(step, thing) {
             return;
@@ -59,14 +59,14 @@ impl Printer<'_> {
         format!("TQue<TPosition::{position}, 1>")
     }
 
-    /// What comes behind the last use.
+    /// Prints the end of a thing behind its last use.
     pub(super) fn end(&mut self, thing: Thing) {
         if let Thing::Matmul(id) = thing {
             self.end_matmul(id);
         }
     }
 
-    /// Whether a step is also the declaration of what it gives a value.
+    /// Whether a step also declares the thing that it gives a value.
     fn declares(&self, step: &Step, thing: Thing) -> bool {
         match (step, thing) {
             (Step::Set(variable, value), Thing::Variable(id)) => {

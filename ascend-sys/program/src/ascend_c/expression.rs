@@ -31,7 +31,7 @@ struct Expression {
     loose: Option<Loose>,
 }
 
-/// What C++ computes with instead.
+/// The type that C++ computes with instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loose {
     /// `int`, and how far from 0 that may get.
@@ -47,7 +47,7 @@ impl Expression {
         Expression { text: text.into(), level, loose: None }
     }
 
-    /// What it is for C++. `most`: how far from 0 the value may be.
+    /// The type in C++. `most`: the largest distance of the value from 0.
     fn far(&self, most: i128) -> Loose {
         self.loose.unwrap_or(Loose::Int(most))
     }
@@ -129,7 +129,7 @@ impl Printer<'_> {
                 if !whole(bits) {
                     return self.operand(id, Level::Product);
                 }
-                // What is multiplied first has to be as wide as the sum.
+                // The first factor has to be as wide as the sum.
                 let a = if bits == size { self.without_widening(a) } else { a };
                 format!("{} * {}", self.operand(a, Level::Product), sized(bits / size, element))
             }
@@ -165,7 +165,8 @@ impl Printer<'_> {
                     None => path,
                 };
                 match number {
-                    // The host, which fills the struct, has no such types: there stand their bits.
+                    // The host, which fills the struct, has no such types; the struct holds their
+                    // bits.
                     Number::F16 | Number::Bf16 => self.helped(Helper::FromBits, number, &[text]),
                     _ => Expression::new(text, Level::Primary),
                 }
@@ -211,8 +212,8 @@ impl Printer<'_> {
         }
     }
 
-    /// What unsigned constants come to whose names cannot be seen here: in literals, which are
-    /// signed, it would be something else.
+    /// Computes a value made of unsigned constants whose names cannot be seen here. Literals are
+    /// signed, so C++ would compute another value from them.
     fn unsigned(&self, id: ValueId) -> Option<u64> {
         let Value { of, number, .. } = &self.program.values[id.0 as usize];
         if !is_whole(*number) || is_signed(*number) || self.names.get(Thing::Value(id)).is_some() {
@@ -252,8 +253,8 @@ impl Printer<'_> {
                 return self.helped(helper, number, &arguments);
             }
         };
-        // What is on the right of an operator is computed first only between parentheses; people
-        // want them around && in ||, too.
+        // The right operand of an operator is computed first only between parentheses; people
+        // expect them around && in ||, too.
         let (left, right) = match level {
             Level::Or => (Level::Equality, Level::Equality),
             Level::And => (Level::And, Level::Equality),
@@ -269,7 +270,7 @@ impl Printer<'_> {
         let left = if chained(self, a) { Level::Or } else { left };
         let ring = matches!(operator, Binary::Add | Binary::Sub | Binary::Mul);
         if ring && is_narrow(number) && !is_float(number) {
-            // These give the same last bits, whatever the bits before them are.
+            // These operators give the same last bits, whatever the bits before them are.
             let inside = |expression: Expression, level| match expression.level < level {
                 true => format!("({})", expression.text),
                 false => expression.text,
@@ -297,13 +298,13 @@ impl Printer<'_> {
         let loose = match () {
             () if !is_narrow(number) || operator.compares() => None,
             () if is_float(number) => Some(Loose::Float),
-            // Quotients and what they leave over are of operands that fit.
+            // Quotients and remainders have operands that fit.
             () => Some(Loose::Int(1 << 16)),
         };
         Expression { text: format!("{a} {sign} {b}"), level, loose }
     }
 
-    /// How far from 0 a value of a type in which C++ does not compute may be.
+    /// The largest distance from 0 of a value whose type C++ does not compute in.
     fn most(&self, id: ValueId) -> i128 {
         match (self.literal(id), self.number(id)) {
             (Some(bits), _) => i128::from(bits as i64).abs(),
@@ -413,14 +414,14 @@ impl Printer<'_> {
             return id;
         };
         let (from, of) = (self.number(*a), &self.program.values[a.0 as usize].of);
-        // Where the cores count they never do so from below zero.
+        // Indices and counts of cores are never negative.
         let counted =
             matches!(of, Of::BlockIndex | Of::BlockCount | Of::SubBlockIndex | Of::TaskRatio);
         let widens = is_whole(from)
             && is_whole(*number)
             && (from.size() < number.size() || (counted && *number == Number::U64));
-        // What is computed in the smaller type has to be brought into its range first, which a name
-        // does, or a cast makes visible.
+        // A value computed in the smaller type has to be brought into its range first. A name does
+        // that, and a cast makes it visible.
         let computed = matches!(of, Of::Binary(..) | Of::Unary(..) | Of::Select(..))
             && self.names.get(Thing::Value(*a)).is_none();
         match widens && !computed {
@@ -507,7 +508,7 @@ fn constant(number: Number, bits: u64) -> Expression {
     Expression::new(text, level)
 }
 
-/// Of an `f64`, or of what an `f32` holds.
+/// The text of an `f64`, or of an `f32` that it holds.
 fn float(bits: u64, suffix: &str) -> String {
     let float = f64::from_bits(bits);
     if float.is_nan() {
@@ -517,7 +518,7 @@ fn float(bits: u64, suffix: &str) -> String {
         let sign = if float < 0.0 { "-" } else { "" };
         return format!("{sign}1.0{suffix} / 0.0{suffix}");
     }
-    // As few digits as tell it from its neighbours.
+    // The fewest digits that tell it from its neighbours.
     let digits = match suffix {
         "f" => format!("{:?}", float as f32),
         _ => format!("{float:?}"),

@@ -1,7 +1,8 @@
-//! No arithmetic is left over: what is known is computed, and what changes nothing is left out.
+//! Removes arithmetic that a reader does not need: known values are computed, and operations that
+//! change nothing are left out.
 //!
-//! The source computes what a walk computes wherever a walk computes anything: unsigned integers
-//! wrap, and a signed one that would leave its type, or a division by zero, is a fault of the
+//! The source computes the same as a walk, wherever a walk computes a value. Unsigned integers
+//! wrap. A signed integer that would leave its type, or a division by zero, is a fault of the
 //! kernel and stays as it is written. Floating point numbers are left alone, because `x + 0.0` is
 //! not `x` for every `x`. A name of the kernel is kept where it is used.
 
@@ -15,7 +16,7 @@ use crate::layout::Number;
 use crate::program::Program;
 use crate::step::Step;
 
-/// The same program, without arithmetic that nobody needs, and without names for what is not used.
+/// Returns the same program without needless arithmetic, and without names for unused values.
 pub(super) fn folded(program: &Program) -> Program {
     let mut program = program.clone();
     let mut fold = Fold { values: std::mem::take(&mut program.values) };
@@ -135,7 +136,7 @@ impl Fold {
         }
     }
 
-    /// Of integers, or a comparison of truth values.
+    /// Simplifies an operation on integers, or a comparison of truth values.
     fn whole(&mut self, operator: Binary, number: Number, a: ValueId, b: ValueId) -> Option<Of> {
         use Binary::{Add, Div, Max, Min, Mul, Rem, Sub};
         let zero = Some(Of::Constant(0));
@@ -196,8 +197,8 @@ impl Fold {
         Some(Of::Binary(Binary::Mul, x, constant))
     }
 
-    /// A new one. It stands behind the value that it is a part of, which is no harm: it has no
-    /// parts.
+    /// Adds a new constant. It stands behind the value that it is a part of. That does no harm,
+    /// because a constant has no parts.
     fn constant(&mut self, number: Number, bits: u64) -> ValueId {
         self.values.push(Value { of: Of::Constant(bits), number, name: None });
         ValueId(self.values.len() as u32 - 1)
@@ -211,7 +212,7 @@ fn exact(number: Number, size: i128) -> Option<u64> {
     (of_bits == size).then_some(bits)
 }
 
-/// Of two integers; none where there is no such number.
+/// Computes an operation on two integers; none where the result does not exist.
 pub(super) fn computed(operator: Binary, number: Number, a: u64, b: u64) -> Option<u64> {
     if !is_signed(number) {
         let bits = match operator {

@@ -1,11 +1,11 @@
 //! Functions that the kernel has called, as functions of the source.
 //!
-//! A call has become steps of the kernel. They are printed as the body of a function; what the body
-//! names and the caller has declared are its parameters. A second call has a function of its own
-//! only where its body says something else: names apart, which are numbered in the order in which
-//! they come.
+//! The recorder turns a call into steps of the kernel. The printer writes them as the body of a
+//! function. Things that the body names and the caller has declared are its parameters. A second
+//! call has a function of its own only where its body differs in more than names, which are
+//! numbered in the order in which they come.
 //!
-//! Steps stay where they are called if C++ has no function for them: where they give back more than
+//! Steps stay where they are called if C++ has no function for them: where they return more than
 //! one thing, a queue, a client or a product, or where the kernel ends if something fails.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +22,8 @@ use crate::step::*;
 const DEEPEST: usize = 32;
 
 impl Printer<'_> {
-    /// Calls the function of which a step is the first one. Gives the step behind it; none if there
-    /// is no such function.
+    /// Calls the function whose first step this is. Returns the index of the step behind it; none
+    /// if there is no function.
     pub(super) fn function_at(&mut self, block: usize, at: usize) -> Option<usize> {
         // Where the steps of a call stay, a call within it may begin here.
         while let Some((call, steps)) = self.call_at(block, at) {
@@ -57,7 +57,7 @@ impl Printer<'_> {
             self.stay.insert(call);
             return false;
         };
-        // A product is the caller's, who also ends it.
+        // The caller has the product, and also ends it.
         let products = self.products(block, steps);
         for (at, product) in &products {
             self.declare(*product, &self.program.blocks[block][*at].step);
@@ -114,8 +114,8 @@ impl Printer<'_> {
         true
     }
 
-    /// Inside of a function only its parameters can be seen: what was called `rows2`, since the
-    /// caller has `rows`, is called as it was meant. Gives its name then.
+    /// Returns the plain name of a thing inside a function, where only the parameters can be seen:
+    /// `rows2`, which got its number because the caller has `rows`, is called `rows` there.
     fn plain(&self, body: &mut Text, thing: Thing, name: &str) -> Option<String> {
         let wanted = self.names.wanted(&self.recorded_name(thing));
         let names = |line: &str, of: &str| identifiers(line).any(|(_, name)| name == of);
@@ -201,8 +201,8 @@ impl Printer<'_> {
         needed.into_values().map(|(name, _)| name).collect()
     }
 
-    /// What the body names that the caller has: the names, in order, and the types and names of the
-    /// parameters.
+    /// The things of the caller that the body names: their names, in order, and the types and names
+    /// of the parameters.
     fn parameters(
         &self,
         body: &Text,
@@ -276,7 +276,7 @@ impl Printer<'_> {
         }
     }
 
-    /// What the steps give back, if that is one thing or nothing; none if they have to stay.
+    /// The result of the steps, if that is one thing or nothing; none if the steps have to stay.
     #[expect(
         clippy::option_option,
         reason = "whether there is a function, and whether it returns something"
@@ -364,7 +364,7 @@ impl Printer<'_> {
                 }
             }
         }
-        // What has a name is not put together again.
+        // A value with a name is not put together again.
         made_of(self.program, open, named)
     }
 

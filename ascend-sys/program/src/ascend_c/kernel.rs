@@ -106,7 +106,7 @@ impl<'a> Printer<'a> {
         file.finish()
     }
 
-    /// What the build reads, and what everything else builds on.
+    /// The declarations that the build reads, and those that everything else builds on.
     fn prologue(&self, text: &mut Text) {
         let program = self.program;
         text.line(&format!("KERNEL_TASK_TYPE_DEFAULT({});", program.mix.ascend_c()));
@@ -154,7 +154,7 @@ impl<'a> Printer<'a> {
         self.steps(block, 0..self.program.blocks[block].len());
     }
 
-    /// Some steps of a block. Those of a call become a function where they can.
+    /// Prints some steps of a block. The steps of a call become a function where possible.
     pub(super) fn steps(&mut self, block: usize, steps: Range<usize>) {
         let nodes = &self.program.blocks[block];
         let mut next = steps.start;
@@ -252,7 +252,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// A variable gets a value, and what was made of the old one loses its name.
+    /// Assigns a value to a variable. Values made of the old one lose their names.
     pub(super) fn assign(&mut self, variable: VariableId, text: &str) {
         let Declared { name, what } = &self.program.variables[variable.0 as usize];
         let target = self.target(Thing::Variable(variable), what.ascend_c(), name);
@@ -273,7 +273,7 @@ impl<'a> Printer<'a> {
         let own =
             matches!(self.program.values[a.0 as usize].of, Of::Variable(id) if id == variable);
         let nameless = [value, *a].iter().all(|id| self.names.get(Thing::Value(*id)).is_none());
-        // In smaller types C++ computes something else before it assigns.
+        // In smaller types C++ computes another value before it assigns.
         let alike = number.size() >= 4;
         let Some(target) = self.names.get(Thing::Variable(variable)).map(str::to_owned) else {
             return false;
@@ -288,7 +288,7 @@ impl<'a> Printer<'a> {
         true
     }
 
-    /// Values keep their names only as long as a name holds what its value is.
+    /// Drops the names of values that no longer equal what their name holds.
     pub(super) fn outdated(&mut self, changed: impl Fn(VariableId) -> bool) {
         for value in self.names.values() {
             if self.depends(value, &changed) {

@@ -1,4 +1,4 @@
-//! Local memory: queues, copies, arithmetic of the vector unit, and who waits for whom.
+//! Local memory: queues, copies, arithmetic of the vector unit, and waits between units.
 
 use super::names::Thing;
 use super::printer::{Helper, Printer};
@@ -73,7 +73,7 @@ impl Printer<'_> {
             let other = &locals[at.0 as usize];
             called(*at).is_some() && other.what == *what && self.names.alike(&other.name, name)
         })?;
-        // All that share the name are over.
+        // All tensors that share the name are no longer used.
         let mut sharing = all().filter(|at| called(*at) == called(earlier));
         sharing.all(over).then_some(earlier)
     }
@@ -199,7 +199,7 @@ impl Printer<'_> {
                 return self
                     .problem("the scalar unit does one thing after another: it has no barrier");
             }
-            // What it does itself is in order anyway.
+            // The scalar unit does its own work in order anyway.
             Sync::Units(Pipe::Scalar, Pipe::Scalar) => return,
             Sync::Pipe(of) => format!("PipeBarrier<{}>();", pipe(of)),
             Sync::Units(first, second) if first == second => {
@@ -281,7 +281,7 @@ impl Printer<'_> {
         (name, offset)
     }
 
-    /// Of the elements at a place.
+    /// The type of the elements at a place.
     fn place_number(&self, place: &Place) -> Number {
         match place.base {
             Base::Parameter(at) => self.program.parameters[at as usize].number,
@@ -377,7 +377,7 @@ fn event(first: Pipe, second: Pipe) -> Option<&'static str> {
     })
 }
 
-/// Its enumerator.
+/// The enumerator of a pipe.
 fn pipe(of: Pipe) -> &'static str {
     match of {
         Pipe::Scalar => "PIPE_S",

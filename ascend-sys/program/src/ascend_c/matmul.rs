@@ -48,8 +48,8 @@ impl Printer<'_> {
         (0..at).find(|earlier| types(*earlier) == types(at)).unwrap_or(at)
     }
 
-    /// What names of types begin with: nothing if all products have the same. Numbered, because
-    /// names of products need not differ in their upper case.
+    /// The prefix of type names: empty if all products have the same types. The prefixes are
+    /// numbered, because names of products may be equal in upper case.
     fn matmul_prefix(&self, at: usize) -> String {
         let count = self.program.matmuls.len();
         if (0..count).all(|other| self.first_of_its_types(other) == 0) {
@@ -105,7 +105,7 @@ impl Printer<'_> {
         if a.block == b.block {
             return a.step <= b.last && b.step <= a.last;
         }
-        // One may lie inside of what the other spans.
+        // The uses of one may lie inside the range of the other.
         let inside = |outer: Home, inner: Home| {
             (self.uses.step_around(inner.block, outer.block))
                 .is_some_and(|step| (outer.step..=outer.last).contains(&step))

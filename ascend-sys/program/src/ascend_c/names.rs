@@ -42,7 +42,7 @@ fn reserved() -> impl Iterator<Item = &'static str> {
     RESERVED.iter().chain(ascend_names::KEYWORDS).copied()
 }
 
-/// Whether C++, or what is printed around a kernel, has another use for a name.
+/// Whether C++, or the code printed around a kernel, uses a name otherwise.
 pub(super) fn is_reserved(name: &str) -> bool {
     reserved().any(|reserved| reserved == name)
 }
@@ -51,15 +51,15 @@ pub(super) fn is_reserved(name: &str) -> bool {
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     of: HashMap<Thing, String>,
-    /// One for each open block.
+    /// The names of each open block.
     scopes: Vec<Vec<(Thing, String)>>,
     taken: HashSet<String>,
-    /// All that a program has, where each is there once: a second `i` is `i_2`.
+    /// All names of a program, where each is unique: a second `i` is `i_2`.
     recorded: HashSet<String>,
 }
 
 impl Names {
-    /// With the scope of the function open.
+    /// The names of a program, with the scope of the function open.
     pub(super) fn new(program: &Program) -> Self {
         let taken = reserved().map(str::to_owned).collect();
         let values = program.values.iter().filter_map(|value| value.name.as_ref());
@@ -91,12 +91,12 @@ impl Names {
         self.scopes.last().cloned().unwrap_or_default()
     }
 
-    /// All names that can be seen, and what each stands for.
+    /// All names that can be seen, with the thing that each stands for.
     pub(super) fn all(&self) -> impl Iterator<Item = (&str, Thing)> {
         self.of.iter().map(|(thing, name)| (name.as_str(), *thing))
     }
 
-    /// Forgets what was declared since the scope was opened.
+    /// Forgets the names declared since the scope was opened.
     pub(super) fn close(&mut self) {
         for (thing, name) in self.scopes.pop().into_iter().flatten() {
             self.of.remove(&thing);
@@ -114,13 +114,13 @@ impl Names {
         name
     }
 
-    /// What something is called (in snake case) if nothing else has the name.
+    /// The name of a thing (in snake case) if nothing else has it.
     pub(super) fn wanted(&self, name: &str) -> String {
-        // Where the first one cannot be seen, the second one is called the same.
+        // Where the first one cannot be seen, the second one gets the same name.
         lower_camel(self.first_of(name).unwrap_or(name))
     }
 
-    /// A thing is what another one is, and called like it.
+    /// Gives a thing the name of another one that is equal to it.
     pub(super) fn share(&mut self, thing: Thing, with: Thing) {
         if let Some(name) = self.of.get(&with).cloned() {
             self.of.insert(thing, name);
@@ -143,7 +143,7 @@ impl Names {
         (counted && self.recorded.contains(first)).then_some(first)
     }
 
-    /// A name for what only the source has.
+    /// A name for something that only the source has.
     pub(super) fn more(&mut self, wanted: &str) -> String {
         self.free(&lower_camel(wanted))
     }
@@ -165,12 +165,12 @@ impl Names {
         self.of.get(&thing).map(String::as_str)
     }
 
-    /// The name stays taken, but no longer says what the thing is.
+    /// Keeps a name taken, although it no longer stands for the thing.
     pub(super) fn forget(&mut self, thing: Thing) {
         self.of.remove(&thing);
     }
 
-    /// Those that have a name now.
+    /// The values that have a name now.
     pub(super) fn values(&self) -> Vec<ValueId> {
         let mut values: Vec<_> = (self.of.keys())
             .filter_map(|thing| match thing {

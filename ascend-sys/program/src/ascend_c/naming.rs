@@ -1,5 +1,5 @@
-//! Which values get names, and where: those that the kernel names, and parts of expressions that
-//! nobody could read.
+//! Decides which values get names, and where: those that the kernel names, and parts of expressions
+//! that would otherwise be unreadable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::layout::Number;
 const LONGEST: u64 = 48;
 
 impl Printer<'_> {
-    /// Gives names to parts of a value that would make a line which nobody can read.
+    /// Gives names to parts of a value whose line would otherwise be unreadable.
     pub(super) fn cut(&mut self, id: ValueId) {
         for part in self.heavy(id) {
             self.declare_value(part, "part");
@@ -59,8 +59,8 @@ impl Printer<'_> {
         parts
     }
 
-    /// Whether there are numbers for which C++ leaves open what a value is, so that it must not be
-    /// computed but where it is needed.
+    /// Whether C++ leaves the value undefined for some numbers. Then it must be computed only where
+    /// it is needed.
     fn may_fail(&self, id: ValueId) -> bool {
         let Value { of, number, .. } = &self.program.values[id.0 as usize];
         let signed = is_signed(*number);
@@ -74,8 +74,8 @@ impl Printer<'_> {
         itself || operands(of).into_iter().any(|part| self.may_fail(part))
     }
 
-    /// A value that is the same as this one and has the same name already: a function that several
-    /// kernels call names what its caller has named.
+    /// Returns an equal value that already has the same name: a function that several kernels call
+    /// names values that its caller has named.
     pub(super) fn declared_alike(&self, id: ValueId, name: &str) -> Option<ValueId> {
         let values = &self.program.values;
         self.names.values().into_iter().find(|other| {

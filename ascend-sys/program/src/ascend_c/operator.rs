@@ -191,7 +191,7 @@ impl Host<'_> {
 
     fn numbers(&mut self, name: &str, number: Number, field: &Field, at: u32) {
         let text = |host: &Self, at: u32| match number {
-            // The host has no such type, so there stand the bits.
+            // The host has no such type, so the source has the bits.
             Number::F16 | Number::Bf16 => format!("0x{:04x}", host.number(at, Number::U16)),
             _ => super::expression::literal_text(number, host.number(at, number)),
         };
@@ -283,7 +283,7 @@ impl Host<'_> {
         ] {
             match self.number(at + offset, Number::U8) {
                 0 if self.first_cc() == Some(at) => {}
-                // The object still has what the struct before this one wanted.
+                // The object still has the settings of the struct before this one.
                 value => self.text.line(&format!("config.{setter}({value});")),
             }
         }
@@ -329,7 +329,7 @@ impl Host<'_> {
         format!("\"{text}\"")
     }
 
-    /// Where the first of them lies.
+    /// Where the first `Mc2CcTiling` lies.
     fn first_cc(&self) -> Option<u32> {
         let layout = self.program.tiling.as_ref()?;
         let offsets = crate::layout::Communication::of(layout);
@@ -457,7 +457,7 @@ fn attribute(program: &Program, group: u32) -> String {
     }
 }
 
-/// Of matrices, for the library that makes their tiling.
+/// The type of matrices, for the library that makes their tiling.
 fn matmul_type(number: Number) -> Option<&'static str> {
     Some(match number {
         Number::F32 => "DT_FLOAT",
@@ -469,7 +469,7 @@ fn matmul_type(number: Number) -> Option<&'static str> {
     })
 }
 
-/// Of tensors, for a prototype.
+/// The type of tensors, for a prototype.
 fn graph_type(number: Number) -> &'static str {
     match number {
         Number::I8 => "DT_INT8",

@@ -1,4 +1,5 @@
-//! What all that prints a kernel shares: the text so far, the names in it, and what it still needs.
+//! The state that all printing of a kernel shares: the text so far, the names in it, and the
+//! helpers it still needs.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,7 @@ pub(super) struct Printer<'a> {
     pub(super) names: Names,
     pub(super) text: Text,
     pub(super) helpers: BTreeSet<Helper>,
-    /// Those that the kernel has called; one that another one calls comes first.
+    /// The functions that the kernel has called. A function that another one calls comes first.
     pub(super) functions: Vec<Function>,
     /// The call whose steps are being written as a function; 0: the kernel.
     pub(super) call: u32,
@@ -25,11 +26,11 @@ pub(super) struct Printer<'a> {
     pub(super) barriers: Barriers,
     /// Parts of the workspace that are used by their names.
     pub(super) views: BTreeSet<u32>,
-    /// What Ascend C has no words for.
+    /// The parts of the kernel that Ascend C cannot express.
     pub(super) problems: Vec<String>,
     /// Whether a `TPipe` is needed.
     pub(super) pipe: bool,
-    /// Where the step stands that is being written.
+    /// The source of the step that is being written.
     pub(super) source: Source,
     /// The same in the program: its block, and which step of it.
     pub(super) place: (usize, usize),
@@ -82,7 +83,7 @@ impl<'a> Printer<'a> {
         self.names.get(thing).unwrap_or_default().to_owned()
     }
 
-    /// Something of the tiling struct. The path comes from whoever wrote the program.
+    /// A part of the tiling struct. The path comes from the author of the program.
     pub(super) fn path(&mut self, path: &str) -> String {
         let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']');
         if path.is_empty() || !path.chars().all(good) {

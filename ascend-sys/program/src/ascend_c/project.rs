@@ -1,6 +1,6 @@
-//! What an operator project is made for.
+//! The settings of an operator project.
 
-/// What a project holds that a kernel does not say.
+/// The parts of a project that a kernel does not define.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Project {
     /// The name of the package that is built.
@@ -9,17 +9,17 @@ pub struct Project {
     pub products: Vec<String>,
     /// `numBlocks` of a launch.
     pub blocks: u32,
-    /// Of the workspace, without the part that CANN takes, in bytes.
+    /// The size of the workspace in bytes, without the part that CANN takes.
     pub workspace: u64,
     /// The bytes of the tiling struct of a launch that works, such as one on the emulator. The
     /// tiling function fills the struct with these numbers; only the names of the groups come from
-    /// the attributes of the operator. What depends on the shapes of the inputs is for whoever goes
-    /// on from there.
+    /// the attributes of the operator. The user of the project must add the code for numbers that
+    /// depend on the shapes of the inputs.
     pub tiling: Vec<u8>,
 }
 
 impl Project {
-    /// For A2 and A3, with eight blocks.
+    /// A project for A2 and A3, with eight blocks.
     pub fn new(tiling: impl Into<Vec<u8>>) -> Self {
         Project {
             package: "custom_operators".into(),

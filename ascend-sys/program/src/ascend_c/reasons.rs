@@ -48,7 +48,7 @@ struct UnitAccess {
     writes: bool,
 }
 
-/// What stands around a call.
+/// The steps around a call.
 struct Around<'p> {
     program: &'p Program,
     /// The last one first.
@@ -164,7 +164,7 @@ fn meets(step: &Step) -> bool {
     flag || matches!(step, Step::Sync(Sync::All { .. }))
 }
 
-/// What a task sends or receives.
+/// The memory that a task sends or receives.
 fn task_memory(program: &Program, task: TaskId, received: bool) -> Option<ReasonPlace> {
     let prepared = program.blocks.iter().flatten().find_map(|node| match &node.step {
         Step::Hccl(Hccl::Prepare { task: of, operation, .. }) if *of == task => Some(operation),
@@ -204,7 +204,7 @@ impl Printer<'_> {
                 self.of_cores(&around)
             }
             Sync::Raise { pipe, .. } => self.of_raising(&around, pipe),
-            // One with the call before.
+            // The wait belongs to the call before.
             Sync::Await { flag } => match last.map(|node| &node.step) {
                 Some(Step::Sync(Sync::Raise { mode: Mode::Kind, flag: raised, .. }))
                     if *raised == flag =>
@@ -311,7 +311,7 @@ impl Printer<'_> {
     }
 
     fn of_waiting(&self, around: &Around<'_>, flag: u16) -> String {
-        // What comes before the flag is raised, wherever that is.
+        // Looks for the steps before the flag is raised, wherever that is.
         let raising = self.program.blocks.iter().enumerate().find_map(|(block, nodes)| {
             let raises = |node: &Node| match node.step {
                 Step::Sync(Sync::Raise { flag: raised, pipe, .. }) if raised == flag => Some(pipe),
@@ -344,7 +344,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Its name here, or what it will be called.
+    /// The name of a tensor here, or the name that it will get.
     fn tensor(&self, tensor: LocalId) -> String {
         let name = &self.program.locals[tensor.0 as usize].name;
         match self.names.get(Thing::Local(tensor)) {

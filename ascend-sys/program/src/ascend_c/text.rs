@@ -2,10 +2,10 @@
 
 use crate::comment;
 
-/// Of a line.
+/// The most characters of a line.
 const WIDTH: usize = 120;
 
-/// What has been written so far.
+/// The text written so far.
 #[derive(Debug, Default)]
 pub(super) struct Text {
     lines: Vec<String>,
@@ -13,7 +13,7 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// With blocks around it.
+    /// An empty text inside `depth` blocks.
     pub(super) fn indented(depth: usize) -> Self {
         Text { lines: Vec::new(), depth }
     }
@@ -56,7 +56,7 @@ impl Text {
         }
     }
 
-    /// A comment of as many lines as it takes.
+    /// A comment, wrapped into lines.
     pub(super) fn comment(&mut self, text: &str) {
         let width = WIDTH.saturating_sub(4 * self.depth + 3);
         let indent = "    ".repeat(self.depth);
@@ -118,9 +118,9 @@ impl Text {
     }
 }
 
-/// Where to break: as far outside of brackets as possible, there between things that are as loosely
-/// bound as possible, and then as late as possible; behind a comma or a semicolon, or before an
-/// operator.
+/// Returns where to break a line: as far outside of brackets as possible, there between parts that
+/// are as loosely bound as possible, and then as late as possible. The break is behind a comma or a
+/// semicolon, or before an operator.
 fn break_point(line: &str, start: usize) -> Option<usize> {
     const OPERATORS: [(&str, i32); 10] = [
         ("? ", 1),

@@ -1,4 +1,4 @@
-//! Where a program uses what, so that each thing is declared where all its uses can see it.
+//! The uses of each thing in a program. Each thing is declared where all its uses can see it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,14 +22,15 @@ pub(super) struct Home {
 #[derive(Debug, Default)]
 pub(super) struct Uses {
     homes: BTreeMap<Thing, Home>,
-    /// What has its first use in a step (block and number), and its last.
+    /// The things whose first use is in a step (block and number); `ends` has those whose last use
+    /// is.
     starts: BTreeMap<(usize, usize), Vec<Thing>>,
     ends: BTreeMap<(usize, usize), Vec<Thing>>,
-    /// How many steps give it a value.
+    /// The number of steps that give a thing a value.
     writes: BTreeMap<Thing, u32>,
-    /// Of each block but the first: the block and the step it belongs to.
+    /// For each block but the first: the block and the step it belongs to.
     parents: Vec<Option<(usize, usize)>>,
-    /// Of each block: the variables that get a value in it, or in a block in it.
+    /// For each block: the variables that get a value in it, or in a block in it.
     assigned: Vec<BTreeSet<VariableId>>,
 }
 
@@ -57,17 +58,17 @@ impl Uses {
         uses
     }
 
-    /// Where it is to be declared; none if it is not used.
+    /// Where a thing is to be declared; none if it is not used.
     pub(super) fn home(&self, thing: Thing) -> Option<Home> {
         self.homes.get(&thing).copied()
     }
 
-    /// What is to be declared before this step.
+    /// The things to be declared before this step.
     pub(super) fn declared_at(&self, block: usize, step: usize) -> &[Thing] {
         self.starts.get(&(block, step)).map_or(&[], Vec::as_slice)
     }
 
-    /// What is not used behind this step.
+    /// The things that are not used behind this step.
     pub(super) fn ended_at(&self, block: usize, step: usize) -> &[Thing] {
         self.ends.get(&(block, step)).map_or(&[], Vec::as_slice)
     }
@@ -84,7 +85,7 @@ impl Uses {
         }
     }
 
-    /// How many steps give it a value.
+    /// The number of steps that give a thing a value.
     pub(super) fn writes(&self, thing: Thing) -> u32 {
         self.writes.get(&thing).copied().unwrap_or(0)
     }
@@ -174,7 +175,7 @@ pub(super) fn blocks_of(step: &Step) -> impl Iterator<Item = BlockId> {
     first.into_iter().chain(second)
 }
 
-/// What a step gives a value.
+/// The things that a step gives a value.
 pub(super) fn written(step: &Step) -> Vec<Thing> {
     match step {
         Step::Set(variable, _) | Step::Read(variable, _) | Step::Loop { variable, .. } => {
@@ -190,7 +191,7 @@ pub(super) fn written(step: &Step) -> Vec<Thing> {
     }
 }
 
-/// Collects what a step names.
+/// Collects the things that a step names.
 struct Seen<'a> {
     program: &'a Program,
     values: BTreeSet<ValueId>,
@@ -261,7 +262,7 @@ impl Seen<'_> {
                     self.task(*task);
                 }
                 Hccl::After(client, task) => {
-                    // Of the other client only the handle is needed.
+                    // The call needs only the handle of the other client.
                     self.things.extend([Thing::Client(*client), Thing::Task(*task)]);
                 }
             },
@@ -309,7 +310,8 @@ pub(super) fn operands(of: &Of) -> Vec<ValueId> {
     }
 }
 
-/// These values and those that they are made of; what some are made of does not count.
+/// Collects these values and the values that they are made of; the parts of some values are left
+/// out.
 pub(super) fn made_of(
     program: &Program,
     mut open: Vec<ValueId>,

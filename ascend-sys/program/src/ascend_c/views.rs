@@ -9,8 +9,9 @@ use crate::layout::Number;
 use crate::step::{Base, Place};
 
 impl Printer<'_> {
-    /// A place as a named part of the workspace and an index: the last part of the type that begins
-    /// before it, as far as that is known. It is the same address, whichever part was meant.
+    /// Returns a place as a named part of the workspace and an index: the last part of the type
+    /// that begins before it, as far as that is known. The address is the same, whichever part the
+    /// kernel named.
     pub(super) fn viewed(&mut self, place: &Place, number: Number) -> Option<(String, String)> {
         let (constant, terms) = match place.base {
             Base::Workspace => self.elements(place.offset, u64::from(number.size()))?,

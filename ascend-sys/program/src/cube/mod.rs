@@ -10,7 +10,8 @@ mod shape;
 pub use rules::Problem;
 pub use shape::{Refused, Shape};
 
-/// The cube cores of a chip, and what one of them has for blocks of matrices, in bytes.
+/// The number of cube cores of a chip, and the memory of one of them for blocks of matrices, in
+/// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chip {
     /// Cube cores.

@@ -12,7 +12,7 @@ use crate::declared::Matmul;
 pub struct Problem {
     /// The number.
     pub field: Field,
-    /// What it must be and why: the end of `... is 3, and must be`.
+    /// The required value and the reason: the end of `... is 3, and must be`.
     pub must: String,
 }
 
@@ -255,7 +255,7 @@ impl Rules<'_> {
         must(BaseM, why)
     }
 
-    /// Blocks in L1 are as many as a step has, or twice that.
+    /// Checks the number of blocks in L1: that of a step, or twice that.
     fn blocks(&self, side: &OperandTiling) -> Result<(), Problem> {
         let [blocks, step, step_k] =
             [side.blocks, side.step, side.step_k].map(|field| self.tiles.wide(field));

@@ -15,7 +15,7 @@ pub struct Shape<'a> {
     pub k: usize,
     /// The types.
     pub matmul: &'a Matmul,
-    /// Where it runs.
+    /// The chip that it runs on.
     pub chip: &'a Chip,
     /// Cube cores that it may use.
     pub cores: u32,
@@ -26,9 +26,9 @@ pub struct Shape<'a> {
 pub struct Refused {
     /// Its name.
     pub setting: &'static str,
-    /// What it is.
+    /// The required value.
     pub value: String,
-    /// What is taken.
+    /// The value that is taken.
     pub rule: String,
 }
 
@@ -96,7 +96,7 @@ impl Shape<'_> {
         (self.matmul.a.size(), self.matmul.b.size())
     }
 
-    /// What baseK is a multiple of, whichever matrices are transposed.
+    /// The number that baseK is a multiple of, whichever matrices are transposed.
     fn grain(&self) -> u32 {
         (32 / self.matmul.a.size()).max(16)
     }
@@ -126,7 +126,7 @@ impl Shape<'_> {
             .unwrap_or((16, 16))
     }
 
-    /// As deep as two blocks of A and two of B allow.
+    /// The depth of a block: as large as two blocks of A and two of B allow.
     fn base_k(&self, (m, n): Size, k: u32) -> u32 {
         let (a, b) = self.sizes();
         let grain = self.grain();

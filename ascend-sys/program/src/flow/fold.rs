@@ -1,7 +1,7 @@
-//! Loops that only add, in one step.
+//! Computes loops that only add, in one step.
 //!
-//! A body that adds to integers what is the same in every turn, or the loop's own number, need not
-//! be walked through turn by turn: the sums are known.
+//! A loop need not be walked turn by turn if its body only adds to integers, and adds the same
+//! number in every turn or the loop's own number. The sums are then known.
 
 use super::number::{fit, is_float, is_signed};
 use super::{Fault, Unknown, Walk};
@@ -32,7 +32,7 @@ struct Sum {
     source: Source,
 }
 
-/// What is added in each turn.
+/// The number that is added in each turn.
 enum Term {
     /// The same in each turn; none if it is not known.
     Same(Option<u64>),
@@ -54,7 +54,7 @@ impl Walk<'_> {
         }
         let turns = ((to - from) as u128).div_ceil(step as u128);
         let last = from + step * (turns as i128 - 1);
-        // One that leaves its type ends in an error.
+        // A sum that leaves its type ends in an error.
         let is_within = whole(fit(number, (last + step) as u64)) == last + step;
         if turns < u128::from(FEW) || !is_within {
             return Ok(false);
@@ -99,7 +99,7 @@ impl Walk<'_> {
         Ok(true)
     }
 
-    /// What the body adds to which variable, if it does nothing else.
+    /// The variables that the body adds to and the terms, if it does nothing else.
     fn sums(&self, own: VariableId, body: BlockId) -> Option<Vec<Sum>> {
         let block = &self.program.blocks[body.0 as usize];
         let mut sets = Vec::new();
@@ -142,7 +142,7 @@ impl Walk<'_> {
                     match self.value(term) {
                         Ok(bits) => Term::Same(Some(bits)),
                         Err(Unknown::Data) => Term::Same(None),
-                        // Where it is walked through, it is told.
+                        // The walk through it reports the fault.
                         Err(_) => return None,
                     }
                 };

@@ -52,7 +52,7 @@ pub fn fit(number: Number, bits: u64) -> u64 {
     }
 }
 
-/// A conversion between types. What does not fit into an integer saturates, and 16-bit floating
+/// Converts between types. Numbers that do not fit into an integer saturate, and 16-bit floating
 /// point numbers are made of `float`.
 pub(crate) fn convert(from: Number, to: Number, bits: u64) -> u64 {
     match (is_float(from), is_float(to)) {
@@ -81,7 +81,7 @@ pub(crate) fn convert(from: Number, to: Number, bits: u64) -> u64 {
     }
 }
 
-/// A number from memory. `bytes` are as many as the type has.
+/// Reads a number from memory. `bytes` has the size of the type.
 pub fn load(number: Number, bytes: &[u8]) -> u64 {
     let mut whole = [0; 8];
     for (to, from) in whole.iter_mut().zip(bytes) {

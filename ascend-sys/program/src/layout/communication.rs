@@ -1,4 +1,4 @@
-//! Where the structs of CANN's communication lie in a tiling struct, however deep.
+//! Finds the structs of CANN's communication in a tiling struct, however deep.
 
 use super::{Item, Layout, MAX_CC_TILINGS, Role, borrowed};
 
@@ -6,11 +6,11 @@ use super::{Item, Layout, MAX_CC_TILINGS, Role, borrowed};
 /// `Mc2CcTiling`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Communication {
-    /// How many `Mc2InitTiling` there are.
+    /// The number of `Mc2InitTiling`.
     inits: usize,
-    /// Of the last of them.
+    /// The offset of the last `Mc2InitTiling`.
     last_init: u64,
-    /// How many `Mc2CcTiling` there are, at most one more than `cc_tilings` has room for.
+    /// The number of `Mc2CcTiling`, at most one more than `cc_tilings` has room for.
     count: usize,
     cc_tilings: [u64; MAX_CC_TILINGS],
 }
@@ -22,7 +22,7 @@ impl Communication {
         none.with(layout, 0, layout.fields().len())
     }
 
-    /// Those in the first fields only.
+    /// The structs in the first fields only.
     pub(super) const fn of_first(layout: &Layout, fields: usize) -> Self {
         let none = Self { inits: 0, last_init: 0, count: 0, cc_tilings: [0; MAX_CC_TILINGS] };
         none.with(layout, 0, fields)
@@ -50,8 +50,8 @@ impl Communication {
             let field = &layout.fields()[i];
             if let Item::Struct(inner) = &field.item {
                 let (inner, count) = (borrowed(inner), field.count());
-                // One element says whether there is anything to find, so a long array of plain
-                // structs costs nothing; and what is already too many is not counted further.
+                // One element shows whether there is anything to find, so a long array of plain
+                // structs costs nothing. Once there are too many, the rest is not counted.
                 let before = (self.inits, self.count);
                 let mut n = 0;
                 while n < count && self.inits <= 1 && self.count <= MAX_CC_TILINGS {
@@ -82,13 +82,13 @@ impl Communication {
         self.last_init
     }
 
-    /// How many `Mc2CcTiling` there are; one more than [`MAX_CC_TILINGS`] means too many.
+    /// The number of `Mc2CcTiling`; one more than [`MAX_CC_TILINGS`] means too many.
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// Where the `Mc2CcTiling` are, at most the first [`MAX_CC_TILINGS`]: what `SetCcTilingV2`
-    /// takes.
+    /// The offsets of the `Mc2CcTiling`, at most the first [`MAX_CC_TILINGS`]: the arguments of
+    /// `SetCcTilingV2`.
     pub const fn cc_tilings(&self) -> &[u64] {
         let count = if self.count < MAX_CC_TILINGS { self.count } else { MAX_CC_TILINGS };
         self.cc_tilings.split_at(count).0

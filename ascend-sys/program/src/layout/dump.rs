@@ -11,7 +11,7 @@ pub struct Dump<'a> {
     bytes: &'a [u8],
 }
 
-/// How many elements of an array are shown.
+/// The number of elements of an array that are shown.
 const SHOWN: u64 = 16;
 
 impl Layout {
@@ -42,7 +42,7 @@ struct Line {
 
 fn lines_of(layout: &Layout, bytes: &[u8], base: u64, prefix: &str, lines: &mut Vec<Line>) {
     for field in layout.fields() {
-        // CANN's reserved bytes are nobody's business.
+        // CANN's reserved bytes are not shown.
         if layout.role != Role::User && field.name == "reserved" {
             continue;
         }

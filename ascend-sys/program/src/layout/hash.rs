@@ -46,7 +46,7 @@ const fn field(hash: u64, field: &Field) -> u64 {
     }
 }
 
-/// Of a type; 0 is for structs.
+/// The code of a type; 0 is for structs.
 const fn code(number: Number) -> u32 {
     match number {
         Number::I8 => 1,

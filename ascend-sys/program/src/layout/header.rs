@@ -1,8 +1,8 @@
 //! A layout as C++, for the kernel and for the host side of an operator.
 //!
-//! Each header asserts the size of every struct and the offset of every field, so a compiler with
-//! other ideas, or a CANN whose own structs have other sizes, stops instead of reading the wrong
-//! bytes.
+//! Each header asserts the size of every struct and the offset of every field. So a compiler that
+//! lays out a struct otherwise, or a CANN whose own structs have other sizes, stops instead of
+//! reading the wrong bytes.
 
 use std::fmt::Write as _;
 
@@ -12,9 +12,9 @@ use crate::comment;
 /// Why a struct cannot be written in the older form.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HeaderError {
-    /// The struct and the field, or what else it is about.
+    /// The struct and the field, or another subject.
     pub subject: String,
-    /// What is wrong and what to do.
+    /// The problem and the remedy.
     pub problem: &'static str,
 }
 
@@ -34,8 +34,8 @@ impl std::fmt::Debug for HeaderError {
 impl std::error::Error for HeaderError {}
 
 impl Layout {
-    /// The struct as a plain C++ struct, after the structs it contains: what the documents ask of
-    /// new operators. Host and kernel include the same file.
+    /// The struct as a plain C++ struct, after the structs it contains. The documents ask for this
+    /// form in new operators. Host and kernel include the same file.
     ///
     /// CANN's own structs come from `kernel_tiling/kernel_tiling.h`. C++ on the host has no 16-bit
     /// floats, so they are declared as `uint16_t`, and a kernel reads them as `half` or
@@ -133,7 +133,7 @@ impl Layout {
     }
 }
 
-/// A struct with all that it contains, what is contained first, each once.
+/// A struct with all that it contains, each once; a struct stands behind those that it contains.
 fn parts(layout: &Layout) -> Vec<&Layout> {
     fn add<'a>(layout: &'a Layout, parts: &mut Vec<&'a Layout>) {
         if parts.contains(&layout) {
@@ -180,7 +180,7 @@ fn plain(text: &mut String, layout: &Layout, name: &str, declare: impl Fn(&Field
     }
 }
 
-/// Of at most 120 characters in a line.
+/// An assertion, broken into lines of at most 120 characters.
 fn assertion(text: &mut String, condition: &str, what: &str) {
     let space = if condition.len() + what.len() > 100 { "\n    " } else { " " };
     line(text, &format!("static_assert({condition},{space}\"{what}\");"));
@@ -257,7 +257,8 @@ fn definition(layout: &Layout, field: &Field) -> Result<String, HeaderError> {
     }
 }
 
-/// So that nobody changes the wrong side, and both sides can be compared.
+/// A comment that names the Rust struct, so that nobody changes the wrong side and both sides can
+/// be compared.
 fn made_from(layout: &Layout) -> String {
     format!(
         "// Made from the tiling struct in Rust, which is the one to change. Layout hash {:#018x}.",

@@ -1,13 +1,13 @@
-//! What a tiling struct must be, as functions that run while the program is compiled.
+//! The rules of a tiling struct, as functions that run while the program is compiled.
 //!
 //! The derive macro cannot know the size of a type. It makes the table, gives each field to
-//! [`field_problem`] and the whole to [`struct_problem`], and what they return is the text of a
-//! compile error at that field. So there is one place that knows the rules, and its figures are the
-//! compiler's own.
+//! [`field_problem`] and the whole to [`struct_problem`]. The text that they return becomes a
+//! compile error at that field. So the rules are in one place, and its figures are the compiler's
+//! own.
 
 use super::{Communication, Item, Layout};
 
-/// How many `Mc2CcTiling` one `Mc2InitTiling` counts.
+/// The most `Mc2CcTiling` that one `Mc2InitTiling` counts.
 pub const MAX_CC_TILINGS: usize = 8;
 
 /// The most bytes of a tiling struct: half the 32 KiB stack of a core, to which a kernel copies the
@@ -26,7 +26,7 @@ impl Message {
         Self { bytes: [0; 400], length: 0 }
     }
 
-    /// What does not fit is left out; a name that long is not what somebody types.
+    /// Appends a text. The part that does not fit is left out; names in practice are not that long.
     const fn text(mut self, text: &str) -> Self {
         let text = text.as_bytes();
         if self.length + text.len() <= self.bytes.len() {
@@ -72,8 +72,8 @@ impl Message {
     }
 }
 
-/// What is wrong with a field of a layout, if anything is. `name` is the field's in Rust, `pad` a
-/// name that is free for padding.
+/// The problem of a field of a layout, if there is one. `name` is the field's in Rust, `pad` a name
+/// that is free for padding.
 pub const fn field_problem(
     layout: &Layout,
     index: usize,
@@ -124,7 +124,7 @@ const fn communication_problem(layout: &Layout, index: usize, name: &str) -> Opt
     None
 }
 
-/// What is wrong with the size of a struct, if anything is.
+/// The problem of the size of a struct, if there is one.
 pub const fn size_problem(layout: &Layout, size: usize) -> Option<Message> {
     let say = Message::new();
     if layout.fields().is_empty() {
@@ -143,8 +143,7 @@ pub const fn size_problem(layout: &Layout, size: usize) -> Option<Message> {
     None
 }
 
-/// What is wrong with the end of a struct, if anything is. `pad` is a name that is free for
-/// padding.
+/// The problem of the end of a struct, if there is one. `pad` is a name that is free for padding.
 pub const fn tail_problem(layout: &Layout, size: usize, pad: &str) -> Option<Message> {
     let say = Message::new();
     if layout.fields().is_empty() || size > MAX_SIZE {

@@ -1,4 +1,4 @@
-//! A program as a person reads it: what it declares, then one step a line with the line of its
+//! A program as a person reads it: its declarations, then one step a line with the line of its
 //! source to the right.
 
 use std::collections::HashSet;
@@ -76,8 +76,8 @@ impl Display for Program {
     }
 }
 
-/// Words for the parts of one program. A program that has not been validated gets question marks
-/// for what is not there.
+/// Words for the parts of one program. In a program that has not been validated, missing parts get
+/// question marks.
 pub(crate) struct Words<'a> {
     program: &'a Program,
     /// Whether a step gives the value its name, so that the name says all.
@@ -97,7 +97,7 @@ impl<'a> Words<'a> {
             }
         }
         let values = program.values.iter().zip(&named).filter(|(_, named)| **named);
-        // What is named like the field that it is, is no other thing.
+        // A value with the name of the tiling field that it holds is not another thing.
         let values = values.filter_map(|(value, _)| match (&value.of, &value.name) {
             (Of::Tiling { path, element: None, .. }, Some(name)) if path == name => None,
             (_, name) => name.as_deref(),
@@ -118,7 +118,7 @@ impl<'a> Words<'a> {
             for more in lines {
                 writeln!(f, "{:width$}{more}", "", width = 2 * depth)?;
             }
-            // In a program that is none, a block might belong to itself.
+            // In an invalid program, a block might belong to itself.
             let inner = |f: &mut Formatter<'_>, inner: BlockId| match inner > block {
                 true => self.block(f, inner, depth + 1),
                 false => Ok(()),

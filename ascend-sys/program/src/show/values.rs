@@ -23,7 +23,7 @@ impl Words<'_> {
         }
     }
 
-    /// How a value is made, in parentheses if that binds less than what is around it.
+    /// The expression of a value, in parentheses if it binds less than its surroundings.
     pub(super) fn made(&self, value: ValueId, binding: u8) -> String {
         let Some(Value { of, number, .. }) = self.program.values.get(value.0 as usize) else {
             return "?".to_owned();
