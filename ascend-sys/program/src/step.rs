@@ -1,7 +1,7 @@
-//! What a kernel does, step by step.
+//! The steps of a kernel.
 //!
-//! The steps are those calls of Ascend C that fused kernels need, with the units they have there:
-//! counts in elements, gaps as each step says. Where two calls differ only in how a count is
+//! The steps are those calls of Ascend C that fused kernels need. They have the same units as
+//! there: counts in elements, gaps as each step says. Where two calls differ only in how a count is
 //! rounded, the exact one stands here.
 
 mod hccl;
@@ -19,9 +19,9 @@ pub(crate) use uses::{StepUse, UsedMemory};
 /// A step and where it stands in the source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// What is done.
+    /// The step itself.
     pub step: Step,
-    /// By which line.
+    /// The line of the source.
     pub source: Source,
 }
 
@@ -30,9 +30,9 @@ pub struct Node {
 pub struct Source {
     /// Index in [`Program::files`](crate::Program::files).
     pub file: u32,
-    /// From 1.
+    /// The line, from 1.
     pub line: u32,
-    /// From 1.
+    /// The column, from 1.
     pub column: u32,
     /// The call that it lies in, from 1, of those in [`Program::calls`](crate::Program::calls). 0:
     /// the kernel itself.
@@ -42,9 +42,9 @@ pub struct Source {
 /// A place in global memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Place {
-    /// What it lies in.
+    /// The memory that it lies in.
     pub base: Base,
-    /// From there, in elements of the base (bytes in the workspace and in windows).
+    /// The offset from there, in elements of the base (bytes in the workspace and in windows).
     pub offset: ValueId,
 }
 
@@ -66,32 +66,32 @@ pub enum Base {
 pub struct Local {
     /// The tensor.
     pub tensor: LocalId,
-    /// From its start, in elements.
+    /// The offset from its start, in elements.
     pub offset: Option<ValueId>,
 }
 
-/// How much a copy between global and local memory moves.
+/// The size of a copy between global and local memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pieces {
     /// Elements of each piece.
     pub length: ValueId,
-    /// How many pieces; one if not given. Each begins at a multiple of 32 bytes of the local
+    /// The number of pieces; one if not given. Each begins at a multiple of 32 bytes of the local
     /// memory.
     pub count: Option<ValueId>,
-    /// Between the end of a piece in global memory and the start of the next, in elements.
+    /// The gap between the end of a piece in global memory and the start of the next, in elements.
     pub gap: Option<ValueId>,
 }
 
 /// One step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Step {
-    /// A comment for who reads the Ascend C.
+    /// A comment for readers of the Ascend C.
     Comment(String),
     /// A value gets its name here.
     Name(ValueId),
     /// A variable gets a value. The first time declares it.
     Set(VariableId, ValueId),
-    /// A variable gets what is read.
+    /// Reads a number into a variable.
     Read(VariableId, Read),
     /// `for (variable = from; variable < to; variable += step)`.
     Loop {
@@ -99,14 +99,14 @@ pub enum Step {
         variable: VariableId,
         /// The first value.
         from: ValueId,
-        /// Not reached.
+        /// The end, which is not reached.
         to: ValueId,
-        /// Not zero.
+        /// The step, not zero.
         step: ValueId,
-        /// What is repeated.
+        /// The steps that are repeated.
         body: BlockId,
     },
-    /// One or the other.
+    /// Executes one block or the other.
     If {
         /// A bool.
         condition: ValueId,
@@ -115,7 +115,7 @@ pub enum Step {
         /// If it does not.
         otherwise: Option<BlockId>,
     },
-    /// What only cores of one kind do (`if ASCEND_IS_AIC`).
+    /// Steps of only the cores of one kind (`if ASCEND_IS_AIC`).
     On(Core, BlockId),
     /// Something in local memory.
     Buffer(Buffer),
@@ -123,7 +123,7 @@ pub enum Step {
     Copy(Copy),
     /// Arithmetic of the vector unit.
     Vector(Vector),
-    /// Who waits for whom.
+    /// A wait or a release.
     Sync(Sync),
     /// A product of matrices.
     Matmul(Multiply),
@@ -131,7 +131,7 @@ pub enum Step {
     Hccl(Hccl),
 }
 
-/// What is read into a variable.
+/// A read into a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Read {
     /// An element of global memory, through the core's cache (`GlobalTensor::GetValue`).
@@ -147,8 +147,8 @@ pub enum Read {
     Slice(TaskId, bool),
 }
 
-/// Local memory. What passes through a queue is handed over from one unit of the core to the next
-/// with it.
+/// Local memory. A tensor that passes through a queue is handed over from one unit of the core to
+/// the next.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Buffer {
     /// `InitBuffer` of a queue.
@@ -159,7 +159,7 @@ pub enum Buffer {
     Alloc(QueueId, LocalId),
     /// `EnQue`.
     Enqueue(QueueId, LocalId),
-    /// `DeQue`: waits until who filled it has done so.
+    /// `DeQue`: waits until the unit that fills the tensor has done so.
     Dequeue(QueueId, LocalId),
     /// `FreeTensor`.
     Free(QueueId, LocalId),
@@ -172,36 +172,36 @@ pub enum Buffer {
 pub enum Copy {
     /// `DataCopyPad` from global memory.
     In {
-        /// Where to.
+        /// The destination.
         to: Local,
-        /// Where from.
+        /// The source.
         from: Place,
-        /// How much.
+        /// The size.
         pieces: Pieces,
     },
     /// `DataCopyPad` to global memory.
     Out {
-        /// Where to.
+        /// The destination.
         to: Place,
-        /// Where from.
+        /// The source.
         from: Local,
-        /// How much.
+        /// The size.
         pieces: Pieces,
-        /// Adds to what is there (`SetAtomicAdd` around the copy).
+        /// Whether it adds to the data there (`SetAtomicAdd` around the copy).
         add: bool,
     },
     /// `GlobalTensor::SetValue`, through the core's cache.
     Set {
         /// The element.
         to: Place,
-        /// What it becomes.
+        /// The new value.
         value: ValueId,
     },
     /// `LocalTensor::SetValue`.
     SetLocal {
         /// The element.
         to: Local,
-        /// What it becomes.
+        /// The new value.
         value: ValueId,
     },
     /// `DataCacheCleanAndInvalid` of the line of 64 bytes that an element lies in.
@@ -215,14 +215,14 @@ pub enum Vector {
     Fill {
         /// The result.
         to: Local,
-        /// Of each element.
+        /// The value of each element.
         value: ValueId,
-        /// How many.
+        /// The number of elements.
         count: ValueId,
     },
     /// `Add`, `Sub`, `Mul`, `Div`, `Max`, `Min`.
     Binary {
-        /// Which of them.
+        /// The operator.
         operator: VectorBinary,
         /// The result.
         to: Local,
@@ -230,12 +230,12 @@ pub enum Vector {
         a: Local,
         /// The right operand.
         b: Local,
-        /// How many.
+        /// The number of elements.
         count: ValueId,
     },
     /// `Adds`, `Muls`, `Maxs`, `Mins`.
     Scalar {
-        /// Which of them; not `Sub` or `Div`.
+        /// The operator; not `Sub` or `Div`.
         operator: VectorBinary,
         /// The result.
         to: Local,
@@ -243,18 +243,18 @@ pub enum Vector {
         a: Local,
         /// The right one, the same for all.
         scalar: ValueId,
-        /// How many.
+        /// The number of elements.
         count: ValueId,
     },
     /// `Relu`, `Exp`, `Sqrt`.
     Unary {
-        /// Which of them.
+        /// The operator.
         operator: VectorUnary,
         /// The result.
         to: Local,
         /// The operand.
         a: Local,
-        /// How many.
+        /// The number of elements.
         count: ValueId,
     },
     /// `Cast`.
@@ -263,14 +263,14 @@ pub enum Vector {
         to: Local,
         /// The operand.
         from: Local,
-        /// What becomes of what does not fit.
+        /// The rounding of numbers that do not fit.
         round: Round,
-        /// How many.
+        /// The number of elements.
         count: ValueId,
     },
     /// `ReduceSum`, `ReduceMax`: one element.
     Reduce {
-        /// Which of them.
+        /// The operator.
         operator: VectorReduce,
         /// The result, one element.
         to: Local,
@@ -278,7 +278,7 @@ pub enum Vector {
         from: Local,
         /// Memory for intermediate results.
         work: Local,
-        /// How many.
+        /// The number of elements.
         count: ValueId,
     },
 }
@@ -317,7 +317,7 @@ pub enum VectorUnary {
     Sqrt,
 }
 
-/// What becomes of a vector that is one number in the end.
+/// A reduction of a vector to one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum VectorReduce {
@@ -328,21 +328,21 @@ pub enum VectorReduce {
 /// How a conversion rounds (`RoundMode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Round {
-    /// It need not (`CAST_NONE`).
+    /// No rounding (`CAST_NONE`).
     None,
-    /// To the nearest, ties to even (`CAST_RINT`).
+    /// Rounds to the nearest, ties to even (`CAST_RINT`).
     Nearest,
     /// `CAST_FLOOR`.
     Floor,
     /// `CAST_CEIL`.
     Ceil,
-    /// To the nearest, ties away from zero (`CAST_ROUND`).
+    /// Rounds to the nearest, ties away from zero (`CAST_ROUND`).
     Away,
     /// `CAST_TRUNC`.
     Truncate,
 }
 
-/// Who waits for whom.
+/// A wait of a unit or a core for others.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Sync {
     /// `PipeBarrier`.
@@ -352,16 +352,16 @@ pub enum Sync {
     Units(Pipe, Pipe),
     /// `CrossCoreSetFlag`: raised when earlier work of the unit is done.
     Raise {
-        /// Who is released when who has raised it.
+        /// The cores that are released, and those that must have raised it.
         mode: Mode,
-        /// Which unit.
+        /// The unit that raises it.
         pipe: Pipe,
-        /// Which flag, 0 to 15.
+        /// The flag, 0 to 15.
         flag: u16,
     },
     /// `CrossCoreWaitFlag`.
     Await {
-        /// Which flag.
+        /// The flag.
         flag: u16,
     },
     /// `SyncAll<true>` of all vector cores, `SyncAll<false>` of all cores.
@@ -402,14 +402,15 @@ impl Pipe {
     }
 }
 
-/// Between whom a flag is (`CrossCoreSetFlag<mode>`).
+/// The cores that a flag is between (`CrossCoreSetFlag<mode>`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
     /// All cores of one kind (0).
     Kind,
     /// The two vector cores of a block (1).
     Pair,
-    /// From the cube core of a block to its vector cores, or from all of these to it (2).
+    /// From the cube core of a block to its vector cores, or from all of these to the cube core
+    /// (2).
     Block,
 }
 
@@ -417,21 +418,21 @@ pub enum Mode {
 /// row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Multiply {
-    /// With which types and tiling.
+    /// The multiplication, with its types and tiling.
     pub matmul: MatmulId,
-    /// Where the left piece begins: `rows` by `depth`.
+    /// The beginning of the left piece: `rows` by `depth`.
     pub a: Place,
-    /// Where the right piece begins: `depth` by `columns`.
+    /// The beginning of the right piece: `depth` by `columns`.
     pub b: Place,
-    /// Where the result begins: `rows` by `columns`.
+    /// The beginning of the result: `rows` by `columns`.
     pub c: Place,
-    /// Where what is added to each row begins.
+    /// The beginning of the bias that is added to each row.
     pub bias: Option<Place>,
-    /// Of the piece.
+    /// The rows of the piece.
     pub rows: ValueId,
-    /// Of the piece.
+    /// The columns of the piece.
     pub columns: ValueId,
-    /// What is summed over; no piece of it is left out.
+    /// The length of the sums; no piece of it is left out.
     pub depth: ValueId,
     /// Elements from a row to the next: of `a` as it lies in memory, of `b`, of `c`.
     pub pitches: [ValueId; 3],

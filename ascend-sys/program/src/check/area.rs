@@ -8,30 +8,31 @@ use crate::step::Base;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Area {
     pub base: Base,
-    /// Which piece of memory the base is, and how many bytes into it.
+    /// The piece of memory of the base, and the offset in it, in bytes.
     pub space: (Space, u128),
     pub from: u128,
-    /// Of each piece.
+    /// The bytes of each piece.
     pub bytes: u128,
-    /// From one piece to the next; above 0.
+    /// The distance from one piece to the next; above 0.
     pub pitch: u128,
     pub count: u128,
     pub write: bool,
     pub way: Way,
-    /// Which unit uses it.
+    /// The unit that uses it.
     pub unit: Unit,
 }
 
-/// How a core gets at global memory.
+/// The way in which a core accesses global memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// By a copy or a product.
+    /// A copy or a product.
     Memory,
-    /// By a copy that adds, in one step, to what is there.
+    /// A copy that adds, in one step, to the data there.
     Add,
     /// One element, through the core's cache.
     Cache,
-    /// It writes back what its cache holds of the line that this begins in, and drops it.
+    /// The core writes back the data that its cache holds of the line in which this begins, and
+    /// drops it.
     Clean,
 }
 

@@ -1,9 +1,9 @@
-//! One buffer of the local memory: which units use it, and what has been written to it.
+//! One buffer of the local memory: the units that use it, and the bytes that have been written.
 //!
-//! The units of a core work beside each other. A use comes behind an earlier one of the same bytes,
-//! of which one writes, when its unit has waited for the other: by a queue, by `wait_for` or by a
-//! barrier. What nothing orders is an error, since there is an order of the units in which the
-//! kernel computes with the wrong bytes: the earlier one is late.
+//! The units of a core work beside each other. If one of two uses of the same bytes writes, the
+//! later one needs an order: its unit must have waited for the unit of the earlier one, by a queue,
+//! by `wait_for` or by a barrier. Uses that nothing orders are an error: if the earlier one is
+//! late, the kernel computes with the wrong bytes.
 
 use super::clock::{Unit, Units};
 use super::ranges::Ranges;
@@ -12,16 +12,16 @@ use crate::step::Source;
 /// Uses of a buffer that are remembered. Beyond that those go that every unit has waited for.
 const MOST_USES: usize = 256;
 
-/// What becomes of bytes.
+/// The effect of a use on bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Touch {
     Read,
     Write,
-    /// They are written, but nobody can tell with what.
+    /// They are written, but with unknown data.
     Spoil,
 }
 
-/// What a unit does to bytes of a buffer.
+/// The use of bytes of a buffer by a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Use {
     pub unit: Unit,
@@ -44,7 +44,7 @@ impl Use {
 /// A buffer of local memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LocalBuffer {
-    /// With the tick of the unit.
+    /// Each use, with the tick of its unit.
     uses: Vec<(Use, u32)>,
     written: Ranges,
     /// Something was written of which it is not known how much.
@@ -52,13 +52,13 @@ pub(super) struct LocalBuffer {
 }
 
 impl LocalBuffer {
-    /// It has been allocated anew: what is in it belongs to nobody.
+    /// Forgets the contents after a new allocation: no unit has written them.
     pub(super) fn forget_contents(&mut self) {
         self.written.clear();
         self.widened = false;
     }
 
-    /// From here on it is not known which of its bytes have been written.
+    /// Marks that from here on it is unknown which of its bytes have been written.
     pub(super) fn widen(&mut self) {
         self.widened = true;
     }
@@ -68,7 +68,7 @@ impl LocalBuffer {
         self.written.add(from, to);
     }
 
-    /// The first of these bytes that nobody has written.
+    /// The first of these bytes that no unit has written.
     pub(super) fn unwritten(&self, from: u128, to: u128) -> Option<u128> {
         if self.widened { None } else { self.written.missing(from, to) }
     }
@@ -85,8 +85,8 @@ impl LocalBuffer {
             (entry.0.writes() || of.writes()) && entry.0.overlaps(&of) && !known(entry)
         });
         let open = open.map(|(earlier, _)| *earlier);
-        // Whoever comes behind this write comes behind what it has come behind. Of two that are
-        // alike, whoever has waited for the later one has waited for the earlier one.
+        // A use behind this write is also behind all uses that the write is behind. Of two alike
+        // uses, a unit that has waited for the later one has waited for the earlier one.
         self.uses.retain(|entry| {
             let inside = of.from <= entry.0.from && entry.0.to <= of.to;
             entry.0 != of && !(of.writes() && inside && known(entry))

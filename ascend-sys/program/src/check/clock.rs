@@ -1,24 +1,24 @@
-//! What the units of a core know of each other and of other cores: vector clocks.
+//! Vector clocks: the knowledge that the units of a core have of each other and of other cores.
 //!
 //! # Terms
 //!
 //! * A *unit* works through its instructions beside the other units of its core ([`Unit`]). The
 //!   scalar unit gives them out, in the order of the kernel.
-//! * A *tick* of a unit counts its releases: what it does between two of them has the number of the
-//!   next one.
-//! * A *clock* is what somebody knows: for each unit of each core, up to which tick its work is
-//!   done; for each server, how many turns are.
+//! * A *tick* of a unit counts its releases: the work between two releases has the number of the
+//!   later one.
+//! * A *clock* is the knowledge of a unit or a core: for each unit of each core, up to which tick
+//!   its work is done; for each server, how many turns are.
 //!
 //! # Rules
 //!
-//! 1. An instruction knows what its unit has waited for, and what the scalar unit had waited for
-//!    when it gave it out.
-//! 2. It knows that what the scalar unit has read itself is read, but not that what it has written
-//!    is done: that takes a wait, as for any other unit.
+//! 1. An instruction has the knowledge of its unit, and that of the scalar unit when it gave the
+//!    instruction out.
+//! 2. A read of the scalar unit itself is known to be done, but a write of it is not: that takes a
+//!    wait, as for any other unit.
 //! 3. A vector operation comes after the one before: the printed source has a barrier between those
-//!    that touch the same memory. So does what the scalar unit does. A copy does not wait for the
-//!    copy before it.
-//! 4. A release of a unit is known to whoever waits for it, with all that the unit knew.
+//!    that touch the same memory. Work of the scalar unit is ordered, too. A copy does not wait for
+//!    the copy before it.
+//! 4. A unit that waits for a release gets to know it, with all that the releasing unit knew.
 //!
 //! The numbers of other cores are shared for as long as a unit has nothing to add to them.
 
@@ -69,7 +69,7 @@ impl Unit {
         matches!(self, Unit::Control | Unit::Scalar)
     }
 
-    /// As Ascend C has it.
+    /// Its name in Ascend C.
     pub(super) fn name(self) -> &'static str {
         match self {
             Unit::Control | Unit::Scalar => "S",
@@ -80,7 +80,7 @@ impl Unit {
         }
     }
 
-    /// As a kernel in Rust names it.
+    /// Its name in a Rust kernel.
     pub(super) fn pipe(self) -> &'static str {
         match self {
             Unit::Control | Unit::Scalar => "Pipe::Scalar",
@@ -92,7 +92,7 @@ impl Unit {
     }
 }
 
-/// What somebody knows.
+/// The knowledge of a unit or a core.
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
     core: usize,
@@ -112,12 +112,12 @@ impl Clock {
         self.core
     }
 
-    /// How many turns of a server are known to be finished.
+    /// The number of turns that a server is known to have finished.
     pub(super) fn turns(&self, server: usize) -> u32 {
         self.others[server][0]
     }
 
-    /// Learns that a server has finished so many turns.
+    /// Learns that a server has finished `turns` turns.
     pub(super) fn hear(&mut self, server: usize, turns: u32) {
         if self.turns(server) < turns {
             let mut others = self.others.to_vec();
@@ -126,7 +126,7 @@ impl Clock {
         }
     }
 
-    /// All that any of these knows.
+    /// Joins clocks: the result knows all that any of these knows.
     pub(super) fn join(clocks: &[Clock]) -> Option<Rc<[Ticks]>> {
         let mut different: Vec<&Rc<[Ticks]>> = Vec::new();
         for clock in clocks {
@@ -145,7 +145,7 @@ impl Clock {
         Some(joined.into())
     }
 
-    /// Learns what has been joined.
+    /// Learns a joined clock.
     pub(super) fn learn(&mut self, joined: &Rc<[Ticks]>) {
         self.own = later(&self.own, &joined[self.core]);
         if Rc::ptr_eq(&self.others, joined) {
@@ -159,7 +159,7 @@ impl Clock {
         }
     }
 
-    /// Learns what a unit of the same core knows.
+    /// Learns the knowledge of a unit of the same core.
     fn follow(&mut self, other: &Clock) {
         self.own = later(&self.own, &other.own);
         if !Rc::ptr_eq(&self.others, &other.others) {
@@ -176,18 +176,19 @@ fn later(a: &Ticks, b: &Ticks) -> Ticks {
 #[derive(Debug)]
 pub(super) struct Units {
     ticks: Ticks,
-    /// What each knows. That of the scalar unit's reads and writes is the one of `Control`.
+    /// The clock of each unit. That of the scalar unit's reads and writes is the one of `Control`.
     clocks: [Clock; UNITS.len()],
 }
 
 impl Units {
-    /// At the start of a kernel with so many cores and servers.
+    /// The clocks at the start of a kernel, with all its cores and servers.
     pub(super) fn new(core: usize, start: &Rc<[Ticks]>) -> Self {
         let clock = Clock { core, own: Ticks::default(), others: Rc::clone(start) };
         Units { ticks: Ticks::default(), clocks: std::array::from_fn(|_| clock.clone()) }
     }
 
-    /// What an instruction knows that is given to a unit now, and the tick of its work.
+    /// Gives an instruction to a unit: returns the knowledge of the instruction, and the tick of
+    /// its work.
     pub(super) fn give(&mut self, unit: Unit) -> (&Clock, u32) {
         let control = &self.clocks[Unit::Control as usize];
         let (mut known, passed) = (control.clone(), self.ticks[Unit::Control as usize]);
@@ -197,7 +198,7 @@ impl Units {
         (clock, self.ticks[unit as usize] + 1)
     }
 
-    /// What is known to whoever waits for all that a unit has been given so far.
+    /// Releases all that a unit has been given so far: returns the clock that a waiter gets.
     pub(super) fn release(&mut self, unit: Unit) -> Clock {
         self.give(unit);
         self.ticks[unit as usize] += 1;
@@ -206,14 +207,14 @@ impl Units {
         clock
     }
 
-    /// A unit waits for what was released on the same core.
+    /// Lets a unit wait for a release on the same core.
     pub(super) fn acquire(&mut self, unit: Unit, released: &Clock) {
-        // What the scalar unit waits for, it has waited for before it gives out anything else.
+        // The scalar unit waits before it gives out any other instruction.
         let unit = if unit == Unit::Scalar { Unit::Control } else { unit };
         self.clocks[unit as usize].follow(released);
     }
 
-    /// Everything waits for everything (`PipeBarrier<PIPE_ALL>`); what is known then.
+    /// Lets everything wait for everything (`PipeBarrier<PIPE_ALL>`); returns the clock then.
     pub(super) fn meet(&mut self) -> Clock {
         let all = UNITS.map(|unit| self.release(unit));
         let mut known = all[0].clone();
@@ -222,7 +223,8 @@ impl Units {
         known
     }
 
-    /// A call of the client begins: what the scalar unit knows and has done itself, and its tick.
+    /// Begins a call of the client: returns the clock of the scalar unit with its own work, and its
+    /// tick.
     pub(super) fn call(&mut self) -> (Clock, u32) {
         self.ticks[Unit::Scalar as usize] += 1;
         let mut clock = self.release(Unit::Control);
@@ -243,7 +245,7 @@ impl Units {
         self.clocks[0].core
     }
 
-    /// What the scalar unit knows, to be told of more.
+    /// The clock of the scalar unit, to add knowledge to it.
     pub(super) fn control(&mut self) -> &mut Clock {
         &mut self.clocks[Unit::Control as usize]
     }

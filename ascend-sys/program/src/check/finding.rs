@@ -1,4 +1,4 @@
-//! What the checker has to say.
+//! The findings of the checker.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -9,32 +9,33 @@ use crate::program::Program;
 use crate::show;
 use crate::step::Source;
 
-/// One thing to say about a kernel.
+/// One finding about a kernel.
 ///
-/// Its `Display` is like the compiler's: what, where, on which core, and what to change.
+/// Its `Display` is like the compiler's: the problem, the place, the core, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
     /// The rule, as a short name.
     pub rule: &'static str,
-    /// What, with both numbers.
+    /// The problem, with both numbers.
     pub message: String,
     /// The file of the kernel; empty if it is not known.
     pub file: String,
-    /// From 1; 0 if it is not known.
+    /// The line, from 1; 0 if it is not known.
     pub line: u32,
-    /// From 1; 0 if it is not known.
+    /// The column, from 1; 0 if it is not known.
     pub column: u32,
-    /// How the kernel came there first: the calls of functions around it, the innermost first, as
-    /// "in `scale`, called at vadd.rs:40:5".
+    /// The first way to this line: the calls of functions around it, the innermost first, as "in
+    /// `scale`, called at vadd.rs:40:5".
     pub calls: Vec<String>,
-    /// Which core it was first seen on, and on how many more. None: it is about all of them.
+    /// The core on which it was first seen, and the number of further ones. None: it is about all
+    /// cores.
     pub cores: Option<String>,
     /// An order of units, cores and turns in which the result is wrong, where the rule is about
     /// order.
     pub witness: Option<Witness>,
-    /// What to change.
+    /// The remedy.
     pub help: String,
 }
 
@@ -50,8 +51,8 @@ pub enum Severity {
 }
 
 impl Finding {
-    /// Whether a mistake elsewhere in the kernel often leads to this: a core that does not get to a
-    /// barrier, since it waits for a tensor; memory that nobody has written, since the copy went
+    /// Whether a mistake elsewhere in the kernel often leads to this finding. Examples: a core does
+    /// not get to a barrier, since it waits for a tensor; memory is unwritten, since the copy went
     /// elsewhere.
     pub fn may_be_caused(&self) -> bool {
         let rules =
@@ -89,7 +90,7 @@ impl Display for Finding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct CoreName {
     pub kind: Core,
-    /// Among its kind.
+    /// Its index among its kind.
     pub index: u32,
 }
 
@@ -99,7 +100,7 @@ impl Display for CoreName {
     }
 }
 
-/// What has been found so far: each rule once a line, however many cores and turns break it.
+/// The findings so far: each rule once a line, however many cores and turns break it.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     entries: BTreeMap<(u32, u32, u32, &'static str), Entry>,
@@ -113,7 +114,7 @@ struct Entry {
     cores: Vec<CoreName>,
 }
 
-/// What a rule says: the message, the help, and the witness of one that is about order.
+/// The contents of a finding: the message, the help, and the witness of a rule about order.
 #[derive(Debug)]
 pub(super) struct Said {
     message: String,

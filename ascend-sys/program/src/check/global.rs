@@ -10,15 +10,15 @@ use crate::declared::Core;
 use crate::layout::Number;
 use crate::step::*;
 
-/// Ranks whose windows the context of an A2 has room for.
+/// The number of ranks whose windows fit into the context of an A2.
 const A2_WINDOWS: u64 = 32;
 
 /// A place with its numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
-    /// From the start of the base.
+    /// The offset from the start of the base.
     pub offset: u128,
-    /// Bytes of what the offset counts.
+    /// The unit of the offset in bytes.
     pub unit: u64,
     /// Bytes of the base, if they are known.
     pub bytes: Option<u64>,
@@ -42,7 +42,7 @@ impl Spot {
     }
 }
 
-/// The numbers of a place. None has been reported.
+/// The numbers of a place. None: the failure has been reported.
 pub(super) fn spot(view: &mut View<'_, '_>, place: &Place) -> Option<Spot> {
     let offset = u128::from(view.count(place.offset)?);
     let (unit, bytes) = match place.base {
@@ -73,7 +73,7 @@ pub(super) fn spot(view: &mut View<'_, '_>, place: &Place) -> Option<Spot> {
     Some(Spot { offset, unit, bytes })
 }
 
-/// The number that a base is made of; None: bytes.
+/// The type of the elements of a base. None: bytes.
 pub(super) fn number(view: &View<'_, '_>, base: Base) -> Option<Number> {
     match base {
         Base::Parameter(at) => Some(view.ground.program.parameters[at as usize].number),
@@ -93,7 +93,7 @@ pub(super) fn written(view: &mut View<'_, '_>, base: Base) {
     }
 }
 
-/// Remembers that a core uses pieces of so many elements, a pitch apart.
+/// Records that a core uses a number of pieces of so many elements each, a pitch apart.
 pub(super) fn touch(
     view: &mut View<'_, '_>,
     place: &Place,
@@ -112,7 +112,7 @@ fn reach(
     write: bool,
     way: Way,
 ) {
-    // What cannot be computed has been reported with the bounds.
+    // A number that cannot be computed has been reported with the bounds.
     let Ok(offset) = view.walk.count(place.offset) else {
         if write {
             view.unknown.push(place.base);
@@ -142,7 +142,7 @@ fn reach(
     });
 }
 
-/// Whether so many elements lie within what a place lies in; what does not is reported.
+/// Whether a number of elements lies within the memory of a place; reports those that do not.
 pub(super) fn within(
     view: &mut View<'_, '_>,
     place: &Place,

@@ -1,4 +1,4 @@
-//! Tasks that receive into what they send.
+//! Tasks that receive into the memory that they send.
 
 use super::traffic::Touched;
 use super::view::View;

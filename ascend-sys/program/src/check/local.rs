@@ -1,4 +1,4 @@
-//! Local memory of a vector core: how much there is, and what passes through its queues.
+//! Local memory of a vector core: its size, and the data in its queues.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ const MOST_BUFFERS: u32 = 8;
 /// been reported.
 const NO_BUFFER: usize = usize::MAX;
 
-/// What one core has in its local memory.
+/// The local memory of one core.
 #[derive(Debug)]
 pub(super) struct LocalMemory {
     queues: Vec<Option<InUse>>,
@@ -31,10 +31,10 @@ pub(super) struct LocalMemory {
 /// A queue that has been initialised.
 #[derive(Debug, Clone)]
 struct InUse {
-    /// Of a buffer.
+    /// The bytes of a buffer.
     bytes: u64,
     buffers: Vec<QueueBuffer>,
-    /// Those that are enqueued, the oldest first, with what was known then.
+    /// The enqueued buffers, the oldest first, with the clock of each enqueue.
     enqueued: VecDeque<(usize, Clock)>,
     /// Where the search for a free one begins.
     next: usize,
@@ -46,7 +46,7 @@ struct InUse {
 #[derive(Debug, Clone, Default)]
 struct QueueBuffer {
     is_taken: bool,
-    /// What was known when it was freed.
+    /// The clock when it was freed.
     freed: Option<Clock>,
     memory: LocalBuffer,
 }
@@ -57,7 +57,7 @@ impl InUse {
     }
 }
 
-/// Who fills the buffers of a queue, and who uses what is in them.
+/// The unit that fills the buffers of a queue, and the unit that uses the data in them.
 fn ends(position: Position) -> (Unit, Unit) {
     match position {
         Position::VecIn => (Unit::In, Unit::Vector),
@@ -65,7 +65,7 @@ fn ends(position: Position) -> (Unit, Unit) {
     }
 }
 
-/// What a name for a tensor stands for.
+/// The memory that a name of a tensor stands for.
 #[derive(Debug, Clone, Copy)]
 enum Tensor {
     /// Nothing so far.
@@ -88,7 +88,7 @@ pub(super) struct Span {
     to: u128,
 }
 
-/// Which buffer: of a queue, or a scratch.
+/// A buffer: one of a queue, or a scratch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BufferName {
     Queue(QueueId, usize),
@@ -96,7 +96,7 @@ enum BufferName {
 }
 
 impl Span {
-    /// So many of its bytes, from this one on.
+    /// The part of it that begins at `from` and has `bytes` bytes.
     pub(super) fn part(&self, from: u128, bytes: u128) -> Span {
         let from = self.from + from;
         Span { buffer: self.buffer, from, to: from + bytes }
@@ -202,8 +202,8 @@ impl LocalMemory {
         self.scratches[scratch.0 as usize] = Some((bytes, LocalBuffer::default()));
     }
 
-    /// Takes room for so many buffers; the bytes of each. If that is not known, which has been
-    /// reported, they are no limit.
+    /// Takes room for a number of buffers; returns the bytes of each. If these are unknown, which
+    /// has been reported, there is no limit.
     fn lay_out(
         &mut self,
         view: &mut View<'_, '_>,
@@ -334,8 +334,8 @@ impl LocalMemory {
         }
     }
 
-    /// The bytes that a unit uses of a tensor: 32-byte aligned, and within it. None has been
-    /// reported.
+    /// The bytes that a unit uses of a tensor: 32-byte aligned, and within it. None: the failure
+    /// has been reported.
     pub(super) fn operand(
         &self,
         view: &mut View<'_, '_>,
@@ -387,8 +387,8 @@ impl LocalMemory {
         }
     }
 
-    /// A unit uses bytes of a tensor: reports earlier uses that nothing orders with this one, and
-    /// what is read that nobody wrote.
+    /// Records that a unit uses bytes of a tensor. Reports earlier uses that nothing orders with
+    /// this one, and reads of bytes that no unit has written.
     pub(super) fn touch(
         &mut self,
         view: &mut View<'_, '_>,
@@ -416,7 +416,7 @@ impl LocalMemory {
         }
     }
 
-    /// These bytes of a tensor have been written by a use that spoiled more of it.
+    /// Marks the bytes of a tensor that were really written by a use that spoiled more of it.
     pub(super) fn define(&mut self, span: Span) {
         if let Some(buffer) = self.buffer(span.buffer) {
             buffer.define(span.from, span.to);
@@ -450,8 +450,8 @@ impl LocalMemory {
         Some(Span { buffer, from, to })
     }
 
-    /// At the end of the kernel: queues with buffers that were not freed, how many, and where the
-    /// last one was taken.
+    /// At the end of the kernel: the queues with buffers that were not freed, the number of these,
+    /// and the source that took the last one.
     pub(super) fn taken(&self) -> impl Iterator<Item = (QueueId, u32, Source)> {
         self.queues.iter().enumerate().filter_map(|(at, state)| {
             let state = state.as_ref()?;

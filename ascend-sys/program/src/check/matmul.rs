@@ -94,7 +94,7 @@ fn types(view: &mut View<'_, '_>, matmul: &Matmul) {
     }
 }
 
-/// The `TCubeTiling` of this launch. None has been reported.
+/// The `TCubeTiling` of this launch. None: the failure has been reported.
 fn tiles(view: &mut View<'_, '_>, matmul: &Matmul) -> Option<Tiles> {
     let mut tiles = Tiles([0; 50]);
     for (at, number) in (0_u64..).zip(&mut tiles.0) {

@@ -1,9 +1,9 @@
-//! The checker: what can be known of a launch before its first block runs.
+//! The checker: finds mistakes of a launch before its first block runs.
 //!
 //! [`check`] walks every core of a launch through the program with the actual tiling, number of
-//! blocks and ranks, moves no data, and looks at what Ascend C and HCCL ask of a kernel. A release
-//! build on hardware checks next to nothing of it: it hangs, or overwrites memory. The rules, by
-//! the name that a [`Finding`] carries:
+//! blocks and ranks. It moves no data, and checks the requirements of Ascend C and HCCL on a
+//! kernel. A release build on hardware checks next to nothing of them: it hangs, or overwrites
+//! memory. The rules, by the name that a [`Finding`] carries:
 //!
 //! | rules | what |
 //! |---|---|
@@ -28,8 +28,8 @@
 //! | `align`, `pieces`, `vector-type`, `vector-count`, `cast`, `matmul` | operations of the vector and the cube unit |
 //! | `cube-tiling` | the numbers of a `TCubeTiling`: cores, steps, blocks in L1, buffers in L0 |
 //!
-//! Documents ask for more than the hardware does. [`Setting::tolerant`] takes what the hardware
-//! tolerates.
+//! The documents ask for more than the hardware does. [`Setting::tolerant`] allows everything that
+//! the hardware tolerates.
 
 mod area;
 mod buffer;
@@ -80,8 +80,9 @@ pub fn check(
     }
 }
 
-/// Looks at the launches of all ranks, so that it also knows who writes to whose windows. For each
-/// launch what [`check`] finds, and of windows what all of them show; errors come first.
+/// Checks the launches of all ranks, so that it also knows the writes of each rank to the windows
+/// of others. Returns for each launch the findings of [`check`], and the findings about windows
+/// that need all ranks; errors come first.
 pub fn check_ranks(program: &Program, launches: &[Launch], setting: &Setting) -> Vec<Vec<Finding>> {
     look(program, launches, setting, true)
 }

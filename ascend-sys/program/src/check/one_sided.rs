@@ -1,4 +1,4 @@
-//! What a rank writes to others without their taking part.
+//! Writes of a rank to other ranks without their taking part.
 
 use super::Product;
 use super::global;
@@ -11,7 +11,7 @@ use crate::step::*;
 /// Items of a batch on A3.
 const MOST_ITEMS: u64 = 2047;
 
-/// A `BatchWrite`: its items, if it is known where they lie. What they say is data.
+/// A `BatchWrite`: its items, if their place is known. Their contents are data.
 pub(super) fn batch(
     view: &mut View<'_, '_>,
     items: &Place,
@@ -65,8 +65,8 @@ pub(super) fn queue(view: &mut View<'_, '_>, operation: &Operation, queues: u64,
     }
 }
 
-/// An `AlltoAllvWrite`: what it reads on this rank, as far as that is known. How long the blocks
-/// are is data.
+/// An `AlltoAllvWrite`: the memory that it reads on this rank, as far as that is known. The lengths
+/// of the blocks are data.
 pub(super) fn windows(
     view: &mut View<'_, '_>,
     lists: [&Place; 2],

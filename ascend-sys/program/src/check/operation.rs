@@ -1,5 +1,5 @@
-//! What a client prepares: which product has it, with which types and numbers, and where its turns
-//! read and write.
+//! The operations that a client prepares: the products that have them, their types and numbers, and
+//! the memory that their turns read and write.
 //!
 //! In elements, with `c` the count, `S` the stride (the count if it is 0), turn `t` and rank `r`:
 //! an all-reduce reads and writes `t*c..`; a gather reads `t*c..` and writes `r*S + t*c..`; a
@@ -29,7 +29,7 @@ pub(super) struct Call<'a> {
     pub client: ClientId,
     pub operation: &'a Operation,
     pub repeat: u64,
-    /// Where its `Mc2CcTiling` begins in the tiling struct.
+    /// The offset of its `Mc2CcTiling` in the tiling struct.
     pub tiling: Option<u64>,
 }
 
@@ -46,8 +46,8 @@ pub(super) fn name(command: u32) -> String {
     }
 }
 
-/// Looks at everything that one call says for itself; what its turns touch on this rank, as far as
-/// it is known.
+/// Checks everything that one call shows by itself; returns the memory that its turns touch on this
+/// rank, as far as it is known.
 pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
     let command = call.operation.command();
     let Some((rank, ranks)) = view.group(call.client) else { return Vec::new() };
@@ -79,7 +79,7 @@ pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
     touched
 }
 
-/// By operation.
+/// The blocks of each operation.
 fn blocks(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) -> Vec<Touched> {
     let command = call.operation.command();
     match call.operation {
@@ -160,7 +160,7 @@ fn declared(view: &mut View<'_, '_>, call: Call<'_>) {
     let Some(tiling) = call.tiling else { return };
     let Some(found) = view.tiling(tiling + 14, Number::U8) else { return };
     let decides = view.product() == Product::Ascend950;
-    // Elsewhere 0 is also what stands there when the host has said nothing.
+    // Elsewhere 0 also means that the host has not set the type.
     if found == u64::from(dtype) || (!decides && found == 0) {
         return;
     }
@@ -195,7 +195,7 @@ fn reduced(view: &mut View<'_, '_>, call: Call<'_>, dtype: u32, reduction: Reduc
     }
 }
 
-/// What one side of a call touches.
+/// The blocks that one side of a call touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     /// One block each turn.
@@ -317,11 +317,11 @@ impl Turns {
         last + u128::from(self.count) * u128::from(self.repeat)
     }
 
-    /// The first turn and block that go beyond so many elements, and where they begin.
+    /// The first turn and block that go beyond `room` elements, and where they begin.
     fn beyond(&self, blocks: u64, room: u128) -> Option<(u64, u64, u128)> {
         let count = u128::from(self.count);
         (0..self.repeat).find_map(|turn| {
-            // Of one turn the last blocks go farthest.
+            // The last blocks of a turn go farthest.
             let start =
                 |block: u64| u128::from(block) * u128::from(self.stride) + u128::from(turn) * count;
             let block = (0..blocks).find(|block| start(*block) + count > room)?;
@@ -368,8 +368,8 @@ fn bounds(
     None
 }
 
-/// The size of an element and the numbers of a place that the server reads or writes. None has been
-/// reported.
+/// The size of an element and the numbers of a place that the server reads or writes. None: the
+/// failure has been reported.
 fn buffer(view: &mut View<'_, '_>, place: &Place, dtype: u32, write: bool) -> Option<(u64, Spot)> {
     if write {
         global::written(view, place.base);
@@ -494,7 +494,7 @@ fn shared(view: &mut View<'_, '_>, call: Call<'_>, counts: &[u64], displs: &[u64
     }
 }
 
-/// One number for each rank. None has been reported.
+/// One number for each rank. None: the failure has been reported.
 fn list(view: &mut View<'_, '_>, list: &PerRank, ranks: u32) -> Option<Vec<u64>> {
     let length = match list {
         PerRank::Tiling(_, _, length) => *length,

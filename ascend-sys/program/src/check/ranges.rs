@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// A set of bytes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ranges {
-    /// Where each range begins, and where it ends.
+    /// The end of each range, by its beginning.
     ends: BTreeMap<u128, u128>,
 }
 
@@ -62,7 +62,7 @@ impl Ranges {
         gaps
     }
 
-    /// Takes what another set has of a range.
+    /// Adds the part of a range that another set has.
     pub(super) fn join(&mut self, other: &Ranges, from: u128, to: u128) {
         let mut next = from;
         for (start, end) in other.gaps(from, to) {
@@ -72,7 +72,7 @@ impl Ranges {
         self.add(next, to);
     }
 
-    /// How many ranges there are.
+    /// The number of ranges.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }

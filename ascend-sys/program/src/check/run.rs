@@ -36,11 +36,11 @@ pub(super) struct Member<'a> {
     memory: LocalMemory,
     units: Units,
     pub state: State,
-    /// What it has read, if the launch is over.
+    /// The numbers that it has read, if the launch is over.
     reads: std::slice::Iter<'a, u64>,
 }
 
-/// Where a core is.
+/// The state of a core.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum State {
     /// It can go on.
@@ -53,7 +53,7 @@ pub(super) enum State {
     Turn(Turn),
     /// It is at its end.
     Ended,
-    /// It is not known where it goes.
+    /// The way that it takes is not known.
     Lost,
 }
 
@@ -65,17 +65,17 @@ struct Run<'a> {
     report: Report,
     traffic: Traffic,
     steps: u64,
-    /// So many steps are left before the next loop is shortened.
+    /// The number of steps left before the next loop is shortened.
     most: u64,
     /// Loops that are, by their bodies.
     short: Vec<BlockId>,
-    /// It was too long to be followed to its end.
+    /// Whether it was too long to be followed to its end.
     is_cut: bool,
-    /// What branches and loops may do that depend on data, by their first block.
+    /// The possible effects of branches and loops that depend on data, by their first block.
     may_do: BTreeMap<BlockId, MayDo>,
 }
 
-/// What is wrong with a launch, and what it does to windows.
+/// Returns the findings of a launch, and its accesses to windows.
 pub(super) fn run<'a>(
     program: &'a Program,
     launch: &'a Launch,
@@ -124,7 +124,7 @@ pub(super) fn run<'a>(
     (run.report, windows)
 }
 
-/// What a core has read in the launch, as far as that is known.
+/// The numbers that a core has read in the launch, as far as they are known.
 fn reads_of(setting: &Setting, core: CoreName) -> &[u64] {
     let of = |reads: &&CoreReads| (reads.kind, reads.index) == (core.kind, core.index);
     setting.reads.iter().find(of).map_or(&[], |reads| &reads.bits)
@@ -190,7 +190,7 @@ impl Run<'_> {
         true
     }
 
-    /// Lets those go on who have all met at a barrier.
+    /// Lets the cores go on that have all met at a barrier.
     fn meet(&mut self, vector: bool) -> bool {
         let takes_part = |member: &Member<'_>| !vector || member.name.kind == Core::Aiv;
         let here = |member: &Member<'_>| {
@@ -217,7 +217,7 @@ impl Run<'_> {
         self.steps += (walk.passed() - before).div_ceil(IDLE);
         let source = walk.source();
         let ground = &self.ground;
-        // What a read gives the variable that it is for: known after the rules have looked.
+        // The number that a read gives its variable: known after the rules have been checked.
         let mut read = None;
         let (report, areas) = (&mut self.report, Vec::new());
         let unknown = Vec::new();
@@ -251,8 +251,7 @@ impl Run<'_> {
                 }
                 may.widen(memory, |variable| walk.set(variable, None));
                 units.meet();
-                // What has been read in there stands in the list, and nobody knows how much that
-                // is.
+                // The list has the reads of the skipped blocks, too, and their number is unknown.
                 *reads = [].iter();
                 return;
             }
@@ -277,7 +276,7 @@ impl Run<'_> {
                         None
                     }
                     Read::Finished(task) => {
-                        // What has been seen of a turn is as good as a wait for it.
+                        // A turn that was seen to be done is as good as a wait for it.
                         if let Some(turn) = self.clients.query(&mut view, at, *task, given) {
                             *state = State::Turn(turn);
                         }
@@ -377,7 +376,7 @@ impl Run<'_> {
         Windows { open: true, ..Windows::default() }
     }
 
-    /// Whether all cores got to their end; reports what is open there.
+    /// Whether all cores got to their end; reports everything that is open there.
     fn ends_well(&mut self) -> bool {
         let Run { ground, members, flags, clients, report, .. } = self;
         let mut hangs = false;
@@ -434,7 +433,7 @@ impl Run<'_> {
     }
 }
 
-/// A call of a client, and what the core does then.
+/// A call of a client. Returns the state of the core then.
 fn hccl(clients: &mut Clients, view: &mut View<'_, '_>, at: usize, call: &Hccl) -> State {
     let mut known = true;
     match call {
@@ -443,7 +442,7 @@ fn hccl(clients: &mut Clients, view: &mut View<'_, '_>, at: usize, call: &Hccl) 
         Hccl::Prepare { task, operation, repeat, commit } => {
             known = match view.count(*repeat) {
                 Some(repeat) => clients.prepare(view, at, *task, operation, (repeat, *commit)),
-                // How many turns there are decides what is right from here on.
+                // The number of turns decides all that follows, so the core is lost without it.
                 None => false,
             };
         }

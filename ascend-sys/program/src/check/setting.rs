@@ -1,4 +1,4 @@
-//! What a launch is checked against.
+//! The settings that a launch is checked against.
 
 use crate::cube::Chip;
 use crate::declared::Core;
@@ -60,43 +60,43 @@ impl Product {
     }
 }
 
-/// What a launch is checked against.
+/// The settings that a launch is checked against.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// Where it runs.
+    /// The product that it runs on.
     pub product: Product,
     /// Whether it is enough that the hardware copes; else it must be as the documents say.
     pub tolerant: bool,
-    /// Bytes behind each argument of the program, in its order; None or missing: not known, so its
+    /// The bytes behind each argument of the program, in order. None or missing: not known, so its
     /// bounds are not checked.
     pub parameters: Vec<Option<u64>>,
-    /// Where each argument begins, in the same order, then the workspace; None or missing: not
+    /// The address of each argument, in the same order, then of the workspace. None or missing: not
     /// known, so it shares no memory with another one.
     pub addresses: Vec<Option<u64>>,
     /// Bytes of the user's part of the workspace.
     pub workspace: Option<u64>,
     /// Bytes of an input window, and of an output window.
     pub window: Option<u64>,
-    /// What cores have read in a launch that is over, so that nothing depends on data any more. Of
-    /// cores that are missing, and behind the end of a list, it is not known.
+    /// The numbers that cores have read in a launch that is over. With them nothing depends on data
+    /// any more. For cores that are missing, and behind the end of a list, they are not known.
     pub reads: Vec<CoreReads>,
     /// Steps of all cores together, after which long loops are no longer followed to their ends.
     pub steps: u64,
 }
 
-/// What a core has read in a launch that is over.
+/// The numbers that a core has read in a launch that is over.
 #[derive(Debug, Clone)]
 pub struct CoreReads {
-    /// Which kind of core.
+    /// The kind of the core.
     pub kind: Core,
-    /// Among its kind.
+    /// Its index among its kind.
     pub index: u32,
-    /// What each `Step::Read` has given its variable, in order.
+    /// The number that each `Step::Read` has given its variable, in order.
     pub bits: Vec<u64>,
 }
 
 impl Setting {
-    /// As the documents say, with no size known.
+    /// The strict rules of the documents, with no size known.
     pub fn strict(product: Product) -> Self {
         Setting {
             product,

@@ -1,5 +1,6 @@
-//! Which arguments share memory: two of them may be given overlapping buffers, and then they are
-//! one piece of memory to every rule of who uses it when. A window of a rank is one, too.
+//! Finds the arguments that share memory. Two arguments may have overlapping buffers; then every
+//! rule about the order of uses takes them as one piece of memory. A window of a rank is a piece,
+//! too.
 
 use super::Setting;
 use crate::declared::ClientId;
@@ -7,24 +8,25 @@ use crate::flow::Walk;
 use crate::program::Program;
 use crate::step::Base;
 
-/// Bytes of a line of a core's cache, which begins at a multiple of as many.
+/// The bytes of a line of a core's cache, which begins at a multiple of this number.
 pub(super) const LINE: u64 = 64;
 
 /// A piece of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Space {
-    /// What an argument lies in, and those that share memory with it: the number of the first one.
+    /// The memory of an argument, and of those that share memory with it: the number of the first
+    /// one.
     Arguments(usize),
-    /// In a group, the window of a rank; the one for output, if so. What other ranks do to it is
-    /// not known here.
+    /// The group, the rank whose window it is, and whether it is the window for output. The
+    /// accesses of other ranks to it are not known here.
     Window(u32, u64, bool),
 }
 
-/// Where each argument lies, then the workspace: in which piece of memory, and how many bytes into
-/// it. None lies in a window.
+/// The piece of memory of each argument, then of the workspace, and the offset in it, in bytes.
+/// None of them lies in a window.
 pub(super) struct Spaces {
     arguments: Vec<(usize, u128)>,
-    /// Of each client.
+    /// The group of each client.
     groups: Vec<u32>,
 }
 
@@ -36,7 +38,7 @@ impl Spaces {
             false => setting.workspace,
         };
         let address = |at: usize| setting.addresses.get(at).copied().flatten();
-        // What is not known begins at a line and shares nothing.
+        // A buffer with an unknown address begins at a line and shares nothing.
         let mut spaces: Vec<_> = (0..=count).map(|at| (at, 0)).collect();
         let mut known: Vec<(u64, u64, usize)> =
             (0..=count).filter_map(|at| Some((address(at)?, bytes(at).unwrap_or(0), at))).collect();
@@ -57,7 +59,7 @@ impl Spaces {
         Spaces { arguments: spaces, groups }
     }
 
-    /// What an argument lies in.
+    /// The piece of memory of an argument.
     pub(super) fn argument(&self, at: usize) -> Option<Space> {
         self.arguments.get(at).map(|(space, _)| Space::Arguments(*space))
     }
@@ -70,7 +72,8 @@ impl Spaces {
         alone.then_some(Space::Arguments(at))
     }
 
-    /// Which piece of memory a core means, and how many bytes into it. None: that depends on data.
+    /// The piece of memory that a core means, and the offset in it, in bytes. None: that depends on
+    /// data.
     pub(super) fn of(&self, base: Base, walk: &Walk<'_>) -> Option<(Space, u128)> {
         let arguments = |(space, start): &(usize, u128)| (Space::Arguments(*space), *start);
         let window = |client: ClientId, rank, output| {

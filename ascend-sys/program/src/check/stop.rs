@@ -7,8 +7,8 @@ use super::view::Ground;
 use crate::declared::Core;
 use crate::flow::Unknown;
 
-/// What is said of a branch or a loop that the checker goes on behind, and by which rule. A kernel
-/// is followed for so many steps.
+/// The rule and the text for a branch or a loop that the checker goes on behind. `steps` is the
+/// limit of steps that a kernel is followed for.
 pub(super) fn left_out(why: &Unknown, steps: u64) -> (&'static str, String) {
     match why {
         Unknown::Short(turns) => (
@@ -25,7 +25,7 @@ pub(super) fn left_out(why: &Unknown, steps: u64) -> (&'static str, String) {
     }
 }
 
-/// What is said of one that it cannot go on behind, and what to change.
+/// The rule, the text and the help for one that it cannot go on behind.
 pub(super) fn not_followed(why: &Unknown, steps: u64) -> (&'static str, String, &'static str) {
     match why {
         Unknown::Short(turns) => (
@@ -44,7 +44,7 @@ pub(super) fn not_followed(why: &Unknown, steps: u64) -> (&'static str, String, 
     }
 }
 
-/// Why a core never gets to its end, if so: the rule, what, and what to change.
+/// The reason why a core never gets to its end, if so: the rule, the text, and the help.
 pub(super) fn stuck(
     ground: &Ground<'_>,
     members: &[Member<'_>],

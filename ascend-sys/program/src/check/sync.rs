@@ -1,8 +1,8 @@
-//! Who waits for whom: flags and barriers between cores.
+//! Waits between cores: flags and barriers.
 //!
-//! A flag is counted, not remembered: when everybody who raises it for somebody has done so once
-//! more, that somebody's counter goes up by one; who awaits it takes one off, or waits. The
-//! counters have four bits.
+//! A flag is a counter. When all cores that raise it for a core have done so once more, the counter
+//! of that core goes up by one. A core that awaits the flag takes one off, or waits. The counters
+//! have four bits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -22,15 +22,15 @@ const MOST_RAISED: usize = 15;
 pub(super) struct Flags {
     mix: Mix,
     blocks: u32,
-    /// What has been raised by some of those who have to: by who they are, and the flag.
+    /// Flags that only some of the cores of a team have raised, by team and flag.
     halves: BTreeMap<(Team, u16), Half>,
-    /// What is there to be awaited, by core and flag.
+    /// Flags that can be awaited, by core and flag.
     raised: BTreeMap<(usize, u16), VecDeque<Raised>>,
     /// A flag could not be raised, so that waiting for it says nothing.
     refused: bool,
 }
 
-/// By core, each time that it has raised the flag: what it knew then, and where.
+/// For each core, each time that it has raised the flag: its clock then, and the source.
 type Half = BTreeMap<usize, VecDeque<(Clock, Source)>>;
 
 struct Raised {
@@ -39,7 +39,7 @@ struct Raised {
     source: Source,
 }
 
-/// Who raises a flag together.
+/// The cores that raise a flag together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Team {
     /// All cores of a kind, for one another. True: vector cores.
@@ -65,7 +65,7 @@ impl Flags {
         Flags { mix, blocks, halves: BTreeMap::new(), raised: BTreeMap::new(), refused: false }
     }
 
-    /// Where a core stands among all: cube cores first.
+    /// The index of a core among all: cube cores first.
     pub(super) fn position(&self, core: CoreName) -> usize {
         let first = match core.kind {
             Core::Aic => 0,
@@ -148,7 +148,7 @@ impl Flags {
         }
     }
 
-    /// Whether such a flag can be raised here at all.
+    /// Whether this flag can be raised here at all.
     fn look(&self, view: &mut View<'_, '_>, mode: Mode, pipe: Pipe, flag: u16) -> bool {
         if !synchronises(view, "flags between cores") {
             return false;
@@ -192,7 +192,8 @@ impl Flags {
         true
     }
 
-    /// `CrossCoreWaitFlag`: whether it has been raised for this core, and what is known then.
+    /// `CrossCoreWaitFlag`: whether it has been raised for this core, and the clock that the core
+    /// gets.
     pub(super) fn take(&mut self, core: usize, flag: u16) -> Option<Rc<[Ticks]>> {
         let waiting = self.raised.get_mut(&(core, flag))?;
         let taken = waiting.pop_front();
@@ -202,7 +203,8 @@ impl Flags {
         taken.map(|raised| raised.knows)
     }
 
-    /// What nobody took: the flag, where it was raised, for which core, and how often.
+    /// The flags that no core took: the flag, the source of its raise, its core, and the number of
+    /// times.
     pub(super) fn left(&self) -> Vec<(u16, Source, usize, usize)> {
         let raised = self.raised.iter().filter_map(|((core, flag), left)| {
             left.front().map(|first| (*flag, first.source, *core, left.len()))
@@ -215,12 +217,12 @@ impl Flags {
         raised.chain(half).collect()
     }
 
-    /// Whether what raises a flag has been refused.
+    /// Whether a raise of a flag has been refused.
     pub(super) fn refused(&self) -> bool {
         self.refused
     }
 
-    /// Who has not raised a flag that this core awaits.
+    /// The cores that have not raised a flag which this core awaits.
     pub(super) fn missing(&self, core: CoreName, flag: u16) -> Option<(Vec<usize>, usize)> {
         let block = core.index / self.mix.ratio(core.kind).max(1);
         let vector = core.kind == Core::Aiv;

@@ -1,9 +1,9 @@
 //! Whether cores and the server use the same memory in a known order.
 //!
-//! A turn is in the server's hands from its commit until somebody has waited for it. What it sends
-//! must have been written before, by whichever core; what it receives must not be looked at before
-//! its end. A core knows of a commit or of an end if it has done it itself or has met, since then,
-//! somebody who has.
+//! The server owns the memory of a turn from its commit until a core has waited for it. Data that
+//! it sends must have been written before, by any core; data that it receives must not be used
+//! before its end. A core knows of a commit or of an end if it has done it itself, or has since met
+//! a core that knows of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -23,22 +23,22 @@ mod defined;
 mod race;
 mod wasted;
 
-/// Of so many steps that a launch is followed for, the accesses of one are remembered.
+/// One access is remembered for this number of steps that a launch is followed for.
 const STEPS_PER_ACCESS: u64 = 4;
 
-/// What each turn of a task reads or writes on this rank: blocks that begin where those of the turn
-/// before end.
+/// The memory that each turn of a task reads or writes on this rank: blocks that begin where those
+/// of the turn before end.
 #[derive(Debug, Clone)]
 pub(super) struct Touched {
     pub base: Base,
-    /// Which piece of memory the base is, and how many bytes into it.
+    /// The piece of memory of the base, and the offset in it, in bytes.
     pub space: (Space, u128),
     pub write: bool,
-    /// Of which operation, if the blocks of ranks are a stride apart.
+    /// The operation, if the blocks of ranks are a stride apart.
     pub strided: Option<u32>,
-    /// Of an element.
+    /// The bytes of an element.
     pub size: u64,
-    /// Where each block of the first turn begins, and its bytes.
+    /// The beginning of each block of the first turn, and its bytes.
     pub blocks: Vec<(u128, u128)>,
 }
 
@@ -47,14 +47,14 @@ pub(super) struct Touched {
 pub(super) struct Sent {
     pub client: ClientId,
     pub task: TaskId,
-    /// From 0.
+    /// Its index, from 0.
     pub turn: u64,
     /// If it is one step of a turn: which one, and the rank that it sends to and the one that it
     /// receives from.
     pub step: Option<(u64, [usize; 2])>,
     /// Turns that its server has finished with it.
     pub number: u32,
-    /// What the core that committed it knew.
+    /// The clock of the core that committed it.
     pub clock: Clock,
     pub source: Source,
     pub touched: Rc<[Touched]>,
@@ -93,17 +93,17 @@ impl Sent {
     }
 }
 
-/// What a core did.
+/// An access of a core.
 #[derive(Debug)]
 struct Access {
     core: usize,
     name: CoreName,
     /// The tick of the unit that it is done with.
     tick: u32,
-    /// Its place among everything that cores did, in the order in which the checker walked them.
+    /// Its place among all accesses of cores, in the order in which the checker walked them.
     order: u64,
     clock: Clock,
-    /// From the start of its space.
+    /// The area, from the start of its space.
     area: Area,
     source: Source,
 }
@@ -118,27 +118,27 @@ impl Access {
     }
 }
 
-/// What all cores did.
+/// The accesses of all cores.
 #[derive(Debug)]
 pub(super) struct Traffic {
-    /// By piece of memory.
+    /// Accesses by piece of memory.
     accesses: BTreeMap<Space, Vec<Access>>,
-    /// By piece of memory, core and line.
+    /// Cleans by piece of memory, core and line.
     cleans: BTreeMap<(Space, usize, u128), Vec<Access>>,
     count: usize,
-    /// So many different ones are remembered.
+    /// The most different accesses that are remembered.
     most: usize,
     order: u64,
-    /// Memory of which it is not known what was written to it.
+    /// Memory whose writes are not all known.
     open: BTreeSet<Space>,
-    /// That is so of all memory.
+    /// Whether that is so of all memory.
     all_open: bool,
     /// The first access that is not remembered.
     left_out: Option<(CoreName, Source)>,
 }
 
 impl Traffic {
-    /// Of a launch that is followed for so many steps.
+    /// The traffic of a launch that is followed for `steps` steps.
     pub(super) fn new(steps: u64) -> Self {
         Traffic {
             accesses: BTreeMap::new(),
@@ -152,7 +152,8 @@ impl Traffic {
         }
     }
 
-    /// From here on it is not known what is written to this memory, or to any if none is given.
+    /// Marks that from here on the writes to this memory are unknown; to all memory if none is
+    /// given.
     pub(super) fn leave_open(&mut self, space: Option<Space>) {
         match space {
             Some(space) => drop(self.open.insert(space)),
@@ -197,8 +198,8 @@ impl Traffic {
                 && (last.core, last.source) == (core, source)
                 && (last.area.write, last.area.way, last.area.unit)
                     == (area.write, area.way, area.unit);
-            // What is read or written through the cache lies in one line, and nothing comes
-            // between.
+            // Accesses through the cache are joined if they lie in one line and no other access is
+            // between them.
             let together = matches!(area.way, Way::Memory | Way::Add)
                 || (last.order == self.order && line(last.area.from) == line(area.from));
             if alike && together && last.area == area {
@@ -215,13 +216,13 @@ impl Traffic {
         let (order, clock) = (self.order, clock.clone());
         accesses.push(Access { core, name, tick, order, clock, area, source });
         if area.unit == Unit::Control {
-            // It goes on when it has read.
+            // The scalar unit goes on when it has read.
             units.release(Unit::Control);
         }
     }
 
-    /// Reports what is not ordered, and gives what is done to windows. `server` is where a client's
-    /// server stands among the cores of a clock.
+    /// Reports accesses that nothing orders, and returns the accesses to windows. `server` is the
+    /// index of a client's server among the cores of a clock.
     pub(super) fn look(
         &mut self,
         ground: &Ground<'_>,
@@ -239,7 +240,7 @@ impl Traffic {
                 (message, "nothing to change; use longer tiles if you can".to_owned())
             });
         }
-        // By where they begin; none is longer than the longest, so few can meet a block.
+        // Sorted by their beginnings; none is longer than the longest, so few can meet a block.
         let mut longest = BTreeMap::new();
         for (space, accesses) in &mut self.accesses {
             accesses.sort_by_key(|access| access.area.from);
@@ -319,21 +320,21 @@ fn say(
     });
 }
 
-/// How long the longest of them is.
+/// The length of the longest access.
 fn longest_of<'a>(accesses: impl IntoIterator<Item = &'a Access>) -> u128 {
     let lengths = accesses.into_iter().map(|access| access.area.end() - access.area.from);
     lengths.max().unwrap_or(0)
 }
 
-/// Those that may reach into `from..to`, of a list that is sorted by where they begin and of which
-/// none is longer than `longest`.
+/// The entries that may reach into `from..to`, of a list that is sorted by beginnings and has no
+/// entry longer than `longest`.
 fn near<T>(list: &[T], at: impl Fn(&T) -> u128, longest: u128, (from, to): (u128, u128)) -> &[T] {
     let first = list.partition_point(|one| at(one) < from.saturating_sub(longest));
     let end = list.partition_point(|one| at(one) < to);
     list.get(first..end).unwrap_or(&[])
 }
 
-/// Of what an access's base is made of; bytes in the workspace and in windows.
+/// The size of an element of an access's base; in the workspace and in windows, a byte.
 fn element_size(ground: &Ground<'_>, access: &Access) -> u128 {
     match access.area.base {
         Base::Parameter(at) => ground.program.parameters[at as usize].number.size().into(),

@@ -108,7 +108,7 @@ fn work_of(
     }
 }
 
-/// Whether the product computes with such elements.
+/// Whether the product computes with elements of this type.
 fn typed(view: &mut View<'_, '_>, vector: &Vector, number: Number) {
     let new = view.product() == Product::Ascend950;
     let base = matches!(number, I16 | F16 | I32 | F32);
@@ -165,7 +165,7 @@ fn cast(view: &mut View<'_, '_>, from: Number, to: Number, round: Round) {
         (I32, I64 | I16) | (I64, I32) => (true, false),
         (F32, Bf16 | I16 | I32 | I64 | F32) | (F16, I16 | I32) | (Bf16, I32) => (false, true),
         (F32, F16) | (I32, F32) | (I16, F16) | (F16, I8 | U8) => (true, true),
-        // How these round is not known here.
+        // The rounding of these conversions is not known here.
         (F16, Bf16) | (Bf16, F16) if new => return,
         _ => (false, false),
     };

@@ -13,7 +13,7 @@ use crate::program::Program;
 use crate::show::Words;
 use crate::step::{Base, Local, Source};
 
-/// What is the same for all cores.
+/// The parts of a launch that all cores share.
 pub(super) struct Ground<'a> {
     pub program: &'a Program,
     pub launch: &'a Launch,
@@ -29,11 +29,11 @@ pub(super) struct View<'v, 'a> {
     pub core: CoreName,
     pub source: Source,
     pub report: &'v mut Report,
-    /// What its units know.
+    /// The clocks of its units.
     pub units: &'v mut Units,
-    /// What the step does to global memory.
+    /// The accesses of the step to global memory.
     pub areas: Vec<Area>,
-    /// Global memory that it writes, nobody knows where.
+    /// Global memory that it writes at unknown places.
     pub unknown: Vec<Base>,
 }
 
@@ -50,37 +50,37 @@ impl<'a> View<'_, 'a> {
         &self.ground.words
     }
 
-    /// What stops the kernel from being launched.
+    /// Reports an error: the kernel must not be launched.
     pub(super) fn error(&mut self, rule: &'static str, message: String, help: impl Into<String>) {
         self.report
             .add(Severity::Error, rule, self.source, Some(self.core), || (message, help.into()));
     }
 
-    /// What does not.
+    /// Reports a note: the kernel may still be launched.
     pub(super) fn note(&mut self, rule: &'static str, message: String, help: impl Into<String>) {
         self.report
             .add(Severity::Note, rule, self.source, Some(self.core), || (message, help.into()));
     }
 
-    /// What the product does not have.
+    /// Reports a feature that the product does not have.
     pub(super) fn lacks(&mut self, what: &str, instead: &str) {
         let product = self.product().name();
         self.error("product", format!("{product} has no {what}"), instead);
     }
 
-    /// Which piece of memory a base is here, and how many bytes into it. None: that depends on
-    /// data.
+    /// The piece of memory that a base means here, and the offset in it, in bytes. None: that
+    /// depends on data.
     pub(super) fn space(&self, base: Base) -> Option<(Space, u128)> {
         self.ground.spaces.of(base, self.walk)
     }
 
-    /// A number of elements, turns or ranks. None has been reported.
+    /// A number of elements, turns or ranks. None: the failure has been reported.
     pub(super) fn count(&mut self, id: ValueId) -> Option<u64> {
         let found = self.walk.count(id);
         self.known(found)
     }
 
-    /// Whatever was computed. None has been reported.
+    /// The result of a computation. None: the failure has been reported.
     pub(super) fn known<T>(&mut self, found: Result<T, Unknown>) -> Option<T> {
         match found {
             Ok(found) => Some(found),
@@ -104,13 +104,13 @@ impl<'a> View<'_, 'a> {
         self.error("fault", text, "look at the numbers in the tiling of this launch");
     }
 
-    /// A number in the tiling struct of this launch. None has been reported.
+    /// A number in the tiling struct of this launch. None: the failure has been reported.
     pub(super) fn tiling(&mut self, offset: u64, number: crate::layout::Number) -> Option<u64> {
         let found = self.walk.tiling(offset, number).map_err(Unknown::from);
         self.known(found)
     }
 
-    /// Rank and ranks of a client's group. None has been reported.
+    /// The rank and the number of ranks of a client's group. None: the failure has been reported.
     pub(super) fn group(&mut self, client: ClientId) -> Option<(u32, u32)> {
         let group = self.ground.program.clients[client.0 as usize].what.group;
         let found = self.ground.launch.groups.get(group as usize).copied();
@@ -141,7 +141,7 @@ impl View<'_, '_> {
         self.report.add(Severity::Error, "units", self.source, Some(self.core), said);
     }
 
-    /// A use of bytes of local memory that nobody has written.
+    /// Reports a use of bytes of local memory that no unit has written.
     pub(super) fn unwritten(&mut self, local: &Local, byte: u128) {
         let declared = &self.ground.program.locals[local.tensor.0 as usize];
         let element = byte / u128::from(declared.what.size());
@@ -154,15 +154,15 @@ impl View<'_, '_> {
     }
 }
 
-/// What a unit does in a line.
+/// The use of memory by a unit in a line.
 pub(super) struct UnitUse {
     pub unit: Unit,
     pub writes: bool,
     pub line: u32,
 }
 
-/// What is said of two units of a core that use the same memory with nothing that orders them.
-/// `queue`: a queue could.
+/// The report on two units of a core that use the same memory in no order. `queue`: a queue could
+/// order them.
 pub(super) fn unordered(
     of: &str,
     core: CoreName,

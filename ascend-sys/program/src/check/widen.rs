@@ -1,11 +1,11 @@
-//! What depends on data is not followed, nor is the end of a loop of very many turns: the checker
-//! goes on behind it, and knows less.
+//! Steps that depend on data are not followed, and neither is the end of a loop with very many
+//! turns. The checker goes on behind them, and knows less.
 //!
-//! Whether a branch is taken, or how often a loop runs, may depend on what is in memory; and a loop
-//! may be too long to follow. Behind it, variables that it may have set have no number, local
-//! memory that it may have written counts as written, and its units count as waited for. So what is
-//! found behind it is found for certain. What cores and servers would have to know of each other
-//! cannot be left open: there the core is not followed any further.
+//! Whether a branch is taken, or how often a loop runs, may depend on data in memory; and a loop
+//! may be too long to follow. Behind it, variables that it may have set have no number. Local
+//! memory that it may have written counts as written, and its units count as waited for. So every
+//! finding behind it is certain. Things that cores and servers have to know of each other cannot be
+//! left open: there the core is not followed any further.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::declared::{BlockId, QueueId, VariableId};
 use crate::program::Program;
 use crate::step::*;
 
-/// What blocks may do.
+/// The effects that blocks may have.
 #[derive(Debug, Default)]
 pub(super) struct MayDo {
     variables: Vec<VariableId>,
@@ -23,7 +23,7 @@ pub(super) struct MayDo {
     pub bases: Vec<Base>,
     /// Tensors taken from a queue and given back, enqueued and dequeued.
     queues: BTreeMap<QueueId, (i64, i64)>,
-    /// They do what others must know of.
+    /// Whether they do something that other cores or servers must know of.
     is_heard: bool,
 }
 
@@ -85,7 +85,7 @@ impl MayDo {
         !self.is_heard && self.queues.values().all(|open| *open == (0, 0))
     }
 
-    /// What it leaves open in a core.
+    /// Forgets the state of a core that the blocks leave open.
     pub(super) fn widen(&self, memory: &mut LocalMemory, mut forget: impl FnMut(VariableId)) {
         self.locals.iter().for_each(|local| memory.widen(local));
         self.variables.iter().for_each(|variable| forget(*variable));

@@ -1,8 +1,8 @@
-//! What is read or sent of windows was written by some rank.
+//! Checks that some rank has written the data that is read or sent from windows.
 //!
-//! The windows of a rank are memory of all ranks of its group, which nobody has written when the
-//! communicator begins. A rank that reads there what no rank of the launch writes reads garbage, or
-//! what an earlier launch has left. In which order ranks write and read is not looked at.
+//! The windows of a rank are memory of all ranks of its group, unwritten when the communicator
+//! begins. If no rank of the launch writes bytes that a rank reads there, it reads garbage or data
+//! of an earlier launch. The order of reads and writes of different ranks is not checked.
 
 use std::collections::BTreeMap;
 
@@ -19,39 +19,39 @@ pub(super) struct Window {
     pub output: bool,
 }
 
-/// What a rank does to windows.
+/// The accesses of a rank to windows.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
-    /// What it writes, whenever it does.
+    /// The bytes that it writes, whenever it does.
     pub written: BTreeMap<Window, Ranges>,
-    /// What it reads or sends without having written it before.
+    /// The bytes that it reads or sends without having written them before.
     pub reads: Vec<WindowRead>,
-    /// It writes somewhere, nobody knows where.
+    /// Whether it writes at unknown places.
     pub open: bool,
 }
 
-/// A read or a send of what its rank has not written before.
+/// A read or a send of bytes that its rank has not written before.
 #[derive(Debug)]
 pub(super) struct WindowRead {
     pub window: Window,
     pub source: Source,
-    /// None: a turn.
+    /// The core. None: a turn.
     pub core: Option<CoreName>,
     /// `this reads`, ``turn 2 of `x` sends``.
     pub what: String,
     pub gaps: Vec<(u128, u128)>,
 }
 
-/// What ranks write to a window.
+/// The bytes of a window that ranks write.
 #[derive(Default)]
 struct AllWritten {
     any: Ranges,
-    /// By two ranks at least.
+    /// The bytes that at least two ranks write.
     several: Ranges,
 }
 
 impl AllWritten {
-    /// By window.
+    /// Collects the writes by window.
     fn of(ranks: &[(Report, Windows)]) -> BTreeMap<Window, AllWritten> {
         let mut all: BTreeMap<Window, AllWritten> = BTreeMap::new();
         for (window, written) in ranks.iter().flat_map(|(_, windows)| &windows.written) {
@@ -79,7 +79,7 @@ impl AllWritten {
     }
 }
 
-/// Reports what nobody writes of what ranks read. `all` is whether these are all ranks.
+/// Reports reads of bytes that no rank writes. `all` is whether these are all ranks.
 pub(super) fn settle(program: &Program, ranks: &mut [(Report, Windows)], all: bool) {
     let open = writes_by_data(program) || ranks.iter().any(|(_, windows)| windows.open);
     let all_written = AllWritten::of(ranks);
@@ -121,7 +121,7 @@ pub(super) fn settle(program: &Program, ranks: &mut [(Report, Windows)], all: bo
     }
 }
 
-/// Whether it writes to windows of others what only its data say.
+/// Whether it writes to windows of others at places that only its data give.
 fn writes_by_data(program: &Program) -> bool {
     let by_data = |step: &Step| {
         let Step::Hccl(Hccl::Prepare { operation, .. }) = step else { return false };

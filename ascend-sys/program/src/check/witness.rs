@@ -12,21 +12,22 @@ use crate::declared::Core;
 pub struct Witness {
     /// The order, in words.
     pub text: String,
-    /// Who is late in it. The emulator runs kernels in this order when it is asked to
-    /// (`ASCEND_EMULATOR_KERNEL_LATE`).
+    /// The part of the kernel that is late in it. The emulator runs kernels in this order when
+    /// `ASCEND_EMULATOR_KERNEL_LATE` asks for it.
     pub late: Late,
 }
 
-/// Who does their work as late as the rules allow. As text it is `aiv 3:40` or `server`.
+/// The part of a kernel that works as late as the rules allow. As text it is `aiv 3:40` or
+/// `server`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
-    /// The units of a core with what they are given in a line.
+    /// The units of a core, with the work that a line gives them.
     Line {
         /// The kind of the core.
         kind: Core,
         /// Its number among its kind.
         index: u32,
-        /// From 1.
+        /// The line, from 1.
         line: u32,
     },
     /// The server with every turn.
@@ -38,8 +39,8 @@ impl Late {
         Late::Line { kind: core.kind, index: core.index, line }
     }
 
-    /// Its text as C has it, in `kernelLate` of `AscendExtBlockConfig`: the longest has 25 letters,
-    /// and a NUL ends it.
+    /// Its text in C, for `kernelLate` of `AscendExtBlockConfig`: the longest has 25 letters, and a
+    /// NUL ends it.
     pub fn letters(self) -> [c_char; 32] {
         let mut letters = [0; 32];
         let text = self.to_string();

@@ -26,9 +26,9 @@ pub struct Shape<'a> {
 pub struct Refused {
     /// Its name.
     pub setting: &'static str,
-    /// The required value.
+    /// The value that it has.
     pub value: String,
-    /// The value that is taken.
+    /// The rule: which values are taken.
     pub rule: String,
 }
 

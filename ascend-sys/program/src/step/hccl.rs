@@ -1,4 +1,4 @@
-//! What a kernel asks of its HCCL clients.
+//! The calls of a kernel on its HCCL clients.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,9 +16,9 @@ pub enum Hccl {
     Configure(ClientId, u32, String),
     /// A prepare call.
     Prepare {
-        /// What it gives.
+        /// The task that it returns.
         task: TaskId,
-        /// What is to be done.
+        /// The operation of the task.
         operation: Operation,
         /// Turns, 1 to 255.
         repeat: ValueId,
@@ -29,7 +29,8 @@ pub enum Hccl {
     Commit(TaskId),
     /// `Wait`: for one more turn.
     Wait(TaskId),
-    /// `InterHcclGroupSync`: what this client prepares later waits for a task of another group.
+    /// `InterHcclGroupSync`: tasks that this client prepares later wait for a task of another
+    /// group.
     After(ClientId, TaskId),
     /// `QueueBarrier`.
     Barrier(ClientId, ValueId),
@@ -37,7 +38,7 @@ pub enum Hccl {
     Finalize(ClientId, bool),
 }
 
-/// What a client prepares; counts and strides in elements.
+/// An operation that a client prepares; counts and strides in elements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Operation {
     /// `AllReduce`.
@@ -50,39 +51,40 @@ pub enum Operation {
     AlltoAll(Exchange, ValueId),
     /// `AlltoAllV`.
     AlltoAllV {
-        /// Where the blocks for the others lie.
+        /// The beginning of the blocks for the others.
         send: Place,
-        /// Where the blocks of the others go.
+        /// The beginning of the blocks of the others.
         recv: Place,
-        /// Of the elements, as an `HcclDataType`.
+        /// The type of the elements, as an `HcclDataType`.
         dtype: u32,
         /// Elements for each rank.
         send_counts: PerRank,
-        /// Where they begin.
+        /// The beginnings of the blocks to send.
         send_displs: PerRank,
         /// Elements from each rank.
         recv_counts: PerRank,
-        /// Where they go.
+        /// The beginnings of the blocks to receive.
         recv_displs: PerRank,
     },
     /// `BatchWrite`: the items lie in global memory.
     BatchWrite {
         /// The first item.
         items: Place,
-        /// How many.
+        /// The number of elements.
         count: ValueId,
         /// The queue of the core.
         queue: ValueId,
     },
     /// `AlltoAllvWrite`: blocks of bytes, each into the input window of another rank.
     AlltoAllvWrite {
-        /// What the blocks lie in.
+        /// The memory of the blocks.
         send: Place,
-        /// Where each begins, in bytes from there: a `u64` for each rank, in global memory.
+        /// The beginning of each block, in bytes from there: a `u64` for each rank, in global
+        /// memory.
         offsets: Place,
-        /// How many bytes each has: the same. That of the own rank does not count.
+        /// The bytes of each block, in the same form. The own rank's is ignored.
         sizes: Place,
-        /// Where in the windows of all ranks they go, in bytes.
+        /// The offset in the windows of all ranks where the blocks go, in bytes.
         window: ValueId,
         /// Bytes of the own block.
         local: ValueId,
@@ -113,7 +115,7 @@ pub enum PerRank {
     Values(Vec<ValueId>),
 }
 
-/// What most operations have.
+/// The buffers and the type of most operations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Exchange {
     /// The input.
@@ -122,7 +124,7 @@ pub struct Exchange {
     pub recv: Place,
     /// Elements of a block.
     pub count: ValueId,
-    /// Of the elements, as an `HcclDataType`.
+    /// The type of the elements, as an `HcclDataType`.
     pub dtype: u32,
 }
 

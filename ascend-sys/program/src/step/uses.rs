@@ -1,8 +1,8 @@
-//! What steps do to memory, and by which units.
+//! The uses of memory by steps and their units.
 
 use super::*;
 
-/// What a unit does to memory in a step.
+/// A use of memory by a unit in a step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StepUse {
     pub unit: Pipe,
@@ -18,8 +18,8 @@ pub(crate) enum UsedMemory {
 }
 
 impl Step {
-    /// What its units do to memory; what is read before what is written by the same unit. Turns of
-    /// a task are not among it.
+    /// The uses of memory by its units; reads stand before writes of the same unit. Turns of a task
+    /// are not among them.
     pub(crate) fn uses(&self) -> Vec<StepUse> {
         let global =
             |unit, place, writes| StepUse { unit, memory: UsedMemory::Global(place), writes };
@@ -55,7 +55,7 @@ impl Step {
 }
 
 impl Operation {
-    /// What it reads on this rank, from its first turn on.
+    /// The memory that it reads on this rank, from its first turn on.
     pub(crate) fn sends(&self) -> Vec<Place> {
         match self {
             Operation::AllReduce(of, _)
@@ -68,7 +68,7 @@ impl Operation {
         }
     }
 
-    /// Where its result goes; none if others get it.
+    /// The place of its result; none if other ranks get it.
     pub(crate) fn receives(&self) -> Option<Place> {
         match self {
             Operation::AllReduce(of, _)

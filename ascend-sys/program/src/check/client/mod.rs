@@ -1,8 +1,8 @@
-//! HCCL clients: what each core's object has been told, and what the server makes of it.
+//! HCCL clients: the calls on each core's object, and the order in which the server works.
 //!
-//! Every core has an object of its own. The one of the working core writes messages and commits for
-//! all; the others only count. The server takes tasks in the order in which the working core
-//! prepared them, so that a turn is done when all earlier tasks are committed and it is itself.
+//! Every core has an object of its own. The object of the working core writes messages and commits
+//! for all; the others only count. The server takes tasks in the order in which the working core
+//! prepared them. So a turn is done when all earlier tasks are committed and the turn itself is.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ pub(super) struct Clients {
 /// One core's object.
 #[derive(Debug, Clone, Default)]
 struct Own {
-    /// Where its `Mc2InitTiling` is.
+    /// The offset of its `Mc2InitTiling`.
     tiling: Option<u64>,
     /// Queues of BatchWrite; with them, every core works for itself and waits return at once.
     queues: u64,
@@ -59,7 +59,7 @@ struct Own {
     configured: BTreeMap<u32, u64>,
     handles: Vec<Handle>,
     syncs: u32,
-    /// What the next task comes after.
+    /// The tasks that the next task comes after.
     after: Vec<(ClientId, usize)>,
     /// The handle that each task stands for now.
     current: BTreeMap<TaskId, usize>,
@@ -67,14 +67,14 @@ struct Own {
     /// The last wait: its tick, and where.
     waited: Option<(u32, Source)>,
     finalized: Option<Finalized>,
-    /// Something was called after the end, so that what is open then says nothing.
+    /// Something was called after the end, so that tasks which are open then prove nothing.
     misused: bool,
 }
 
 #[derive(Debug, Clone)]
 struct Finalized {
     source: Source,
-    /// What the core knew of each other one.
+    /// The core's knowledge of each other core.
     knows: Vec<u32>,
 }
 
@@ -87,14 +87,14 @@ struct Handle {
     turns: u64,
     /// Turns, or steps of an AlltoAllV that is divided into them.
     steps: u64,
-    /// Of one Commit or Wait.
+    /// The part of one Commit or Wait.
     step: u64,
     committed: u64,
     waited: u64,
-    /// How far `Iterate` is, and for which side.
+    /// The progress of `Iterate`, for each side.
     iterated: u64,
     side: Option<bool>,
-    /// What it comes after, in other groups.
+    /// The tasks in other groups that it comes after.
     after: Vec<(ClientId, usize)>,
     touched: Rc<[Touched]>,
 }
@@ -148,7 +148,7 @@ impl Clients {
         cores.clone().find(has).or_else(|| cores.next())
     }
 
-    /// Whether the server has finished so much of what a core's handle stands for.
+    /// Whether the server has finished this turn of a core's handle.
     pub(super) fn done(&mut self, program: &Program, turn: Turn) -> bool {
         self.serve(program);
         let client = turn.client.0 as usize;
@@ -324,8 +324,8 @@ impl Clients {
         self.own(client, core).configured.insert(command as u32, at);
     }
 
-    /// Where the tiling of a client is that has been initialised and not finalised. None has been
-    /// reported.
+    /// The offset of the tiling of a client that has been initialised and not finalised. None: the
+    /// failure has been reported.
     fn ready(&mut self, view: &mut View<'_, '_>, core: usize, client: ClientId) -> Option<u64> {
         let own = self.own(client, core);
         let (tiling, finalized) = (own.tiling, own.finalized.is_some());
@@ -342,7 +342,7 @@ impl Clients {
         tiling
     }
 
-    /// A prepare call: whether it is known what the object is like then.
+    /// A prepare call. Returns whether the state of the object is known then.
     pub(super) fn prepare(
         &mut self,
         view: &mut View<'_, '_>,
@@ -421,7 +421,7 @@ impl Clients {
         slots <= MOST_PREPARES
     }
 
-    /// Who may prepare: one kind of core, if no core is named.
+    /// Checks which cores prepare: one kind of core, if no core is named.
     fn who_prepares(&mut self, view: &mut View<'_, '_>, core: usize, client: ClientId) {
         if view.ground.program.clients[client.0 as usize].what.core.is_some() {
             return;
@@ -476,7 +476,7 @@ impl Clients {
     }
 }
 
-/// What begins at this byte of a struct, or of one in it.
+/// The role of the struct that begins at this byte of a struct, or of one in it.
 fn role(layout: &Layout, at: u32, depth: u32) -> Option<Role> {
     layout.fields.iter().find_map(|field| {
         let Item::Struct(inner) = &field.item else { return None };

@@ -1,4 +1,4 @@
-//! What has been committed, and what cores know of it.
+//! The committed turns, and the knowledge that cores have of them.
 
 use super::*;
 
@@ -6,17 +6,17 @@ use super::*;
 /// could be any number.
 const MOST_STEPS: usize = 1 << 16;
 
-/// What is known to be done when a turn is.
+/// The work that is known to be done when a turn is.
 #[derive(Debug)]
 pub(super) struct Begun {
-    /// What the core knew that committed it.
+    /// The ticks that the committing core knew.
     knows: Rc<[Ticks]>,
-    /// How many turns the servers of other groups had finished before.
+    /// The number of turns that the servers of other groups had finished before.
     after: Rc<[(ClientId, u32)]>,
 }
 
 impl Clients {
-    /// Remembers the turns of a handle that are committed beyond so many.
+    /// Remembers the newly committed turns of a handle, beyond those that were committed before.
     pub(super) fn sent(
         &mut self,
         view: &mut View<'_, '_>,
@@ -72,7 +72,7 @@ impl Clients {
         &self.sent
     }
 
-    /// How many turns a client's server has finished when it has finished this one.
+    /// The number of turns that a client's server has finished when it has finished this one.
     pub(in crate::check) fn number(&self, program: &Program, turn: Turn) -> (ClientId, u32) {
         let worker = self.worker(program, turn.client);
         let earlier = worker.map_or(0, |worker| self.first_turns(worker, turn.client, turn.handle));
@@ -85,8 +85,8 @@ impl Clients {
         handles.take(tasks).map(|handle| handle.steps).sum()
     }
 
-    /// A core learns that a client's server has finished so many turns, what those knew who
-    /// committed them, and what they came after.
+    /// Tells a core that a client's server has finished `turns` turns, with the clocks of the cores
+    /// that committed them and the tasks that they came after.
     pub(in crate::check) fn heard(&self, client: ClientId, turns: u32, clock: &mut Clock) {
         let server = self.server(client);
         let before = clock.turns(server);
@@ -102,7 +102,7 @@ impl Clients {
         }
     }
 
-    /// Where a client's server stands in a clock.
+    /// The index of a client's server in a clock.
     pub(in crate::check) fn server(&self, client: ClientId) -> usize {
         self.cores.len() + client.0 as usize
     }

@@ -1,9 +1,9 @@
-//! How tasks go on: commits, waits, and the end.
+//! The progress of tasks: commits, waits, and the end.
 
 use super::*;
 
 impl Clients {
-    /// The handle of a task on this core. None has been reported.
+    /// The handle of a task on this core. None: the failure has been reported.
     fn handle(
         &mut self,
         view: &mut View<'_, '_>,
@@ -71,7 +71,7 @@ impl Clients {
         }
     }
 
-    /// `Wait`: what the core then waits for, if it does.
+    /// `Wait`: returns the turn that the core then waits for, if it does.
     pub(in crate::check) fn wait(
         &mut self,
         view: &mut View<'_, '_>,
@@ -111,11 +111,11 @@ impl Clients {
             );
             view.error("wait-order", message, "wait in the order of prepares");
         }
-        // With queues of its own a core does not wait.
+        // A client with queues of its own does not make the core wait.
         (queues == 0).then_some(turn)
     }
 
-    /// `Iterate` with one slice: the block, and what the core waits for.
+    /// `Iterate` with one slice: returns the block, and the turn that the core waits for.
     pub(in crate::check) fn slice(
         &mut self,
         view: &mut View<'_, '_>,
@@ -184,7 +184,7 @@ impl Clients {
         Some(self.own(client, core).queues)
     }
 
-    /// `InterHcclGroupSync`: whether it is known what the object is like then.
+    /// `InterHcclGroupSync`: returns whether the state of the object is known then.
     pub(in crate::check) fn after(
         &mut self,
         view: &mut View<'_, '_>,
@@ -328,7 +328,8 @@ impl Clients {
         }
     }
 
-    /// What is open when all cores are at their end. `view` makes one for a core and a place.
+    /// Reports the tasks that are open when all cores are at their end. `view` makes a view for a
+    /// core and a place.
     pub(in crate::check) fn end(
         &self,
         mut at: impl FnMut(usize, Source, &mut dyn FnMut(&mut View<'_, '_>)),
@@ -423,7 +424,7 @@ fn waited(view: &mut View<'_, '_>, handle: &Handle) {
     }
 }
 
-/// On Ascend 950 cores that wait do so alike.
+/// Checks that on Ascend 950 all cores that wait do so alike.
 fn same_waits(view: &mut View<'_, '_>, mine: &Handle, theirs: &Handle) {
     if view.product() == Product::Ascend950 && theirs.waited > 0 && theirs.waited != mine.waited {
         let message = format!(

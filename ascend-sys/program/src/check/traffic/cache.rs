@@ -1,30 +1,28 @@
-//! What cores read and write element by element goes through a cache of each core that no other one
-//! sees.
+//! Accesses of single elements. They go through the cache of a core, which no other core sees.
 //!
-//! Such an element reaches memory when its line is cleaned, so that must be before anybody else
-//! looks: another core, a copy, the server, or the host after the end. What others have written is
-//! seen after the core has cleaned the line since. Of a line that two cores write, what one of them
-//! wrote is lost.
+//! A written element reaches memory when its line is cleaned. So the clean must come before any
+//! other access: by another core, a copy, the server, or the host after the end. A core sees the
+//! writes of others after it has cleaned the line since. If two cores write a line, the writes of
+//! one of them are lost.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// So many pairs of accesses are looked at. A kernel with more of them uses single elements for
-/// what copies are for.
+/// The most pairs of accesses that are checked. A kernel with more of them uses single elements
+/// where it should use copies.
 const MOST_PAIRS: u32 = 1 << 24;
 
 struct Caches<'a, 'g> {
     traffic: &'a Traffic,
     ground: &'a Ground<'g>,
     sent: &'a [Sent],
-    /// All cores have been followed to their end.
+    /// Whether all cores have been followed to their end.
     whole: bool,
     pairs: u32,
 }
 
-/// Reports what is looked at too early or too late. The accesses are in the order in which they
-/// begin.
+/// Reports accesses that come too early or too late. The accesses are sorted by their beginnings.
 pub(super) fn look(
     traffic: &Traffic,
     ground: &Ground<'_>,
@@ -99,7 +97,7 @@ impl<'a> Caches<'a, '_> {
         found
     }
 
-    /// Who looks at what a core has written before it is in memory.
+    /// Finds accesses to an element that a core has written before it is in memory.
     fn written<'b>(
         &mut self,
         space: Space,
@@ -117,7 +115,7 @@ impl<'a> Caches<'a, '_> {
             } else {
                 let later = other.knew(written);
                 let clean = clean.is_some_and(|clean| other.knew(clean));
-                // Of two that write so, one is lost.
+                // If two cores write elements of a line, one write is lost.
                 let lost = other.area.way == Way::Cache && other.area.write;
                 later && !clean && !lost
             };
@@ -141,7 +139,7 @@ impl<'a> Caches<'a, '_> {
         never.then(|| ("and nothing cleans the line after it".to_owned(), help))
     }
 
-    /// What a core may still have in its cache as it was before others wrote.
+    /// Finds reads of data that a core may still have in its cache from before others wrote.
     fn read<'b>(
         &mut self,
         space: Space,

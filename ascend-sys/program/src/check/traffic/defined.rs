@@ -1,9 +1,9 @@
-//! What is read or sent of the workspace, and of windows, has been written before.
+//! Checks that data read or sent from the workspace, and from windows, has been written before.
 //!
-//! Nobody has written there when the kernel begins. What cores and turns write counts for a read
-//! unless it is known to come behind it; whether the order is right is for the other rules. Other
-//! ranks write to windows, too: what this rank has not written of them is
-//! [settled](super::super::windows) when all ranks have been looked at.
+//! This memory is unwritten when the kernel begins. A write of a core or a turn counts for a read
+//! unless it is known to come behind it; other rules check whether the order is right. Other ranks
+//! write to windows, too: bytes of windows that this rank has not written are
+//! [settled](super::super::windows) when all ranks have been checked.
 
 use std::cell::Cell;
 
@@ -11,36 +11,36 @@ use super::super::ranges::Ranges;
 use super::super::windows::{Window, WindowRead, Windows};
 use super::*;
 
-/// So many pieces of a memory are looked at.
+/// The most pieces of a memory that are checked.
 const MOST_PIECES: usize = 1 << 22;
 
-/// So many ranges that a rank writes to windows, or lacks there, are told to the others.
+/// The most ranges written to windows, or missing there, that a rank passes on to the others.
 const MOST_TOLD: usize = 1 << 16;
 
 /// A piece of memory that begins unwritten, and all that is done to it.
 struct Fresh<'a> {
     space: Space,
     accesses: &'a [Access],
-    /// By where they begin.
+    /// Sorted by their beginnings.
     writes: Vec<&'a Access>,
     longest: u128,
     sent: &'a [Sent],
     looked: Cell<usize>,
 }
 
-/// A read or a send of what nobody on this rank has written before.
+/// A read or a send of bytes that nothing on this rank has written before.
 struct Reader {
     source: Source,
-    /// None: a turn.
+    /// The core. None: a turn.
     core: Option<CoreName>,
     /// `this reads`, ``turn 2 of `x` sends``.
     what: String,
-    /// The bytes that nobody has written.
+    /// The bytes that nothing has written.
     gaps: Vec<(u128, u128)>,
 }
 
-/// Reports what is read or sent of the workspace that nobody has written; what this rank does to
-/// windows.
+/// Reports reads and sends of bytes of the workspace that nothing has written; returns the accesses
+/// of this rank to windows.
 pub(super) fn look(
     traffic: &Traffic,
     ground: &Ground<'_>,
@@ -57,7 +57,7 @@ pub(super) fn look(
     let workspace = ground.spaces.workspace().filter(|space| traffic.knows(*space));
     for space in spaces.into_iter().filter(|space| is_window(space) || Some(*space) == workspace) {
         let accesses = traffic.accesses.get(&space).map_or(&[][..], |all| all);
-        // What is added to nothing is nothing.
+        // An addition to unwritten bytes leaves them unwritten.
         let writes = |access: &&Access| access.area.write && access.area.way != Way::Add;
         let writes: Vec<&Access> = accesses.iter().filter(writes).collect();
         let longest = longest_of(writes.iter().copied());
@@ -106,7 +106,7 @@ pub(super) fn look(
     windows
 }
 
-/// Where the pieces of an area begin and end that lie between two places.
+/// The pieces of an area that lie between two places.
 fn pieces(area: &Area, (first, last): (u128, u128)) -> impl Iterator<Item = (u128, u128)> + use<> {
     let Area { from, bytes, pitch, count, .. } = *area;
     let (bytes, pitch, count) = match bytes == pitch {
@@ -126,7 +126,7 @@ fn pieces(area: &Area, (first, last): (u128, u128)) -> impl Iterator<Item = (u12
 const EVERYWHERE: (u128, u128) = (0, u128::MAX);
 
 impl Fresh<'_> {
-    /// Who reads or sends what nobody on this rank has written before.
+    /// The reads and sends of bytes that nothing on this rank has written before.
     fn readers(
         &self,
         ground: &Ground<'_>,
@@ -169,7 +169,8 @@ impl Fresh<'_> {
         readers
     }
 
-    /// What of these pieces has not been written, where what is known to come later does not count.
+    /// The parts of these pieces that have not been written. Writes that are known to come later do
+    /// not count.
     fn gaps(
         &self,
         pieces: impl Iterator<Item = (u128, u128)>,
@@ -187,7 +188,7 @@ impl Fresh<'_> {
         gaps
     }
 
-    /// What has been written of these bytes, but for what is known to come later.
+    /// The written parts of these bytes, without writes that are known to come later.
     fn written(
         &self,
         (from, to): (u128, u128),
@@ -220,13 +221,13 @@ impl Fresh<'_> {
         self.looked.get() > MOST_PIECES
     }
 
-    /// All that is written, whenever it is.
+    /// All writes, whenever they happen.
     fn all_written(&self) -> impl Iterator<Item = (u128, u128)> {
         let by_cores = self.writes.iter().flat_map(|write| pieces(&write.area, EVERYWHERE));
         by_cores.chain(self.received(|_| true))
     }
 
-    /// What turns write.
+    /// The writes of turns.
     fn received(&self, counts: impl Fn(&Sent) -> bool) -> impl Iterator<Item = (u128, u128)> {
         let space = self.space;
         self.sent.iter().filter(move |turn| counts(turn)).flat_map(move |turn| {

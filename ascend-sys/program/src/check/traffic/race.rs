@@ -1,4 +1,4 @@
-//! Cores that use the same bytes, of which one writes, and nothing orders them.
+//! Cores that use the same bytes, one of them to write, without an order between the uses.
 //!
 //! The emulator runs the cores of a kernel in an order of its own, so such a kernel may well give
 //! the right result there. Elements that two cores write through their caches are looked at line by
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use super::super::view::{self, UnitUse};
 use super::*;
 
-/// So many pairs of accesses, and pieces of them, are looked at. Kernels have far fewer that lie
-/// near each other.
+/// The most pairs of accesses, and pieces of them, that are checked. Kernels have far fewer that
+/// lie near each other.
 const MOST_PAIRS: u128 = 1 << 22;
 
-/// Reports each line that uses what another core may be using. The accesses are in the order in
-/// which they begin.
+/// Reports each line that uses memory which another core may be using. The accesses are sorted by
+/// their beginnings.
 pub(super) fn look(
     accesses: &BTreeMap<Space, Vec<Access>>,
     ground: &Ground<'_>,
@@ -73,7 +73,7 @@ fn shared(a: &Area, b: &Area, looked: &mut u128) -> Option<u128> {
 }
 
 fn say(ground: &Ground<'_>, report: &mut Report, a: &Access, b: &Access, byte: u128) {
-    // It is told of who reads, or of who comes later in the kernel.
+    // The finding is at the read, or at the access that comes later in the kernel.
     let (here, other) = match (a.area.write, b.area.write) {
         (false, true) => (a, b),
         (true, false) => (b, a),
@@ -101,7 +101,7 @@ fn say(ground: &Ground<'_>, report: &mut Report, a: &Access, b: &Access, byte: u
             does(other)
         );
         let help = "let both cores meet in between, at a barrier or by a flag";
-        // What the scalar unit reads it has read: then it is the other one that is late.
+        // A read of the scalar unit is done at once, so the other access is the late one.
         let (late, on) = match other.area.unit {
             Unit::Control => (here, other),
             _ => (other, here),

@@ -1,26 +1,26 @@
 //! Work that is lost: outputs that nothing writes, results that are overwritten before anything
 //! uses them, and sends of a task that lie among those of another one.
 //!
-//! A use counts for a result unless it is known to come before it, or behind what overwrites it; so
-//! whatever is reported is lost in every order.
+//! A use counts for a result unless it is known to come before it, or behind the write that
+//! overwrites it. So every reported result is lost in every order.
 
 use super::*;
 use crate::program::Warning;
 
-/// So many pairs are looked at.
+/// The most pairs that are checked.
 const MOST_PAIRS: usize = 1 << 22;
 
 /// A block that a turn receives or sends: where it begins and ends, and which turn it is.
 type Block<'a> = (u128, u128, &'a Sent, &'a Touched);
 
-/// What turns do to a piece of memory, by where it begins.
+/// The blocks that turns touch in a piece of memory, sorted by their beginnings.
 #[derive(Default)]
 struct TurnBlocks<'a> {
     receives: Vec<Block<'a>>,
     sends: Vec<Block<'a>>,
 }
 
-/// Reports what is lost. Only for a kernel of which all is known that writes.
+/// Reports lost results. Only for a kernel whose writes are all known.
 pub(super) fn look(
     traffic: &Traffic,
     ground: &Ground<'_>,
@@ -101,7 +101,7 @@ fn help(what: &str, warning: &str) -> String {
     format!("{what}; if it is meant, call `k.allow(Warning::{warning}, \"why\")` in the kernel")
 }
 
-/// What a task with a stride sends: its first turn, and how many there are.
+/// The sends of a task with a stride: its first turn, and the number of turns.
 struct Strided<'a> {
     first: &'a Sent,
     touched: &'a Touched,
@@ -109,7 +109,7 @@ struct Strided<'a> {
 }
 
 impl Strided<'_> {
-    /// From a block to the next, in bytes.
+    /// The distance from a block to the next, in bytes.
     fn stride(&self) -> u128 {
         match self.touched.blocks[..] {
             [(first, _), (second, _), ..] => second - first,
@@ -117,8 +117,7 @@ impl Strided<'_> {
         }
     }
 
-    /// What all turns send to each rank: where it begins and ends. Each turn begins where the one
-    /// before ends.
+    /// The range that all turns send to each rank. Each turn begins where the one before ends.
     fn blocks(&self) -> impl Iterator<Item = (u128, u128)> + use<'_> {
         let start = self.touched.space.1;
         let blocks = self.touched.blocks.iter();
@@ -126,8 +125,8 @@ impl Strided<'_> {
     }
 }
 
-/// The sends of a task that lie among those of another task of the same operation, whose stride is
-/// another.
+/// Reports sends of a task that lie among those of another task of the same operation with another
+/// stride.
 fn siblings(ground: &Ground<'_>, report: &mut Report, sent: &[Sent]) {
     let mut tasks: BTreeMap<(ClientId, Space, u32), Vec<Strided<'_>>> = BTreeMap::new();
     for turn in sent {
@@ -170,7 +169,7 @@ fn siblings(ground: &Ground<'_>, report: &mut Report, sent: &[Sent]) {
     }
 }
 
-/// A piece of memory, and what is done to it.
+/// A piece of memory, and the accesses to it.
 struct ReceivedMemory<'a, F> {
     of: &'a TurnBlocks<'a>,
     accesses: &'a [Access],
@@ -185,7 +184,7 @@ fn longest(of: &TurnBlocks<'_>, accesses: &[Access]) -> [u128; 3] {
     [blocks(&of.receives), blocks(&of.sends), longest_of(accesses)]
 }
 
-/// What overwrites a result.
+/// The access that overwrites a result.
 enum Later<'a> {
     Turn(&'a Sent),
     Core(&'a Access),
@@ -239,8 +238,8 @@ impl<F: Fn(ClientId) -> usize> ReceivedMemory<'_, F> {
         }
     }
 
-    /// Whether anything may use these bytes between a turn that receives them and what overwrites
-    /// them.
+    /// Whether anything may use these bytes between a turn that receives them and the access that
+    /// overwrites them.
     fn used(
         &self,
         turn: &Sent,
