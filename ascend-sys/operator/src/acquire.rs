@@ -1,22 +1,21 @@
-//! What a communicator of `hccl` acquires for operators that run one after the other: what is there
-//! is used again, and nothing can be given back.
+//! The resources that a communicator of `hccl` acquires for operators that run one after the other.
+//! Acquired resources are used again, and nothing can be given back.
 //!
-//! `hccl` asks here before it acquires, and the checker plays the same through for operators in a
-//! row.
+//! `hccl` asks here before it acquires. The checker simulates the same for operators in a row.
 
 use crate::plan::{Plan, Product, limits};
 use std::collections::BTreeMap;
 
-/// How many notifies an end of a channel is opened with at least: it cannot get more later, and the
+/// The least notifies that an end of a channel is opened with: it cannot get more later, and the
 /// next operator may use more.
 const LEAST_OF_CHANNEL: u32 = 8;
 /// The same for threads, which on most products cannot get more either.
 const LEAST_OF_THREAD: u32 = 4;
 
-/// What to acquire threads with.
+/// The arguments with which to acquire threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// How many threads to ask for.
+    /// The number of threads to acquire.
     pub count: usize,
     /// Notifies of each of them.
     pub notifies: u32,
@@ -25,8 +24,8 @@ pub struct Request {
     pub again: bool,
 }
 
-/// What to ask for, to have so many threads with so many notifies each. `there` are the notifies of
-/// those that were acquired, the most first. None: there are enough.
+/// Returns what to acquire, so that there are `count` threads with enough notifies each. `there`
+/// are the notifies of the threads acquired so far, the most first. None: there are enough.
 pub fn threads(
     there: impl ExactSizeIterator<Item = u32>,
     count: usize,
@@ -47,7 +46,7 @@ pub fn threads(
     Some(Request { count, notifies, again })
 }
 
-/// With how many notifies at each end to open a channel, for an operator that uses so many.
+/// The notifies at each end with which to open a channel, for an operator that uses `uses` of them.
 pub fn channel_notifies(uses: u32) -> u32 {
     match uses {
         ..=limits::CHANNEL_NOTIFIES => uses.next_power_of_two().max(LEAST_OF_CHANNEL),
@@ -55,12 +54,12 @@ pub fn channel_notifies(uses: u32) -> u32 {
     }
 }
 
-/// What one rank has acquired.
+/// The resources that one rank has acquired.
 #[derive(Default)]
 pub(crate) struct Holdings {
     /// Notifies of each thread, the most first.
     pub(crate) threads: Vec<u32>,
-    /// Which operator opened the channel to a peer, and its notifies.
+    /// The operator that opened the channel to a peer, and the notifies of the channel.
     pub(crate) channels: BTreeMap<u32, (usize, u32)>,
 }
 

@@ -1,30 +1,31 @@
-//! What an operator costs: time in a simple model, steps, and bytes.
+//! The cost of an operator: time in a simple model, steps, and bytes.
 //!
 //! The model is the one in which collective algorithms are usually compared: a transfer between
 //! ranks of n bytes takes α + nβ, a reduction of n bytes nγ, or both. Transfers do not share links,
 //! and a rank reduces as much at once as its threads ask for. With [`Model::new`] nothing else
-//! takes time (α has the synchronisation that a transfer needs), so a ring of p ranks that reduces
-//! n bytes and gathers them takes 2(p-1)α + 2(p-1)/p nβ + (p-1)/p nγ. A [`Model`] may have waits
-//! and copies within a rank take time as well.
+//! takes time (α has the synchronisation that a transfer needs). So a ring of p ranks that reduces
+//! n bytes and gathers them takes 2(p-1)α + 2(p-1)/p nβ + (p-1)/p nγ. In another [`Model`], waits
+//! and copies within a rank may take time as well.
 //!
-//! Of an operator that hangs, what ran is counted; [`Cost::stuck`] has the rest.
+//! If an operator hangs, the tasks that ran are counted; [`Cost::stuck`] has the waits that never
+//! end.
 
 use crate::TaskId;
 use crate::schedule::{Execution, transfer};
 use crate::{Operator, Task};
 
-/// How long things take, in seconds.
+/// The duration of each kind of work, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Model {
-    /// α: what every transfer between ranks takes.
+    /// α: the time of every transfer between ranks.
     pub alpha: f64,
-    /// β: what it takes more for each byte.
+    /// β: the additional time for each byte.
     pub beta: f64,
-    /// γ: what a reduction takes for each byte.
+    /// γ: the time of a reduction for each byte.
     pub gamma: f64,
-    /// What a wait takes once its notify is recorded.
+    /// The time of a wait once its notify is recorded.
     pub notify: f64,
-    /// What a copy within a rank takes for each byte.
+    /// The time of a copy within a rank for each byte.
     pub copy: f64,
 }
 
@@ -34,7 +35,7 @@ impl Model {
         Model { alpha, beta, gamma, notify: 0.0, copy: 0.0 }
     }
 
-    /// How long a task takes once it can begin.
+    /// The time that a task takes once it can begin.
     pub fn time(&self, task: &Task) -> f64 {
         let moves = transfer(task).map(|(_, _, bytes)| self.alpha + bytes as f64 * self.beta);
         match task {
@@ -54,27 +55,27 @@ impl Default for Model {
     }
 }
 
-/// What an operator costs.
+/// The cost of an operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
     /// Seconds until the last task is done.
     pub time: f64,
-    /// The tasks that decide it, the first one first: each of them is what the next one waited for
+    /// The tasks that decide it, the first one first: each is the one that the next task waited for
     /// last. Their times add up to the whole.
     pub critical_path: Vec<TaskId>,
-    /// How many transfers between ranks must follow one another. Several that a thread makes
-    /// between the same two ranks, with nothing in between, are one step.
+    /// The number of transfers between ranks that must follow one another. Several that a thread
+    /// makes between the same two ranks, with nothing in between, are one step.
     pub steps: u64,
-    /// How many bytes of its memory each rank gives to others, whoever moves them.
+    /// The bytes of its memory that each rank gives to others, whichever rank moves them.
     pub bytes_sent: Vec<u64>,
-    /// How many bytes each rank gets from others.
+    /// The bytes that each rank gets from others.
     pub bytes_received: Vec<u64>,
     /// The waits that never end, at most one a thread. None if the operator ends.
     pub stuck: Vec<TaskId>,
 }
 
 impl Cost {
-    /// Counts what an operator costs.
+    /// Counts the cost of an operator.
     pub fn of(operator: &Operator, model: &Model) -> Cost {
         let execution = Execution::of(operator);
         let schedule = execution.schedule(|task| model.time(task));

@@ -27,13 +27,13 @@ pub(crate) struct Lanes {
     of_task: Vec<u32>,
     /// The first lane of each rank, and one behind the last one.
     of_rank: Vec<u32>,
-    /// Where each operator begins in each lane, lane by lane.
+    /// The beginning of each operator in each lane, lane by lane.
     parts: Vec<u32>,
     operators: usize,
 }
 
 impl Lanes {
-    /// With the step behind each number.
+    /// The lanes of operators, with the step behind each number.
     pub(crate) fn of(operators: &[Operator]) -> (Lanes, Vec<&Step>) {
         let mut lanes = Lanes { operators: operators.len(), ..Lanes::default() };
         let mut steps = Vec::with_capacity(operators.iter().map(Operator::tasks).sum());
@@ -98,7 +98,7 @@ impl Lanes {
         start..parts.get(operator + 1).copied().unwrap_or(lane.end)
     }
 
-    /// Which operator a task belongs to, and its place in the thread of that operator.
+    /// The operator that a task belongs to, and its place in the thread of that operator.
     pub(crate) fn part(&self, task: u32) -> (u32, u32) {
         let first = self.number(task) as usize * self.operators;
         let parts = &self.parts[first..first + self.operators];

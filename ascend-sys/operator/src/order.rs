@@ -1,16 +1,16 @@
-//! Happens-before: which task certainly comes before which.
+//! Happens-before: finds which tasks certainly come before others.
 //!
-//! A task comes before the next one of its thread, and a record before the wait that it ends. Which
-//! record ends which wait is found by an execution of the operator in which every task takes one
-//! unit of time and nothing is moved: the first record of a notify ends its first wait, the second
-//! one the second. (A notify has one bit, so that two records in a row would count once; that is a
-//! finding of its own, `set-twice`, and where it is not found, one bit is as good as a count.)
+//! A task comes before the next one of its thread, and a record before the wait that it ends. To
+//! pair records and waits, the operator is executed with every task taking one unit of time and
+//! nothing moved: the first record of a notify ends its first wait, the second one the second. (A
+//! notify has one bit, so that two records in a row would count once. That is a finding of its own,
+//! `set-twice`; where it is not found, one bit is as good as a count.)
 //!
-//! What has been found is kept as one edge a wait and one number a task: its unit of time. Whether
-//! a task comes before another is [searched](Search) when somebody asks: backwards from the later
-//! one and forwards from the earlier one, step by step in turn, through those whose time lies
-//! between the two, until the two meet or one of them comes to its end. A clock for each task would
-//! answer at once, and take gigabytes for what a large operator has of threads.
+//! The result is kept as one edge a wait and one number a task: its unit of time. Whether a task
+//! comes before another is [searched](Search) on demand: backwards from the later one and forwards
+//! from the earlier one, step by step in turn. The search visits only tasks whose time lies between
+//! the two, until both sides meet or one of them is exhausted. A clock for each task would answer
+//! at once, but would take gigabytes with the threads of a large operator.
 
 use crate::lanes::{Lane, Lanes, NONE};
 use crate::task::{Operator, Signal, Task};
@@ -47,7 +47,7 @@ pub struct Order {
 /// Why there is no order of all tasks: some wait for ever.
 #[derive(Clone, Debug)]
 pub struct Stuck {
-    /// The order of what ran.
+    /// The order of the tasks that ran.
     pub ran: Order,
     /// The waits that never end, of which each holds up the rest of its thread.
     pub waits: Vec<TaskId>,
@@ -88,8 +88,8 @@ impl Order {
         (self.time[record as usize] < self.time[wait as usize]).then(|| self.id(wait))
     }
 
-    /// When a task runs if each takes one unit of time: 0, if nothing has to be before it. None: it
-    /// does not run.
+    /// The time of a task if each takes one unit: 0, if nothing has to be before it. None: it does
+    /// not run.
     pub fn time_of(&self, task: TaskId) -> Option<u32> {
         let time = self.time[self.number(task)? as usize];
         (time != NONE).then_some(time)
@@ -101,14 +101,14 @@ impl Order {
     }
 
     /// Whether the first task is over before the second one begins, however fast each thread is.
-    /// No: nothing is certain.
+    /// False: nothing is certain.
     ///
-    /// Who asks often keeps a [`Search`].
+    /// Keep a [`Search`] for many questions.
     pub fn before(&self, first: TaskId, second: TaskId) -> bool {
         self.search().before(first, second)
     }
 
-    /// For many questions.
+    /// A search, for many questions.
     pub fn search(&self) -> Search<'_> {
         Search {
             order: self,
@@ -148,7 +148,7 @@ fn id(lane: &Lane, task: u32) -> TaskId {
 #[derive(Clone, Debug, Default)]
 struct Listed {
     tasks: Vec<u32>,
-    /// How many of them come before each task in the numbering of all, and before the end.
+    /// The number of entries before each task in the numbering of all, and before the end.
     before: Vec<u32>,
 }
 
@@ -165,7 +165,7 @@ impl Listed {
         listed
     }
 
-    /// Which of them are in a range of tasks.
+    /// The entries in a range of tasks.
     fn range(&self, from: u32, until: u32) -> (u32, u32) {
         (self.before[from as usize], self.before[until as usize])
     }
@@ -174,19 +174,19 @@ impl Listed {
 /// Finds out whether one task comes before another.
 pub struct Search<'a> {
     order: &'a Order,
-    /// For each lane, in which question it was reached from the later task, and the end of what is
-    /// known to come before that one.
+    /// For each lane: the last question in which it was reached from the later task, and the end of
+    /// the tasks known to come before that one.
     past: Vec<(u32, u32)>,
-    /// For each lane, in which question it was reached from the earlier task, and the first one
-    /// that is known to come behind that one.
+    /// For each lane: the last question in which it was reached from the earlier task, and the
+    /// first task known to come behind that one.
     future: Vec<(u32, u32)>,
-    /// Which question this is.
+    /// The number of this question.
     question: u32,
     /// Ranges of waits that have not been followed to their records, and of records that have not
     /// been followed to their waits.
     back: VecDeque<(u32, u32)>,
     forth: VecDeque<(u32, u32)>,
-    /// How many waits and records have been looked at.
+    /// The number of waits and records that have been visited.
     steps: u64,
 }
 
@@ -213,7 +213,7 @@ impl Search<'_> {
         self.is_future(first);
         loop {
             self.steps += 1;
-            // The latest waits first: what they tell makes the earlier ones superfluous.
+            // The latest waits first: they make the earlier ones superfluous.
             let Some((from, until)) = self.back.front_mut() else { return false };
             *until -= 1;
             let wait = order.waits.tasks[*until as usize];
@@ -275,7 +275,7 @@ impl Search<'_> {
         question == self.question && task < behind
     }
 
-    /// How much work it was so far.
+    /// The number of steps so far.
     pub(crate) fn steps(&self) -> u64 {
         self.steps
     }
@@ -381,7 +381,7 @@ fn run<'a>(lanes: Lanes, task: impl Fn(u32) -> &'a Task) -> (Order, Vec<u32>) {
     (Order { lanes, sequence, time, partner, waits, records, left }, stuck)
 }
 
-/// A number for each notify: that of each task, and as many states.
+/// A number for the notify of each task, and a state for each notify.
 fn signals<'a>(tasks: usize, task: &impl Fn(u32) -> &'a Task) -> (Vec<u32>, Vec<State>) {
     let mut numbers: HashMap<Signal, u32> = HashMap::new();
     let mut of_task = vec![NONE; tasks];

@@ -1,14 +1,14 @@
-//! What an operator takes of a rank: threads, notifies, channels.
+//! The resources that an operator takes of a rank: threads, notifies, channels.
 //!
 //! A [`Plan`] is counted from the recorded tasks before anything is acquired. CANN's documentation
-//! counts in two ways; a plan keeps the kinds of notifies apart, so that both can be read from it:
-//! those of its channels, two for each channel where ranks meet before and after they move data,
-//! are the "Notify" of its older tables.
+//! counts in two ways. A plan keeps the kinds of notifies apart, so that both counts can be read
+//! from it. The notifies of its channels, two for each channel where ranks meet before and after
+//! they move data, are the "Notify" of CANN's older tables.
 
 use crate::task::{RankTasks, Signal, Task};
 use std::fmt::{self, Display, Formatter};
 
-/// What a communicator has of everything, all engines together.
+/// The resources of a communicator, all engines together.
 pub mod limits {
     /// Threads that can be acquired. The user's stream is none of them.
     pub const THREADS: u32 = 200;
@@ -21,11 +21,12 @@ pub mod limits {
     /// Notifies between the host and the AI CPU that expands an operator: one starts it, one ends
     /// it.
     pub const CONTROL_NOTIFIES: u32 = 2;
-    /// What the main thread has in addition on an AI CPU: the notify with which the host starts it.
+    /// The additional notifies of the main thread on an AI CPU: the one with which the host starts
+    /// it.
     pub const START_NOTIFIES: u32 = 1;
 }
 
-/// What works through the threads of an operator (CANN: `CommEngine`).
+/// The engine that works through the threads of an operator (CANN: `CommEngine`).
 ///
 /// | | Atlas A2 | Atlas A3 | Ascend 950 |
 /// | --- | --- | --- | --- |
@@ -70,7 +71,7 @@ impl Product {
     }
 }
 
-/// What an operator takes of one rank.
+/// The resources that an operator takes of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Threads, with the main one.
@@ -83,12 +84,12 @@ pub struct Plan {
     pub channels: Vec<(u32, u32)>,
     /// Notifies between the host and the AI CPU.
     pub control_notifies: u32,
-    /// Where it is counted for.
+    /// The engine for which it is counted.
     pub engine: Engine,
 }
 
 impl Plan {
-    /// What the tasks of a rank take, on this engine.
+    /// The resources that the tasks of a rank take, on this engine.
     pub fn of(tasks: &RankTasks, engine: Engine) -> Plan {
         let mut notifies = vec![0; tasks.threads.len().max(1)];
         for step in tasks.threads.iter().flatten() {
@@ -133,8 +134,8 @@ impl Plan {
         self.sub_notifies.iter().copied().max().unwrap_or(0)
     }
 
-    /// The notifies to acquire each thread with (CANN: `notifyNumPerThread`), since all get as
-    /// many. The stream, where it is the main thread, has its own number.
+    /// The number of notifies to acquire each thread with (CANN: `notifyNumPerThread`): the same
+    /// for all. The stream, where it is the main thread, has its own number.
     pub fn notifies_per_thread(&self) -> u32 {
         let main = match self.engine {
             Engine::AicpuTs => self.main_notifies.saturating_add(limits::START_NOTIFIES),
@@ -151,8 +152,8 @@ impl Plan {
         }
     }
 
-    /// What both an operator with this plan and one with the other need, if they run one after the
-    /// other and share what they can.
+    /// The resources that an operator with this plan and one with the other need, if they run one
+    /// after the other and share as much as possible.
     pub fn with(mut self, other: &Plan) -> Plan {
         self.threads = self.threads.max(other.threads);
         self.main_notifies = self.main_notifies.max(other.main_notifies);
@@ -172,7 +173,7 @@ impl Plan {
         self
     }
 
-    /// The numbers of a table, without who the peers are.
+    /// The numbers of a table, without the names of the peers.
     fn numbers(&self) -> [u64; ROWS.len()] {
         [
             self.threads.into(),
@@ -188,7 +189,7 @@ impl Plan {
     }
 }
 
-/// What the lines of a table are called.
+/// The names of the lines of a table.
 const ROWS: [&str; 9] = [
     "threads",
     "notifies of the main thread",

@@ -1,14 +1,14 @@
-//! When each task begins and ends if each takes a given time, and what it waited for last.
+//! The begin and end of each task if each takes a given time, and the task that it waited for last.
 //!
 //! The tasks of a thread follow one another, and a wait ends when the record that it takes has
-//! ended. There is nothing else: as many transfers as are ready run at once.
+//! ended. There are no other limits: all transfers that are ready run at once.
 
 use crate::{Operator, Order, Step, Task, TaskId};
 
 /// No task.
 const NONE: u32 = u32::MAX;
 
-/// What runs, and what does not.
+/// The tasks that run, and those that do not.
 pub(crate) struct Execution<'a> {
     operator: &'a Operator,
     pub(crate) order: Order,
@@ -25,7 +25,7 @@ impl<'a> Execution<'a> {
         Execution { operator, order, stuck }
     }
 
-    /// What ran, in an order in which it may.
+    /// The tasks that ran, in a possible order.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = (TaskId, &Step)> {
         let ids = self.order.sequence().iter();
         ids.filter_map(|id| Some((*id, step(self.operator, *id)?)))
@@ -40,7 +40,7 @@ impl<'a> Execution<'a> {
             let record = self.order.record_of(id).and_then(|record| self.order.number(record));
             let of = |other: u32| when.get(other as usize).copied().unwrap_or_default();
             let (own, other) = (of(before), record.map(of).unwrap_or_default());
-            // Of two that end at the same time, the one behind more transfers decides.
+            // If two end at the same time, the one behind more transfers decides.
             let later = (other.end, other.steps) > (own.end, own.steps);
             let start = own.end.max(other.end);
             let ends = |task: &Task| transfer(task).map(|(from, to, _)| (from, to));
@@ -66,7 +66,7 @@ impl<'a> Execution<'a> {
 pub(crate) struct When {
     /// When its thread comes to it.
     pub(crate) begin: f64,
-    /// When what it waits for is done.
+    /// When the tasks that it waits for are done.
     pub(crate) start: f64,
     /// When it is done itself.
     pub(crate) end: f64,
@@ -75,7 +75,7 @@ pub(crate) struct When {
     pub(crate) steps: u64,
     /// Whether it runs at all.
     pub(crate) ran: bool,
-    /// What it waited for last.
+    /// The task that it waited for last.
     last: u32,
 }
 
@@ -108,8 +108,8 @@ impl Schedule<'_> {
         self.when.iter().map(|when| when.steps).max().unwrap_or_default()
     }
 
-    /// The tasks that decide how long it takes, the first one first: each of them is what the next
-    /// one waited for last.
+    /// The tasks that decide the duration, the first one first: each is the one that the next task
+    /// waited for last.
     pub(crate) fn critical_path(&self) -> Vec<TaskId> {
         let ran = (0..).zip(&self.when).filter(|(_, when)| when.ran);
         let mut last: Option<(u32, &When)> = None;
@@ -135,7 +135,7 @@ pub(crate) fn step(operator: &Operator, id: TaskId) -> Option<&Step> {
     rank.threads.get(id.thread as usize)?.get(id.position as usize)
 }
 
-/// From which rank to which one a task moves data, if these are two.
+/// The source rank, the destination rank and the bytes of a task that moves data between two ranks.
 pub(crate) fn transfer(task: &Task) -> Option<(u32, u32, u64)> {
     let (from, to) = task.pieces()?;
     (from.rank != to.rank).then_some((from.rank, to.rank, from.bytes))

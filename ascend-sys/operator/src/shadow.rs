@@ -1,24 +1,23 @@
-//! What is remembered of memory: who wrote a byte last, who has read or reduced into it since, and
-//! whether anybody ever wrote it.
+//! Shadow memory: the last writer of each byte, the reads and reductions since, and whether the
+//! byte was ever written.
 //!
-//! This is the engine behind what is said about races, here before an operator runs and in the
-//! emulator while it does. Who accesses is a type `A` of the caller's, and so is what orders
-//! accesses: an [`Oracle`].
+//! The race detection uses it, here before an operator runs and in the emulator while it runs. The
+//! caller defines the type `A` of an accessor, and the order of accesses: an [`Oracle`].
 //!
-//! Bytes lie in *cells*: runs of bytes of which the same is known. An access splits the cells at
-//! its edges; a write makes one cell of all that it covers. Of reads only those are kept that no
-//! later read is certain to follow: whoever is ordered behind the later one is ordered behind the
-//! earlier one too. The same goes for reductions of one kind.
+//! Bytes lie in *cells*: runs of bytes with the same state. An access splits the cells at its
+//! edges; a write makes one cell of all that it covers. Only those reads are kept that no later
+//! read is certain to follow: an access that is ordered behind the later one is ordered behind the
+//! earlier one too. The same is true for reductions of one kind.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What an access does to bytes.
+/// The effect of an access on bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// It reads them.
     Read,
-    /// It writes them, whatever was there.
+    /// It writes them, whatever they held.
     Write,
     /// It combines something into them, each element in one step. Two reductions of the same kind
     /// (the number) do not conflict: their order makes no difference.
@@ -41,8 +40,8 @@ pub trait Oracle<A> {
     /// Whether the earlier access is certainly over.
     fn is_before(&mut self, earlier: &A) -> bool;
 
-    /// The same, when a wrong no does no harm: it is asked in order to forget what need not be
-    /// kept. Override it where the exact answer takes long.
+    /// The same question, where a wrong no does no harm: the answer decides which accesses can be
+    /// forgotten. Override it where the exact answer takes long.
     fn is_known_at_once(&mut self, earlier: &A) -> bool {
         self.is_before(earlier)
     }
@@ -54,21 +53,21 @@ impl<A, F: FnMut(&A) -> bool> Oracle<A> for F {
     }
 }
 
-/// What an access found.
+/// The finding of an access.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found<A> {
     /// Bytes that another access may touch at the same time, where the two conflict.
     Unordered {
-        /// Which bytes.
+        /// The bytes.
         bytes: Range<usize>,
         /// The other access.
         other: A,
-        /// What it does.
+        /// The effect of the access.
         mode: Mode,
     },
-    /// Bytes that nobody ever wrote.
+    /// Bytes that were never written.
     Unwritten {
-        /// Which bytes.
+        /// The bytes.
         bytes: Range<usize>,
     },
 }
@@ -82,7 +81,7 @@ struct Cell<A> {
     reductions: Vec<(u32, A)>,
 }
 
-/// A range of bytes, and what is known of each of them.
+/// A range of bytes, and the state of each of them.
 #[derive(Clone, Debug)]
 pub struct Shadow<A> {
     range: Range<usize>,
@@ -90,7 +89,7 @@ pub struct Shadow<A> {
 }
 
 impl<A: Clone> Shadow<A> {
-    /// With `written`, nobody asks whether its bytes were written before they are read.
+    /// With `written`, its bytes count as written before they are read.
     pub fn new(range: Range<usize>, written: bool) -> Shadow<A> {
         let cell = Cell::new(range.end, written, None);
         Shadow { cells: BTreeMap::from([(range.start, cell)]), range }
@@ -101,7 +100,7 @@ impl<A: Clone> Shadow<A> {
         self.range.clone()
     }
 
-    /// One access to some of the bytes; those outside are left out.
+    /// Records one access to some of the bytes; those outside are left out.
     pub fn access(
         &mut self,
         bytes: Range<usize>,
@@ -170,7 +169,7 @@ impl<A> Cell<A> {
         Cell { end, written, write, reads: Vec::new(), reductions: Vec::new() }
     }
 
-    /// All that later accesses may have to follow.
+    /// All accesses that later ones may have to follow.
     fn accesses(&self) -> impl Iterator<Item = (&A, Mode)> {
         let reductions =
             self.reductions.iter().map(|(kind, reduction)| (reduction, Mode::Reduce(*kind)));
@@ -183,8 +182,8 @@ impl<A> Cell<A> {
 mod tests {
     use super::*;
 
-    /// The bytes that an access finds in conflict, with whom, and those that were never written
-    /// (with nobody).
+    /// The bytes that an access finds in conflict, with the other access; and those that were never
+    /// written, with none.
     fn look(
         shadow: &mut Shadow<u32>,
         bytes: Range<usize>,
@@ -240,7 +239,7 @@ mod tests {
         assert_eq!(look(&mut shadow, 0..8, (2, Mode::Reduce(0)), &[1]), []);
         assert_eq!(look(&mut shadow, 4..8, (3, Mode::Reduce(0)), &[1]), []);
         assert_eq!(look(&mut shadow, 6..8, (4, Mode::Reduce(1)), &[1, 2]), [(6..8, Some(3))]);
-        // Who reads has to follow all of them, who writes too.
+        // A read has to follow all of them, and so has a write.
         let found = look(&mut shadow, 0..8, (5, Mode::Read), &[1, 2]);
         assert_eq!(found, [(4..6, Some(3)), (6..8, Some(3)), (6..8, Some(4))]);
         let found = look(&mut shadow, 0..4, (6, Mode::Write), &[1, 5]);

@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::task::{Operator, Piece, Signal, Task};
 
-/// Threads that do the same thing with other numbers are written out all the same: who reads this
-/// wants to see the numbers.
+/// Threads that do the same thing with other numbers are written out all the same, because the
+/// reader wants to see the numbers.
 impl Display for Operator {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (ranks, tasks) = (self.ranks.len(), self.tasks());

@@ -1,24 +1,24 @@
 //! The tasks of an operator: the form that is recorded, checked, counted, drawn and run.
 //!
 //! A rank has *threads*. The tasks of one thread run in order, those of different threads at the
-//! same time. Thread 0 is the *main* thread, which starts and ends the others. What orders two
-//! threads is a *notify*: one latched bit, which a record sets and a wait clears when it is set.
-//! Notifies belong to whoever waits for them: to a thread, for threads of the same rank, or to a
-//! rank's end of a channel, for the peer.
+//! same time. Thread 0 is the *main* thread, which starts and ends the others. A *notify* orders
+//! two threads: it is one latched bit, which a record sets and a wait clears when it is set. A
+//! notify belongs to its waiter: to a thread, for threads of the same rank, or to a rank's end of a
+//! channel, for the peer.
 //!
-//! Of memory a rank has its input, its output, and its *communication buffer*, the only memory that
-//! other ranks reach, through a channel.
+//! The memory of a rank is its input, its output, and its *communication buffer*. Other ranks reach
+//! only the communication buffer, through a channel.
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 use std::panic::Location;
 
-/// Which memory of a rank.
+/// A memory of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Memory {
-    /// What the operator is given. It may not be written.
+    /// The input of the operator. It may not be written.
     Input,
-    /// Where its result goes.
+    /// The result of the operator.
     Output,
     /// The communication buffer, which peers reach through their channels (CANN:
     /// `HcclGetHcclBuffer`).
@@ -45,18 +45,18 @@ impl Display for Memory {
 /// Some bytes of one rank's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Piece {
-    /// Whose memory.
+    /// The rank that owns the memory.
     pub rank: u32,
-    /// Which memory.
+    /// The memory.
     pub memory: Memory,
     /// The first byte.
     pub start: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
 impl Piece {
-    /// From the first byte to the one behind the last.
+    /// The range from the first byte to the one behind the last.
     pub const fn range(&self) -> Range<u64> {
         self.start..self.start.saturating_add(self.bytes)
     }
@@ -78,16 +78,16 @@ pub enum Signal {
         rank: u32,
         /// The thread that waits.
         thread: u32,
-        /// Which of its notifies.
+        /// The index among its notifies.
         index: u32,
     },
     /// A notify at a rank's end of a channel: the rank waits for it, its peer records it.
     Channel {
-        /// Who waits.
+        /// The rank that waits.
         rank: u32,
-        /// Who records.
+        /// The rank that records.
         peer: u32,
-        /// Which of the notifies at this end.
+        /// The index among the notifies at this end.
         index: u32,
     },
 }
@@ -105,7 +105,7 @@ impl Display for Signal {
     }
 }
 
-/// How a reduction combines two elements.
+/// The operation that combines two elements in a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReduceOp {
     /// The sum.
@@ -130,24 +130,24 @@ impl ReduceOp {
     }
 }
 
-/// What a thread is told to do. All but a wait return at once when they are enqueued; a wait holds
-/// up its thread, never the host.
+/// A task of a thread. All but a wait return at once when they are enqueued. A wait holds up its
+/// thread, never the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Copies bytes within the rank, or from or to the communication buffer of a peer.
     Copy {
-        /// What is read.
+        /// The bytes that are read.
         from: Piece,
-        /// What is written: as many bytes.
+        /// The bytes that are written: the same number.
         to: Piece,
     },
     /// Combines elements into those at the destination, each of them in one step.
     Reduce {
-        /// What is read.
+        /// The bytes that are read.
         from: Piece,
-        /// What is read and written: as many bytes.
+        /// The bytes that are read and written: the same number.
         to: Piece,
-        /// How.
+        /// The operation.
         op: ReduceOp,
     },
     /// Sets a notify.
@@ -157,8 +157,8 @@ pub enum Task {
 }
 
 impl Task {
-    /// What it reads and what it writes; nothing of a record or wait. What a reduction writes it
-    /// reads too.
+    /// The bytes that it reads and those that it writes; none for a record or wait. A reduction
+    /// also reads the bytes that it writes.
     pub const fn pieces(&self) -> Option<(&Piece, &Piece)> {
         match self {
             Task::Copy { from, to } | Task::Reduce { from, to, .. } => Some((from, to)),
@@ -185,7 +185,7 @@ impl Display for Task {
 pub struct Step {
     /// The task.
     pub task: Task,
-    /// Where in the source.
+    /// The place in the source.
     pub source: &'static Location<'static>,
 }
 
@@ -202,7 +202,7 @@ pub struct RankTasks {
     pub output: u64,
     /// Bytes of the communication buffer.
     pub buffer: u64,
-    /// Where in the output the input lies, in bytes, when it is a part of it.
+    /// The offset of the input in the output, in bytes, if it is a part of it.
     pub in_place: Option<u64>,
 }
 
@@ -217,11 +217,11 @@ impl RankTasks {
     }
 }
 
-/// What an operator is to achieve, with `n` elements: what each rank's output must hold when it is
-/// done.
+/// The goal of an operator, with `n` elements: the required contents of each rank's output when it
+/// is done.
 ///
-/// The inputs are those of the collective of the same name in `hccl`. Where the rank decides who
-/// gives or receives, the others have an input or output of no bytes.
+/// The inputs are those of the collective of the same name in `hccl`. Where only some ranks give or
+/// receive, the others have an input or output of no bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// Every rank gives n elements, and gets those of all ranks in the order of the ranks.
@@ -232,24 +232,24 @@ pub enum Goal {
     ReduceScatter(ReduceOp),
     /// Every rank gets the n elements of the root, which has them in its output too.
     Broadcast {
-        /// Who gives.
+        /// The rank that gives.
         root: u32,
     },
     /// The root gets the reduction of the n elements of each rank.
     Reduce {
-        /// How.
+        /// The operation.
         op: ReduceOp,
-        /// Who gets.
+        /// The rank that gets the result.
         root: u32,
     },
     /// Each rank gets its part of n elements of the root's.
     Scatter {
-        /// Who gives.
+        /// The rank that gives.
         root: u32,
     },
     /// The root gets the n elements of each rank in the order of the ranks.
     Gather {
-        /// Who gets.
+        /// The rank that gets the result.
         root: u32,
     },
     /// Every rank gives a part of n elements for each rank, and gets the parts that are for it in
@@ -263,9 +263,9 @@ pub enum Goal {
     },
     /// The n elements of one rank go to another one.
     Send {
-        /// Who gives.
+        /// The rank that gives.
         from: u32,
-        /// Who gets.
+        /// The rank that gets.
         to: u32,
     },
     /// Something else: the sizes are as given, and the result is not looked at.
@@ -306,7 +306,7 @@ impl Goal {
         }
     }
 
-    /// A rank that it names and that is not one of so many.
+    /// A rank that the goal names and that does not exist among `ranks`.
     pub fn rank_beyond(&self, ranks: u32) -> Option<u32> {
         let named = match self {
             Goal::Broadcast { root }
@@ -319,7 +319,7 @@ impl Goal {
         named.into_iter().find(|rank| *rank >= ranks)
     }
 
-    /// The rank that gives or gets what the others do not, if there is one.
+    /// The rank with a special role, as giver or receiver, if there is one.
     pub const fn root(&self) -> Option<u32> {
         match self {
             Goal::Broadcast { root }
@@ -330,7 +330,7 @@ impl Goal {
         }
     }
 
-    /// How it reduces, if it does.
+    /// The operation of its reduction, if it has one.
     pub const fn reduces(&self) -> Option<ReduceOp> {
         match self {
             Goal::AllReduce(op) | Goal::ReduceScatter(op) | Goal::Reduce { op, .. } => Some(*op),
@@ -342,9 +342,9 @@ impl Goal {
 /// The tasks of all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is to achieve.
+    /// Its goal.
     pub goal: Goal,
     /// The n of the [goal](Goal), in elements.
     pub count: u64,
@@ -357,12 +357,12 @@ pub struct Operator {
     pub handshake: bool,
     /// The line that made it, if it is known.
     pub source: Option<&'static Location<'static>>,
-    /// Each rank's share.
+    /// The tasks of each rank.
     pub ranks: Vec<RankTasks>,
 }
 
-/// Of the notifies at an end of a channel, with a [handshake](Operator::handshake): the peer's
-/// communication buffer is ready.
+/// The index, among the notifies at an end of a channel with a [handshake](Operator::handshake), of
+/// the one that says: the peer's communication buffer is ready.
 pub const READY: u32 = 0;
 /// The same: the peer has left this rank's communication buffer.
 pub const LEFT: u32 = 1;
@@ -387,7 +387,7 @@ impl Operator {
         steps.flatten().find(uses).map(|step| step.source).or(self.source)
     }
 
-    /// How many tasks it has in all.
+    /// The number of its tasks in all.
     pub fn tasks(&self) -> usize {
         self.ranks.iter().flat_map(|rank| &rank.threads).map(Vec::len).sum()
     }

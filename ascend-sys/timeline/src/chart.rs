@@ -1,12 +1,12 @@
-//! What is drawn: rows of spans, and arrows between them.
+//! The contents of a picture: rows of spans, and arrows between them.
 
 /// A whole timeline. Times are nanoseconds since the first thing in it.
 pub(crate) struct Chart {
-    /// What it is of.
+    /// The title of the picture.
     pub(crate) title: String,
     pub(crate) length: u64,
     pub(crate) groups: Vec<RowGroup>,
-    /// From records of notifies to the waits that took them.
+    /// Arrows from records of notifies to the waits that took them.
     pub(crate) flows: Vec<Flow>,
     /// Entries for which there was no room.
     pub(crate) left_out: u64,
@@ -18,9 +18,9 @@ pub(crate) struct RowGroup {
     pub(crate) rows: Vec<Row>,
 }
 
-/// From a moment of a thread to one of another thread.
+/// An arrow from a moment of a thread to one of another thread.
 pub(crate) struct Flow {
-    /// Of each end: the handle of the thread, and when.
+    /// The handle of the thread, and the time, of each end.
     pub(crate) from: (u64, u64),
     pub(crate) to: (u64, u64),
     /// Whether the two belong to different devices.
@@ -43,7 +43,7 @@ pub(crate) enum RowKind {
     Cube,
     Vector,
     Server,
-    /// Of operators.
+    /// A thread of operators.
     Thread,
     Link,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Span {
     pub(crate) parts: Vec<Span>,
 }
 
-/// What there is to say of a span.
+/// Further information on a span.
 pub(crate) enum Says {
     Text(String),
     Number(u64),
@@ -71,7 +71,7 @@ pub(crate) enum Says {
     Time(u64),
 }
 
-/// What a span is.
+/// The kind of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpanKind {
     /// A launch, and one that failed.
@@ -89,7 +89,7 @@ pub(crate) enum SpanKind {
     /// A copy within a device, and the record of a notify.
     Copies,
     Records,
-    /// What a link carries.
+    /// The bytes that a link carries.
     Carries,
 }
 

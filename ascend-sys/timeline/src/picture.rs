@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 const WIDTH: usize = 960;
 const MARGIN: usize = 16;
-/// Where time begins and ends.
+/// The left end of the time axis.
 const LEFT: usize = 148;
 const RIGHT: usize = WIDTH - 24;
 /// Rows that a picture has of each device and of the links, and devices; and notifies. The trace
@@ -17,7 +17,7 @@ const MOST_FLOWS: usize = 2000;
 const MOST_LINKS: usize = 56;
 const MOST_DEVICES: usize = 16;
 const MOST_FAILURES: usize = 6;
-/// How wide a letter of the labels in bars is, roughly.
+/// The approximate width of a letter of the labels in bars.
 const LETTER: f64 = 5.6;
 
 const INK: &str = "#1b2430";
@@ -104,7 +104,7 @@ fn draw_flow(svg: &mut Svg, axis: &Axis, flow: &Flow, threads: &HashMap<u64, usi
     ));
 }
 
-/// What is said above the rows, in which colours.
+/// The notes above the rows, with their colours.
 fn notes(chart: &Chart) -> Vec<(&'static str, String)> {
     let honest = [
         "Real time of the emulator: cores of a launch are interpreted one after the other until they wait, and data moves by copies in memory.",
@@ -175,7 +175,7 @@ impl<'a> PictureLine<'a> {
 
 fn draw_row(svg: &mut Svg, axis: &Axis, row: &Row, y: usize, height: usize) {
     for layer in 0..3 {
-        // What is too thin to be seen beside the one before is left out.
+        // A span that is too thin to be seen beside the one before is left out.
         let mut seen = f64::MIN;
         for span in row.spans.iter().flat_map(|span| at_depth(span, layer)) {
             let (from, to) = (axis.x(span.from), axis.x(span.to));
@@ -242,7 +242,7 @@ fn bar(svg: &mut Svg, span: &Span, (from, to): (f64, f64), y: usize, height: usi
         }),
         SpanKind::Waits => span.name.strip_prefix("waits: ").map(str::to_owned),
         SpanKind::Multiplies | SpanKind::Copies => Some(span.name.clone()),
-        // Of one-sided writes; a turn in which ranks meet has its own name.
+        // The names of one-sided writes; a turn in which ranks meet has its own name.
         SpanKind::Moves if !span.says.is_empty() => Some(span.name.clone()),
         SpanKind::Kernel | SpanKind::Failed => {
             Some(shorten(&span.name, ((width - 6.0) / LETTER).max(0.0) as usize))
@@ -263,7 +263,7 @@ fn label(svg: &mut Svg, text: &str, look: SpanKind, (from, to): (f64, f64), bott
     }
 }
 
-/// Of the bar and of what is written in it.
+/// The colours of the bar and of its text.
 fn colours(look: SpanKind) -> Option<(&'static str, &'static str)> {
     match look {
         SpanKind::Kernel => Some(("#d9dee5", INK)),
@@ -280,7 +280,7 @@ fn colours(look: SpanKind) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Lines of the legend: of what the rows are.
+/// Lines of the legend, for the kinds of rows.
 fn signs(kinds: BTreeSet<RowKind>) -> Vec<&'static [(SpanKind, &'static str)]> {
     let of_threads = kinds.contains(&RowKind::Thread);
     let mut signs: Vec<&[_]> = Vec::new();
@@ -365,7 +365,8 @@ impl Axis {
     }
 }
 
-/// What lies between two ticks of the axis: a round time, so that there are at most twelve.
+/// The distance between two ticks of the axis: a round time, so that there are at most twelve
+/// ticks.
 fn tick(length: u64) -> u64 {
     let mut step = 1;
     loop {

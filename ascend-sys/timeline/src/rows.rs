@@ -1,8 +1,7 @@
-//! What was recorded, laid out in rows: those of each device, then the links.
+//! Lays the recorded entries out in rows: those of each device, then the links.
 //!
-//! Within a row spans follow one another, and the parts of a span lie within it. A launch beside
-//! another one on the same device has rows of its own, and so has a communicator beside another
-//! one.
+//! Within a row spans follow one another, and the parts of a span lie within it. Launches that run
+//! beside each other on a device have rows of their own. So have communicators beside each other.
 
 use crate::chart::{Chart, Row, RowGroup, RowKind, Says, Span, SpanKind};
 use crate::entries::{
@@ -13,11 +12,11 @@ use crate::record::Records;
 use crate::threads;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which row of the links: the lane of the communicator, whether one-sided, from where to where.
+/// A row of the links: the lane of the communicator, whether one-sided, from where to where.
 type Link = (usize, bool, usize, usize);
 
 impl Chart {
-    /// All that was written down.
+    /// The chart of all records.
     pub(super) fn of(records: &Records) -> Chart {
         let kept = &Merged::of(records);
         let starts = kept.launches.iter().map(|launch| launch.from);
@@ -132,12 +131,12 @@ fn meetings(turns: &[TurnSpan]) -> BTreeMap<(ServersKey, u64), u64> {
     met
 }
 
-/// Lanes: what overlaps in time is in different ones.
+/// Lanes: spans that overlap in time are in different ones.
 #[derive(Default)]
 struct Lanes(Vec<u64>);
 
 impl Lanes {
-    /// The first lane that is free. What comes later begins no earlier.
+    /// Returns the first free lane. Later spans must not begin earlier.
     fn place(&mut self, from: u64, to: u64) -> usize {
         let lane = self.0.iter().position(|until| *until <= from).unwrap_or(self.0.len());
         match self.0.get_mut(lane) {
@@ -148,7 +147,7 @@ impl Lanes {
     }
 }
 
-/// What is added to the names of the rows of a lane.
+/// The suffix for the names of the rows of a lane.
 fn beside(lane: usize) -> String {
     if lane == 0 { String::new() } else { format!(" ({})", lane + 1) }
 }

@@ -76,7 +76,8 @@ fn span(one: &PrimitiveSpan, ranks: &BTreeMap<u32, Option<usize>>) -> Span {
     Span { name, look, from: one.from, to: one.to, says, parts: Vec::new() }
 }
 
-/// From each record to the wait that took it: the last one that had begun when the wait was over.
+/// Arrows from each record to the wait that took it: the last one that had begun when the wait was
+/// over.
 pub(super) fn flows(primitives: &[PrimitiveSpan], zero: u64) -> Vec<Flow> {
     let mut of_notify: HashMap<NotifyKey, Vec<&PrimitiveSpan>> = HashMap::new();
     for one in primitives.iter().filter(|one| one.failure.is_none()) {

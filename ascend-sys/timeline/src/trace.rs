@@ -1,8 +1,8 @@
 //! A timeline as a file for <https://ui.perfetto.dev>: Chrome's trace event format.
 //!
 //! Each device is a process, and so are the links; each row is a thread. Times are whole
-//! nanoseconds, written in microseconds, so that what lies within a span does not end after it by a
-//! rounding.
+//! nanoseconds, written in microseconds, so that rounding cannot move the end of an inner span
+//! behind that of the outer one.
 
 use crate::chart::{Chart, Flow, Row, Says, Span};
 use crate::draw::trace::{Trace, microseconds, quote};

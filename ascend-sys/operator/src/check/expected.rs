@@ -1,9 +1,9 @@
-//! What the outputs must hold, by the goal.
+//! The contents that the goal requires of the outputs.
 
 use crate::task::{Goal, Operator, ReduceOp};
 use std::ops::Range;
 
-/// Who gives some bytes.
+/// The ranks that give some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Giver {
     One(u32),
@@ -11,17 +11,17 @@ pub(super) enum Giver {
     All(ReduceOp),
 }
 
-/// What some bytes of an output must be.
+/// The required contents of some bytes of an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Expected {
-    /// Of the output.
+    /// The bytes of the output.
     pub(super) range: Range<usize>,
     pub(super) giver: Giver,
-    /// Where in the input of whoever gives they begin.
+    /// Where they begin in the input of the giver.
     pub(super) source: usize,
 }
 
-/// What the output of a rank must hold.
+/// The required contents of the output of a rank.
 pub(super) fn of_rank(operator: &Operator, rank: u32) -> Vec<Expected> {
     let element = operator.element;
     let bytes =

@@ -1,4 +1,4 @@
-//! What the checker has to say.
+//! The findings of the checker.
 
 use crate::task::Task;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ const PRINTED: usize = 12;
 /// A task that a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Which of the operators, from 0, if several were checked.
+    /// The operator, from 0, if several were checked.
     pub operator: Option<u32>,
     /// The rank.
     pub rank: u32,
@@ -21,7 +21,7 @@ pub struct Place {
     pub position: u32,
     /// The line that recorded it.
     pub source: &'static Location<'static>,
-    /// What it does.
+    /// The task itself.
     pub task: Task,
 }
 
@@ -46,25 +46,26 @@ pub enum Severity {
     Note,
 }
 
-/// One thing to say about an operator.
+/// One finding about an operator.
 ///
-/// Its `Display` is like the compiler's: what, where, on which rank and thread, and what to change.
+/// Its `Display` is like the compiler's: the problem, the place, the rank and thread, and the
+/// remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
     /// The rule, as a short name.
     pub rule: &'static str,
-    /// What, with both sides.
+    /// The problem, with both sides.
     pub message: String,
     /// The tasks that it is about; none, if it is about a rank or about all of them.
     pub places: Vec<Place>,
-    /// The line, where there are no places: the one that first uses the channel that it is about,
-    /// else the one that made the operator. None: it is not known.
+    /// The line, where there are no places: the one that first uses the channel in question, else
+    /// the one that made the operator. None: it is not known.
     pub source: Option<&'static Location<'static>>,
-    /// What to change.
+    /// The remedy.
     pub help: String,
-    /// How many more there are of this rule in the same lines.
+    /// The number of further findings of this rule in the same lines.
     pub more: u64,
 }
 
@@ -93,21 +94,21 @@ impl Display for Finding {
     }
 }
 
-/// What was looked at, and what was found.
+/// The extent of the check, and its findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What was found, errors first, each rule once for the same lines.
+    /// The findings, errors first, each rule once for the same lines.
     pub findings: Vec<Finding>,
-    /// Rules that could not be looked at, or not to the end, because of what was found: they follow
-    /// when that is mended.
+    /// Rules that could not be checked, or not to the end, because of the findings: check again
+    /// when those are fixed.
     pub skipped: Vec<&'static str>,
-    /// How many operators there are.
+    /// The number of operators.
     pub operators: u64,
-    /// How many ranks they have.
+    /// The number of their ranks.
     pub ranks: u64,
-    /// How many threads all ranks have.
+    /// The number of threads of all ranks.
     pub threads: u64,
-    /// How many tasks all threads have.
+    /// The number of tasks of all threads.
     pub tasks: u64,
 }
 
@@ -157,10 +158,10 @@ impl Display for Report {
     }
 }
 
-/// The rule, what else tells findings apart, and the lines.
+/// The rule, a further distinction between findings, and the lines.
 type Key = (&'static str, &'static str, Vec<(&'static str, u32, u32)>);
 
-/// What has been found so far.
+/// The findings so far.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     findings: Vec<Finding>,
@@ -168,7 +169,8 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Notes an error about tasks; of what breaks the same rule in the same lines, only how often.
+    /// Adds an error about tasks. Further findings of the same rule in the same lines are only
+    /// counted.
     pub(super) fn add(
         &mut self,
         rule: &'static str,

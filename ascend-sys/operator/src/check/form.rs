@@ -1,5 +1,5 @@
-//! Each task and each rank by itself: sizes, bounds, channels. Nothing here needs an order, and
-//! nothing is taken for granted.
+//! Checks each task and each rank by itself: sizes, bounds, channels. Nothing here needs an order,
+//! and nothing is taken for granted.
 
 use super::finding::{Notes, Place};
 use crate::task::{Memory, Operator, Piece, RankTasks, Signal, Step, Task};
@@ -35,7 +35,7 @@ pub(super) fn look(operators: &[Operator], notes: &mut Notes) {
     }
 }
 
-/// What each rank is given and gets, against the goal.
+/// Checks the sizes of the inputs and outputs of each rank against the goal.
 fn sizes(operator: &Operator, notes: &mut Notes) {
     let ranks = operator.ranks.len() as u32;
     let mut add = |kind, message: String, help: &str| {
@@ -90,8 +90,8 @@ fn sizes(operator: &Operator, notes: &mut Notes) {
 /// The notifies of each end of a channel: by its rank, then the peer.
 type Channels = HashMap<(u32, u32), u32>;
 
-/// Those of an operator. What `kept` has of those of earlier ones, both ends each, is not opened
-/// anew.
+/// The channels of an operator. Channels of earlier operators that `kept` has, both ends each, are
+/// not opened anew.
 fn channels(operator: &Operator, kept: &mut Channels, notes: &mut Notes) -> Channels {
     let ranks = operator.ranks.len() as u32;
     let mut ends = Channels::new();
@@ -153,7 +153,7 @@ struct View<'a> {
     operator: &'a Operator,
     channels: &'a Channels,
     place: Place,
-    /// Those of its rank.
+    /// The tasks of its rank.
     tasks: &'a RankTasks,
     notes: &'a mut Notes,
 }
@@ -306,7 +306,7 @@ impl View<'_> {
                     self.add("form", "other end", message, help);
                     return;
                 }
-                // Opened with as many on both ends, or that has been said.
+                // Both ends are opened with as many, or that has been reported.
                 if let Some(notifies) = self.opened(other).filter(|notifies| index >= *notifies) {
                     let message = format!("{signal}, which has {notifies}");
                     let help = "open the channel with more notifies, on both ranks";

@@ -1,15 +1,15 @@
 //! The main thread starts every sub-thread, and every sub-thread tells the main one that it has
 //! ended.
 //!
-//! An operator is enqueued on the user's stream by its main thread alone. A sub-thread that begins
-//! by itself runs before what the stream holds before the operator, and one that nobody waits for
-//! runs on behind its end.
+//! The main thread alone enqueues an operator on the user's stream. A sub-thread that begins by
+//! itself runs before earlier work of the stream. A sub-thread that the main thread does not wait
+//! for runs on behind the end of the operator.
 
 use super::finding::Notes;
 use super::ground::Ground;
 use crate::task::{Signal, Task};
 
-/// With `paired`, it is known which record ends which wait.
+/// Checks the frame. With `paired`, the pairs of records and waits are known.
 pub(super) fn look(ground: &Ground<'_>, paired: bool, notes: &mut Notes) {
     for lane in ground.order.lanes().all().iter().filter(|lane| lane.thread != 0) {
         let mut first = lane.start;

@@ -11,8 +11,8 @@ use crate::order::Search;
 use crate::task::{Memory, Piece, Task};
 use std::collections::BTreeMap;
 
-/// What a thread does to the buffer of a peer in an operator: the first access and the last one. In
-/// between it is ordered alike.
+/// The accesses of a thread to the buffer of a peer in an operator: the first and the last one.
+/// Those in between are ordered alike.
 struct Span {
     first: u32,
     last: u32,
@@ -40,7 +40,7 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
     }
 }
 
-/// What a task touches of the communication buffer of a peer.
+/// The bytes that a task touches of the communication buffer of a peer.
 fn of_peer<'a>(ground: &Ground<'a>, task: u32, rank: u32) -> Option<&'a Piece> {
     ground.moved(task)?;
     let (from, to) = ground.task(task).pieces()?;
@@ -56,7 +56,7 @@ fn begins(
     notes: &mut Notes,
 ) {
     let main = ground.order.lanes().tasks_of(operator, owner, 0);
-    // Where there is no task, it ends nowhere either, which is found.
+    // Without a task, the thread does not end anywhere either; another rule finds that.
     if main.is_empty() || search.reaches(main.start, access) {
         return;
     }
@@ -98,7 +98,7 @@ fn ends(
     });
 }
 
-/// Who does what to which bytes of a peer.
+/// The rank that makes an access, and a text about the access.
 fn words(ground: &Ground<'_>, access: u32) -> (u32, String) {
     let rank = ground.order.lanes().lane(access).rank;
     let what = match ground.task(access) {

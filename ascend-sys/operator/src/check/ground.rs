@@ -1,5 +1,5 @@
-//! What the rules look at: the tasks with their order, and pieces of memory by what they really
-//! are.
+//! The common input of the rules: the tasks with their order, and pieces of memory with their real
+//! identity.
 
 use super::finding::Place;
 use crate::lanes::Lanes;
@@ -7,14 +7,14 @@ use crate::order::Order;
 use crate::task::{Memory, Operator, Piece, Step, Task};
 use std::ops::Range;
 
-/// Steps of a search after which a rule goes no further once it has found something: what is not
-/// ordered takes longest to tell.
+/// The steps of a search after which a rule goes no further once it has found something. Tasks
+/// without an order take the longest to search.
 pub(super) const PATIENCE: u64 = 200_000_000;
 
 pub(super) struct Ground<'a> {
     pub(super) operators: &'a [Operator],
     pub(super) order: &'a Order,
-    /// By the number of the task.
+    /// The steps, by the number of the task.
     pub(super) steps: Vec<&'a Step>,
     /// The most that an operator has.
     pub(super) ranks: usize,
@@ -24,7 +24,7 @@ pub(super) struct Ground<'a> {
 /// buffer is the same for all operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bytes {
-    /// Which memory of all.
+    /// The number of the memory.
     pub(super) memory: usize,
     pub(super) range: Range<usize>,
 }
@@ -59,12 +59,12 @@ impl<'a> Ground<'a> {
         self.order.sequence().iter().filter_map(|id| self.order.number(*id))
     }
 
-    /// How many memories there are.
+    /// The number of memories.
     pub(super) fn memories(&self) -> usize {
         self.ranks * (1 + 2 * self.operators.len())
     }
 
-    /// Which of them is one of a rank.
+    /// The number of a memory of a rank.
     pub(super) fn memory(&self, operator: u32, rank: u32, memory: Memory) -> usize {
         let of_rank = match memory {
             Memory::Buffer => 0,
@@ -74,7 +74,7 @@ impl<'a> Ground<'a> {
         rank as usize * (1 + 2 * self.operators.len()) + of_rank
     }
 
-    /// How many bytes a memory has.
+    /// The bytes of a memory.
     pub(super) fn size(&self, memory: usize) -> usize {
         let of_one = 1 + 2 * self.operators.len();
         let (rank, which) = (memory / of_one, memory % of_one);
@@ -90,7 +90,7 @@ impl<'a> Ground<'a> {
         bytes.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// The bytes of a piece of a task of an operator. None: there is no such memory.
+    /// The bytes of a piece of a task of an operator. None: the memory does not exist.
     pub(super) fn bytes(&self, operator: u32, piece: &Piece) -> Option<Bytes> {
         let of_rank = self.operators.get(operator as usize)?.ranks.get(piece.rank as usize)?;
         let (memory, offset) = match (piece.memory, of_rank.in_place) {
@@ -102,8 +102,8 @@ impl<'a> Ground<'a> {
         Some(Bytes { memory: self.memory(operator, piece.rank, memory), range: start..end })
     }
 
-    /// What a task reads and what it writes. None: nothing, or what there is not; a copy of bytes
-    /// to where they are is nothing.
+    /// The bytes that a task reads and those that it writes. None: it moves nothing, or its memory
+    /// does not exist; a copy of bytes to where they are moves nothing.
     pub(super) fn moved(&self, number: u32) -> Option<(Bytes, Bytes)> {
         let (from, to) = self.task(number).pieces()?;
         let operator = self.operator(number);

@@ -1,5 +1,5 @@
-//! Waits that never end: nobody records the notify, or whoever does waits too, and so on in a
-//! circle.
+//! Waits that never end: no task records the notify, or the thread that would record it waits too,
+//! and so on in a circle.
 
 use super::finding::Notes;
 use super::ground::Ground;
@@ -34,7 +34,7 @@ pub(super) fn look(ground: &Ground<'_>, waits: &[TaskId], notes: &mut Notes) {
             _ => None,
         })
         .collect();
-    // A record that nobody waits for may be meant for one of them.
+    // A record that no wait takes may be meant for one of them.
     let mut left: HashMap<_, u32> = HashMap::new();
     for record in order.unconsumed().iter().filter_map(|record| order.number(*record)) {
         if let Task::Record(signal) = ground.task(record) {
@@ -46,8 +46,8 @@ pub(super) fn look(ground: &Ground<'_>, waits: &[TaskId], notes: &mut Notes) {
             never(ground, *wait, *signal, left.get(&ends(signal)).copied(), notes);
         }
     }
-    // Every other one leads to one of those or into a circle. Each is followed until where another
-    // one has been.
+    // Every other wait leads to one of those or into a circle. Each is followed up to a wait that
+    // has been visited before.
     let mut seen = vec![usize::MAX; stuck.len()];
     for start in 0..stuck.len() {
         let mut at = start;
@@ -64,7 +64,7 @@ pub(super) fn look(ground: &Ground<'_>, waits: &[TaskId], notes: &mut Notes) {
     }
 }
 
-/// Nobody who could still come records it. `meant` may be meant for it.
+/// Reports a wait whose record never comes. `meant` may be meant for it.
 fn never(ground: &Ground<'_>, wait: u32, signal: Signal, meant: Option<u32>, notes: &mut Notes) {
     let operator = &ground.operators[ground.operator(wait) as usize];
     if let Signal::Channel { rank, peer, index } = signal
@@ -145,7 +145,7 @@ fn times(rank: u32, verb: &str, what: &str, count: usize) -> String {
     }
 }
 
-/// Who waits and who records, without the index.
+/// The waiter and the recorder of a notify, without the index.
 fn ends(signal: &Signal) -> (u32, u32, bool) {
     match signal {
         Signal::Thread { rank, thread, .. } => (*rank, *thread, true),
@@ -170,7 +170,7 @@ fn circle(
             break;
         }
     }
-    // From the first of them on, so that circles that are alike look alike.
+    // Begins with the first of them, so that equal circles look alike.
     let first = (0..links.len()).min_by_key(|place| links[*place].0);
     links.rotate_left(first.unwrap_or(0));
     let tasks = links.iter().flat_map(|(wait, record)| [stuck[*wait], *record]);

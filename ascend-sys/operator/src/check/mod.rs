@@ -1,10 +1,9 @@
-//! The checker: what can be known of an operator before it runs.
+//! The checker: finds mistakes of an operator before it runs.
 //!
-//! [`check`] looks at the recorded tasks of all ranks, [`check_all`] at operators that run one
+//! [`check`] checks the recorded tasks of all ranks. [`check_all`] checks operators that run one
 //! after the other on one communicator: they share threads, notifies and the communication buffer.
-//! No data is moved. What is found is certain, for any speed of the threads and any input; what is
-//! not found is not there, as far as the rules go. The rules, by the name that a [`Finding`]
-//! carries:
+//! No data is moved. Every finding is certain, for any speed of the threads and any input. Within
+//! the rules, nothing is missed. The rules, by the name that a [`Finding`] carries:
 //!
 //! | rule | what |
 //! |---|---|
@@ -21,14 +20,14 @@
 //! | `not-reproducible` | a note: sums of floating point that are reduced into one place in any order |
 //! | `early`, `outlives` | peers use a communication buffer between the first and the last task of its owner's main thread |
 //!
-//! What orders tasks: those of a thread complete one after the other, and a wait ends behind its
+//! The order of tasks: those of a thread complete one after the other, and a wait ends behind its
 //! record. On HCCS and in the emulator a write to a peer is complete when its thread goes on. On
-//! RoCE and UB only a record on the *same channel* is certain to come behind it: there, let a
-//! record on the channel of a write follow it on its thread, and let whoever else is told of the
-//! data hear it from the peer. The checker does not look at that.
+//! RoCE and UB only a record on the *same channel* is certain to come behind it. There, let a
+//! record on the channel of a write follow it on its thread, and let all others hear of the data
+//! from the peer. The checker does not check that.
 //!
-//! A rule that needs another one to hold is not looked at while that one is broken: what hangs has
-//! no result.
+//! A rule that needs another one to hold is skipped while that one is broken: an operator that
+//! hangs has no result.
 
 mod expected;
 mod finding;
@@ -53,13 +52,13 @@ use crate::task::Operator;
 use finding::Notes;
 use ground::Ground;
 
-/// What counts besides the tasks. The default: any product, the default [`Engine`], CANN's
+/// The settings besides the tasks. The default: any product, the default [`Engine`], CANN's
 /// [limits], no plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Where it runs. None: anywhere, and what only some products have is not looked at.
+    /// The product that it runs on. None: any, and rules of only some products are skipped.
     pub product: Option<Product>,
-    /// What works through its threads.
+    /// The engine that works through its threads.
     pub engine: Engine,
     /// Threads of a communicator.
     pub threads: u32,
@@ -69,7 +68,8 @@ pub struct Setting {
     pub thread_notifies: u32,
     /// Notifies of each end of a channel.
     pub channel_notifies: u32,
-    /// What each rank has acquired; one: all ranks have; none: what they need.
+    /// The resources that each rank has acquired. With one plan, all ranks have acquired these;
+    /// without any, each has what it needs.
     pub plans: Vec<Plan>,
 }
 
@@ -109,11 +109,11 @@ pub fn check_with(operators: &[Operator], setting: &Setting) -> Report {
             frame::look(&ground, true, &mut notes);
             notify::look(&ground, &mut notes, &mut skipped);
             if notes.has(&["set-twice", "two-waits"]) {
-                // Who comes first is not certain then.
+                // Then the order of tasks is not certain.
                 skipped.extend(["race", "result", "early", "outlives"]);
             } else {
                 race::look(&ground, &mut notes, &mut skipped);
-                // What races has no certain result, and what is out of bounds none at all.
+                // A race has no certain result, and an access out of bounds has none at all.
                 if notes.has(&["form", "bounds", "overlap", "remote", "race"]) {
                     skipped.push("result");
                 } else {

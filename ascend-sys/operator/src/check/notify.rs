@@ -1,5 +1,5 @@
-//! Notifies: every record ends a wait, every next record comes behind that wait, and nobody else
-//! waits meanwhile.
+//! Notifies: every record ends a wait, every next record comes behind that wait, and no other
+//! thread waits meanwhile.
 
 use super::finding::Notes;
 use super::ground::{Ground, PATIENCE};
@@ -7,7 +7,7 @@ use crate::order::Search;
 use crate::task::{Signal, Task};
 use std::collections::HashMap;
 
-/// What follows from a bit that is set.
+/// The consequence of a bit that is set already.
 const ONE_BIT: &str =
     "a notify is one bit: two records in a row count once, and a wait hangs later";
 
@@ -64,7 +64,7 @@ fn unconsumed(ground: &Ground<'_>, notes: &mut Notes) {
     }
 }
 
-/// What to do about a record for which nobody waits.
+/// The help for a record that no wait takes.
 fn who_waits(ground: &Ground<'_>, record: u32) -> String {
     match ground.task(record) {
         Task::Record(Signal::Thread { thread, .. }) => {

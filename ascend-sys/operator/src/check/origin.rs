@@ -1,17 +1,17 @@
-//! Where bytes come from: symbols in the place of data.
+//! The origin of bytes: symbols in the place of data.
 //!
-//! A byte that was copied from an input is that byte of that input, wherever it lies now; one that
-//! was reduced is a set of bytes, one of the input of each rank in a set of ranks, all at the same
-//! offset. Whatever else is made of inputs is wrong for every collective.
+//! A byte that was copied from an input is that byte of that input, wherever it lies now. A byte
+//! that was reduced is a set of bytes, one of the input of each rank in a set of ranks, all at the
+//! same offset. Any other value made of inputs is wrong for every collective.
 
 use crate::task::ReduceOp;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// What a run of bytes holds.
+/// The contents of a run of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// Nobody has written it.
+    /// Bytes that were never written.
     Nothing,
     /// Something wrong, which has been said.
     Reported,
@@ -22,13 +22,13 @@ pub(super) enum Value {
 /// Bytes of the inputs of some ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
-    /// Of which operator.
+    /// The operator whose inputs they are.
     pub(super) operator: u32,
-    /// Of which ranks, as a number of [`Sets`].
+    /// The ranks, as a number of [`Sets`].
     pub(super) ranks: u32,
-    /// How they are combined; None: it is only one.
+    /// The operation that combines them. None: it is only one.
     pub(super) op: Option<ReduceOp>,
-    /// What is to be added to the place of a byte, to get its place in the inputs. It wraps.
+    /// The number to be added to the place of a byte, to get its place in the inputs. It wraps.
     pub(super) shift: usize,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Sets {
     sets: Vec<Box<[u64]>>,
     numbers: HashMap<Box<[u64]>, u32>,
     unions: HashMap<(u32, u32), u32>,
-    /// How many ranks there are.
+    /// The number of ranks.
     ranks: usize,
 }
 
@@ -60,12 +60,12 @@ impl Sets {
         Sets { sets: Vec::new(), numbers: HashMap::new(), unions: HashMap::new(), ranks }
     }
 
-    /// One rank alone.
+    /// The set of one rank alone.
     pub(super) fn one(&mut self, rank: usize) -> u32 {
         self.of([rank].into_iter())
     }
 
-    /// All ranks.
+    /// The set of all ranks.
     pub(super) fn all(&mut self) -> u32 {
         self.of(0..self.ranks)
     }
@@ -121,10 +121,10 @@ impl Sets {
     }
 }
 
-/// What one memory holds.
+/// The contents of one memory.
 #[derive(Debug, Default)]
 pub(super) struct Values {
-    /// By the first byte; between them is [`Value::Nothing`].
+    /// Runs by the first byte; between them is [`Value::Nothing`].
     runs: BTreeMap<usize, ByteRun>,
 }
 
@@ -132,12 +132,12 @@ pub(super) struct Values {
 struct ByteRun {
     end: usize,
     value: Value,
-    /// Who wrote it last.
+    /// The task that wrote it last.
     by: u32,
 }
 
 impl Values {
-    /// What these bytes hold, run by run without gaps, and who wrote them.
+    /// The contents of these bytes, run by run without gaps, and the tasks that wrote them.
     pub(super) fn get(&self, bytes: Range<usize>, all: &mut Vec<(Range<usize>, Value, u32)>) {
         let nobody = crate::lanes::NONE;
         let mut at = bytes.start;
@@ -162,7 +162,7 @@ impl Values {
         }
     }
 
-    /// Somebody writes these bytes.
+    /// Writes these bytes.
     pub(super) fn put(&mut self, bytes: Range<usize>, value: Value, by: u32) {
         self.split(bytes.start);
         self.split(bytes.end);

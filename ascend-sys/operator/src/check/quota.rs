@@ -1,4 +1,4 @@
-//! What a communicator has, what a product can do, and what was planned.
+//! The resources of a communicator, the abilities of a product, and the plan.
 
 use super::finding::{Notes, Place};
 use super::{Product, Setting};
@@ -18,7 +18,7 @@ pub(super) fn look(operators: &[Operator], setting: &Setting, notes: &mut Notes)
             held.acquire(at, plan, setting.product);
             opened(rank, at, &operators[at], (plan, &held), notes);
         }
-        // It takes all of them; the first one is where to begin.
+        // All operators together take it; the first one is where to begin.
         let source = operators.iter().find_map(|operator| operator.source);
         let Some(plan) = plans.into_iter().flatten().reduce(|all, plan| all.with(&plan)) else {
             continue;
@@ -63,7 +63,7 @@ fn opened(
     }
 }
 
-/// The line of what takes too much.
+/// The line that takes too much.
 type Source = Option<&'static Location<'static>>;
 
 fn quota(
@@ -101,7 +101,7 @@ fn quota(
     add("channel", per_channel.into(), most, "notifies of a channel", help);
 }
 
-/// What is taken and was not planned.
+/// Reports resources that are taken and were not planned.
 fn against(rank: usize, plan: &Plan, (planned, source): (&Plan, Source), notes: &mut Notes) {
     let mut add = |kind, message: String| {
         let help = "plan for this operator (`Plan::of`), or let it take less";

@@ -17,12 +17,12 @@ pub(super) struct Tasks<'a, 'b> {
 
 impl Oracle<u32> for Tasks<'_, '_> {
     fn is_before(&mut self, earlier: &u32) -> bool {
-        // What a task reads and writes at once is no matter of order.
+        // A read and a write of the same task need no order.
         *earlier == self.now || self.search.reaches(*earlier, self.now)
     }
 
     fn is_known_at_once(&mut self, earlier: &u32) -> bool {
-        // Of each thread only the last one is kept, which is few enough, and costs no search.
+        // Only the last access of each thread is kept. These are few enough, and cost no search.
         self.lanes.number(*earlier) == self.lanes.number(self.now)
     }
 }
@@ -59,7 +59,7 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
     }
 }
 
-/// How a task treats what it writes.
+/// The mode in which a task accesses the bytes that it writes.
 fn mode_of(ground: &Ground<'_>, task: u32) -> Mode {
     match ground.task(task) {
         // Elements of another size are combined in another way.
@@ -78,12 +78,12 @@ fn tell(
     bytes: &Bytes,
     notes: &mut Notes,
 ) {
-    // Of two operators, the earlier one first, also where the later one came first here.
+    // The task of the earlier operator stands first, even if the later one came first here.
     let mut both = [first, second];
     both.sort_by_key(|task| ground.operator(*task));
     let places = both.map(|task| ground.place(task)).to_vec();
     notes.add("race", "", places, || {
-        // All that they share, not only what was found first.
+        // All bytes that they share, not only those that were found first.
         let sides = ground.moved(first);
         let side = sides.map(|(from, to)| if first_mode == Mode::Read { from } else { to });
         let range = side.map_or(bytes.range.clone(), |side| {
@@ -102,7 +102,7 @@ fn tell(
     });
 }
 
-/// Which notify could order two tasks.
+/// The help: a notify that could order two tasks.
 fn help(ground: &Ground<'_>, [first, second]: [u32; 2]) -> String {
     let lanes = ground.order.lanes();
     let (a, b) = (lanes.lane(first), lanes.lane(second));

@@ -1,7 +1,8 @@
-//! Results: what is read was written, and every output holds in the end what the goal asks for.
+//! Results: checks that all bytes read were written, and that every output has the contents that
+//! the goal requires in the end.
 //!
-//! The tasks are carried out in one order, with [symbols](super::origin) in the place of data.
-//! Where nothing races, every order gives the same.
+//! The tasks are carried out in one order, with [symbols](super::origin) in the place of data. If
+//! there are no races, every order gives the same.
 
 use super::expected::{self, Expected, Giver};
 use super::finding::{Notes, Severity};
@@ -35,22 +36,23 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes) {
     run.outputs();
 }
 
-/// Runs of bytes, what they hold, and who wrote them.
+/// Runs of bytes, their contents, and the tasks that wrote them.
 type Runs = Vec<(Range<usize>, Value, u32)>;
 
 struct ResultRun<'a, 'b> {
     ground: &'a Ground<'b>,
     sets: Sets,
-    /// By their numbers.
+    /// The contents of memories, by their numbers.
     memories: Vec<Values>,
-    /// What the task at hand reads, and what is there where it writes. Kept for their memory.
+    /// The bytes that the task at hand reads, and the old ones where it writes. The buffers are
+    /// reused.
     from: Runs,
     to: Runs,
     notes: &'a mut Notes,
 }
 
 impl ResultRun<'_, '_> {
-    /// What is there before the first task.
+    /// Fills in the contents before the first task.
     fn inputs(&mut self) {
         for (at, operator) in (0..).zip(self.ground.operators) {
             for (rank, tasks) in (0..).zip(&operator.ranks) {
@@ -159,7 +161,7 @@ impl ResultRun<'_, '_> {
         };
         let operator = self.ground.operator(task) as usize;
         if matches!(self.ground.operators[operator].goal, Goal::Other { .. }) {
-            // Who knows what it is good for.
+            // Its use is unknown.
             return Value::Reported;
         }
         let places = vec![self.ground.place(task)];
@@ -167,7 +169,7 @@ impl ResultRun<'_, '_> {
         Value::Reported
     }
 
-    /// What nobody has written is read.
+    /// Reports a read of bytes that were never written.
     fn unwritten(&mut self, task: u32, memory: usize, range: Range<usize>, verb: &'static str) {
         let places = vec![self.ground.place(task)];
         self.notes.add("result", verb, places, || {
@@ -178,7 +180,7 @@ impl ResultRun<'_, '_> {
         });
     }
 
-    /// What is there behind the last task, against the goal.
+    /// Checks the contents behind the last task against the goal.
     fn outputs(&mut self) {
         for (at, operator) in (0..).zip(self.ground.operators) {
             for rank in 0..operator.ranks.len() as u32 {
@@ -256,8 +258,8 @@ impl ResultRun<'_, '_> {
         self.notes.push(Severity::Error, "result", places, source, (message, help));
     }
 
-    /// The tasks by which a byte has got what it holds, from the one that wrote it last back to
-    /// those that read inputs.
+    /// The tasks that gave a byte its contents, from the one that wrote it last back to those that
+    /// read inputs.
     fn ways(&self, last: u32, byte: (usize, usize)) -> Vec<u32> {
         let sequence: Vec<u32> = self.ground.sequence().collect();
         let (mut bytes, mut ways) = (vec![byte], Vec::new());
@@ -271,7 +273,7 @@ impl ResultRun<'_, '_> {
             if sources.is_empty() {
                 continue;
             }
-            // A reduction leaves in it what was there.
+            // A reduction keeps the earlier contents in the result.
             if matches!(self.ground.task(task), Task::Copy { .. }) {
                 bytes.retain(|byte| !written(byte));
             }

@@ -1,4 +1,4 @@
-//! Sums whose order is open: of floating point, they are not the same in every run.
+//! Floating point sums without a fixed order: they are not the same in every run.
 
 use super::finding::{Notes, Severity};
 use super::ground::{Bytes, Ground, PATIENCE};
@@ -21,8 +21,8 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
         let Some(shadow) = shadows.get_mut(to.memory) else { continue };
         let shadow = shadow.get_or_insert_with(|| Shadow::new(0..ground.size(to.memory), true));
         let mut others = Vec::new();
-        // As if each were a plain write: only the last one is kept, since what comes behind all
-        // that are there comes behind those before them.
+        // Each counts like a plain write: only the last one is kept, since an access behind all
+        // that are there is also behind those before them.
         let tasks = Tasks { search: &mut search, lanes: ground.order.lanes(), now: task };
         shadow.access(to.range.clone(), Mode::Write, &task, tasks, |what| {
             if let Found::Unordered { bytes, other, .. } = what {

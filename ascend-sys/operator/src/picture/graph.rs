@@ -11,19 +11,19 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Columns with tasks that a picture has.
 const MOST_COLUMNS: usize = 96;
-/// How wide a column of notifies is, and how wide a picture at least.
+/// The width of a column of notifies, and the least width of a picture.
 const NARROW: f64 = 22.0;
 const LEAST_WIDTH: f64 = 700.0;
 /// Letters in the boxes, and how high these are.
 const LETTERS: f64 = 10.0;
 const HEIGHT: f64 = 14.0;
 
-/// With some tasks marked, and lines of what is said of them.
+/// Draws the graph with some tasks marked, and lines of text about them.
 pub(super) fn draw(operator: &Operator, marked: &[TaskId], said: &[String]) -> String {
     let execution = Execution::of(operator);
     let schedule = execution.schedule(|_| 1.0);
     let wanted: Vec<TaskId> = marked.iter().chain(&execution.stuck).copied().collect();
-    // The longest chain says nothing of what is wrong.
+    // In a picture of a mistake the longest chain would only distract.
     let wrong = !said.is_empty() || !execution.stuck.is_empty();
     let path = if wrong { Vec::new() } else { schedule.critical_path() };
     let picture = GraphPicture {
@@ -38,8 +38,7 @@ pub(super) fn draw(operator: &Operator, marked: &[TaskId], said: &[String]) -> S
     picture.draw(&wanted, said)
 }
 
-/// Of the waits that never end, the record that would end each of them: one that is never reached,
-/// or none.
+/// For each wait that never ends, the record that would end it: one that is never reached, or none.
 fn nobody_records(operator: &Operator, execution: &Execution) -> HashMap<TaskId, Option<TaskId>> {
     let mut waits: HashMap<Signal, TaskId> = HashMap::new();
     let mut ends: HashMap<TaskId, Option<TaskId>> = HashMap::new();
@@ -80,7 +79,7 @@ struct GraphPicture<'a> {
     nobody: HashMap<TaskId, Option<TaskId>>,
 }
 
-/// Where a task is drawn: its middle, and how far it reaches to each side.
+/// The place of a task in the picture: its middle, and its extent to each side.
 #[derive(Clone, Copy)]
 struct TaskBox {
     x: f64,
@@ -150,8 +149,8 @@ impl GraphPicture<'_> {
         notes
     }
 
-    /// The column of each task: when it runs if all take one unit. What never runs comes behind
-    /// what does.
+    /// The column of each task: its time if all take one unit. Tasks that never run come behind
+    /// those that do.
     fn columns(&self) -> HashMap<TaskId, usize> {
         let ran = self.execution.tasks();
         let mut columns: HashMap<TaskId, usize> =
@@ -181,7 +180,7 @@ impl GraphPicture<'_> {
     fn arrows(&self, svg: &mut Svg, places: &BTreeMap<TaskId, TaskBox>, rows: &Rows) {
         let critical: HashSet<(TaskId, TaskId)> =
             self.path.windows(2).map(|two| (two[0], two[1])).collect();
-        // What decides the length lies above the rest.
+        // The critical path lies above the rest.
         for above in [false, true] {
             for (wait, step) in self.execution.tasks() {
                 let Task::Wait(signal) = &step.task else { continue };
@@ -285,7 +284,7 @@ impl GraphPicture<'_> {
         svg.push("</g>");
     }
 
-    /// What would end the waits that never end.
+    /// The records that would end the waits that never end.
     fn missing(&self, svg: &mut Svg, places: &BTreeMap<TaskId, TaskBox>) {
         for (wait, record) in
             self.execution.stuck.iter().filter_map(|id| Some((id, self.nobody.get(id)?)))
@@ -311,7 +310,7 @@ impl GraphPicture<'_> {
                         "never recorded",
                     );
                 }
-                // Somebody would, but is not in the picture.
+                // There is a record, but it is not in the picture.
                 Some((record, None)) => {
                     svg.push(format_args!(
                         "<g class=\"missing\" data-from=\"{}\" data-to=\"{}\">",
@@ -394,12 +393,12 @@ fn stub(
     ));
 }
 
-/// What is drawn, and in which column.
+/// The part that is drawn, and the column of each task.
 struct Shown {
     /// The middle and half the width of each task.
     tasks: BTreeMap<TaskId, (f64, f64)>,
     width: f64,
-    /// What is said about columns that are not drawn.
+    /// The note about columns that are not drawn.
     note: Option<String>,
 }
 
@@ -420,7 +419,7 @@ impl Shown {
                     .map(move |(position, step)| (TaskId { position, ..first }, step))
             })
         };
-        // How wide each column is that has something.
+        // The width of each column that has something.
         let mut widths: BTreeMap<usize, f64> = BTreeMap::new();
         for (id, step) in visible() {
             let Some(column) = columns.get(&id) else { continue };
@@ -433,7 +432,7 @@ impl Shown {
         }
         let all = widths.len();
         let first = wanted.iter().filter_map(|id| columns.get(id)).min();
-        // Some columns before what is wanted, unless there is room for all.
+        // Some columns before the first marked one, unless there is room for all.
         let before = first.map_or(0, |first| widths.range(..first).count());
         let skip = before.saturating_sub(MOST_COLUMNS / 2).min(all.saturating_sub(MOST_COLUMNS));
         let mut starts = BTreeMap::new();
@@ -464,7 +463,7 @@ impl Shown {
     }
 }
 
-/// Half the width of what is drawn of a task.
+/// Half the width of a task's sign.
 fn half(task: &Task) -> f64 {
     match task {
         Task::Copy { .. } | Task::Reduce { .. } => {

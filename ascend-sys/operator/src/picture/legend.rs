@@ -1,4 +1,4 @@
-//! What the signs of a picture mean.
+//! The meaning of the signs of a picture.
 
 use super::look::{self, ACROSS, GREY, INK, WRONG};
 use ascend_timeline::draw::svg::Svg;
@@ -12,13 +12,13 @@ pub(super) enum Sample {
     Sum,
     Record,
     Wait,
-    /// In a colour and width.
+    /// An arrow in a colour and width.
     Arrow(&'static str, &'static str),
     /// A task that a finding is about.
     Marked,
     /// A wait that does not end.
     Stuck,
-    /// What would have ended it.
+    /// The record that would have ended a wait.
     Dashed,
     Question,
     /// Some time in which a colour is shown.
@@ -28,7 +28,7 @@ pub(super) enum Sample {
 /// Signs and texts, in lines.
 pub(super) struct Legend {
     entries: Vec<(f64, f64, Sample, &'static str)>,
-    /// Where it ends.
+    /// The lower end of the legend.
     pub(super) floor: f64,
 }
 

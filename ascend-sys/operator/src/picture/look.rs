@@ -1,4 +1,4 @@
-//! What tasks and ranks look like, in all pictures.
+//! The look of tasks and ranks, in all pictures.
 
 use crate::TaskId;
 use crate::schedule::transfer;
@@ -17,7 +17,7 @@ pub(super) const WRONG: &str = "#c0282d";
 /// The tasks that decide how long it takes.
 pub(super) const CRITICAL: &str = "#1b2430";
 
-/// Of the ranks, in turn.
+/// The colours of the ranks, in turn.
 const COLOURS: [&str; 8] =
     ["#8fbce8", "#f3c07a", "#93d3a4", "#eba3ad", "#c3aee6", "#d2bd9b", "#84d2d0", "#dcd67a"];
 
@@ -25,23 +25,23 @@ pub(super) const fn colour(rank: u32) -> &'static str {
     COLOURS[rank as usize % COLOURS.len()]
 }
 
-/// How wide a text of so many letters is at most, at a size.
+/// The greatest width of a text of this length, at a size.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * 0.57
 }
 
-/// "3/0/12": what a task is called in the picture's source.
+/// The name of a task in the picture's source, such as "3/0/12".
 pub(super) fn key(id: TaskId) -> String {
     format!("{}/{}/{}", id.rank, id.thread, id.position)
 }
 
-/// What is shown when the pointer is on a task.
+/// The text that appears when the pointer is on a task.
 pub(super) fn title(id: TaskId, step: &Step) -> String {
     let TaskId { rank, thread, position } = id;
     format!("rank {rank}, thread {thread}, task {position}: {}\n{}", step.task, step.source)
 }
 
-/// "0→1 +": what stands in the box of a copy or reduction.
+/// The text in the box of a copy or reduction, such as "0→1 +".
 pub(super) fn label(task: &Task) -> String {
     let sign = match task {
         Task::Reduce { op, .. } => sign(*op),
@@ -84,7 +84,7 @@ pub(super) fn some(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Lines of at most so many letters, unless a word is longer.
+/// Lines of at most `letters` letters, unless a word is longer.
 pub(super) fn wrap(text: &str, letters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -109,7 +109,7 @@ pub(super) fn amount(bytes: u64) -> String {
     }
 }
 
-/// A box in two colours: of whose data it is, and of whom it goes to.
+/// A box in two colours: that of the rank whose data it is, and that of the rank it goes to.
 pub(super) fn transfer_box(
     svg: &mut Svg,
     (x, y): (f64, f64),
@@ -144,7 +144,7 @@ pub(super) fn colours(task: &Task) -> Option<(&'static str, &'static str)> {
     Some((colour(from.rank), colour(to.rank)))
 }
 
-/// What is around a marked task.
+/// The halo of a marked task.
 pub(super) fn halo(svg: &mut Svg, (x, y): (f64, f64), (width, height): (f64, f64)) {
     svg.push(format_args!(
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"4\" fill=\"#fbd5d2\" stroke=\"{WRONG}\" stroke-width=\"1.6\"/>"
@@ -170,9 +170,9 @@ pub(super) fn wait(svg: &mut Svg, (x, y): (f64, f64), colour: &str, thick: bool)
 
 /// An arrow from one point to another, with a title.
 ///
-/// It leaves to the right and comes from the left. Those that lead down turn late and those that
-/// lead up turn early, so that two ranks which tell each other something have two arrows. Where it
-/// has to go back, it goes straight.
+/// It leaves to the right and arrives from the left. Arrows that lead down turn late and those that
+/// lead up turn early, so that two ranks which notify each other have two arrows. An arrow that has
+/// to go back goes straight.
 pub(super) fn arrow(
     svg: &mut Svg,
     (x1, y1): (f64, f64),

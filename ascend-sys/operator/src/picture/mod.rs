@@ -1,15 +1,15 @@
-//! Operators as pictures: who waits for whom, and when what happens.
+//! Operators as pictures: the waits between threads, and the time of each task.
 //!
 //! * [`graph`] draws every task of every thread, the notifies between them as arrows, and the
-//!   longest chain. What never ends is red.
+//!   longest chain. Waits that never end are red.
 //! * [`finding`] is the same with the tasks of a finding marked.
-//! * [`timeline`] draws when each task happens in a [`Model`] of what transfers and reductions
-//!   take.
+//! * [`timeline`] draws when each task happens in a [`Model`] of the times of transfers and
+//!   reductions.
 //! * [`trace`] is the same for <https://ui.perfetto.dev>, without anything left out.
 //!
-//! A picture has room for some ranks, threads and tasks. Of a larger operator it shows a part and
-//! says so; what was to be marked is in that part. Pictures are SVG files on white, so that they
-//! can be read on dark pages too; the same operator gives the same bytes.
+//! A picture has room for some ranks, threads and tasks. It shows a part of a larger operator and
+//! says so; the marked tasks are in that part. Pictures are SVG files on white, so that they can be
+//! read on dark pages too. The same operator gives the same bytes.
 
 mod graph;
 mod joined;
@@ -28,10 +28,10 @@ use crate::cost::Model;
 ///
 /// Threads are rows. Each column is a step of a model in which every task takes one unit of time. A
 /// transfer is a box with the colours of the rank that the data comes from and of the one that it
-/// goes to, a record a triangle, a wait a ring; an arrow leads from a record to the wait that takes
-/// it. The longest chain is marked. Of an operator that hangs, the waits that never end are red: a
-/// dashed arrow comes from the record that never happens, a question mark stands where there is
-/// none.
+/// goes to. A record is a triangle, a wait a ring; an arrow leads from a record to the wait that
+/// takes it. The longest chain is marked. If an operator hangs, the waits that never end are red: a
+/// dashed arrow comes from the record that never happens, or a question mark stands where there is
+/// no record.
 ///
 /// Every task is a `<g class="task" data-task="rank/thread/position">` whose title is the task and
 /// the line that recorded it.
@@ -44,8 +44,8 @@ pub fn graph_with(operator: &Operator, marked: &[TaskId]) -> String {
     graph::draw(operator, marked, &[])
 }
 
-/// A finding: the [graph] with its tasks marked in red, and what it says. Several operators that
-/// were checked together are drawn one behind the other.
+/// A finding: the [graph] with its tasks marked in red, and its text. Several operators that were
+/// checked together are drawn one behind the other.
 pub fn finding(operators: &[Operator], finding: &Finding) -> String {
     let (all, places) = joined::joined(operators, finding);
     let said =
@@ -59,12 +59,12 @@ pub fn timeline(operator: &Operator, model: &Model) -> String {
     timeline::draw(operator, model)
 }
 
-/// When each task happens in a model, as a file for <https://ui.perfetto.dev> (Chrome's trace event
+/// The time of each task in a model, as a file for <https://ui.perfetto.dev> (Chrome's trace event
 /// format).
 ///
 /// Ranks are processes. Every task is a slice of its thread, every notify a flow from its record to
-/// its wait. Slices of the critical path have the category `critical`. What takes no time in the
-/// model takes a nanosecond here, so that it can be seen and clicked.
+/// its wait. Slices of the critical path have the category `critical`. A task that takes no time in
+/// the model takes a nanosecond here, so that it can be seen and clicked.
 pub fn trace(operator: &Operator, model: &Model) -> String {
     trace::write(operator, model)
 }

@@ -1,4 +1,4 @@
-//! Which ranks and threads a picture has, and where.
+//! The ranks and threads of a picture, and their places.
 
 use super::look::{BAND, GREY, INK, colour, some};
 use crate::Operator;
@@ -6,11 +6,11 @@ use crate::TaskId;
 use ascend_timeline::draw::svg::Svg;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where the rows begin.
+/// The left end of the rows.
 pub(super) const LEFT: f64 = 132.0;
 const ROW: f64 = 20.0;
-/// A picture has all threads if these are not more rows, and otherwise so many ranks with so many
-/// threads each.
+/// The most rows of a picture. If all threads are more, a picture has only some of the ranks, with
+/// some threads each.
 const MOST_ROWS: usize = 72;
 const MOST_RANKS: usize = 8;
 const MOST_THREADS: usize = 8;
@@ -20,9 +20,9 @@ pub(super) struct Rows {
     groups: Vec<Group>,
     /// The middle of the row of each thread that is drawn.
     middles: BTreeMap<(u32, u32), f64>,
-    /// What is said about ranks that are not drawn.
+    /// The note about ranks that are not drawn.
     pub(super) note: Option<String>,
-    /// Where the last row ends.
+    /// The lower end of the last row.
     pub(super) floor: f64,
 }
 
@@ -83,7 +83,7 @@ impl Rows {
         })
     }
 
-    /// What is behind the tasks: a band a rank, which ends at `right`, and the names.
+    /// The background of the tasks: a band a rank, which ends at `right`, and the names.
     pub(super) fn draw(&self, svg: &mut Svg, right: f64) {
         for group in &self.groups {
             let Group { rank, top, height, .. } = group;
@@ -112,7 +112,7 @@ impl Rows {
     }
 }
 
-/// The first so many different numbers below a limit, in their order.
+/// The first `most` different numbers below a limit, in their order.
 fn first(numbers: impl Iterator<Item = u32>, below: usize, most: usize) -> Vec<u32> {
     let mut chosen = BTreeSet::new();
     for number in numbers.filter(|number| (*number as usize) < below) {

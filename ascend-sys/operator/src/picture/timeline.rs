@@ -13,7 +13,7 @@ const WIDTH: f64 = 960.0;
 const RIGHT: f64 = WIDTH - 28.0;
 const HEIGHT: f64 = 14.0;
 const WAITS: &str = "#e3e7ec";
-/// How many tasks and notifies a picture has that are too thin to be told apart.
+/// The most tasks and notifies of a picture that are too thin to be told apart.
 const MOST_THIN: usize = 6000;
 
 pub(super) fn draw(operator: &Operator, model: &Model) -> String {
@@ -172,7 +172,7 @@ impl TimelinePicture<'_> {
         }
     }
 
-    /// From when they are reached to the end.
+    /// The stuck waits, from when they are reached to the end.
     fn stuck(&self, svg: &mut Svg, rows: &Rows) {
         for id in &self.execution.stuck {
             let (Some(y), Some(Step { task: Task::Wait(signal), .. })) =
@@ -192,7 +192,7 @@ impl TimelinePicture<'_> {
         }
     }
 
-    /// From the end of each record to the end of its wait.
+    /// Arrows from the end of each record to the end of its wait.
     fn notifies(&self, svg: &mut Svg, visible: &[(TaskId, &Step, f64)], rows: &Rows) {
         let critical: HashSet<(TaskId, TaskId)> =
             self.path.windows(2).map(|two| (two[0], two[1])).collect();
@@ -205,7 +205,7 @@ impl TimelinePicture<'_> {
             let Some(from) = rows.middle(record.rank, record.thread) else { continue };
             let (colour, width, opacity) = match critical.contains(&(record, wait)) {
                 true => (CRITICAL, 2.0, 1.0),
-                // Those that nobody had to wait for are faint.
+                // A notify that no thread had to wait for is faint.
                 false if self.schedule.when(wait).start > self.schedule.when(wait).begin => {
                     (look::ink(signal), 1.2, 0.9)
                 }
@@ -271,7 +271,7 @@ fn straight(svg: &mut Svg, (x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &
     ));
 }
 
-/// In which unit of time so many seconds are told.
+/// The unit of time for a duration in seconds.
 const fn unit(seconds: f64) -> (f64, &'static str) {
     match seconds {
         0.0..1e-6 => (1e-9, "nanoseconds"),
@@ -295,7 +295,7 @@ fn seconds(seconds: f64) -> String {
     format!("{} {name}", (number * places).round() / places)
 }
 
-/// What lies between two ticks: a round number, so that there are at most eleven.
+/// The distance between two ticks: a round number, so that there are at most eleven ticks.
 fn tick(length: f64) -> f64 {
     let mut step = 1e-3;
     loop {

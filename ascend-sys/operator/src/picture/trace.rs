@@ -1,4 +1,4 @@
-//! When each task happens, as a file for <https://ui.perfetto.dev>: Chrome's trace event format.
+//! The time of each task, as a file for <https://ui.perfetto.dev>: Chrome's trace event format.
 //!
 //! Times are whole nanoseconds, written in microseconds, so that no slice ends after the next one
 //! of its thread begins. Each thread has a number of its own, as threads of Linux do.
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 
 pub(super) fn write(operator: &Operator, model: &Model) -> String {
     let execution = Execution::of(operator);
-    // What takes no time could be neither seen nor clicked.
+    // A task that takes no time could be neither seen nor clicked.
     let schedule = execution.schedule(|task| (model.time(task) * 1e9).round().max(1.0));
     let path = schedule.critical_path();
     let mut trace = Trace {

@@ -1,5 +1,5 @@
-//! What the pictures of operators, races and timelines have in common: SVG for people who look, and
-//! traces for Perfetto.
+//! The common parts of the pictures of operators, races and timelines: SVG for people, and traces
+//! for Perfetto.
 
 pub mod svg;
 pub mod trace;

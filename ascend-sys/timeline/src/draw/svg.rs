@@ -1,4 +1,4 @@
-//! As much SVG as the pictures of operators, races and timelines need.
+//! The part of SVG that the pictures of operators, races and timelines need.
 
 use std::fmt::Display;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 pub struct Svg(String);
 
 impl Svg {
-    /// An empty picture whose letters are so high unless told otherwise.
+    /// An empty picture. Its letters have the height `letters` unless told otherwise.
     pub fn new(width: usize, height: usize, letters: usize) -> Svg {
         Svg(format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
@@ -34,13 +34,14 @@ impl Svg {
     }
 }
 
-/// A text as it stands in an element or an attribute. What XML cannot hold becomes a question mark.
+/// A text in the form for an element or an attribute. Characters that XML cannot hold become
+/// question marks.
 pub fn escape(text: &str) -> String {
     let text = text.replace(|c: char| c.is_control() && c != '\n', "?");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// At most so many letters of a text.
+/// The first letters of a text, at most `most`.
 pub fn shorten(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.into();

@@ -61,7 +61,7 @@ impl Trace {
         }
     }
 
-    /// The text of the file. `other` holds what else is said of the trace: names, and values as
+    /// The text of the file. `other` holds further information on the trace: names, and values as
     /// JSON.
     pub fn finish(mut self, other: &[(&str, String)]) -> String {
         let other: Vec<_> =

@@ -87,7 +87,7 @@ struct Handle {
     turns: u64,
     /// Turns, or steps of an AlltoAllV that is divided into them.
     steps: u64,
-    /// The part of one Commit or Wait.
+    /// The number of steps of one Commit or Wait.
     step: u64,
     committed: u64,
     waited: u64,
