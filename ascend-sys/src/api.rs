@@ -1,4 +1,4 @@
-//! The way to a back end: four ways to fill the table, and questions about what is in it.
+//! The way to a back end: four ways to fill the table, and questions about its contents.
 
 use std::fmt;
 use std::ops::Deref;
@@ -84,12 +84,13 @@ impl Api {
         &self.functions
     }
 
-    /// Where the functions were looked for: the files that were loaded, or what stands for them.
+    /// The places where the functions were looked for: the files that were loaded, or a text in
+    /// their place.
     pub fn sources(&self) -> &[String] {
         &self.sources
     }
 
-    /// Whether the function with this name is there, and what is known about it.
+    /// Whether the function with this name is there, and its metadata.
     pub fn availability(&self, name: &str) -> Availability {
         let MissingSymbol { name, library, since } = MissingSymbol::named(name);
         let address = self.functions.address(&name);
@@ -152,7 +153,7 @@ pub struct Availability {
     /// The first release that has it, as in [`Symbol::since`](crate::Symbol::since); `unlisted`
     /// too when no header declares the name.
     pub since: &'static str,
-    /// Where it was looked for.
+    /// The places where it was looked for.
     pub tried: Vec<String>,
 }
 

@@ -1,18 +1,18 @@
-//! Why CANN could not be loaded: what was tried, and what to do about it.
+//! The reasons why CANN could not be loaded: the places tried, and the remedy.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::{Library, Symbol};
 
-/// One place where a library was looked for, and why it was not taken from there.
+/// One place where a library was looked for, and the reason why it was not loaded from there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attempt {
     /// A path, or a bare file name when the system's loader was left to search for it.
     pub path: PathBuf,
-    /// What the loader said about a library that it found and could not load. `None` when there is
-    /// no such file.
+    /// The text of the loader about a library that it found and could not load. `None` when there
+    /// is no file.
     pub failure: Option<String>,
 }
 
@@ -49,7 +49,7 @@ pub struct MissingSymbol {
 }
 
 impl MissingSymbol {
-    /// What is known about the function with this name.
+    /// The metadata of the missing function with this name.
     pub fn named(name: &str) -> MissingSymbol {
         let symbol = Symbol::named(name);
         MissingSymbol {
@@ -106,16 +106,16 @@ impl fmt::Debug for LoadError {
 }
 
 impl LoadError {
-    /// Whether nothing of CANN is there, rather than something that does not work: in the former
-    /// case it is sensible to run on the emulator, in the latter it would hide a defect. So it
-    /// would where somebody [said where it is](Self::names_a_place).
+    /// Whether nothing of CANN is there, rather than something that does not work. In the former
+    /// case it is sensible to run on the emulator; in the latter it would hide a defect. It would
+    /// also hide one if a user [has said where CANN is](Self::names_a_place).
     pub fn is_absent(&self) -> bool {
         // The runtime is looked for first, so without it nothing else was found either.
         matches!(self, LoadError::Library { library: Library::AclRt, attempts } if none(attempts))
     }
 
-    /// Whether somebody said where CANN is: `ASCEND_HOME_PATH`, `ASCEND_TOOLKIT_HOME`, or who
-    /// called [`Api::load_from`](crate::Api::load_from).
+    /// Whether a place of CANN was given: by `ASCEND_HOME_PATH`, by `ASCEND_TOOLKIT_HOME`, or by
+    /// the caller of [`Api::load_from`](crate::Api::load_from).
     pub fn names_a_place(&self) -> bool {
         matches!(self, LoadError::Library { attempts, .. } if attempts.iter().any(Attempt::is_named))
     }

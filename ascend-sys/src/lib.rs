@@ -5,7 +5,7 @@
 //!
 //! Types, constants and enums have CANN's names and stand at the root of the crate. The functions
 //! are fields of a table, [`Functions`], because a program must start where no CANN is installed,
-//! and because a back end need not be CANN. An [`Api`] is a table and where it comes from:
+//! are fields of a table, [`Functions`], because a program must start where no CANN is installed,
 //!
 //! | way | the functions come from |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | `Api::linked` (feature `linked`) | libraries that the program is linked with |
 //! | [`Api::from_table`] | the program itself |
 //!
-//! What a machine does not have is an error that says where it was looked for:
+//! If a machine lacks something, the error names the places where it was looked for:
 //!
 //! ```
 //! use ascend_sys::{Api, LoadError};
@@ -29,7 +29,7 @@
 //! ```
 //!
 //! A back end is a literal of the table. Every function is optional, since no release of CANN has
-//! them all; whoever needs some asks for them once, at the start:
+//! them all. A program that needs some asks for them once, at the start:
 //!
 //! ```
 //! use ascend_sys::{ACL_ERROR_INVALID_PARAM, ACL_SUCCESS, Api, Functions, aclError};
@@ -73,7 +73,8 @@
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("hccl supports Linux on x86_64 and aarch64");
 
-// What asks the system's loader is left out elsewhere, so that the error above is the only one.
+// On other systems the parts that call the system's loader are left out, so that the error above is
+// the only one.
 #[cfg(target_os = "linux")]
 mod api;
 #[allow(

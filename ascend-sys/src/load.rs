@@ -45,7 +45,7 @@ pub(crate) fn directories(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Pa
     directories
 }
 
-/// What was loaded: the functions, and the libraries in which they were looked up.
+/// The loaded functions, and the libraries in which they were looked up.
 pub(crate) struct Loaded {
     pub functions: Functions,
     pub libraries: Vec<String>,
@@ -66,14 +66,14 @@ pub(crate) fn load(directories: &[PathBuf], loader_path: bool) -> Result<Loaded,
         let others = opened.iter().filter(|it| it.library != symbol.library);
         own.chain(others).find_map(|it| look_up(&it.handle, symbol.name)).unwrap_or_default()
     });
-    // SAFETY: the addresses are those of the functions with these names, whose signatures the
-    // headers hold; a missing one is null. The libraries are never unloaded.
+    // SAFETY: the addresses are those of the functions with these names, and their signatures are
+    // those of the headers; a missing one is null. The libraries are never unloaded.
     let functions = unsafe { Functions::from_addresses(addresses) };
     let libraries = opened.iter().map(|it| it.path.display().to_string()).collect();
     Ok(Loaded { functions, libraries })
 }
 
-/// Adds what the libraries that are already in this process have and the table lacks.
+/// Adds functions that the table lacks and that the libraries already in this process have.
 #[cfg(feature = "linked")]
 pub(crate) fn complete(functions: Functions) -> Functions {
     let process = unix::Library::this();

@@ -1,4 +1,4 @@
-//! What is known about each function of the table, and access to the table by name and by index.
+//! The metadata of each function of the table, and access to the table by name and by index.
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
@@ -36,13 +36,13 @@ impl fmt::Display for Library {
     }
 }
 
-/// What is known about one field of [`Functions`].
+/// The metadata of one field of [`Functions`].
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Symbol {
     /// The name of the C function and of the field.
     pub name: &'static CStr,
-    /// Where CANN 9 exports it.
+    /// The library of CANN 9 that exports it.
     pub library: Library,
     /// The first CANN release whose headers declare it (`8.5.0` stands for "8.5.0 or earlier"),
     /// `unlisted` when no public header does, `extension` for entries of our own.
@@ -59,7 +59,7 @@ impl Symbol {
         SYMBOLS.iter().position(|symbol| symbol.name.to_bytes() == name.as_bytes())
     }
 
-    /// What is known about the function with this name; `None` when no header declares it.
+    /// The metadata of the function with this name; `None` when no header declares it.
     pub fn named(name: &str) -> Option<&'static Symbol> {
         SYMBOLS.get(Symbol::position(name)?)
     }

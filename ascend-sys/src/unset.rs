@@ -1,4 +1,4 @@
-//! Structures in which nothing is set: what CANN's inline functions `*Init` make in C.
+//! Structures in which nothing is set: the results of CANN's inline functions `*Init` in C.
 //!
 //! For most structures "not set" is all ones in every field, including enums and pointers, so
 //! `Default::default()`, which is all zeros, means something else.
@@ -55,7 +55,7 @@ impl HcclCommConfig {
 }
 
 impl ThreadConfig {
-    /// As `ThreadConfigInit` makes it: zeros behind a valid header.
+    /// The result of `ThreadConfigInit`: zeros behind a valid header.
     pub fn unset() -> Self {
         let header = header::<Self>(HCOMM_THREAD_CONFIG_VERSION, HCOMM_THREAD_CONFIG_MAGIC_WORD);
         Self { header, ..Self::default() }
@@ -63,7 +63,7 @@ impl ThreadConfig {
 }
 
 impl EndpointDesc {
-    /// As `EndpointDescInit` makes it.
+    /// The result of `EndpointDescInit`.
     pub fn unset() -> Self {
         // SAFETY: it holds integers only.
         unsafe { ones() }
@@ -71,7 +71,7 @@ impl EndpointDesc {
 }
 
 impl HcommChannelDesc {
-    /// As `HcommChannelDescInit` makes it.
+    /// The result of `HcommChannelDescInit`.
     pub fn unset() -> Self {
         let mut desc = MaybeUninit::<Self>::uninit();
         // SAFETY: the pointers are to one description, all of whose bytes are written. All ones are
@@ -95,7 +95,7 @@ impl HcommChannelDesc {
 }
 
 impl HcclChannelDesc {
-    /// As `HcclChannelDescInit` makes it.
+    /// The result of `HcclChannelDescInit`.
     pub fn unset() -> Self {
         // SAFETY: it holds integers and pointers only.
         let ones: Self = unsafe { ones() };
@@ -110,7 +110,7 @@ impl HcclChannelDesc {
 }
 
 impl CommLink {
-    /// As `CommLinkInit` makes it: one hop, nothing else set.
+    /// The result of `CommLinkInit`: one hop, nothing else set.
     pub fn unset() -> Self {
         // SAFETY: it holds integers only.
         let mut link: Self = unsafe { ones() };
@@ -121,7 +121,7 @@ impl CommLink {
 }
 
 impl HcclOpDesc {
-    /// As `HcclOpDescInit` makes it: all ones behind a valid header.
+    /// The result of `HcclOpDescInit`: all ones behind a valid header.
     pub fn unset() -> Self {
         // SAFETY: it holds integers and pointers only.
         let ones: Self = unsafe { ones() };
@@ -130,7 +130,7 @@ impl HcclOpDesc {
 }
 
 impl HcclKernelLaunchCfg {
-    /// As `HcclKernelLaunchCfgInit` makes it: all ones behind a valid header.
+    /// The result of `HcclKernelLaunchCfgInit`: all ones behind a valid header.
     pub fn unset() -> Self {
         // SAFETY: it holds integers only.
         let ones: Self = unsafe { ones() };
@@ -140,7 +140,7 @@ impl HcclKernelLaunchCfg {
 }
 
 impl HcclTeamCreateDesc {
-    /// As `HcclTeamCreateDescInit` makes it: counts and reserved fields zero, the rest not set.
+    /// The result of `HcclTeamCreateDescInit`: counts and reserved fields zero, the rest not set.
     pub fn unset() -> Self {
         // SAFETY: it holds integers and pointers only.
         let ones: Self = unsafe { ones() };
@@ -157,8 +157,8 @@ impl HcclTeamCreateDesc {
 }
 
 impl HcclTeamCreateChannelsDesc {
-    /// As `HcclTeamCreateChannelsDescInit` makes it: counts and reserved fields zero, the rest not
-    /// set.
+    /// The result of `HcclTeamCreateChannelsDescInit`: counts and reserved fields zero, the rest
+    /// not set.
     pub fn unset() -> Self {
         // SAFETY: it holds integers only.
         let ones: Self = unsafe { ones() };

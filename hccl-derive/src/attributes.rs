@@ -12,7 +12,7 @@ use syn::{
     Token,
 };
 
-/// All that is wrong, in one go.
+/// All errors, reported together.
 #[derive(Default)]
 pub struct Errors(pub Option<Error>);
 
@@ -57,7 +57,7 @@ impl Parse for Entry {
 }
 
 impl Entry {
-    /// The value, or an error with an example of what is written.
+    /// The value, or an error with an example of the right form.
     pub fn value(&self, example: &str) -> Result<&Expr> {
         let problem =
             || Error::new(self.key.span(), format!("`{}` has a value: `{example}`", self.key));
@@ -97,7 +97,7 @@ impl Entry {
         Error::new_spanned(value, format!("`{}` takes {what}: `{example}`", self.key))
     }
 
-    /// Of an entry that is a word alone.
+    /// Checks that an entry is a word alone.
     pub fn alone(&self) -> Result<()> {
         match &self.value {
             None => Ok(()),

@@ -1,19 +1,18 @@
 //! The generated code: the layout, the checks, the setters and the offsets.
 //!
-//! It stands among the names of a program, which may be any. So:
+//! It stands among the names of a program, which may be any names. So:
 //!
-//! - All of it is in one block. The block has a name for what it needs of `hccl`, `__hccl`, through
-//!   which it goes to the standard library too. A wrong `crate = path` is an error of that one
-//!   line.
-//! - What the block declares begins with `__hccl`, `__Hccl` or `__HCCL`. That goes for locals and
-//!   arguments too: a pattern that is a single name means a constant of the program, if there is
+//! - All of it is in one block. The block has one name, `__hccl`, for `hccl`; through it the block
+//!   also reaches the standard library. A wrong `crate = path` is an error of that one line.
+//! - Names that the block declares begin with `__hccl`, `__Hccl` or `__HCCL`. That includes locals
+//!   and arguments: a pattern that is a single name means a constant of the program, if there is
 //!   one.
 //! - Methods are called by their path, for a trait of the program may have methods of the same
 //!   name.
 //!
-//! And a mistake is told once. Whether the type of a field fits is a constant, whose value the
-//! compiler refuses at the field; the types of the symbols depend on that constant, and the
-//! compiler does not report what depends on a constant that it has refused.
+//! And each mistake is reported once. Whether the type of a field fits is a constant, whose value
+//! the compiler refuses at the field. The types of the symbols depend on that constant, and the
+//! compiler does not report errors that depend on a constant it has refused.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -24,7 +23,7 @@ use syn::{Error, Expr, GenericParam, Ident, Type};
 use crate::input::{Field, Range, Struct};
 use crate::types::{compact, without_self};
 
-/// What the derive makes, with the reasons to refuse the struct, if there are any.
+/// The output of the derive, with the reasons to refuse the struct, if there are any.
 pub fn expand(input: &Struct, refused: Option<&Error>) -> TokenStream {
     if let (true, Some(error)) = (input.is_beyond_us, refused) {
         return error.to_compile_error();
@@ -77,8 +76,8 @@ fn refuse(span: Span, condition: &TokenStream, text: &str) -> TokenStream {
     quote_spanned! {span=> if #condition { __hccl::core::panic!("{}", #text) } }
 }
 
-/// What can be said of a field by itself: whether its type fits, whether its arrays have elements,
-/// and its range.
+/// The checks of a field by itself: whether its type fits, whether its arrays have elements, and
+/// its range.
 fn check(of: &Ident, index: usize, field: &Field) -> Option<TokenStream> {
     let shape = field.shape.as_ref()?;
     let (item, fits) = (without_self(shape.item.to_token_stream(), of), fits(index));
@@ -114,7 +113,7 @@ fn bounds_of(of: &Ident, index: usize, item: &TokenStream, bounds: &Expr) -> Tok
     let item = quote!(<#item as __hccl::If<{ #fits }>>::Itself);
     let empty = quote!(__hccl::RangeBounds::is_empty(&__hccl_bounds));
     let refuse = refuse(span, &empty, &text);
-    // All at one place, at which the compiler says the same only once.
+    // All at one place, so that the compiler reports the error only once.
     quote_spanned! {span=>
         const #range: __hccl::RangeBounds<#item> = {
             let __hccl_range = #bounds;
@@ -232,8 +231,8 @@ fn problems(input: &Struct) -> TokenStream {
     let too_large = problem(ident.span(), &quote!(__hccl::size_problem(#layout, #size)));
     let tail = problem(last, &quote!(__hccl::tail_problem(#layout, #size, #pad)));
     let promise = input.size.iter().map(|promised| {
-        // By the table, which there is not if a field does not fit: then nothing is known of the
-        // size.
+        // The size comes from the table, which does not exist if a field does not fit: then the
+        // size is not known.
         let size = quote!(#layout.size as __hccl::core::primitive::usize);
         problem(promised.span(), &quote!(__hccl::promise_problem(#size, #promised)))
     });

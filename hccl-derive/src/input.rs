@@ -20,17 +20,17 @@ pub struct Struct {
     pub visibility: Visibility,
     /// Only a struct that is refused has any.
     pub generics: Generics,
-    /// In C++.
+    /// Its name in C++.
     pub name: String,
-    /// In C++.
+    /// Its namespace in C++.
     pub namespace: String,
     /// Its doc comment.
     pub docs: String,
-    /// What the attribute promises.
+    /// The size that the attribute promises.
     pub size: Option<LitInt>,
-    /// Where `hccl` is.
+    /// The path of `hccl`.
     pub root: Path,
-    /// Those that have a name.
+    /// The fields that have a name.
     pub fields: Vec<Field>,
     /// Whether the compiler refuses the traits whatever the derive makes.
     pub is_beyond_us: bool,
@@ -41,7 +41,7 @@ pub struct Field {
     pub visibility: Visibility,
     /// The same, for names that are made of it.
     pub rust: String,
-    /// In C++.
+    /// Its name in C++.
     pub name: String,
     /// Its doc comment.
     pub docs: String,
@@ -59,9 +59,9 @@ pub enum Range {
     Refused,
 }
 
-/// The struct, and all that is wrong with it. A program that uses a struct that is refused needs
-/// what the derive makes of it, so that nothing but the reason is reported: the struct is there in
-/// any case.
+/// Reads the struct, and collects all its errors. A program that uses a refused struct still needs
+/// the output of the derive, so that only the reason is reported: the struct is returned in any
+/// case.
 pub fn read(item: &DeriveInput) -> (Struct, Option<Error>) {
     let ident = &item.ident;
     let mut read = Struct {
@@ -106,7 +106,7 @@ impl Struct {
     fn check_parameters(&self, errors: &mut Errors) {
         let is_refused = self.fields.iter().any(|field| field.shape.is_none());
         match (self.generics.params.first(), &self.generics.where_clause) {
-            // It belongs to a reference, of which the reason has been told.
+            // It belongs to a reference, whose error has been reported.
             (Some(GenericParam::Lifetime(_)), _) if is_refused => {}
             (Some(parameter), _) => {
                 let problem = "a tiling struct has no parameters: C++ declares it once, with one layout; write one struct for each";

@@ -1,4 +1,4 @@
-//! `#[kernel]`: names, and what records the function.
+//! `#[kernel]`: the names of a kernel, and the function that records it.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -13,11 +13,11 @@ use syn::{
 use crate::attributes::{self, Errors};
 use crate::types::compact;
 
-/// What the attribute says.
+/// The options of the attribute.
 struct Options {
     /// The variant of `Mix`; none for a helper.
     mix: Option<Ident>,
-    /// Where `hccl` is.
+    /// The path of `hccl`.
     root: Path,
 }
 
@@ -67,7 +67,7 @@ impl Options {
     }
 }
 
-/// The function, and what records it.
+/// The function, and the one that records it.
 pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let Ok(mut function) = syn::parse2::<ItemFn>(item.clone()) else {
         let problem = "`kernel` stands above a function";
@@ -147,8 +147,8 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     with_record(&function, &names, &record)
 }
 
-/// A function that kernels call: what it does is noted as a call. The body is a function of its
-/// own, since what is called by one that tracks its caller has the caller's line.
+/// A function that kernels call: its steps are recorded as a call. The body is a function of its
+/// own, because calls in a function that tracks its caller would have the caller's line.
 fn called(mut function: ItemFn, root: &Path) -> TokenStream {
     let signature = &function.sig;
     let (name, docs) = (signature.ident.unraw().to_string(), crate::docs::text(&function.attrs));
@@ -206,11 +206,11 @@ fn first_argument(ty: &Type, generics: &Generics) -> (TokenStream, TokenStream) 
     (check, quote!(<#ty as __hccl::FirstIf<{ __HCCL_IS_FIRST }>>::Itself))
 }
 
-/// A function that is refused. It stays, and so does what records it, so that nothing is reported
-/// of what uses it.
+/// A function that is refused. It stays, and so does the one that records it, so that their uses
+/// are not reported as well.
 fn refused(function: &ItemFn, root: &Path, error: &Error) -> TokenStream {
     if function.sig.receiver().is_some() {
-        // Where this stands there can be no type.
+        // A type is not possible at this place.
         let errors = error.to_compile_error();
         return quote!(#function #errors);
     }
@@ -298,7 +298,7 @@ fn arguments<'a>(function: &'a ItemFn, errors: &mut Errors) -> Vec<(&'a Ident, &
     arguments
 }
 
-/// Gives what `let` binds its name, behind the `let`; all else stays as it is.
+/// Gives each variable of a `let` its name, behind the `let`; all else stays as it is.
 struct Namer;
 
 /// Methods whose closure has a parameter that takes its name.
@@ -313,8 +313,8 @@ impl Namer {
             if name.starts_with('_') || !name.is_ascii() {
                 return None;
             }
-            // One of two traits has it for every type, and no other trait has a method of that
-            // name.
+            // One of two traits has this method for every type, and no other trait has a method of
+            // that name.
             syn::parse2(quote_spanned!(ident.span()=> (&#ident).__hccl_name(#name);)).ok()
         };
         idents.into_iter().filter_map(name).collect()

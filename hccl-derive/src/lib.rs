@@ -1,9 +1,9 @@
 //! The derive macros of `hccl`. Use them from there: `hccl::kernel::Tiling`.
 //!
-//! A macro sees names and no types, so the work is divided. What can be told from the text (a
-//! missing `repr(C)`, a tuple, a name that C++ does not take) is refused here. Everything that has
-//! to do with types and sizes is a constant in the generated code, evaluated by the compiler with
-//! the functions that `hccl` keeps for it, and placed so that the error appears at the field.
+//! A macro sees names and no types, so the work is divided. The macro refuses the mistakes that the
+//! text shows (a missing `repr(C)`, a tuple, a name that C++ does not allow). Every check of types
+//! and sizes is a constant in the generated code. The compiler evaluates it with the functions that
+//! `hccl` keeps for it, and it is placed so that the error appears at the field.
 
 mod attributes;
 mod docs;
@@ -44,9 +44,9 @@ pub fn tiling(item: TokenStream) -> TokenStream {
 /// inputs, then all its outputs. It can be called like any other, by other kernels too;
 /// `name::record()` runs it once and gives the program.
 ///
-/// What `let` binds has its name in the program: values, variables, tensors in local memory,
-/// clients and tasks. The type of what is bound must be known where it is bound. Nothing else in
-/// the function is changed. Its doc comment is that of the function in the printed source.
+/// A variable of a `let` has the same name in the program: values, variables, tensors in local
+/// memory, clients and tasks. Its type must be known at the `let`. Nothing else in the function is
+/// changed. Its doc comment is that of the function in the printed source.
 ///
 /// `mix` says which cores run it:
 ///
@@ -59,9 +59,9 @@ pub fn tiling(item: TokenStream) -> TokenStream {
 /// | `"aic_1_1"` | 1 cube core and 1 vector core | yes |
 /// | `"aic_1_2"` | 1 cube core and 2 vector cores | yes |
 ///
-/// `#[kernel(inline)]` is for functions that kernels call: what they record goes where they are
-/// called, and has its names. Such a function takes and returns what it likes. What the checker
-/// finds in it says where it was called, and the printed source has it as a function where it can.
+/// `#[kernel(inline)]` is for functions that kernels call: its steps are recorded at the place of
+/// the call, with their names. The function may take and return any types. A finding of the checker
+/// in it says where it was called, and the printed source has it as a function where possible.
 ///
 /// With `crate = path` it finds `hccl` elsewhere than at `::hccl`.
 #[proc_macro_attribute]

@@ -16,7 +16,7 @@ pub fn lower_camel(name: &str) -> String {
     camel
 }
 
-/// What is wrong with a name in C++, if anything is.
+/// The problem of a name in C++, if there is one.
 pub fn problem(name: &str) -> Option<String> {
     let valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(valid)

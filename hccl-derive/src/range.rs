@@ -1,4 +1,4 @@
-//! The range of a field: what can be told from its text.
+//! The range of a field: the checks that its text allows.
 
 use syn::{Error, Expr, ExprLit, ExprUnary, Lit, Result, UnOp};
 
@@ -16,7 +16,7 @@ const WHOLE: [(&str, i128); 8] = [
     ("u64", u64::MAX as i128),
 ];
 
-/// Whether it is a range whose ends, as far as they are written out, are numbers of the type.
+/// Checks that it is a range whose ends, as far as they are written out, are numbers of the type.
 pub fn check(range: &Expr, shape: Option<&Shape>) -> Result<()> {
     let problem = "`range` takes a range with an end at least: `range = 1..=64`, `range = 1..`";
     let Expr::Range(range) = range else { return Err(Error::new_spanned(range, problem)) };
@@ -29,7 +29,7 @@ pub fn check(range: &Expr, shape: Option<&Shape>) -> Result<()> {
     found.map_or(Ok(()), |(end, problem)| Err(Error::new_spanned(end, problem)))
 }
 
-/// What is wrong with an end for a type with this name, if it is known to be.
+/// The problem of an end for a type with this name, if one is known.
 fn end_problem(end: &Expr, ty: &str) -> Option<String> {
     let (negative, literal) = match end {
         Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => (true, &**expr),

@@ -57,7 +57,7 @@ pub fn expand(input: &Struct) -> TokenStream {
 }
 
 /// The symbols of a struct that is refused. Their type depends on a constant that is an error, so
-/// the compiler reports nothing of what a kernel does with them.
+/// the compiler does not report their uses in a kernel.
 pub fn refused(input: &Struct, error: &Error) -> TokenStream {
     let (errors, nothing) = nothing(error);
     let (parameters, of) = target(input);

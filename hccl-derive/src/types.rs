@@ -1,8 +1,8 @@
 //! The type of a field.
 //!
-//! A name may stand for any type, so a type with a name is never refused here: the compiler is
-//! asked whether it fits, and the name only decides what the error says. Types without a name are
-//! known from their text.
+//! A name may stand for any type, so a type with a name is never refused here: the compiler checks
+//! whether it fits, and the name only decides the text of the error. Types without a name are known
+//! from their text.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -10,7 +10,7 @@ use syn::{Error, Expr, Ident, Result, Type};
 
 /// A field's type, arrays taken apart.
 pub struct Shape {
-    /// Of each element.
+    /// The type of each element.
     pub item: Type,
     /// The lengths of an array, the outermost first.
     pub lengths: Vec<Expr>,
@@ -41,7 +41,7 @@ impl Shape {
         last_name(&self.item).unwrap_or_default()
     }
 
-    /// What is said when the type of an element does not fit.
+    /// The text of the error when the type of an element does not fit.
     pub fn misfit(&self) -> String {
         let text = compact(&self.item);
         match last_name(&self.item).and_then(|name| hint(&name)) {
@@ -59,8 +59,8 @@ fn last_name(ty: &Type) -> Option<String> {
     path.path.segments.last().map(|segment| segment.ident.to_string())
 }
 
-/// Whether a struct with such a field has no size, or whether the compiler refuses the field
-/// whatever we say.
+/// Whether a struct with this field has no size, or whether the compiler refuses the field whatever
+/// the derive says.
 pub fn is_beyond_us(ty: &Type) -> bool {
     match ty {
         Type::Slice(_) | Type::TraitObject(_) | Type::Infer(_) | Type::ImplTrait(_) => true,
@@ -72,7 +72,7 @@ pub fn is_beyond_us(ty: &Type) -> bool {
     }
 }
 
-/// Why a type cannot be in a tiling struct, and what to write.
+/// The reason why a type cannot be in a tiling struct, and what to write instead.
 fn refusal(ty: &Type) -> Option<String> {
     let text = match ty {
         Type::Path(path) if path.path.is_ident("str") => return hint("str"),
@@ -91,7 +91,7 @@ fn refusal(ty: &Type) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// What to write in the place of a type with a well-known name.
+/// The replacement for a type with a well-known name.
 fn hint(name: &str) -> Option<String> {
     let why = match name {
         "usize" | "isize" => {

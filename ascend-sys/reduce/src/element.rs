@@ -1,6 +1,6 @@
-//! What a reduction does to single elements, written once for every type and every operator. The
-//! loops run over 64 bytes of elements that are already in registers; the compiler turns them into
-//! vector instructions of the caller's target.
+//! The arithmetic of a reduction on single elements, written once for every type and every
+//! operator. The loops run over 64 bytes of elements that are already in registers; the compiler
+//! turns them into vector instructions of the caller's target.
 
 use super::isa::{CacheLine, Isa};
 use core::mem::transmute;
@@ -89,7 +89,7 @@ float_number!(f32, f64);
 /// One of the four operators, as a type, so that it is chosen outside the loops.
 pub(super) trait Operator {
     fn apply<T: Arithmetic>(a: T, b: T) -> T;
-    /// For the accumulators of a line of 16-bit elements.
+    /// The operator on the accumulators of a line of 16-bit elements.
     #[inline(always)]
     fn apply_wide<I: Isa>(a: [f32; 32], b: [f32; 32]) -> [f32; 32] {
         combine::<Self, f32, 32>(a, b)
@@ -273,9 +273,11 @@ pub(super) struct Ordered<const INFINITY: u16, const GREATEST: bool>;
 /// The extremes of every place in a line.
 #[derive(Clone, Copy)]
 pub(super) struct Extremes {
-    /// With a sign: the greatest float if one is positive. A positive NaN is greater than all.
+    /// The greatest value, with a sign: the greatest float if one is positive. A positive NaN is
+    /// greater than all.
     greatest: CacheLine,
-    /// With a sign: the least float if all are positive, the greatest if all are negative.
+    /// The least value, with a sign: the least float if all are positive, the greatest if all are
+    /// negative.
     least: CacheLine,
     /// The greatest without a sign: the least float if one is negative. A negative NaN is greater
     /// than all.

@@ -4,8 +4,8 @@
 //! threads in which it computes (mathematical libraries do so for speed). Reductions run on
 //! whatever thread waits, and their bits must not depend on which one.
 
-/// Round to nearest, keep subnormal numbers, trap nothing; what the thread had before comes back
-/// when this is dropped.
+/// Sets the thread to round to nearest, keep subnormal numbers, and trap nothing. Dropping it
+/// restores the earlier settings of the thread.
 pub struct Standard(Option<control::Word>);
 
 impl Standard {
@@ -40,7 +40,7 @@ pub(super) mod control {
     /// MXCSR.
     pub(crate) type Word = u32;
     pub(crate) const STANDARD: Word = 0x1F80;
-    /// What has happened so far: no control.
+    /// The flags of past exceptions: no control.
     const FLAGS: Word = 0x3F;
 
     #[inline]

@@ -51,7 +51,8 @@ impl CacheLine {
 /// (64 where there is no such argument) readable bytes at the pointer, stores as many writable
 /// ones; no alignment is needed, except by [`stream`](Self::stream).
 pub(crate) trait Isa {
-    /// How many lines of accumulators of at most 64 bytes a loop may keep in registers.
+    /// The number of lines of accumulators, of at most 64 bytes each, that a loop may keep in
+    /// registers.
     const LINES: usize;
 
     /// Reads 64 bytes.

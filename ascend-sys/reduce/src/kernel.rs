@@ -14,14 +14,14 @@ use super::element::{Element, Operator};
 use super::isa::{CacheLine, Isa};
 use core::mem::MaybeUninit;
 
-/// Up to so many inputs, and outputs, the accumulators stay in registers.
+/// The most inputs, and the most outputs, with which the accumulators stay in registers.
 const FEW: usize = 8;
 
 /// Lines of one block: 2 KiB of every buffer.
 const BLOCK: usize = 32;
 
-/// How many inputs are added to a block at once, so that its accumulators are loaded and stored
-/// less often.
+/// The number of inputs that are added to a block at once, so that its accumulators are loaded and
+/// stored less often.
 const GROUP: usize = 4;
 
 /// Reduces `bytes` bytes of the inputs, in the order of the slice, and writes the result to every
@@ -198,7 +198,7 @@ impl ReduceChunk<'_> {
     }
 }
 
-/// `sums` and as many lines of each of the inputs at the byte offset `at`.
+/// Returns `sums` reduced with as many lines of each of the inputs at the byte offset `at`.
 ///
 /// # Safety
 ///

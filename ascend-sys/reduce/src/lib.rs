@@ -1,12 +1,12 @@
 //! Reductions, copies and fills of memory that others may write meanwhile.
 //!
-//! A crate of its own, because these loops alone need optimisation in every build. Reductions are
-//! the arithmetic of the collectives: one pass over a chunk of an all-reduce, a reduce or a
-//! reduce-scatter.
+//! This is a crate of its own, because these loops alone need optimisation in every build.
+//! Reductions are the arithmetic of the collectives: one pass over a chunk of an all-reduce, a
+//! reduce or a reduce-scatter.
 //!
 //! [`reduce_chunk`] reads every input once, in rank order, and writes the result to every output
-//! once. What it computes is defined to the bit and does not depend on how a buffer is cut into
-//! chunks, how it is aligned, or what the processor can do:
+//! once. The result is defined to the bit. It does not depend on how a buffer is cut into chunks or
+//! aligned, or on the features of the processor:
 //!
 //! - elements are combined from the first input to the last;
 //! - integers wrap; `Uint64` compares unsigned;
@@ -46,8 +46,9 @@ pub use environment::Standard;
 pub enum Store {
     /// Through the caches: for results that fit them and are read soon.
     Plain,
-    /// Past the caches, for sets of buffers that exceed them: saves reading what is overwritten.
-    /// Ends with the fence that orders such stores before anything the caller publishes afterwards.
+    /// Writes past the caches, for sets of buffers that exceed them: saves reading memory that is
+    /// overwritten. Ends with the fence that orders these stores before anything the caller
+    /// publishes afterwards.
     Streaming,
 }
 
@@ -70,7 +71,7 @@ pub unsafe fn reduce_chunk(
     count: usize,
     store: Store,
 ) -> bool {
-    // SAFETY: `best` names only what the processor has; the rest is the caller's promise.
+    // SAFETY: `best` returns only a level that the processor has; the rest is the caller's promise.
     unsafe { reduce_with(Level::best(), dtype, op, inputs, outputs, count, store) }
 }
 
@@ -85,8 +86,8 @@ enum Level {
 }
 
 impl Level {
-    /// The best that this processor has. The standard library caches what it detects: this costs a
-    /// few loads.
+    /// The best level of this processor. The standard library caches the detected features: this
+    /// costs a few loads.
     #[inline]
     fn best() -> Self {
         #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
@@ -204,8 +205,8 @@ impl ReduceCall<'_> {
     }
 }
 
-// The kernel once for every instruction set. What is inlined below these functions is compiled with
-// their features.
+// The kernel once for every instruction set. The compiler gives the features of these functions to
+// the code that is inlined into them.
 
 unsafe fn portable<E: Element, O: Operator>(
     inputs: &[*const u8],

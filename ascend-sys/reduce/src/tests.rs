@@ -140,7 +140,7 @@ fn fp32(op: ReduceOp, a: f32, b: f32) -> f32 {
     }
 }
 
-/// What the elements with these bits, of one position in every input, reduce to.
+/// The result of the elements with these bits, of one position in every input.
 fn expected(dtype: DataType, op: ReduceOp, bits: &[u64]) -> u64 {
     if let [alone] = bits {
         return *alone;
@@ -264,7 +264,7 @@ fn check(
     }
     // SAFETY: all buffers have `count` elements; only `to[0]` may be an input, exactly.
     let reduce = || unsafe { reduce_with(level, dtype, op, &from, &to, count, store) };
-    // Bits do not depend on what the thread has set for its own arithmetic.
+    // The result does not depend on the floating point settings of the thread.
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
     let done = if random.below(2) == 0 { under_odd_control(reduce) } else { reduce() };
     #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]

@@ -1,6 +1,6 @@
 //! The element types and the operators of HCCL, with the numbers they have in its ABI.
 
-/// `HcclDataType`: what the elements of a buffer are.
+/// `HcclDataType`: the type of the elements of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum DataType {

@@ -77,7 +77,7 @@ macro_rules! isa {
      $int:ident, $float:ident, $half:ident, $mov:literal, $part:ident,
      $widen:ident, $narrow:ident, $left:ident, $and:ident, $all:ident, $all_float:ident,
      $pack:ident, $all_numbers:literal, $numbers:ident) => {
-        // In these functions the caller promises the processor, the memory and the alignment: see
+        // In these functions the caller guarantees the processor, the memory and the alignment: see
         // `Isa`.
         impl $name {
             #[inline]
@@ -465,14 +465,14 @@ fn pack256(even: __m256i, odd: __m256i) -> __m256i {
     _mm256_sub_epi16(upper, up)
 }
 
-/// Of the lanes in `so_far`, those that are numbers in both `a` and `b`.
+/// The lanes in `so_far` that are numbers in both `a` and `b`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn numbers512(so_far: u16, a: __m512, b: __m512) -> u16 {
     _mm512_mask_cmp_ps_mask::<_CMP_ORD_Q>(so_far, a, b)
 }
 
-/// Of the lanes in `so_far`, those that are numbers in both `a` and `b`.
+/// The lanes in `so_far` that are numbers in both `a` and `b`.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn numbers256(so_far: i32, a: __m256, b: __m256) -> i32 {

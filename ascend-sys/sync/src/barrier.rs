@@ -1,6 +1,7 @@
-//! Barriers between two threads of which one hardly ever comes: all of the cost is on its side.
+//! An asymmetric barrier between two threads, one of which hardly ever comes: all of the cost is on
+//! its side.
 
-/// Keeps the order of what is before and behind it, as seen by a thread that calls [`heavy`].
+/// Keeps the order of the accesses before and behind it, as seen by a thread that calls [`heavy`].
 #[cfg(not(loom))]
 #[inline]
 pub(super) fn light() {
@@ -20,8 +21,8 @@ pub(super) fn are_there() -> bool {
 #[cfg(not(loom))]
 pub(super) fn heavy() {
     if !membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
-        // A sandbox that was set up after the registration. What a processor still holds back is
-        // written in a millisecond.
+        // A sandbox that was set up after the registration forbids the call. A processor writes
+        // back stores that it still holds within a millisecond.
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }

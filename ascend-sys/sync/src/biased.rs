@@ -1,16 +1,16 @@
 //! A [`SpinLock`] lock that costs its usual thread no atomic step.
 //!
-//! The first thread that takes it becomes its *owner*. From then on the owner only notes where
-//! nobody else writes that it is inside, and looks whether it still is the owner. Another thread
-//! that comes ends that for good, and waits until the owner is not inside; after that everybody
-//! goes by the spin lock.
+//! The first thread that takes it becomes its *owner*. From then on the owner only marks that it is
+//! inside, in a word that only it writes, and then checks whether it still is the owner. Another
+//! thread that comes ends the ownership for good, and waits until the owner is not inside. From
+//! then on all threads use the spin lock.
 //!
-//! Both sides write one word and then read the other's, so one of them must see the other: that
-//! takes a barrier between the write and the read on both sides. The owner's costs nothing, because
-//! the other side makes all threads of the process execute one (`membarrier`, a system call of a
-//! microsecond or a few). Where the system does not offer that, nobody becomes an owner.
+//! Both sides write one word and then read the other's, so at least one of them sees the other.
+//! That takes a barrier between the write and the read on both sides. The owner's costs nothing,
+//! because the other side makes all threads of the process execute one (`membarrier`, a system call
+//! of a microsecond or a few). Where the system does not offer that, no thread becomes an owner.
 //!
-//! Nearly all that a stream ever issues comes from one thread, so its issue lock is such a lock.
+//! Nearly all operations of a stream are issued by one thread, so its issue lock is biased.
 
 use std::ptr;
 
@@ -27,13 +27,14 @@ use super::{Guard, SpinLock, spin_until};
 pub struct Biased<T> {
     /// Written with `shared` held.
     owner: AtomicPtr<Owner>,
-    /// Who was the owner and is it no more, but may still be inside. Written with `shared` held.
+    /// The thread that was the owner until another one came, and that may still be inside. Written
+    /// with `shared` held.
     former: AtomicPtr<Owner>,
     shared: SpinLock<T>,
 }
 
-/// A thread: the locks that it is inside of as their owner, by address; 0 is none. Written by that
-/// thread only. Never freed; later it is another thread.
+/// A thread: the addresses of the locks that it is inside of as their owner; 0 is none. Only that
+/// thread writes it. It is never freed, but reused for a later thread.
 #[derive(Default)]
 struct Owner {
     inside: [AtomicUsize; 2],
@@ -58,7 +59,7 @@ impl Owner {
 }
 
 impl<T> Biased<T> {
-    /// A lock around `value` that nobody holds.
+    /// A free lock around `value`.
     pub fn new(value: T) -> Self {
         let nobody = || AtomicPtr::new(ptr::null_mut());
         Self { owner: nobody(), former: nobody(), shared: SpinLock::new(value) }
@@ -74,7 +75,8 @@ impl<T> Biased<T> {
         }
     }
 
-    /// May fail although nobody has it, while somebody finds out that he is no longer the owner.
+    /// Tries to take the lock. It may fail although the lock is free, while the former owner finds
+    /// out that it is not the owner any more.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let thread = this_thread();
@@ -91,16 +93,17 @@ impl<T> Biased<T> {
         ptr::from_ref(self).addr()
     }
 
-    /// As the owner, if this thread is.
+    /// Takes the lock as the owner, if this thread is.
     #[inline]
     fn enter(&self, thread: &'static Owner) -> Option<Guard<'_, T>> {
-        // Who has seen that it is not does not stand in the way of others.
+        // A thread that sees here that it is not the owner leaves no mark, so that it does not hold
+        // up others.
         if !ptr::eq(self.owner.load(Relaxed), thread) {
             return None;
         }
         let place = thread.place_for(self.name())?;
-        // `Release` as when it leaves: who reads it knows that this thread is out of whatever it
-        // was inside before.
+        // `Release` as when it leaves: it pairs with the `Acquire` in `is_inside`. A thread that
+        // reads the mark knows that this thread has left any lock it was inside before.
         place.store(self.name(), Release);
         light();
         if ptr::eq(self.owner.load(Relaxed), thread) {
@@ -110,7 +113,7 @@ impl<T> Biased<T> {
         None
     }
 
-    /// As everybody, or as the first.
+    /// Takes the lock as any thread, or as the first one, which becomes the owner.
     #[cold]
     fn try_shared(&self, thread: Option<&'static Owner>) -> Option<Guard<'_, T>> {
         let guard = self.shared.try_lock()?;
@@ -128,7 +131,7 @@ impl<T> Biased<T> {
         let Some((thread, place)) = first.and_then(|t| Some((t, t.place_for(self.name())?))) else {
             return Some(guard);
         };
-        // Inside before anybody can see who the owner is.
+        // Marked as inside before any thread can see the new owner.
         place.store(self.name(), Release);
         self.owner.store(ptr::from_ref(thread).cast_mut(), Relaxed);
         drop(guard);
@@ -147,7 +150,7 @@ mod threads {
     use super::Owner;
     use crate::lock_std as lock;
 
-    /// What ended threads have left.
+    /// The `Owner`s of ended threads, for reuse.
     static FREE: Mutex<Vec<&'static Owner>> = Mutex::new(Vec::new());
 
     thread_local! {
@@ -178,7 +181,7 @@ mod threads {
     }
 }
 
-/// In models threads are given, since what is static stays from one run of a model to the next.
+/// In models threads are given, since statics stay from one run of a model to the next.
 #[cfg(loom)]
 fn this_thread() -> Option<&'static Owner> {
     None
@@ -279,7 +282,7 @@ mod loom_tests {
         value.set(value.get() + 1);
     }
 
-    /// Two threads come at once. One of them has been there `before` so many times.
+    /// Two threads come at once. One of them has taken the lock `before` times already.
     fn two_come(before: u32) {
         loom::model(move || {
             let lock = Arc::new(Biased::new(Cell::new(0)));

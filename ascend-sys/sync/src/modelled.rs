@@ -62,7 +62,7 @@ pub fn lock_std<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> 
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As [`lock_std`], if nobody holds it.
+/// As [`lock_std`], if the mutex is free.
 #[inline]
 pub fn try_lock<T>(mutex: &std::sync::Mutex<T>) -> Option<std::sync::MutexGuard<'_, T>> {
     match mutex.try_lock() {

@@ -1,10 +1,12 @@
-//! A lock for what is held only briefly: one atomic step to take it and a plain store to give it
-//! back, where a `Mutex` needs a second atomic step because somebody may sleep in it. Here nobody
-//! sleeps in the lock: who finds it taken spins, then yields, then looks again every 50
-//! microseconds. So it may also be held long now and then (an enqueue that waits for peers), which
-//! is why those who must not wait use [`try_lock`](SpinLock::try_lock).
+//! A spin lock for short sections.
 //!
-//! A panic while it is held gives it back; what it guards must be consistent at every step.
+//! It takes one atomic step to take and a plain store to give back. A `Mutex` needs a second atomic
+//! step, because threads may sleep in it. No thread sleeps in this lock: a thread that finds it
+//! taken spins, then yields, then looks again every 50 microseconds. So the lock may also be held
+//! long now and then (an enqueue that waits for peers); threads that must not wait use
+//! [`try_lock`](SpinLock::try_lock).
+//!
+//! A panic while it is held gives it back, so the guarded value must be consistent at every step.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -16,10 +18,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicUsize, Ordering};
 
-/// A lock for sections that are short: whoever finds it taken spins, then yields, then sleeps in
-/// naps.
+/// A lock for short sections: a thread that finds it taken spins, then yields, then sleeps in naps.
 pub struct SpinLock<T> {
-    /// 1 while somebody has it.
+    /// 1 while a thread has it.
     taken: AtomicUsize,
     pub(crate) value: UnsafeCell<T>,
 }
@@ -31,19 +32,20 @@ unsafe impl<T: Send> Sync for SpinLock<T> {}
 /// Holds the lock.
 pub struct Guard<'a, T> {
     value: &'a UnsafeCell<T>,
-    /// What is not 0 as long as it is held.
+    /// Not 0 while the lock is held.
     held: &'a AtomicUsize,
-    /// As with a `Mutex`, given back by the thread that took it.
+    /// Keeps the guard in its thread: as with a `Mutex`, the thread that took the lock gives it
+    /// back.
     _here: std::marker::PhantomData<*const ()>,
 }
 
 impl<T> SpinLock<T> {
-    /// A lock around `value` that nobody holds.
+    /// A free lock around `value`.
     pub fn new(value: T) -> Self {
         Self { taken: AtomicUsize::new(0), value: UnsafeCell::new(value) }
     }
 
-    /// Takes the lock if nobody holds it.
+    /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let free = self.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
@@ -70,7 +72,7 @@ impl<T> SpinLock<T> {
 }
 
 impl<'a, T> Guard<'a, T> {
-    /// Nobody else reaches the value until `held` is 0.
+    /// A guard. No other thread may reach the value until `held` is 0.
     #[inline]
     pub(crate) fn new(value: &'a UnsafeCell<T>, held: &'a AtomicUsize) -> Self {
         Guard { value, held, _here: std::marker::PhantomData }

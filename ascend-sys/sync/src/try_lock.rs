@@ -1,12 +1,12 @@
-//! A lock that nobody waits for.
+//! A lock without waiting.
 
 use crate::modelled::{AtomicBool, Ordering, UnsafeCell};
 
-/// A lock that is only tried: one thread at a time has it, and nobody ever waits for it.
+/// A lock that is only tried: one thread at a time has it, and no thread ever waits for it.
 ///
-/// Taking and giving back are both read-modify-write steps, also when taking fails: that is what
-/// lets somebody who left a note, and then failed to take the lock, rely on its holder seeing the
-/// note after giving the lock back.
+/// Taking and giving back are both read-modify-write steps, even if taking fails. So a thread may
+/// leave a note and then fail to take the lock: the holder is sure to see the note after it has
+/// given the lock back.
 pub struct TryLock<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
@@ -17,12 +17,12 @@ pub struct TryLock<T> {
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
 impl<T> TryLock<T> {
-    /// A lock around `value` that nobody holds.
+    /// A free lock around `value`.
     pub fn new(value: T) -> TryLock<T> {
         TryLock { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// Whether somebody has the lock: a hint, that may be out of date when it is read.
+    /// Whether a thread has the lock. This is a hint: it may be out of date when it is read.
     pub fn is_taken(&self) -> bool {
         self.taken.load(Ordering::Relaxed)
     }
