@@ -86,7 +86,7 @@ pub use runtime::Fault;
 pub use runtime::{Backend, Finding, Product, Runtime};
 pub use work::Work;
 
-/// What nearly every program uses: `use hccl::prelude::*;`.
+/// The names that nearly every program uses: `use hccl::prelude::*;`.
 pub mod prelude {
     pub use crate::collective::{CountMatrix, Partition};
     pub use crate::comm::{AbortHandle, Active, CommConfig, Communicator, RootInfo, Suspended};

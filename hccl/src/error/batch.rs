@@ -1,10 +1,10 @@
-//! What can be wrong with a list of messages.
+//! The mistakes in a list of messages.
 
 use std::fmt;
 
 use crate::dtype::DType;
 
-/// Which way an item of a batch goes.
+/// The direction of an item of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From this rank to the peer.
@@ -36,7 +36,7 @@ pub enum BatchError {
     PeerOutOfRange {
         /// Position in the batch.
         item: usize,
-        /// Which way the item goes.
+        /// The direction of the item.
         direction: Direction,
         /// The rank that was named.
         peer: u32,
@@ -53,7 +53,7 @@ pub enum BatchError {
         first: usize,
         /// Position of the second.
         second: usize,
-        /// Which way both go.
+        /// The direction of both items.
         direction: Direction,
         /// The peer of both.
         peer: u32,
@@ -66,7 +66,7 @@ pub enum BatchError {
     UnpairedSelf {
         /// Position in the batch.
         item: usize,
-        /// Which way the item goes.
+        /// The direction of the item.
         direction: Direction,
         /// This rank.
         rank: u32,

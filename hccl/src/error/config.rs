@@ -1,4 +1,4 @@
-//! What can be wrong with the settings of a communicator.
+//! The mistakes in the settings of a communicator.
 
 /// A setting that CANN would refuse, ignore or misread.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
@@ -7,8 +7,8 @@
 pub struct ConfigError {
     /// Name of the setting in [`CommConfig`](crate::comm::CommConfig).
     pub setting: &'static str,
-    /// What was given.
+    /// The value that was given.
     pub value: String,
-    /// What CANN takes.
+    /// The rule of CANN for the value.
     pub rule: &'static str,
 }

@@ -1,5 +1,4 @@
-//! What can be wrong with unequal shares: the mistakes of a
-//! [`Partition`](crate::collective::Partition) and of a
+//! The mistakes in unequal shares: those of a [`Partition`](crate::collective::Partition) and of a
 //! [`CountMatrix`](crate::collective::CountMatrix).
 
 /// The largest number of elements that HCCL takes.
@@ -25,9 +24,9 @@ pub enum CountsError {
         "the part of rank {rank} begins at {displacement} and has length {count}, so it ends beyond what can be counted"
     )]
     Overflow {
-        /// Whose part.
+        /// The rank of the part.
         rank: u32,
-        /// Where it begins.
+        /// The offset at which the part begins.
         displacement: usize,
         /// Its length.
         count: usize,
@@ -39,7 +38,7 @@ pub enum CountsError {
     TooMany {
         /// The part, or a block.
         what: &'static str,
-        /// Whose.
+        /// The rank of the part or block.
         rank: u32,
         /// Its length.
         count: usize,
@@ -47,7 +46,7 @@ pub enum CountsError {
     /// The counts are those of another number of ranks.
     #[error("{what} is made for {found} ranks, and the communicator has {world_size}")]
     Ranks {
-        /// Which argument.
+        /// The argument.
         what: &'static str,
         /// How many ranks it is made for.
         found: usize,
@@ -65,9 +64,9 @@ pub enum CountsError {
     /// A buffer that holds this rank's part alone has another length than the part.
     #[error("{what} has {found} elements, and {of} of rank {rank} is {expected}")]
     OwnLength {
-        /// Which argument.
+        /// The argument.
         what: &'static str,
-        /// What it should have the length of.
+        /// The part whose length it should have.
         of: &'static str,
         /// This rank.
         rank: u32,
@@ -79,11 +78,11 @@ pub enum CountsError {
     /// A part lies outside the buffer.
     #[error("{what} has {found} elements, and the part of rank {rank} ends at {end}")]
     Outside {
-        /// Which argument.
+        /// The argument.
         what: &'static str,
-        /// Whose part.
+        /// The rank of the part.
         rank: u32,
-        /// Where the part ends.
+        /// The offset at which the part ends.
         end: usize,
         /// The length of the buffer.
         found: usize,
@@ -93,9 +92,9 @@ pub enum CountsError {
         "the parts of ranks {first} and {second} have elements in common ({common}), and both are written: give each its own range"
     )]
     Overlap {
-        /// Whose part begins first.
+        /// The rank whose part begins first.
         first: u32,
-        /// Whose part begins inside it.
+        /// The rank whose part begins inside it.
         second: u32,
         /// How many elements both have.
         common: usize,
@@ -111,7 +110,7 @@ pub enum CountsError {
         /// How many the destination has.
         length: usize,
     },
-    /// What a rank sends to itself is not what it receives from itself.
+    /// A rank sends itself another number of elements than it receives from itself.
     #[error(
         "rank {rank} sends itself {sent} elements and receives {received} from itself: make them equal"
     )]

@@ -1,4 +1,4 @@
-//! What `{:?}` prints of errors: their text, with the name of the variant or the type in front.
+//! The `{:?}` form of errors: their text, with the name of the variant or the type in front.
 
 use std::fmt;
 

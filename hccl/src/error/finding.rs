@@ -1,4 +1,4 @@
-//! What checked mode has found.
+//! Findings of checked mode.
 
 use std::fmt;
 

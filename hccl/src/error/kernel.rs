@@ -1,4 +1,4 @@
-//! What is wrong with a kernel.
+//! The mistakes in a kernel.
 
 use std::fmt;
 use std::panic::Location;
@@ -50,7 +50,7 @@ impl Mistake {
         &self.calls
     }
 
-    /// What is wrong, and what to do.
+    /// Returns what is wrong, and what to do.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -1,11 +1,11 @@
-//! What class of mistake or mishap an error is, and what can still be done.
+//! Classes of errors, and the ways that are left after one.
 
 use hccl_job::JobError;
 
 use super::peers::{Claim, CommCause, PeerReport, Presence};
 use super::{Code, Error, OpContext};
 
-/// What class an [`Error`] is of: for programs that handle some classes and pass on the others.
+/// The class of an [`Error`]: for programs that handle some classes and pass on the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -37,8 +37,9 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// What class it is of. For an error of `run_ranks`, that of the rank that failed first; where
-    /// its closure returned an error that is not of this crate, [`ErrorKind::RankGone`].
+    /// Returns the class of the error. For an error of `run_ranks` it is that of the rank that
+    /// failed first, or [`ErrorKind::RankGone`] if the closure returned an error that is not of
+    /// this crate.
     pub fn kind(&self) -> ErrorKind {
         use ErrorKind as Kind;
         match self.root_cause() {
@@ -73,7 +74,7 @@ impl Error {
             },
             Error::Found { .. } => Kind::Race,
             Error::Rank(rank) if rank.panicked() => Kind::Panicked,
-            // What a closure has returned that is no error of this crate.
+            // A closure has returned an error that is not of this crate.
             Error::Rank(_) => Kind::RankGone,
             Error::WrongDevice { .. }
             | Error::WrongRuntime { .. }
@@ -99,9 +100,9 @@ impl Error {
         }
     }
 
-    /// What was called: a function of this crate, or the operation that failed. `None` where one
-    /// function serves many calls: an allocation, an index or a range that does not fit, a list
-    /// that holds for many operations.
+    /// Returns the function of this crate that was called, or the operation that failed. `None`
+    /// where one function serves many calls: an allocation, an index or a range that does not fit,
+    /// a list that holds for many operations.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -142,8 +143,8 @@ impl Error {
         }
     }
 
-    /// Where the ranks of the communicator were, when the error is about ranks and the backend
-    /// tells.
+    /// Returns where the ranks of the communicator were, if the error is about ranks and the
+    /// backend tells.
     pub fn peers(&self) -> Option<&PeerReport> {
         self.context()?.peers.as_deref()
     }
@@ -194,10 +195,10 @@ impl Error {
         }
     }
 
-    /// Whether the same thing can succeed when it is tried again and nothing else has changed: a
-    /// wait can, that has reached its limit. What has failed on the device cannot, nor can an
-    /// argument that does not fit. Memory that is full can be asked for again when something was
-    /// dropped.
+    /// Whether the same call can succeed when it is tried again and nothing else has changed. A
+    /// wait that has reached its limit can. An operation that has failed on the device cannot, nor
+    /// can an argument that does not fit. A program can ask for memory again when it has dropped
+    /// some.
     pub fn is_retryable(&self) -> bool {
         match self.root_cause() {
             Error::Timeout { .. } | Error::OutOfMemory { .. } => true,

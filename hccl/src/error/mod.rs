@@ -1,12 +1,12 @@
-//! What can go wrong: one enum, structured, with both values wherever two things do not match.
+//! Errors: one structured enum, with both values wherever two things do not match.
 //!
-//! Mistakes in a call are found before CANN is called and say what to do ([`Error::WrongLength`],
-//! [`Error::WrongDevice`], ...). A code that CANN returns comes with its name, the function, CANN's
-//! own text and the operation it belongs to ([`Error::Call`]). What goes wrong later, on the
-//! device, is [`Error::Failed`].
+//! The checks find mistakes in a call before CANN is called, and say what to do
+//! ([`Error::WrongLength`], [`Error::WrongDevice`], ...). A code that CANN returns comes with its
+//! name, the function, CANN's own text and the operation it belongs to ([`Error::Call`]). A failure
+//! later, on the device, is [`Error::Failed`].
 //!
-//! Errors are `Clone`: one failed operation is reported to whoever awaits it and, when nobody does,
-//! by the stream.
+//! Errors are `Clone`: one failed operation is reported to every task or thread that awaits it and,
+//! when nobody does, by the stream.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +36,7 @@ use std::time::Duration;
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong.
+/// An error of this crate.
 ///
 /// `Display` gives the cause, then in brackets where it happened, then lines that show both sides
 /// of what does not match and say what to do. `{:?}` is the same with the name of the variant in
@@ -47,7 +47,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// No usable backend was found.
     NoBackend {
-        /// What was tried, and the ways out.
+        /// The backends that were tried, and the ways out.
         reason: Box<str>,
     },
     /// The backend does not have a function that is needed here. The text names its library and the
@@ -55,7 +55,7 @@ pub enum Error {
     MissingSymbol {
         /// The C function.
         function: &'static str,
-        /// Where it was looked for: the files of the libraries that were loaded.
+        /// The files of the libraries that were loaded and searched.
         tried: Box<[String]>,
         /// The operation that needed it.
         context: Option<Box<OpContext>>,
@@ -64,7 +64,7 @@ pub enum Error {
     Call {
         /// The C function.
         function: &'static str,
-        /// What it returned.
+        /// The code that it returned.
         code: Code,
         /// CANN's text (`aclGetRecentErrMsg`), read on the thread of the call.
         message: Option<Box<str>>,
@@ -91,16 +91,17 @@ pub enum Error {
     HostFunctionPanicked {
         /// The operation.
         context: Box<OpContext>,
-        /// What it panicked with.
+        /// The message of the panic.
         message: Box<str>,
     },
-    /// Something did not happen in time. What was waited for goes on and its memory stays reserved.
+    /// An operation or another rank did not come in time. It goes on, and its memory stays
+    /// reserved.
     Timeout {
-        /// What was waited for.
+        /// The operation or the rank that was waited for.
         what: Box<str>,
         /// How long.
         after: Duration,
-        /// What the backend says about it.
+        /// The backend's own message about it.
         message: Option<Box<str>>,
         /// The operation that was waited for, when it was one, with where its ranks are.
         context: Option<Box<OpContext>>,
@@ -109,7 +110,7 @@ pub enum Error {
     WrongDevice {
         /// The operation.
         operation: &'static str,
-        /// Which argument.
+        /// The argument.
         what: &'static str,
         /// Index of the stream's device.
         expected: usize,
@@ -120,14 +121,14 @@ pub enum Error {
     WrongRuntime {
         /// The operation.
         operation: &'static str,
-        /// Which argument.
+        /// The argument.
         what: &'static str,
     },
     /// Two lengths that must be equal are not.
     WrongLength {
         /// The operation.
         operation: &'static str,
-        /// Which argument.
+        /// The argument.
         what: &'static str,
         /// Elements needed.
         expected: usize,
@@ -145,7 +146,7 @@ pub enum Error {
     Empty {
         /// The operation.
         operation: &'static str,
-        /// Which argument.
+        /// The argument.
         what: &'static str,
     },
     /// A size in bytes does not fit the address space.
@@ -162,7 +163,7 @@ pub enum Error {
         /// How many bytes they share.
         bytes: usize,
     },
-    /// The device (or pinned host memory) is full. What was dropped has been freed, unless it was
+    /// The device (or pinned host memory) is full. Dropped memory has been freed, unless it was
     /// still in use at the deadline.
     OutOfMemory {
         /// Bytes asked for.
@@ -198,7 +199,7 @@ pub enum Error {
     },
     /// A rank was named that the communicator does not have.
     NoSuchRank {
-        /// Which argument.
+        /// The argument.
         what: &'static str,
         /// The rank that was named.
         rank: u32,
@@ -219,14 +220,14 @@ pub enum Error {
         kind: crate::dtype::ReduceKind,
         /// The product at hand.
         product: product::Product,
-        /// Who or what does, in words.
+        /// The product or the operation that reduces it, in words.
         who: &'static str,
-        /// What to do.
+        /// The advice: what to do instead.
         instead: &'static str,
     },
     /// An argument of the root only: the root lacks it, or another rank gives it.
     RootOnly {
-        /// Which argument.
+        /// The argument.
         what: &'static str,
         /// The root.
         root: u32,
@@ -240,7 +241,7 @@ pub enum Error {
     },
     /// Elements that the ranks cannot share evenly.
     Uneven {
-        /// Which argument.
+        /// The argument.
         what: &'static str,
         /// Its length in elements.
         length: usize,
@@ -268,11 +269,11 @@ pub enum Error {
     /// An operator of one's own has failed on this communicator, so nobody knows how its notifies
     /// stand, and no other is run.
     OperatorFailed {
-        /// What it is called.
+        /// The name of the operator.
         operator: &'static str,
         /// Its number in the communicator.
         sequence: u64,
-        /// What it failed with.
+        /// The error of the operator.
         cause: Box<Error>,
     },
     /// A rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) failed: the first that did.
@@ -288,7 +289,7 @@ pub enum Error {
     /// Every rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) was successful, and checked
     /// mode has found what nothing orders.
     Found {
-        /// What it has found.
+        /// The findings of checked mode.
         findings: Box<[finding::Finding]>,
     },
     /// The ranks of a job, which a launcher has started as processes, could not meet.
@@ -297,21 +298,21 @@ pub enum Error {
     Invalid {
         /// The operation.
         operation: &'static str,
-        /// What is wrong and what to do.
+        /// The mistake, and what to do.
         problem: Box<str>,
     },
 }
 
-/// What an operation is called of which nothing is known.
+/// The name of an operation of which nothing is known.
 const UNKNOWN: &str = "operation";
 
 /// Names an operation in an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpContext {
-    /// What was called, for example `all_reduce`.
+    /// The function that was called, for example `all_reduce`.
     pub operation: &'static str,
-    /// What the communicator is called: see [`Communicator::title`](crate::Communicator::title).
+    /// The title of the communicator: see [`Communicator::title`](crate::Communicator::title).
     pub communicator: Option<Box<str>>,
     /// This process's rank in the communicator.
     pub rank: Option<u32>,
@@ -319,7 +320,7 @@ pub struct OpContext {
     pub world_size: Option<u32>,
     /// The number of the operation: in its communicator, or in its stream when it has none. From 1.
     pub sequence: u64,
-    /// Where the ranks were, when the error is about ranks and the backend tells.
+    /// The state of each rank, if the error is about ranks and the backend tells.
     pub peers: Option<Arc<peers::PeerReport>>,
 }
 
@@ -395,7 +396,7 @@ impl Error {
         self
     }
 
-    /// What went wrong in the rank that failed first, when this comes from
+    /// Returns the error of the rank that failed first, if this error comes from
     /// [`Runtime::run_ranks`](crate::Runtime::run_ranks) and the rank returned an error of this
     /// crate; else the error itself.
     pub fn root_cause(&self) -> &Error {

@@ -1,4 +1,4 @@
-//! What is wrong with the function of an operator.
+//! The mistakes in the function of an operator.
 
 use std::fmt;
 use std::panic::Location;
@@ -17,12 +17,12 @@ impl Mistake {
         Mistake { text: text.into(), source }
     }
 
-    /// What is wrong, and what to do.
+    /// Returns what is wrong, and what to do.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Where in the source.
+    /// Returns the place in the source.
     pub fn source(&self) -> &'static Location<'static> {
         self.source
     }
@@ -60,8 +60,8 @@ impl RecordError {
         &self.operator
     }
 
-    /// The mistakes, in the order in which the function came to them, and the ranks that made each.
-    /// Of a line that is wrong in several ways it is the first.
+    /// Returns the mistakes, in the order in which the function came to them, and the ranks that
+    /// made each. For a line that is wrong in several ways it has the first mistake.
     pub fn mistakes(&self) -> impl Iterator<Item = (&Mistake, &[u32])> {
         self.mistakes.iter().map(|(mistake, ranks)| (mistake, &**ranks))
     }

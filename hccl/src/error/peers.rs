@@ -1,4 +1,4 @@
-//! Where the other ranks were: the data behind errors that are about ranks.
+//! The states of the other ranks: the data behind errors that are about ranks.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::time::Duration;
@@ -21,17 +21,18 @@ pub enum CommCause {
     Aborted,
 }
 
-/// Of more ranks nothing is told: every rank of the process would hold the list of all.
+/// The largest communicator of which ranks are reported: every rank of the process would hold the
+/// list of all.
 pub(crate) const MOST_RANKS: u32 = 1024;
-/// Of more ranks a wait that goes on does not look where the others are.
+/// The largest communicator in which a wait that goes on looks where the other ranks are.
 pub(crate) const MOST_WATCHED: u32 = 256;
 
-/// Where the ranks of a communicator were when an operation failed, or when a wait for it was too
-/// long.
+/// The states of the ranks of a communicator when an operation failed, or when a wait for it was
+/// too long.
 ///
-/// From [`OpContext::peers`](super::OpContext::peers). The emulator tells it, of communicators of
-/// up to 1,024 ranks; CANN tells nothing of the kind. Of messages it names those whose side of them
-/// is not there, and who is gone.
+/// From [`OpContext::peers`](super::OpContext::peers). The emulator reports it for communicators of
+/// up to 1,024 ranks; CANN reports nothing of the kind. For messages it names the ranks whose side
+/// of the message is not there, and those that are gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerReport {
@@ -45,7 +46,7 @@ pub struct PeerReport {
     pub ranks: Box<[PeerState]>,
 }
 
-/// Where one rank was.
+/// The state of one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerState {
@@ -53,13 +54,12 @@ pub struct PeerState {
     pub presence: Presence,
     /// The number of the newest collective in which it was seen; 0 for none.
     pub sequence: u64,
-    /// What it has called there.
+    /// The call that it has made there.
     pub call: Option<PeerCall>,
     /// Why it is gone, which messages it waits for, or its side of a disagreement.
     pub note: Box<str>,
-    /// Of a rank that is missing: for at least so long it has issued no collective. A wait looks
-    /// where the others are when it has lasted a tenth of a second, in communicators of up to 256
-    /// ranks.
+    /// For a missing rank: the least time for which it has issued no collective. A wait looks where
+    /// the others are when it has lasted a tenth of a second, in communicators of up to 256 ranks.
     pub quiet: Option<Duration>,
 }
 
@@ -77,8 +77,8 @@ pub enum Presence {
     Apart,
 }
 
-/// What a rank has called: a collective with all that the ranks must agree on. Of something else,
-/// it is all in `operation`.
+/// A call of a rank: a collective with all that the ranks must agree on. For another call,
+/// `operation` holds all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerCall {
@@ -99,9 +99,9 @@ pub struct PeerCall {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claim {
-    /// Who has.
+    /// The ranks that made the call.
     pub ranks: Vec<u32>,
-    /// What.
+    /// The call.
     pub call: PeerCall,
 }
 
@@ -125,11 +125,11 @@ impl PeerReport {
         if self.sequence == 0 { newest() } else { self.sequence }
     }
 
-    /// What the ranks have called, each different call with those that made it; a mismatch has more
-    /// than one. Ranks that have not come, or have gone on, have none.
+    /// Returns the different calls of the ranks, each with the ranks that made it; a mismatch has
+    /// more than one. Ranks that have not come, or have gone on, have none.
     ///
-    /// Of a mismatch that is not between calls of collectives, such as between messages, tables of
-    /// counts or settings, what each side said, in the words of the backend.
+    /// For a mismatch that is not between calls of collectives, such as between messages, tables of
+    /// counts or settings, it returns what each side said, in the words of the backend.
     pub fn claims(&self) -> Vec<Claim> {
         let claims = self.claims_of(|state| self.call_at(state).cloned());
         if claims.len() > 1 || self.cause != Some(CommCause::Mismatch) {
@@ -155,7 +155,7 @@ impl PeerReport {
         claims
     }
 
-    /// What a rank has called in the collective that the report is about.
+    /// Returns the call of a rank in the collective that the report is about.
     fn call_at<'a>(&self, state: &'a PeerState) -> Option<&'a PeerCall> {
         state.call.as_ref().filter(|_| state.sequence == self.number())
     }
@@ -206,7 +206,7 @@ impl PeerReport {
         Some(if line.len() <= WIDTH { line } else { sides.join("\n  ") })
     }
 
-    /// Who has come and who has not, in one line.
+    /// Returns in one line which ranks have come and which have not.
     pub(super) fn attendance(&self) -> String {
         let mut line = format!("arrived: {}", list(&self.ranks_that_are(Presence::Arrived)));
         for (presence, word) in [(Presence::Missing, "missing"), (Presence::Gone, "gone")] {
@@ -279,7 +279,7 @@ impl Display for Claim {
 }
 
 impl PeerCall {
-    /// Of what is no collective.
+    /// A call that is no collective.
     fn in_words(words: &str) -> Self {
         PeerCall { operation: words.into(), dtype: None, count: None, reduction: None, root: None }
     }

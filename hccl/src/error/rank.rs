@@ -1,4 +1,4 @@
-//! What ended a rank of a run.
+//! The error or panic that ended a rank of a run.
 
 use std::any::Any;
 use std::error::Error as StdError;
@@ -33,7 +33,7 @@ impl RankError {
         self.rank
     }
 
-    /// What its closure returned, or its panic.
+    /// Returns the error of the rank's closure, or its panic.
     pub fn cause(&self) -> &(dyn StdError + Send + Sync + 'static) {
         &*self.cause
     }

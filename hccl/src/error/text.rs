@@ -46,7 +46,7 @@ impl Display for Error {
     }
 }
 
-/// Where an error belongs.
+/// The place that an error belongs to.
 enum ErrorSite<'a> {
     Nowhere,
     Function(&'static str),
@@ -54,7 +54,7 @@ enum ErrorSite<'a> {
 }
 
 impl Error {
-    /// Where the ranks have called different things, and what.
+    /// Where the ranks have made different calls, and which.
     fn mismatch(&self) -> Option<(&OpContext, String)> {
         let (Error::Call { context: Some(context), .. } | Error::Failed { context, .. }) = self
         else {
@@ -97,7 +97,7 @@ impl Error {
         }
     }
 
-    /// What happened, on one line unless it is somebody else's text.
+    /// Writes what happened, on one line unless it is another library's text.
     fn cause(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoBackend { reason } => write!(f, "no backend: {reason}"),
@@ -204,7 +204,7 @@ impl Error {
         }
     }
 
-    /// The lines below the first: the particulars, and what to do.
+    /// Writes the lines below the first: the particulars, and what to do.
     fn below(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Error::Call { message: Some(message), .. }
@@ -220,8 +220,7 @@ impl Error {
                 } else if all > MOST_RANKS {
                     write!(f, "\n  {all} ranks: who is missing is told of up to {MOST_RANKS}")?;
                 }
-                // What the backend says in its own words, unless it is about those that are
-                // missing.
+                // The backend's own words, unless they are about the ranks that are missing.
                 let own = context.as_ref().and_then(|context| context.rank);
                 let is_about = peers.is_some_and(|it| it.sequence != 0 && it.lacks_others(own));
                 if let Some(message) = message.as_ref().filter(|_| !is_about) {

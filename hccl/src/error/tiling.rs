@@ -1,4 +1,4 @@
-//! What can be wrong with tiling data.
+//! The mistakes in tiling data.
 
 use std::borrow::Cow;
 
@@ -50,7 +50,7 @@ pub enum TilingError {
     Communication {
         /// The struct, in C++.
         tiling: Box<str>,
-        /// What is wrong and what to do.
+        /// The mistake, and what to do.
         problem: Box<str>,
     },
     /// A setting that CANN or the product does not take.
@@ -59,9 +59,9 @@ pub enum TilingError {
         /// Its name in [`Mc2CcTilingConfig`](crate::kernel::tiling::Mc2CcTilingConfig) or
         /// [`Mc2InitTilingConfig`](crate::kernel::tiling::Mc2InitTilingConfig).
         setting: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: Box<str>,
-        /// What is taken.
+        /// The rule for the value.
         rule: Cow<'static, str>,
     },
 }

@@ -118,8 +118,8 @@ fn is_in_poll(stack: &str) -> bool {
         "tokio::runtime::task::",
         "async_task::raw::",
     ];
-    // What runs code that may block. Workers of tokio are threads of that kind, but poll a task
-    // further inside.
+    // Names of functions that run code which may block. Workers of tokio are threads of that kind,
+    // but poll a task further inside.
     let may_block = ["BlockingTask", "blocking::unblock", "blocking::Executor", "/blocking-"];
     first(&polls).is_some_and(|poll| first(&may_block).is_none_or(|blocking| poll < blocking))
 }

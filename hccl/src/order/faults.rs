@@ -1,13 +1,14 @@
-//! Operations that failed after they had been issued, until somebody has been told.
+//! Operations that failed after they had been issued, kept until the failure is told.
 //!
-//! A failure is told to whoever awaits the operation. When its `Work` was dropped, it comes back
-//! from the next operation or synchronise of the stream, so that none is lost. A failure is kept
-//! after it was told, because the `Work` of a failed operation must not say that all is well later.
+//! A failure is told to the task or thread that awaits the operation. If its `Work` was dropped,
+//! the next operation or synchronise of the stream returns the failure, so that none is lost. A
+//! failure is kept after it was told, because the `Work` of a failed operation must not say that
+//! all is well later.
 //!
-//! The last [`KEPT`] are kept one by one. Of older ones, and of those that the backend itself has
-//! forgotten, only the range that they lie in is kept, and everything in it counts as failed: a
-//! failure never turns into success, and an operation whose outcome nobody asked for in time may be
-//! called failed though it was well.
+//! The last [`KEPT`] failures are kept one by one. For older ones, and for those that the backend
+//! itself has forgotten, only the range that they lie in is kept, and everything in it counts as
+//! failed. So a failure never turns into success, but an operation whose outcome nobody asked for
+//! in time may be called failed though it was well.
 //!
 //! A `Work` may outlive its stream, so what failed on earlier streams of the slot is kept in the
 //! same way, apart from what fails on the present one.
@@ -38,9 +39,9 @@ struct StreamFailure {
 
 /// Failures whose details are gone. Ranges are (first, last).
 struct Forgotten {
-    /// Where those known by their ticket are.
+    /// The range of those known by their ticket.
     tickets: Option<(u64, u64)>,
-    /// Where those known by their number are.
+    /// The range of those known by their number.
     numbers: Option<(u64, u64)>,
     /// The numbers of those that have not been told.
     untold: Option<(u64, u64)>,
@@ -95,13 +96,13 @@ impl Kept {
     }
 
     fn meant(&self, number: u64, tickets: (u64, u64)) -> Option<Error> {
-        // It may not be the only one that is meant, so the others stay untold.
+        // The failure may not be of this operation alone, so the others stay untold.
         let forgotten = self.forgotten.as_ref()?;
         forgotten.is_meant(number, tickets).then(|| forgotten.error())
     }
 
-    /// What is known of it from now on is where it lies. Whether one more of the untold is told
-    /// with another.
+    /// Forgets the details of a failure and keeps the range that it lies in. Returns whether one
+    /// more untold failure is told with another.
     fn forget(
         &mut self,
         numbers: (u64, u64),
@@ -270,7 +271,7 @@ mod tests {
         faults.begin();
         assert!(!faults.any_untold() && faults.of(7, (10, 11)).is_none());
         faults.add_forgotten((8, 8), (20, 20));
-        // What lies between the streams' failures was well.
+        // Operations between the failures of the streams were well.
         assert!(faults.of(7, (10, 11)).is_none() && faults.of(8, (19, 20)).is_some());
         assert!(matches!(faults.of(3, (6, 7)), Some(Error::Invalid { .. })));
         assert!(matches!(faults.of(4, (7, 8)), Some(Error::Forgotten { last: Some(_) })));

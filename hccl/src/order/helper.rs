@@ -1,8 +1,8 @@
-//! Helper threads of a device: what would block its caller is done there, in the order in which it
-//! was asked for.
+//! Helper threads of a device: they make calls that would block the caller, in the order in which
+//! the jobs were handed over.
 //!
-//! Calls of CANN that wait for other ranks block their thread: those that make communicators, and
-//! the first operation that needs a link. A caller that must not block hands such a call to a
+//! Calls of CANN that wait for other ranks block their thread: the calls that make communicators,
+//! and the first operation that needs a link. A caller that must not block hands such a call to a
 //! [`Helper`].
 //!
 //! # Order
@@ -46,7 +46,7 @@ const LOOK_UP: Duration = Duration::from_millis(100);
 
 /// See the [module](self).
 pub(crate) struct Helper {
-    /// What its threads are called.
+    /// The name of its threads.
     name: String,
     /// Told of waits for it, and of its own.
     waits: ThreadWaits,
@@ -313,7 +313,7 @@ mod tests {
         let helper = helper();
         let (tell, told) = mpsc::channel();
         helper.reserve("test").unwrap().push([1], move |_open| told.recv().unwrap());
-        // Behind it in its own order, whatever happens.
+        // It comes after the first job in the order of its key, whatever happens.
         let (last, ended) = mpsc::channel();
         helper.reserve("test").unwrap().push([1], move |_open| last.send("of key 1").unwrap());
         helper.reserve("test").unwrap().push([2], move |_open| tell.send(()).unwrap());

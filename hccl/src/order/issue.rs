@@ -1,10 +1,10 @@
-//! The one way by which an operation gets onto a stream.
+//! The one way by which an operation is enqueued on a stream.
 //!
-//! In this order: the arguments are checked; the stream's issue lock is taken; the operation gets
-//! its number; it *stamps* everything it will touch; it makes the stream wait for unfinished
-//! conflicting work of other streams; it is enqueued; the number is published. Whatever the enqueue
-//! call answers, also by a panic, the number is published and completes when the stream has reached
-//! what it holds then.
+//! In this order: the caller checks the arguments and takes the stream's issue lock. The operation
+//! gets its number and *stamps* everything it will touch. It makes the stream wait for unfinished
+//! conflicting work of other streams. It is enqueued, and its number is published. Whatever the
+//! enqueue call answers, also by a panic, the number is published, and it completes when the stream
+//! has reached what it holds then.
 //!
 //! # Locks
 //!
@@ -35,7 +35,7 @@ use crate::device::Device;
 use crate::error::{Error, OpContext, Result};
 use crate::runtime::Runtime;
 
-/// What an operation is called, in messages.
+/// The name of an operation, for messages.
 #[derive(Clone, Copy)]
 pub struct Operation<'a> {
     pub(crate) name: &'static str,
@@ -61,7 +61,7 @@ impl Operation<'_> {
     }
 }
 
-/// Where something that an operation touches lives.
+/// The place of something that an operation touches.
 #[derive(Clone, Copy)]
 pub enum MemoryPlace<'a> {
     Device(&'a Device),
@@ -96,13 +96,13 @@ type Point = (&'static StreamSlot, u64, Option<Arc<EventHandle>>);
 #[derive(Clone, Copy)]
 pub struct Issued {
     pub(crate) number: u64,
-    /// Where the stream stood before and after it was enqueued.
+    /// The tickets of the stream before and after the operation was enqueued.
     pub(crate) tickets: (u64, u64),
 }
 
-/// On which an operation that was issued comes out of a function that is not inlined. Atomic, so
-/// that it is read as it was written, by the word: what comes within a `Result` is read two words
-/// at a time, just after it was written by the word, which the processor does badly.
+/// The out-parameter for an issued operation of a function that is not inlined. The fields are
+/// atomics, so that they are read as they were written, one word at a time. A `Result` would be
+/// read two words at a time just after it was written by the word, which the processor does badly.
 #[derive(Default)]
 pub(crate) struct Slip {
     number: AtomicU64,
@@ -127,8 +127,8 @@ impl Slip {
 
 /// Issues one operation on a stream that runs. See the [module](self).
 ///
-/// `enqueue` gets the raw stream, with the stream's context current on this thread. What it
-/// enqueues may use exactly the memory that `touches` names.
+/// `enqueue` gets the raw stream, with the stream's context current on this thread. The tasks that
+/// it enqueues may use exactly the memory that `touches` names.
 #[inline(always)]
 pub(crate) fn issue_number(
     place: (&'static StreamSlot, &StreamQueue),

@@ -1,5 +1,5 @@
-//! The order of issuing: the communication operations of a device are issued one at a time,
-//! whatever communicator and thread they come from.
+//! The issue order: the communication operations of a device are issued one at a time, whatever
+//! communicator and thread they come from.
 //!
 //! CANN demands it, and a mutex would do if every call were short. But the first operation of a
 //! communicator waits *inside the call* until its peers have made theirs. Suppose two communicators
@@ -8,9 +8,9 @@
 //! the peer's Y, which stands in line behind X. No order of the lines is wrong, and nobody moves
 //! until CANN's connection time-out.
 //!
-//! So the order is not held against others for ever: an operation that has stood in line for
+//! An operation does not hold the order against others for ever: one that has stood in line for
 //! [`PATIENCE`] goes ahead beside the call that is under way. Only a call that waits for its peers
-//! takes that long, and standing behind it any longer can only be a dead lock or lost time; CANN's
+//! takes that long, and standing behind it any longer can only be a deadlock or lost time. CANN's
 //! own libraries keep such calls apart by locks per communicator. Two operations on one *stream*
 //! still keep their order, since the stream has its own lock; there, different orders on different
 //! devices are a mistake in the program that ends with the connection time-out.
@@ -34,7 +34,7 @@ use ascend_sync::{Biased, Guard, SpinLock, spin_until};
 /// How long an operation stands in line behind another one of its device.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What has an issue lock: a slot.
+/// An owner of an issue lock: a slot.
 pub(crate) trait Issuer {
     type Issuing;
     fn issue_lock(&self) -> &Biased<Self::Issuing>;

@@ -25,9 +25,9 @@ pub(crate) struct Label {
     pub(crate) communicator: Box<str>,
     pub(crate) rank: u32,
     pub(crate) world_size: u32,
-    /// Where its ranks are, for errors.
+    /// The states of its ranks, for errors.
     peers: PeerSource,
-    /// Where they were when it failed: that does not change.
+    /// The states of the ranks when it failed, which do not change.
     failure: OnceLock<Arc<PeerReport>>,
     /// Waits for its operations may end.
     pub(crate) aborted: AtomicBool,
@@ -36,8 +36,8 @@ pub(crate) struct Label {
     /// Collectives that the communicator has issued itself; it is the only one to write this.
     issued: AtomicU64,
     replayed: Replayed,
-    /// Who may issue in its name: the communicator, operations on a detour, parts that are being
-    /// made, and graphs.
+    /// The number of users that may issue in its name: the communicator, operations on a detour,
+    /// parts that are being made, and graphs.
     users: AtomicUsize,
     /// Why the communicator was dropped, for those that leave after it.
     dropped: OnceLock<&'static CStr>,
@@ -45,7 +45,7 @@ pub(crate) struct Label {
     alive: OnceLock<Weak<()>>,
 }
 
-/// What graphs have issued.
+/// The operations that graphs have issued.
 #[derive(Debug, Default)]
 struct Replayed {
     collectives: AtomicU64,
@@ -54,7 +54,7 @@ struct Replayed {
     messages: OnceLock<Box<[[AtomicU64; 2]]>>,
 }
 
-/// Which numbers an operation takes.
+/// The numbers that an operation takes.
 #[derive(Clone, Copy)]
 pub(crate) enum Takes<'a> {
     /// It belongs to no communicator, or is a replay, which is counted when it has been issued.
@@ -126,7 +126,7 @@ impl Label {
         drop(self.alive.set(Arc::downgrade(alive)));
     }
 
-    /// Kept by who may, where a run has to know.
+    /// The guard that a user keeps as long as it may issue, where a run has to know.
     pub(crate) fn alive(&self) -> Option<Arc<()>> {
         self.alive.get().and_then(Weak::upgrade)
     }
@@ -158,8 +158,8 @@ impl Label {
         }
     }
 
-    /// What the replays of a graph go by: its only communicator, or a label that is aborted when
-    /// any of them is. It has the names of all, and the rank in the first.
+    /// Returns the label that the replays of a graph use: that of its only communicator, or one
+    /// that is aborted when any of them is. It has the names of all, and the rank in the first.
     pub(crate) fn of_graph<'a>(labels: impl Iterator<Item = &'a Arc<Label>>) -> Option<Arc<Label>> {
         let labels: Vec<_> = labels.collect();
         let first = match *labels {
@@ -206,8 +206,8 @@ impl Label {
         OpContext { peers: self.failure(), ..self.context(operation, sequence) }
     }
 
-    /// The same with where the ranks are now, as seen from a collective. Of other operations the
-    /// backend does not see there who has come.
+    /// The same with the present states of the ranks, as seen from a collective. Of other
+    /// operations the backend does not see which ranks have come.
     #[cold]
     pub(crate) fn waiting(&self, operation: &'static str, sequence: u64) -> OpContext {
         let now = || self.peers.now(sequence, self.rank, self.world_size).map(Arc::new);
@@ -224,7 +224,7 @@ impl Label {
         }
     }
 
-    /// Where the ranks were when the communicator failed, if it has.
+    /// The states of the ranks when the communicator failed, if it has.
     fn failure(&self) -> Option<Arc<PeerReport>> {
         if let Some(known) = self.failure.get() {
             return Some(known.clone());

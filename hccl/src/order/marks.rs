@@ -1,4 +1,4 @@
-//! The events of a stream, each behind some operation.
+//! The events of a stream, each recorded after some operation.
 //!
 //! A mark is a pooled event recorded behind some operation: when the event is complete, so is every
 //! number up to the mark's. Other streams wait for marks, on every backend: for the first one
@@ -8,10 +8,10 @@
 //!
 //! # Completion by events
 //!
-//! Where the backend does not count, marks tell what is complete. They are recorded when somebody
-//! asks (a poll, a wait), and behind the last operation just before the next one is enqueued while
-//! its `Work` is alive; so a lone operation costs no call, and a `Work` never completes later than
-//! its own operation.
+//! Where the backend does not count, marks tell which operations are complete. They are recorded
+//! when somebody asks (a poll, a wait), and after the last operation just before the next one is
+//! enqueued while its `Work` is alive. So a lone operation costs no call, and a `Work` never
+//! completes later than its own operation.
 //!
 //! A backend may tell a failure once only. So what a call answers is written down before the next
 //! one counts: a poll asks with the lock held, a call that blocks is listed for as long as its
@@ -53,7 +53,7 @@ struct MarksState {
     asked: u64,
 }
 
-/// What a call waits for.
+/// The target of a call that waits.
 enum Target {
     Mark(Arc<EventHandle>),
     /// The end of the stream, which was this operation.
@@ -71,8 +71,8 @@ impl MarksState {
         self.asking.retain(|(number, _)| *number != call);
     }
 
-    /// Where the backend counts. Elsewhere a mark must also be asked how it ended, which a poll
-    /// does.
+    /// Only where the backend counts. Elsewhere the outcome of a mark must also be asked for, which
+    /// a poll does.
     fn forget_complete(&mut self, queue: &StreamQueue) {
         if queue.slot.progress.is_none() {
             return;
@@ -255,9 +255,10 @@ impl Marks {
     }
 }
 
-/// The event is complete: everything up to `last` is, and a synchronise, which returns at once,
-/// says how it ended. Whether it did: where it takes its time, or is not to be believed yet, the
-/// next poll asks again. What cannot be asked how it ended counts as failed.
+/// Marks everything up to `last` as complete, since the event is. A synchronise, which returns at
+/// once, tells the outcome. Returns whether it did: if the synchronise takes its time, or is not to
+/// be believed yet, the next poll asks again. An event whose outcome cannot be asked for counts as
+/// failed.
 fn settle(queue: &StreamQueue, state: &MarksState, last: u64, event: &EventHandle) -> bool {
     match queue.table().synchronize_event(event, Duration::from_secs(1)) {
         Ok(Waited::Over(Ok(()))) => match is_believed(queue, state) {
@@ -280,7 +281,7 @@ fn is_believed(queue: &StreamQueue, state: &MarksState) -> Result<bool> {
             Target::Mark(event) => !queue.table().query_event(event)?,
             Target::End(number) => match state.list.iter().find(|(last, _)| last == number) {
                 Some((_, event)) => !queue.table().query_event(event)?,
-                // What was issued since would hide that it is complete.
+                // Operations that were issued since would hide that it is complete.
                 None => {
                     !queue.table().query_stream(queue.handle())?
                         && queue.slot.timeline.submitted() == *number

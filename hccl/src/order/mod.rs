@@ -1,5 +1,5 @@
-//! Order: how operations get onto streams, which of them wait for which, and how anyone knows that
-//! one is complete.
+//! Order: how operations get onto streams, which of them wait for which, and how the host learns
+//! that one is complete.
 //!
 //! This directory is one protocol. To find out why a [`Work`](work::Work) completes, read
 //! [`timeline`] and [`stream_slot`], then [`work`] and what it waits in: [`reactor`] for a task,
@@ -35,8 +35,8 @@
 //! 2. *Submitted*: its enqueue call has returned, whatever it returned, and the timeline has the
 //!    ticket that the stream had reached.
 //! 3. *Complete*: everything that it enqueued is complete. Nothing touches its memory any more.
-//! 4. *Told*: its outcome is known to whoever awaited it; a failure that nobody awaited
-//!    ([`faults`]) is told by the next operation or synchronise of the stream.
+//! 4. *Told*: its outcome is known to the task or thread that awaited it. If nobody awaited it, the
+//!    next operation or synchronise of the stream tells the failure ([`faults`]).
 //!
 //! # Rules
 //!
@@ -51,10 +51,10 @@
 //!    a limited time. So a conflict is solved with none held: the number is given up and the
 //!    operation starts over. A group ([`together`]), which needs the issue locks of all its
 //!    streams, takes them in the order of their addresses.
-//! 6. Lock order: issue lock, list of stamps, marks. Whoever holds marks or a list only tries an
-//!    issue lock.
-//! 7. A task looks, registers with the reactor, and looks again. Whoever makes a watch fail does so
-//!    before it gives an alarm.
+//! 6. Lock order: issue lock, list of stamps, marks. A thread that holds marks or a list only tries
+//!    an issue lock.
+//! 7. A task looks, registers with the reactor, and looks again. A thread that makes a watch fail
+//!    does so before it gives an alarm.
 //!
 //! # Floors
 //!

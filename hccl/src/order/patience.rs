@@ -1,8 +1,8 @@
-//! One wait: since when, for how long, and what may end it before its time.
+//! One wait: since when, for how long, and which watch may end it before its time.
 //!
-//! A [`Patience`] is one wait, of a thread that blocks or of a task that awaits. What may end it is
-//! a [`Watch`], which the thread that waits has registered, for example that of a rank of a run:
-//! another rank may have failed, and what is waited for may never come. Whoever makes a watch fail
+//! A [`Patience`] is one wait, of a thread that blocks or of a task that awaits. The thread that
+//! waits has registered a [`Watch`] that may end the wait, for example that of a rank of a run:
+//! when another rank has failed, an operation may never complete. A thread that makes a watch fail
 //! gives an [`alarm`] afterwards, so that tasks look again.
 
 #![forbid(unsafe_code)]
@@ -18,14 +18,14 @@ use super::registry::{Key, Registry};
 use crate::error::Error;
 use crate::sync::{contain, lock};
 
-/// What may end the waits of a thread before their time.
+/// May end the waits of a thread before their time.
 pub(crate) trait Watch: Send + Sync {
     /// The error that ends them.
     fn failure(&self) -> Option<Error>;
 }
 
 thread_local! {
-    /// What may end the waits of this thread.
+    /// The watch that may end the waits of this thread.
     static WATCH: RefCell<Option<Arc<dyn Watch>>> = const { RefCell::new(None) };
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn watch_waits(watch: Arc<dyn Watch>) {
     WATCH.set(Some(watch));
 }
 
-/// What may end the waits of the calling thread, and those for what it begins.
+/// Returns the watch that may end the waits of the calling thread, and those for what it begins.
 pub(crate) fn watch_of_this_thread() -> Option<Arc<dyn Watch>> {
     // A thread that ends may still wait, in the drop of another thread local.
     WATCH.try_with(|watch| watch.borrow().clone()).ok().flatten()
@@ -132,7 +132,7 @@ impl Patience {
         self.limit.saturating_sub(self.elapsed())
     }
 
-    /// What ends it before its time.
+    /// Returns the error that ends it before its time.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.watch.as_ref()?.failure()
     }

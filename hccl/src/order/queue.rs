@@ -1,4 +1,4 @@
-//! What is a stream's own: its handle, its device, and how its completion and failures are asked
+//! The stream's own part: its handle, its device, and how its completion and failures are asked
 //! for.
 //!
 //! A queue is kept by its `Stream`; by its [`StreamSlot`] for those who have only a number; and,
@@ -51,8 +51,8 @@ impl StreamQueue {
         queue
     }
 
-    /// Everything is complete and nothing will be issued any more. What failed is in the slot from
-    /// now on.
+    /// Everything is complete and nothing will be issued any more. From now on the slot has the
+    /// failures.
     pub(crate) fn close(&self) {
         self.examine();
         self.slot.set_occupant(None);
@@ -235,7 +235,7 @@ impl Occupant for StreamQueue {
         let device = self.device.clone();
         self.close();
         drop(self);
-        // What was dropped while the stream used it.
+        // Destroys what was dropped while the stream used it.
         device.reap_in_drop();
         if let Ok(_bound) = device.bind() {
             device.runtime().pool().sweep(device.table());

@@ -1,11 +1,11 @@
-//! Who wakes the tasks that await an operation.
+//! The thread that wakes the tasks which await an operation.
 //!
-//! One thread for a runtime, and only while something is registered. What is registered is an
-//! operation and what to do when it is complete: call a waker, or end a stream that was dropped
-//! with work in flight. A waker is also called when the time has come that it was registered with,
-//! and all of them after an [alarm](super::patience::alarm): the task then looks for itself what
-//! ends its wait. The thread blocks in the backend where the backend has a call for that
-//! (`ascendExtAwaitActivity`), and elsewhere asks every 50 µs, after a short spin.
+//! There is one thread for a runtime, and only while something is registered. An entry is an
+//! operation and the action when it is complete: call a waker, or end a stream that was dropped
+//! with work in flight. The reactor also calls a waker when the time has come that it was
+//! registered with, and all of them after an [alarm](super::patience::alarm): the task then looks
+//! for itself what ends its wait. The thread blocks in the backend where the backend has a call for
+//! that (`ascendExtAwaitActivity`). Elsewhere it asks every 50 µs, after a short spin.
 //!
 //! # No wake-up is lost
 //!
@@ -34,7 +34,7 @@ const IDLE: Duration = Duration::from_millis(100);
 /// How long it blocks in the backend at a time.
 const BLOCK: Duration = Duration::from_millis(100);
 
-/// What to do when an operation is complete.
+/// The action when an operation is complete.
 enum Then {
     /// At the latest at this moment.
     Wake(Waker, Option<Instant>),
@@ -45,7 +45,7 @@ enum Then {
 struct Watched {
     stream: Arc<dyn Occupant>,
     number: u64,
-    /// Of a `Work`, which knows it.
+    /// The ticket of a `Work`, which knows it.
     ticket: Option<u64>,
     then: Then,
 }
@@ -67,12 +67,12 @@ impl Watched {
     }
 }
 
-/// What a `Work` has while it is awaited.
+/// The state of a `Work` while it is awaited.
 pub(crate) struct Awaited {
     pub(crate) patience: Patience,
-    /// By which thread it was polled last.
+    /// The thread that polled it last.
     polled: PolledHere,
-    /// Where its waker is registered.
+    /// The place where its waker is registered.
     registered: Option<(Arc<Reactor>, Key)>,
 }
 
@@ -178,8 +178,8 @@ impl Reactor {
         // Here and not on the thread: what comes before it runs is news to it.
         let mut heard = alarms();
         let serve = move || {
-            // What panics under the lock is code of others, a subscriber of `tracing`. Tasks must
-            // be woken all the same.
+            // Code of others may panic under the lock: a subscriber of `tracing`. Tasks must be
+            // woken all the same.
             while catch_unwind(AssertUnwindSafe(|| reactor.serve(&mut heard))).is_err() {
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -1,5 +1,5 @@
-//! What a reactor watches: slots that are used again, so that registering allocates nothing in the
-//! steady state.
+//! The entries that a reactor watches, in slots that are used again, so that registering allocates
+//! nothing in the steady state.
 
 #![forbid(unsafe_code)]
 
@@ -144,11 +144,11 @@ mod loom_tests {
     use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     use loom::sync::{Arc, Mutex};
 
-    /// What a task and the reactor share. One task waits.
+    /// The state that a task and the reactor share. One task waits.
     struct WaitModel {
         registry: Mutex<Registry<()>>,
         complete: AtomicBool,
-        /// What the backend counts.
+        /// The counter of the backend.
         activity: AtomicU64,
         failed: AtomicBool,
         alarms: AtomicU64,

@@ -6,15 +6,15 @@
 //!
 //! # Why no lock is needed
 //!
-//! *The numbers are written by whoever holds the issue lock of the regular stream*, and the stream
-//! that is regular changes only under the lock of the list **and** the issue lock of the one that
+//! *The numbers are written by the thread that holds the issue lock of the regular stream*, and the
+//! regular stream changes only under the lock of the list **and** the issue lock of the stream that
 //! was regular. So no number is ever stored to a place that has just been given to another stream.
 //!
-//! The short way is *open* while no other stream has a stamp in the list. It may be closed by
-//! another stream while the regular one takes it. Neither sees the other then, and need not: two
-//! operations that conflict are ordered by their borrows (one of them has `&mut`), so what the
-//! earlier one stored here is seen by the later one. What is not ordered does not conflict. A
-//! reader of the numbers may see a later one than it has to wait for, never an earlier one.
+//! The short way is *open* while no other stream has a stamp in the list. Another stream may close
+//! it while the regular one takes it. Neither sees the other then, and need not: two operations
+//! that conflict are ordered by their borrows (one of them has `&mut`), so the later one sees what
+//! the earlier one stored here. Operations that are not ordered do not conflict. A reader of the
+//! numbers may see a later one than it has to wait for, never an earlier one.
 //!
 //! Replays of a graph borrow nothing of what it uses, so for that the way is closed for good.
 //! Recording an operation borrows as the operation itself does. So an operation that conflicts with
@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::sync::AtomicU64;
 
-/// What an operation does with bytes.
+/// The kind of an operation's access to bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AccessKind {
     Read,
@@ -67,8 +67,8 @@ impl Regular {
     }
 
     /// The long way: with the lock of the list, and the issue locks of `stream` and of the one that
-    /// was regular before. What was stamped before goes, and the short way is closed, unless with
-    /// `keep` it is about the same bytes.
+    /// was regular before. It removes earlier stamps and closes the short way, unless with `keep`
+    /// it is about the same bytes.
     pub(crate) fn restart(
         &self,
         number: u64,

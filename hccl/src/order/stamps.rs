@@ -1,4 +1,4 @@
-//! Who still uses which bytes of an allocation.
+//! The stamps of an allocation: which operations still use which of its bytes.
 //!
 //! A stamp says: the operation with this number on this stream reads (or writes) these bytes. An
 //! operation puts its stamps *before* it is enqueued, so there is no moment at which a device may
@@ -55,8 +55,8 @@ struct List {
     shared: bool,
 }
 
-/// What an operation has to wait for: for each other stream the highest number. A few of them
-/// allocate nothing.
+/// The operations that an operation has to wait for: for each other stream the highest number. A
+/// few of them allocate nothing.
 #[derive(Default)]
 pub(crate) struct Conflicts(SmallVec<[(&'static StreamSlot, u64); 4]>);
 
@@ -153,7 +153,7 @@ impl Stamps {
             if keep {
                 at += 1;
             } else {
-                // What is moved here comes from behind, so `reuse` stays where it is.
+                // The stamp that moves here comes from behind, so `reuse` stays where it is.
                 stamps.swap_remove(at);
             }
         }
@@ -241,8 +241,8 @@ impl Stamps {
         self.unfinished(&(0..usize::MAX), true)
     }
 
-    /// What a host access has to wait for: unfinished writes, and with `reads` also unfinished
-    /// reads.
+    /// Returns the operations that a host access has to wait for: unfinished writes, and with
+    /// `reads` also unfinished reads.
     pub(crate) fn unfinished(&self, range: &Range<usize>, reads: bool) -> Conflicts {
         let mut conflicts = Conflicts::default();
         let list = self.list.lock();
@@ -381,7 +381,7 @@ mod loom_tests {
     }
 
     /// The first stream reads by the short way while the memory is captured, which is no conflict.
-    /// What the graph then writes finds the read.
+    /// The write of the graph then finds the read.
     #[test]
     fn loom_what_is_read_during_a_capture_is_found_later() {
         check(|| {
@@ -391,7 +391,7 @@ mod loom_tests {
                 loom::thread::spawn(move || issue(&stamps, one, AccessKind::Read).0)
             };
             stamps.share();
-            // Who captures a write has the only borrow.
+            // The capture of a write has the only borrow.
             let read = other.join().unwrap();
             let (_, found) = issue(&stamps, two, AccessKind::Write);
             assert!(found.contains(&(name(one), read)));

@@ -1,18 +1,18 @@
-//! A slot for streams: the numbers of their operations, and what is remembered of these.
+//! A slot for streams: the numbers of their operations, and records of the last of these.
 //!
 //! A stream has a slot for as long as it lives; later another stream gets it. Slots are never
 //! freed, and numbers and tickets go on from one stream to the next, so *a slot and a number name
 //! an operation for ever*. That pair is all that a stamp, an event or a `Work` keeps, and nobody
 //! counts them.
 //!
-//! What a slot has of the stream itself, its handle and its device, is the stream's
-//! [`StreamQueue`](super::queue::StreamQueue). Whoever has a number may [ask for
+//! The part that belongs to the stream itself, its handle and its device, is the stream's
+//! [`StreamQueue`](super::queue::StreamQueue). A holder of a number may [ask for
 //! it](StreamSlot::occupant_of). It is gone only when everything on the stream is complete and its
-//! failures are in the slot, so whoever does not get it knows that the operation is complete, and
-//! how it ended.
+//! failures are in the slot. So a caller that does not get it knows that the operation is complete,
+//! and how it ended.
 //!
 //! Completion is known in one of two ways. Where the backend counts ([`Progress`]) it is one load.
-//! Elsewhere events tell ([`super::marks`]).
+//! Elsewhere events tell it ([`super::marks`]).
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ use crate::sync::lock;
 use ascend_program::check::Finding;
 use ascend_sync::{Biased, Guard, SpinLock};
 
-/// What is remembered of an operation, for messages.
+/// The record of an operation, for messages.
 #[derive(Default)]
 struct Record {
     number: u64,
@@ -52,7 +52,8 @@ impl Record {
     }
 }
 
-/// What the issue lock guards: the right to enqueue, and the memory of the last operations.
+/// The data that the issue lock guards: the right to enqueue, and the records of the last
+/// operations.
 pub(crate) struct Issuing {
     records: Box<[Record]>,
 }
@@ -114,7 +115,7 @@ pub(crate) struct StreamSlot {
     elsewhere: Mutex<Vec<(u64, Arc<dyn Elsewhere>)>>,
     /// How many these are.
     elsewhere_count: AtomicUsize,
-    /// What the kernel checker has noted, by operation.
+    /// The notes of the kernel checker, by operation.
     notes: Mutex<VecDeque<(u64, Arc<[Finding]>)>>,
 }
 
@@ -123,7 +124,7 @@ pub(crate) trait Elsewhere: Send + Sync {
     /// The failure, if it has failed. Asked when the operation is complete; never blocks.
     fn failure(&self) -> Option<Error>;
 
-    /// What it waits for, in the words of the backend; `None` when nobody knows.
+    /// Returns the backend's words for what it waits for; `None` when nobody knows.
     fn waits_for(&self) -> Option<Box<str>>;
 
     /// The ranks that it waits for, as far as the backend tells.
@@ -266,7 +267,7 @@ impl StreamSlot {
         notes.push_back((number, found));
     }
 
-    /// What the kernel checker has noted of an operation.
+    /// Returns the notes of the kernel checker on an operation.
     pub(crate) fn notes(&self, number: u64) -> Option<Arc<[Finding]>> {
         let notes = lock(&self.notes);
         let found = notes.iter().find(|(of, _)| *of == number);

@@ -13,14 +13,14 @@
 //!
 //! Where the backend counts tasks (its *tickets*), `publish` stores the ticket that the stream had
 //! reached after the enqueue, and a number is complete when the backend's completed ticket is no
-//! lower. The last [`WINDOW`] tickets are kept; an older number borrows the ticket of the oldest
+//! lower. The last [`WINDOW`] tickets are kept. An older number borrows the ticket of the oldest
 //! kept one, which is higher, so it can only seem complete too late, never too early. The same
 //! holds when an entry is overwritten between two loads of a reader.
 //!
 //! Streams come one after the other: where one [begins](StreamTimeline::begin), everything before
 //! is complete, and stays so whatever becomes of the tickets.
 //!
-//! Where the backend does not count, [`complete`](StreamTimeline::complete) is told by events.
+//! Where the backend does not count, events tell [`complete`](StreamTimeline::complete).
 
 #![forbid(unsafe_code)]
 
@@ -69,7 +69,7 @@ impl StreamTimeline {
         number < self.began.load(Acquire)
     }
 
-    /// Which one of its stream it is, counted from 1.
+    /// The position of an operation in its stream, counted from 1.
     #[inline]
     pub(crate) fn position(&self, number: u64) -> u64 {
         number.saturating_sub(self.began.load(Relaxed))
@@ -102,8 +102,8 @@ impl StreamTimeline {
 
     /// Everything up to `number` is complete.
     pub(crate) fn complete(&self, number: u64) {
-        // Not `fetch_max`, which ThreadSanitizer does not see. Where more is complete already,
-        // whoever reads that is behind whoever wrote it.
+        // Not `fetch_max`, which ThreadSanitizer does not see. If more is complete already, a
+        // thread that reads that is ordered after the thread that wrote it.
         let higher = |completed| (completed < number).then_some(number);
         let _ = self.completed.fetch_update(Release, Relaxed, higher);
     }

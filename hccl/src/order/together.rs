@@ -23,7 +23,7 @@ use crate::device::{Device, Stream};
 use crate::error::Result;
 use ascend_sync::Guard;
 
-/// What one stream gets. Each stream has one part of a group at most.
+/// The part of a group for one stream. Each stream has one part at most.
 pub(crate) struct Part<'a> {
     pub(crate) stream: &'a Stream,
     pub(crate) operation: Operation<'a>,
@@ -45,12 +45,12 @@ impl Part<'_> {
 struct Held<'a> {
     publish: Publish<'a>,
     issuing: Guard<'a, Issuing>,
-    /// Which part.
+    /// The index of the part.
     at: usize,
     number: u64,
 }
 
-/// What has to be waited for before a part is enqueued, and what has been seen to.
+/// The waits that come before a part is enqueued, and those that have been seen to.
 struct Waits<'a> {
     prepared: PreparedWaits<'a>,
     /// Streams of the group whose earlier work has been seen to.
@@ -59,10 +59,10 @@ struct Waits<'a> {
 
 /// Issues a group. See the [module](self).
 ///
-/// `enqueue` is called once, with no particular context current. What it enqueues may use exactly
-/// the memory that the touches name, each on its own stream. When it fails, some of it may have
-/// been enqueued all the same; the numbers are complete when the streams have reached what they
-/// hold then.
+/// `enqueue` is called once, with no particular context current. The tasks that it enqueues may use
+/// exactly the memory that the touches name, each on its own stream. When it fails, some of it may
+/// have been enqueued all the same; the numbers are complete when the streams have reached what
+/// they hold then.
 pub(crate) fn issue_together(
     parts: &[Part<'_>],
     enqueue: impl FnOnce() -> Result<()>,
@@ -177,8 +177,8 @@ fn solve(
 }
 
 /// Takes the issue order of each device, once. Its lock is the issue lock of one stream of the
-/// device, and all of the group's are held. Where one of these owns the order already, nobody else
-/// can take it.
+/// device, and all of the group's are held. If one of these owns the order already, nobody else can
+/// take it.
 fn take_issue_orders(parts: &[Part<'_>], order: &[usize]) {
     for (position, &at) in order.iter().enumerate() {
         let device = parts[at].device();

@@ -1,9 +1,9 @@
-//! Waiting for an operation: the time limit, the warning, and what ends a wait besides its
-//! completion.
+//! Waiting for an operation: the time limit, the warning, and the watches that end a wait besides
+//! its completion.
 //!
-//! Whoever waits has a [`Patience`]: a thread that blocks looks up every [`LOOK_UP`] and asks it; a
-//! task that awaits asks it whenever it is polled, and the reactor sees to it that it is polled
-//! when the time has come or an [alarm](super::patience::alarm) was given.
+//! Every waiter has a [`Patience`]. A thread that blocks looks up every [`LOOK_UP`] and asks it. A
+//! task that awaits asks it at each poll, and the reactor sees to it that the task is polled when
+//! the time has come or an [alarm](super::patience::alarm) was given.
 
 #![forbid(unsafe_code)]
 
@@ -52,7 +52,7 @@ impl Patience {
         }
         // In most programs there never is one.
         if alarms() != 0 {
-            // What this one waits for may never come then.
+            // The operation that this one waits for may never come then.
             let of_device = || queue.device().watch()?.failure();
             if let Some(error) = self.failure().or_else(of_device) {
                 return Err(error);
@@ -237,12 +237,12 @@ impl StreamQueue {
         }
         let ticket = |number| self.slot.timeline.ticket(number);
         let Some(last) = ticket(number) else { return Vec::new() };
-        // Of the oldest number that is kept only the last one is known.
+        // Of the oldest kept number only the last ticket is known.
         let before = number.checked_sub(1).and_then(ticket).unwrap_or(0);
         self.table().task_peers(self.handle(), (before + 1).min(last)..=last)
     }
 
-    /// What the backend says: the text of a wait that ends too early.
+    /// Returns what the backend says about it: the text of a wait that ends too early.
     #[cold]
     pub(crate) fn what_it_waits_for(&self, number: u64) -> Result<Option<Box<str>>> {
         if let Some(elsewhere) = self.slot.first_elsewhere(number) {
@@ -253,7 +253,7 @@ impl StreamQueue {
         drop(self.table().recent_message());
         let moment = Duration::from_millis(1);
         self.wait_a_little(number, self.slot.timeline.ticket(number), moment, moment)?;
-        // Which entry was asked, and that it is not complete, is nothing to the program.
+        // The program does not care which entry was asked, and that its work is not complete.
         let without_entry = |message: Box<str>| match message.split_once("its work goes on: ") {
             Some((_, what)) => what.into(),
             None => message,

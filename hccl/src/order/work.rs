@@ -77,8 +77,9 @@ impl Work {
         self.wait_for(Some(limit))
     }
 
-    /// What the kernel checker has noted of this launch: warnings, and what it could not look at.
-    /// Empty for other operations, and when the stream has had more than 64 noted launches since.
+    /// Returns the notes of the kernel checker on this launch: warnings, and the parts that it
+    /// could not look at. Empty for other operations, and when the stream has had more than 64
+    /// noted launches since.
     ///
     /// ```
     /// use hccl::kernel::*;
