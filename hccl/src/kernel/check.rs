@@ -14,13 +14,13 @@ use super::symbol::TilingArgument;
 use crate::error::product::Product;
 
 impl<T: TilingArgument> Recorded<T> {
-    /// Checks it as its launch on every rank would be checked, without a device: for the rules of
-    /// [`ascend_program::check`]. Moves no data, does not block.
+    /// Checks the kernel as its launch on every rank would be checked, without a device: for the
+    /// rules of [`ascend_program::check`]. Moves no data, does not block.
     ///
     /// `tiling` is the struct of the launch, filled as for a launch (`&()` for a kernel without
     /// one). `sizes` are the bytes behind its tensors, in the order of its arguments, then those of
-    /// the workspace if it has one. What is missing at the end of the list is not known, and its
-    /// bounds are not checked; the report says so.
+    /// the workspace if it has one. If the list is too short, the missing sizes are not known and
+    /// their bounds are not checked; the report says so.
     ///
     /// ```
     /// use hccl::kernel::*;
@@ -94,8 +94,8 @@ pub(super) fn is_cut(note: &Finding) -> bool {
     note.severity == Severity::Note && matches!(note.rule, "data" | "long" | "launch")
 }
 
-/// What [`Recorded::check`] has found, and for what. Its `Display` is made for people: a line that
-/// says what was checked, then each finding with its ranks.
+/// The findings of [`Recorded::check`], and the launch that they are for. Its `Display` is made for
+/// people: a line that says what was checked, then each finding with its ranks.
 #[derive(Debug, Clone)]
 pub struct Report {
     kernel: String,
@@ -131,17 +131,18 @@ impl Report {
         self.findings.iter().map(|(finding, _)| finding)
     }
 
-    /// What keeps the kernel from being launched.
+    /// Returns the findings that keep the kernel from being launched.
     pub fn errors(&self) -> impl Iterator<Item = &Finding> {
         self.findings().filter(|finding| finding.severity == Severity::Error)
     }
 
-    /// What does not, but loses work. The kernel can [allow](super::Kernel::allow) it.
+    /// Returns the findings that do not keep it from being launched, but lose work. The kernel can
+    /// [allow](super::Kernel::allow) them.
     pub fn warnings(&self) -> impl Iterator<Item = &Finding> {
         self.findings().filter(|finding| finding.severity == Severity::Warning)
     }
 
-    /// What was not looked at, and what is usual but fragile.
+    /// Returns notes: what was not looked at, and what is usual but fragile.
     pub fn notes(&self) -> impl Iterator<Item = &Finding> {
         self.findings().filter(|finding| finding.severity == Severity::Note)
     }

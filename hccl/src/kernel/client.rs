@@ -1,9 +1,9 @@
 //! The HCCL client in a kernel.
 //!
-//! Its type says what it can do: a client that was declared can be initialised, one that was
-//! initialised can be configured, and only then it prepares. `finalise` takes it away. What was
-//! prepared is a [`Prepared`], which knows its turns; whether these can still be committed is in
-//! its type too.
+//! The type of a client says what it can do: a client that was declared can be initialised, one
+//! that was initialised can be configured, and only then it prepares. `finalise` takes it away. A
+//! prepared task is a [`Prepared`], which knows its turns; whether these can still be committed is
+//! in its type too.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -331,7 +331,7 @@ impl Hccl<Configured> {
     /// One more turn may run: its input is in memory (`Commit`). The server runs turns in the order
     /// of the prepares, each when it is committed.
     ///
-    /// What other cores write for the turn must be finished: synchronise the cores first.
+    /// Other cores must have finished their writes for the turn: synchronise the cores first.
     #[track_caller]
     pub fn commit(&self, task: &Prepared<Open>) {
         self.with_task(task, Location::caller(), |recorder, task| {
@@ -436,8 +436,8 @@ impl Hccl<Configured> {
         kernel.repeat(constant(0), blocks, constant(1), each, here);
     }
 
-    /// What this client prepares later waits for a task of another client (`InterHcclGroupSync`).
-    /// Only on the A3. It counts as a prepare.
+    /// Lets the later prepares of this client wait for a task of another client
+    /// (`InterHcclGroupSync`). Only on the A3. It counts as a prepare.
     #[track_caller]
     pub fn after<Q>(&self, task: &Prepared<Q>) {
         self.with(Location::caller(), |recorder| match recorder.task(task) {

@@ -18,8 +18,8 @@ use crate::dtype::Element;
 /// A kernel while it is recorded: the first argument of every function with `#[kernel]`.
 ///
 /// `T` is the struct behind the tiling argument; a kernel without one takes a plain `Kernel`. It is
-/// `Copy`, so closures and helper functions simply take it along. What a helper does is recorded
-/// where it is called.
+/// `Copy`, so closures and helper functions simply take it along. The steps of a helper are
+/// recorded where it is called.
 ///
 /// A function of Rust runs once, while the kernel is recorded; a closure given to
 /// [`range`](Self::range), [`when`](Self::when) or [`on_aiv`](Self::on_aiv) is recorded once and
@@ -28,11 +28,11 @@ use crate::dtype::Element;
 ///
 /// # Arithmetic of vectors
 ///
-/// [`add`](Self::add) and its siblings are done by the vector unit: only on vector cores, on
-/// tensors in local memory that begin at a multiple of 32 bytes, for `count` elements from there.
-/// What goes through a [`Queue`](super::Queue) is in order by itself; with a
+/// The vector unit does [`add`](Self::add) and its siblings: only on vector cores, on tensors in
+/// local memory that begin at a multiple of 32 bytes, for `count` elements from there. Tensors that
+/// go through a [`Queue`](super::Queue) are in order by themselves. With a
 /// [`Scratch`](super::Scratch), [`wait_for`](Self::wait_for) and
-/// [`pipe_barrier`](Self::pipe_barrier) say who waits for whom.
+/// [`pipe_barrier`](Self::pipe_barrier) say which unit waits for which.
 ///
 /// | | A2, A3 | 950 too |
 /// | --- | --- | --- |
@@ -46,8 +46,8 @@ use crate::dtype::Element;
 /// | `reduce_max` | `f16`, `f32` | `i16` to `i64`, `u16` to `u64` |
 /// | `fill` | `i16`, `i32`, `u16`, `u32`, `f16`, `bf16`, `f32` | `i8`, `i64`, `u8`, `u64` |
 ///
-/// What no product has is a mistake when the kernel is recorded, what this product does not have an
-/// error at launch.
+/// A call that no product supports is a mistake when the kernel is recorded. One that only this
+/// product does not support is an error at launch.
 pub struct Kernel<T = ()> {
     pub(super) recording: u64,
     of: PhantomData<fn() -> T>,
@@ -67,7 +67,7 @@ impl<T> fmt::Debug for Kernel<T> {
     }
 }
 
-/// What the first argument of a kernel is.
+/// The first argument of a kernel.
 #[diagnostic::on_unimplemented(
     message = "the first argument of a kernel is not `{Self}`",
     note = "it is `k: Kernel<T>` with the tiling struct `T`, or `k: Kernel` without one"
@@ -86,7 +86,7 @@ impl<T: TilingArgument> First for Kernel<T> {
     }
 }
 
-/// What the recording of a kernel begins with.
+/// Declares the kernel: the first thing that its recording does.
 pub(super) fn declare<T: TilingArgument>(recording: u64, doc: &str, here: Caller) {
     record::with(recording, here, |recorder| {
         recorder.program.doc = doc.to_owned();
@@ -102,8 +102,9 @@ impl<T: TilingArgument> Kernel<T> {
 }
 
 impl<T> Kernel<T> {
-    /// Which core of its kind this is: the cube cores of `n` blocks count from 0 to `n`, the vector
-    /// cores to `n` times [`task_ratio`](Self::task_ratio) (`GetBlockIdx`).
+    /// Returns the number of this core among those of its kind: the cube cores of `n` blocks count
+    /// from 0 to `n`, the vector cores to `n` times [`task_ratio`](Self::task_ratio)
+    /// (`GetBlockIdx`).
     #[track_caller]
     pub fn block_index(self) -> Value<i64> {
         self.about(Of::BlockIndex, Location::caller())
@@ -115,7 +116,8 @@ impl<T> Kernel<T> {
         self.about(Of::BlockCount, Location::caller())
     }
 
-    /// Which vector core of its block this is: 0 or 1, and 0 on a cube core (`GetSubBlockIdx`).
+    /// Returns the number of this vector core in its block: 0 or 1, and 0 on a cube core
+    /// (`GetSubBlockIdx`).
     #[track_caller]
     pub fn sub_block_index(self) -> Value<i64> {
         self.about(Of::SubBlockIndex, Location::caller())
@@ -157,7 +159,7 @@ impl<T> Kernel<T> {
         Variable { recording, variable, of: PhantomData }
     }
 
-    /// A comment for who reads the Ascend C.
+    /// Records a comment for readers of the Ascend C.
     #[track_caller]
     pub fn comment(self, text: &str) {
         record::with(self.recording, Location::caller(), |recorder| {
@@ -202,8 +204,8 @@ impl<T> Kernel<T> {
     /// A loop: `for (i = from; i < to; ++i)`. The range is `..n`, or `from..to` with two numbers or
     /// two [`Value`]s: [`k.value(1)..n`](Self::value) where one of them is a number.
     ///
-    /// The body is recorded once. It cannot give away what lives outside of it, such as a client or
-    /// a tensor: that does not compile, for the loop may run several times.
+    /// The body is recorded once. It cannot give away anything that lives outside of it, such as a
+    /// client or a tensor: that does not compile, for the loop may run several times.
     #[track_caller]
     pub fn range<B: Bounds>(self, range: B, body: impl FnMut(Value<B::Number>)) {
         let (from, to) = range.bounds();
@@ -301,13 +303,13 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// What only vector cores do (`if ASCEND_IS_AIV`).
+    /// Records steps for vector cores only (`if ASCEND_IS_AIV`).
     #[track_caller]
     pub fn on_aiv(self, body: impl FnOnce()) {
         self.on(Core::Aiv, body, Location::caller());
     }
 
-    /// What only cube cores do (`if ASCEND_IS_AIC`).
+    /// Records steps for cube cores only (`if ASCEND_IS_AIC`).
     #[track_caller]
     pub fn on_aic(self, body: impl FnOnce()) {
         self.on(Core::Aic, body, Location::caller());

@@ -89,7 +89,7 @@ impl sealed::Sealed for usize {}
     note = "write `..n`, or `from..to` with two `Value`s; `k.value(1)` makes one of a number"
 )]
 pub trait Bounds: sealed::Sealed {
-    /// What it counts with.
+    /// The type of number that it counts with.
     type Number: Whole;
     #[doc(hidden)]
     fn bounds(self) -> (Value<Self::Number>, Value<Self::Number>);

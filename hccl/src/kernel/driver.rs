@@ -5,7 +5,7 @@
 //! the kernel's stream, so that it is complete only when both have ended. The server's stream is
 //! the driver's own and has nothing else on it. A tensor may be a part of an allocation: a recorded
 //! kernel is told how long each one is, and touches nothing behind it. A compiled one takes no
-//! lengths; whoever loaded it has promised the same.
+//! lengths; the program that loaded it has promised the same.
 
 use std::borrow::Cow;
 use std::iter;
@@ -33,7 +33,7 @@ use crate::order::label::Takes;
 use crate::order::stamps::{Conflicts, Stamps, are_complete};
 use crate::order::work::Work;
 
-/// What a launch is called in errors.
+/// The name of a launch in errors.
 pub(super) const LAUNCH: &str = "launch";
 
 /// See the [module](self).
@@ -56,7 +56,7 @@ pub(super) struct LaunchArguments<'a> {
 struct LaunchCall<'a> {
     blocks: u32,
     tiling: Cow<'a, [u8]>,
-    /// What the kernel gets behind the contexts.
+    /// The words that the kernel gets behind the contexts.
     words: Vec<u64>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> LaunchArguments<'a> {
         if takes_lengths {
             words.extend(regions().map(|region| region.map_or(0, |r| r.bytes() as u64)));
         }
-        // Of the tiling struct.
+        // The place of the tiling struct.
         words.push(0);
         LaunchCall { blocks, tiling: tiling.into(), words }
     }
@@ -115,7 +115,7 @@ impl KernelDriver {
         };
         let device = stream.device();
         let event = device.lend_event()?;
-        // What the kernel issues is not numbered with what the host issues.
+        // Operations that the kernel issues are not numbered with those of the host.
         let sequence = first.next(Takes::Nothing);
         let launch = first.operation(LAUNCH, sequence, Takes::Nothing);
         let way = way_of(&call.tiling);

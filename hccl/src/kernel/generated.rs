@@ -1,4 +1,4 @@
-//! What the generated code of the macros refers to.
+//! The items that the generated code of the macros refers to.
 
 use std::marker::PhantomData;
 
@@ -20,7 +20,7 @@ use super::value::Recordable;
 use super::{RecordError, Recorded, control, record as recorder};
 pub use crate::Result;
 
-/// What recording a kernel gives.
+/// The result of recording a kernel.
 pub type RecordResult<T> = std::result::Result<Recorded<T>, RecordError>;
 
 /// The place that the caller has in the source.
@@ -77,8 +77,9 @@ pub const fn length(length: usize) -> u32 {
 
 /// The type of a field or of an argument, of which nothing is known yet.
 ///
-/// What it has for a type that fits is its own, and the compiler takes that first. For any other type it has what [`Unfit`] gives it, so that
-/// the generated code compiles with such a type too, and one place can say that it does not fit.
+/// The items for a type that fits are inherent, and the compiler takes those first. For any other
+/// type the items of [`Unfit`] apply. So the generated code compiles with any type, and one place
+/// can say that it does not fit.
 #[derive(Debug)]
 pub struct Type<T: ?Sized>(PhantomData<T>);
 
@@ -106,7 +107,7 @@ impl<T: First> Type<T> {
     pub const __HCCL_IS_FIRST: bool = true;
 }
 
-/// What [`Type`] has of a type that does not fit. None of it is ever run.
+/// The items of [`Type`] for a type that does not fit. None of it is ever run.
 pub trait Unfit {
     #[doc(hidden)]
     const __HCCL_IS_FIRST: bool = false;
@@ -128,8 +129,9 @@ pub trait Unfit {
 
 impl<T: ?Sized> Unfit for Type<T> {}
 
-/// A type and its symbols, if it fits. The generated code gives a constant for `FITS` that the compiler refuses if the type does not; of what
-/// depends on such a constant it says nothing more.
+/// A type and its symbols, if it fits. The generated code gives a constant for `FITS` that the
+/// compiler refuses if the type does not fit; it then reports nothing more about code that depends
+/// on the constant.
 pub trait If<const FITS: bool> {
     /// The type.
     type Itself;

@@ -129,7 +129,7 @@ use crate::order::issue::{MemoryPlace, Touch};
 use crate::order::stamps::{AccessKind, Stamps};
 use crate::order::work::Work;
 
-/// What `aclrtLaunchKernel...` takes.
+/// The most blocks that `aclrtLaunchKernel...` takes.
 const MOST_BLOCKS: u32 = 65_535;
 
 /// A kernel on a device, made by [`Recorded::load`].
@@ -141,7 +141,7 @@ pub struct Loaded<T> {
     program: Arc<Program>,
     product: Option<Product>,
     driver: Option<Arc<KernelDriver>>,
-    /// What the launches in flight have left: each one reads the kernel.
+    /// The stamps of the launches in flight: each one reads the kernel.
     stamps: Arc<Stamps>,
     looked: Looked,
     of: PhantomData<fn() -> T>,
@@ -159,7 +159,7 @@ impl<T: TilingArgument> Recorded<T> {
     ///
     /// # Errors
     ///
-    /// What CANN says: its own loader takes compiled kernels only.
+    /// The error of CANN: its own loader takes compiled kernels only.
     pub fn load(&self, device: &Device) -> Result<Loaded<T>> {
         Loaded::new(device, self.to_bytes(), self.program().clone())
     }
@@ -290,10 +290,10 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         self
     }
 
-    /// Launches it (`aclrtLaunchKernelWithHostArgs`). Does not block: the first launch on a
+    /// Launches the kernel (`aclrtLaunchKernelWithHostArgs`). Does not block: the first launch on a
     /// communicator comes from a helper thread, since CANN makes the links of its server there
-    /// (`HcclAllocComResourceByTiling`; see [`comm`](crate::comm)), and what is wrong with that
-    /// comes through the [`Work`].
+    /// (`HcclAllocComResourceByTiling`; see [`comm`](crate::comm)), and the [`Work`] tells any
+    /// error of that.
     ///
     /// # Errors
     ///
@@ -301,7 +301,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
     /// the tiling struct has a field out of its range or was not filled for this product's server,
     /// and [`Error::WrongDevice`] when something is elsewhere; then nothing happens.
     /// [`Error::Invalid`] also when the launch is [strict](Self::strict) and part of the kernel
-    /// cannot be checked. What is wrong with the sizes comes from the [`Work`].
+    /// cannot be checked. Errors in the sizes come from the [`Work`].
     pub fn submit(mut self, stream: &Stream) -> Result<Work> {
         self.check()?;
         if let Some(refused) = self.refused.take() {
@@ -340,7 +340,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         Ok(work)
     }
 
-    /// What the checker notes of it.
+    /// Returns the notes of the checker on the launch.
     fn look(&mut self) -> Result<Arc<[Finding]>> {
         let Launch { kernel, blocks, tiling, groups, given, workspace, strict, .. } = self;
         // CANN's loader takes no recorded kernel, so there is none.

@@ -16,7 +16,7 @@ use super::tensor::{Input, Output, number, rename};
 use super::value::{Recordable, Scalar, Value};
 use crate::dtype::Element;
 
-/// Which way the tensors of a [`Queue`] go (`TPosition`).
+/// The direction in which the tensors of a [`Queue`] go (`TPosition`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Position {
@@ -29,10 +29,10 @@ pub enum Position {
 /// Buffers in local memory that pass from one unit of the core to the next (`TQue`), made by
 /// [`Kernel::queue`].
 ///
-/// Tensors go round: [`alloc`](Self::alloc) waits for a free one, who fills it passes it on with
-/// [`enqueue`](Self::enqueue), who uses it gets it with [`dequeue`](Self::dequeue) and gives it
-/// back with [`free`](Self::free). A tensor that was passed on is gone: using it again does not
-/// compile.
+/// Tensors go round: [`alloc`](Self::alloc) waits for a free one, the unit that fills it passes it
+/// on with [`enqueue`](Self::enqueue), the unit that uses it gets it with
+/// [`dequeue`](Self::dequeue) and gives it back with [`free`](Self::free). A tensor that was passed
+/// on is gone: using it again does not compile.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -386,8 +386,8 @@ impl<E: Element> Scratch<E> {
 }
 
 impl<E: Element> LocalTensor<E> {
-    /// The tensor from an element on. What vectors and copies use must begin at a multiple of 32
-    /// bytes.
+    /// Returns the tensor from an element on. A slice for vectors and copies must begin at a
+    /// multiple of 32 bytes.
     #[track_caller]
     pub fn at(&self, offset: impl Count) -> LocalSlice<E> {
         let offset = offset.count();

@@ -1,6 +1,6 @@
-//! What the checker notes of a launch that it lets pass, kept for the next launch like it.
+//! The notes of the checker on a launch that it lets pass, kept for the next launch like it.
 //!
-//! Errors are not told here: whoever runs the kernel checks it too, and refuses it.
+//! Errors are not told here: the backend that runs the kernel checks it too, and refuses it.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use crate::error::product::Product;
 /// Launches that are kept, of each kernel.
 const MOST: usize = 8;
 
-/// What the checker asks of a launch.
+/// The numbers of a launch that the checker needs.
 #[derive(PartialEq)]
 pub(super) struct LaunchNumbers<'a> {
     pub blocks: u32,
@@ -29,11 +29,11 @@ pub(super) struct LaunchNumbers<'a> {
     pub workspace: Option<u64>,
 }
 
-/// What has been found of the launches of a kernel.
+/// The notes on the launches of a kernel.
 #[derive(Default)]
 pub(super) struct Looked {
     verdicts: VecDeque<Verdict>,
-    /// What has been told in `tracing`.
+    /// The notes that were told in `tracing`.
     told: BTreeSet<String>,
 }
 

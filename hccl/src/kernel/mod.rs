@@ -64,18 +64,18 @@
 //! buffers; the one exception is the start of a [`workspace`](Kernel::workspace), which has no type
 //! before, in bytes. Each item names the call of Ascend C that it stands for.
 //!
-//! What a kernel calls while it is recorded blocks nothing and returns no error: it notes a step
+//! A call in a kernel while it is recorded blocks nothing and returns no error: it notes a step
 //! with its line. "Waits", "blocks" and "is stopped" in its documentation are about the core that
 //! runs the kernel later. On the host [`load`](Recorded::load) and [`submit`](Launch::submit)
-//! return at once, and what becomes of a launch comes from its [`Work`](crate::Work).
+//! return at once, and the [`Work`](crate::Work) of a launch tells its outcome.
 //!
 //! # Mistakes
 //!
-//! Much does not compile: a client that prepares before it was configured, a commit of what is
-//! committed, a tensor that was passed on and used again, a client finalised in a loop. What is
-//! wrong on every product (a vector of bytes that is to be divided, 300 turns) is collected and
-//! comes back from `record`, each with its line. What depends on the product, on the numbers in the
-//! tiling struct or on the ranks is checked at launch.
+//! Many mistakes do not compile: a client that prepares before it was configured, a commit of what
+//! is committed, a tensor that was passed on and used again, a client finalised in a loop. Mistakes
+//! on every product (a vector of bytes that is to be divided, 300 turns) are collected and come
+//! back from `record`, each with its line. Mistakes that depend on the product, on the numbers in
+//! the tiling struct or on the ranks are found at launch.
 
 #[doc(hidden)]
 #[path = "generated.rs"]

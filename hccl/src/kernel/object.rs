@@ -10,14 +10,14 @@ use super::symbol::TilingArgument;
 use crate::device::Device;
 use crate::error::{Error, Result};
 
-/// What loading is called in errors.
+/// The name of loading in errors.
 const LOAD: &str = "load";
 
 impl<T: TilingArgument> Recorded<T> {
     /// Loads a kernel that was saved, as [`to_bytes`](Self::to_bytes) gives it, instead of this
     /// one: of an older build, or of another program. `self` says how it is launched. It must have
-    /// the same arguments, groups and layout of the tiling struct; what it does may differ. Does
-    /// not block.
+    /// the same arguments, groups and layout of the tiling struct; its steps may differ. Does not
+    /// block.
     ///
     /// ```
     /// use hccl::kernel::*;
@@ -76,7 +76,7 @@ impl<T: TilingArgument> Recorded<T> {
     }
 
     /// Loads the object file of the kernel for an NPU (`aclrtBinaryLoadFromData`,
-    /// `aclrtBinaryGetFunction`): what `bisheng` made of [`ascend_c`](Self::ascend_c). `self` says
+    /// `aclrtBinaryGetFunction`), which `bisheng` made of [`ascend_c`](Self::ascend_c). `self` says
     /// how it is launched. Does not block.
     ///
     /// CANN does not support launching a fused kernel by hand, see [`launch`](super::launch); this
@@ -91,7 +91,7 @@ impl<T: TilingArgument> Recorded<T> {
     ///
     /// # Errors
     ///
-    /// What CANN says.
+    /// The error of CANN.
     pub unsafe fn load_object(&self, device: &Device, object: &[u8]) -> Result<Loaded<T>> {
         if Program::is_one(object) {
             return self.load_saved(device, object);

@@ -1,4 +1,4 @@
-//! What a client prepares: the operations, their turns, and the task that comes of it.
+//! The prepares of a client: the operations, their turns, and the tasks that come of them.
 //!
 //! # Turns
 //!
@@ -274,12 +274,12 @@ impl Hccl<Configured> {
         self.begin(parts, here)
     }
 
-    /// Writes a block of bytes into the input window of each rank (`AlltoAllvWrite`), where the
-    /// sender says. Only on the Ascend 950, in one turn.
+    /// Writes a block of bytes into the input window of each rank (`AlltoAllvWrite`), at a place
+    /// that the sender chooses. Only on the Ascend 950, in one turn.
     ///
     /// `sizes[r]` bytes from `offsets[r]` of `send` on go to byte `window` of the window of rank
     /// `r`. Both are `u64`s in global memory, one for each rank, and are read when the turn runs.
-    /// Of the own block `local` counts instead of its size. When the turn is over, so are the
+    /// For the own block, `local` counts instead of its size. When the turn is over, so are the
     /// writes of all ranks. The window is the one that the context of the rank names
     /// (`HcclAllocComResourceByTiling`); a kernel on the 950 cannot ask for it.
     ///
@@ -335,7 +335,7 @@ impl Hccl<Configured> {
 
     /// Writes to other ranks, as `count` items in global memory say (`BatchWrite`): on the A2 of 32
     /// bytes each, on the A3 of 64. `queue` is 0 on the A2. The items must be in memory:
-    /// [`clean`](super::Global::clean) what was written element by element.
+    /// [`clean`](super::Global::clean) those that were written element by element.
     ///
     /// On the A3 the host may give each core queues (`queue_num` and `comm_block_num` of the
     /// tiling). Then every core that has some writes into its own, `wait` returns at once, and

@@ -1,4 +1,4 @@
-//! What a client has prepared: a task, and whether its turns are still to be committed.
+//! A task that a client has prepared, and whether its turns are still to be committed.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,11 +1,11 @@
-//! The recorder: what handles in a kernel write into while it runs once.
+//! The recorder: handles in a kernel write into it while the kernel runs once.
 //!
 //! It belongs to the thread. Handles carry the number of their recording, so that one which
 //! outlived its kernel is a mistake with a line and not a wrong program. User code never runs while
 //! the recorder is borrowed.
 //!
 //! Values are first collected in an arena of their own, and go into the program when a step uses
-//! them: what is not used leaves no trace, and a value that has a name inside of a block is put
+//! them. So an unused value leaves no trace, and a value that has a name inside of a block is put
 //! together again when it is used outside.
 
 use std::cell::RefCell;
@@ -27,7 +27,7 @@ use crate::error::kernel::{Mistake, RecordError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Id(pub u32);
 
-/// Which number a value is, and of which recording.
+/// The number of a value, and its recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ValueHandle {
     pub recording: u64,
@@ -35,15 +35,15 @@ pub(super) struct ValueHandle {
 }
 
 impl ValueHandle {
-    /// Of no recording: using it is a mistake.
+    /// A value of no recording: using it is a mistake.
     pub const NONE: ValueHandle = ValueHandle { recording: 0, id: Id(0) };
 }
 
 /// A place in the source.
 pub(super) type Caller = &'static Location<'static>;
 
-/// An expression with more parts than this, or nested deeper, is put into a variable: whoever reads
-/// the program computes the parts again at each use, and a program has limits to it.
+/// An expression with more parts than this, or nested deeper, is put into a variable: each use of a
+/// value in a program computes the parts again, and a program has limits to it.
 const LARGEST: u32 = 1000;
 const DEEPEST: u32 = 100;
 
@@ -51,7 +51,7 @@ const DEEPEST: u32 = 100;
 pub(super) struct KernelRecorder {
     pub number: u64,
     pub program: Program,
-    /// Which cores the current block is for, if it is not for all.
+    /// The cores that the current block is for, if it is not for all.
     pub core: Option<Core>,
     /// Clients that were initialised, and whether they are finalised.
     pub groups: HashSet<u32>,
@@ -62,7 +62,7 @@ pub(super) struct KernelRecorder {
     open: Vec<BlockId>,
     /// The innermost call that is open; 0: none.
     call: u32,
-    /// In which block each variable is declared.
+    /// The block in which each variable is declared.
     homes: Vec<BlockId>,
     names: HashSet<String>,
     named: HashSet<(NamedKind, u32)>,
@@ -161,7 +161,7 @@ pub(super) fn with<R>(
 /// A function that a kernel calls while it is recorded. The call ends with this.
 #[derive(Debug)]
 pub struct OpenCall {
-    /// Which recording, and the call around this one; none where nothing is recorded.
+    /// The recording, and the call around this one; none where nothing is recorded.
     of: Option<(u64, u32)>,
 }
 
@@ -356,7 +356,7 @@ impl KernelRecorder {
         self.push(Of::Variable(variable), number)
     }
 
-    /// What is known without a kernel: sums, differences and products of whole constants without a
+    /// Folds what needs no kernel: sums, differences and products of whole constants without a
     /// name, and nothing added to something.
     fn folded(&mut self, of: &Of, number: Number) -> Option<Id> {
         use Number::*;
@@ -387,7 +387,7 @@ impl KernelRecorder {
         ValueHandle { recording: self.number, id: self.push(of, number) }
     }
 
-    /// What a handle stands for; nothing in particular if it is of another recording.
+    /// Returns the value of a handle; nothing in particular if it is of another recording.
     pub fn own(&mut self, handle: ValueHandle, number: Number) -> Id {
         if handle.recording == self.number {
             return handle.id;
@@ -523,7 +523,7 @@ impl KernelRecorder {
         }
     }
 
-    /// Where its name is.
+    /// The place of its name.
     fn slot(&mut self, kind: NamedKind, at: u32) -> Option<&mut String> {
         let (program, at) = (&mut self.program, at as usize);
         match kind {

@@ -1,4 +1,4 @@
-//! What recording gives: a program, or everything that is wrong with the kernel.
+//! The result of recording: a program, or everything that is wrong with the kernel.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -27,8 +27,8 @@ impl<T> Recorded<T> {
         &self.program
     }
 
-    /// What a loader takes for a binary (`aclrtBinaryLoadFromData`): the program with a magic in
-    /// front.
+    /// Returns the binary that a loader takes (`aclrtBinaryLoadFromData`): the program with a magic
+    /// in front.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.program.to_bytes()
     }
@@ -38,15 +38,15 @@ impl<T> Recorded<T> {
     ///
     /// # Errors
     ///
-    /// What Ascend C has no words for, with the line of the kernel.
+    /// The constructs that Ascend C has no words for, with the line of the kernel.
     pub fn ascend_c(&self) -> Result<String, RecordError> {
         ascend_program::ascend_c::kernel(&self.program).map_err(|text| self.refused(text))
     }
 
-    /// The operator project around the kernel, as paths and texts: the kernel and the header of its
-    /// tiling struct, on the host the prototype, the tiling function and their registration, and
-    /// what CMake needs to build a package of them. On hardware this is the road that CANN supports
-    /// for a kernel that communicates.
+    /// Returns the operator project around the kernel, as paths and texts: the kernel and the
+    /// header of its tiling struct, on the host the prototype, the tiling function and their
+    /// registration, and what CMake needs to build a package of them. On hardware this is the road
+    /// that CANN supports for a kernel that communicates.
     ///
     /// ```
     /// use hccl::kernel::*;
@@ -73,14 +73,14 @@ impl<T> Recorded<T> {
     ///
     /// # Errors
     ///
-    /// What [`ascend_c`](Self::ascend_c) refuses, and a [`Project`] whose tiling does not have as
-    /// many bytes as the struct or whose names a build cannot have.
+    /// Those of [`ascend_c`](Self::ascend_c), and a [`Project`] whose tiling does not have as many
+    /// bytes as the struct or whose names a build cannot have.
     pub fn project(&self, project: &Project) -> Result<Vec<(String, String)>, RecordError> {
         let files = ascend_program::ascend_c::project(&self.program, project);
         files.map_err(|text| self.refused(text))
     }
 
-    /// What the printer refuses; the text has the line.
+    /// The error for what the printer refuses; the text has the line.
     fn refused(&self, text: String) -> RecordError {
         let mistake = Mistake::placed(text);
         RecordError::new(&self.program.name, vec![mistake])

@@ -36,8 +36,7 @@ pub trait Symbolic {
     fn array<const N: usize>(at: &At) -> Self::Array<N>;
 }
 
-/// What the tiling argument of a kernel can be: a struct with `#[derive(Tiling)]`, or nothing,
-/// `()`.
+/// The type of a kernel's tiling argument: a struct with `#[derive(Tiling)]`, or nothing, `()`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not what a kernel takes its sizes from",
     note = "it is a struct with `#[derive(Tiling)]`; a kernel without one is a `Kernel` without parameter"
@@ -74,7 +73,7 @@ impl<T: Tiling + Symbolic> TilingArgument for T {
     }
 }
 
-/// Where in the struct.
+/// A place in the struct.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct At {

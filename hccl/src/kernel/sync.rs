@@ -1,4 +1,4 @@
-//! Who waits for whom: units of a core, and cores.
+//! Synchronisation: which unit of a core, and which core, waits for which.
 
 use std::panic::Location;
 
@@ -75,8 +75,8 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// `unit` waits until `other` has done what it was given so far (`SetFlag` and `WaitFlag`): for
-    /// scratch buffers and single elements. What goes through a queue needs none of this.
+    /// Lets `unit` wait until `other` has done what it was given so far (`SetFlag` and `WaitFlag`):
+    /// for scratch buffers and single elements. Tensors that go through a queue need none of this.
     #[track_caller]
     pub fn wait_for(self, unit: Pipe, other: Pipe) {
         record::with(self.recording, Location::caller(), |recorder| {
@@ -91,12 +91,12 @@ impl<T> Kernel<T> {
     /// wherever this is called in it.
     ///
     /// Before each step its unit waits for the units that may have used the same tensor or
-    /// argument, of which one writes, unless the kernel itself, or a queue, has seen to that. In
-    /// the printed source each such wait has a comment that begins with "inserted" and says why.
-    /// The recorder knows no numbers, so it may insert a wait between two uses that never meet; and
-    /// it takes two arguments for two memories, and copies of one unit to an argument to go to
-    /// different places. The check of the launch, which has the numbers, finds where that is wrong.
-    /// Waits between cores are not inserted.
+    /// argument, if one of them writes, unless the kernel itself, or a queue, has seen to that. In
+    /// the printed source each inserted wait has a comment that begins with "inserted" and says
+    /// why. The recorder knows no numbers, so it may insert a wait between two uses that never
+    /// meet. It takes two arguments for two memories, and copies of one unit to an argument to go
+    /// to different places. The check of the launch, which has the numbers, finds where that is
+    /// wrong. Waits between cores are not inserted.
     ///
     /// ```
     /// # use hccl::kernel::*;

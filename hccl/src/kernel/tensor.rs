@@ -14,11 +14,11 @@ use super::record::{self, Caller, Id, KernelRecorder, NamedKind};
 use super::value::{Recordable, Scalar, Value, named};
 use crate::dtype::{DType, Element};
 
-/// What a kernel may only read.
+/// Marks memory that a kernel may only read.
 #[derive(Debug, Clone, Copy)]
 pub enum Reads {}
 
-/// What a kernel may read and write.
+/// Marks memory that a kernel may read and write.
 #[derive(Debug, Clone, Copy)]
 pub enum Writes {}
 
@@ -113,8 +113,8 @@ impl<E: Element, A> Global<E, A> {
         Global { spot: moved.unwrap_or(self.spot), ..self }
     }
 
-    /// Reads one element, through the cache of the core (`GlobalTensor::GetValue`). What another
-    /// core, the server or another device has written is seen only after [`clean`](Self::clean).
+    /// Reads one element, through the cache of the core (`GlobalTensor::GetValue`). Writes of
+    /// another core, the server or another device are seen only after [`clean`](Self::clean).
     #[track_caller]
     pub fn get(self, index: impl Count) -> Value<E>
     where
@@ -288,7 +288,7 @@ impl<E: Element, A> fmt::Debug for Matrix<E, A> {
     }
 }
 
-/// What a kernel can have for an argument: an [`Input`] or an [`Output`].
+/// A type that an argument of a kernel can have: an [`Input`] or an [`Output`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a kernel",
     note = "behind the `Kernel<..>` come tensors, all `Input<E>` and then all `Output<E>`; numbers go into the tiling struct"

@@ -1,5 +1,5 @@
-//! Timelines: what the cores, the communication servers and the links did during launches, and the
-//! threads of operators.
+//! Timelines: records of the cores, the communication servers and the links during launches, and of
+//! the threads of operators.
 //!
 //! ```
 //! use hccl::Runtime;
@@ -126,12 +126,12 @@
 //!
 //! # What its times mean
 //!
-//! They are real time on this machine, of the emulator. Emulated cores are interpreters: those of a
-//! launch run one after the other until they wait, on threads that they share with everything else.
-//! Data moves by copies in memory when all ranks are there, so a link has no speed of its own, and
-//! all links of a turn begin together. So a timeline shows what a kernel does in which order, who
-//! waits for whom and why, and what lies beside what. *How long* something takes says nothing about
-//! an NPU.
+//! Times are real time on this machine, of the emulator. Emulated cores are interpreters: those of
+//! a launch run one after the other until they wait, on threads that they share with everything
+//! else. Data moves by copies in memory when all ranks are there, so a link has no speed of its
+//! own, and all links of a turn begin together. So a timeline shows what a kernel does in which
+//! order, which core waits for which and why, and what lies beside what. *How long* something takes
+//! says nothing about an NPU.
 //!
 //! Recording costs a little time for each wait and each turn. Without it nothing is written down.
 
@@ -160,7 +160,7 @@ pub struct Recording {
     ended: Mutex<Option<Timeline>>,
 }
 
-/// What was recorded. See the [module](self) for what is in it and what its times mean.
+/// A recorded timeline. See the [module](self) for what is in it and what its times mean.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Timeline {
     records: Records,
@@ -174,7 +174,8 @@ impl Runtime {
     /// # Errors
     ///
     /// [`Error::MissingSymbol`] on a backend that records none, such as CANN, whose own profiler
-    /// does that. What the emulator says when the runtime records already: one recording at a time.
+    /// does that. The error of the emulator when the runtime records already: one recording at a
+    /// time.
     pub fn record_timeline(&self) -> Result<Recording> {
         self.table().record_timeline(self.block(), true)?;
         Ok(Recording { runtime: self.clone(), ended: Mutex::new(None) })
@@ -187,7 +188,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// What the backend says.
+    /// The error of the backend.
     pub fn finish(self) -> Result<Timeline> {
         self.end()
     }
@@ -255,8 +256,8 @@ impl Drop for Recording {
 }
 
 impl Timeline {
-    /// A picture: the text of an SVG file. What a bar is, and where in the kernel, shows when the
-    /// pointer rests on it.
+    /// Returns a picture: the text of an SVG file. The text of a bar, with its place in the kernel,
+    /// shows when the pointer rests on it.
     pub fn svg(&self) -> String {
         ascend_timeline::picture(&self.records)
     }

@@ -82,7 +82,7 @@ scalars! {
 /// leaves open what it would be. Comparisons are methods, because what they give is a symbol too.
 /// Types are not mixed: [`cast`](Self::cast) converts.
 ///
-/// A value is what it was when it came about. What changes lives in a [`Variable`].
+/// A value never changes after it came about. A number that changes lives in a [`Variable`].
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -337,7 +337,7 @@ pub struct Variable<T: Scalar> {
 }
 
 impl<T: Scalar> Variable<T> {
-    /// What it holds now. What is set later does not change the value that this gives.
+    /// Returns the present value. A later set does not change the value that this gives.
     #[track_caller]
     pub fn get(&self) -> Value<T> {
         Value::new(record::fresh(self.recording, Location::caller(), |recorder| {

@@ -1,7 +1,8 @@
 //! Arithmetic of the vector unit. All counts are elements; all operands lie in local memory.
 //!
-//! What a product computes with differs (the A2 and A3 have no arithmetic for `bf16`) and is
-//! checked at launch; what no product has is a mistake when the kernel is recorded.
+//! Products compute with different types (the A2 and A3 have no arithmetic for `bf16`), which is
+//! checked at launch. A type that no product computes with is a mistake when the kernel is
+//! recorded.
 
 use std::panic::Location;
 
@@ -205,8 +206,8 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// `to[i] = from[i]` in another type (`Cast`). Which pairs of types and which ways of rounding
-    /// there are differs between products.
+    /// `to[i] = from[i]` in another type (`Cast`). The pairs of types and the ways of rounding
+    /// differ between products.
     #[track_caller]
     pub fn cast<E: Element, F: Element>(
         self,

@@ -25,17 +25,17 @@ pub struct Mc2InitTiling([u8; 64]);
 /// It is filled by [`Mc2InitTilingConfig::fill`](super::Mc2InitTilingConfig::fill).
 ///
 /// It has 512 bytes in CANN's headers of today and 280 in older ones, whose documents still say so:
-/// `Mc2CcTiling<280>` is that one. The fields are the same; what follows is reserved. All other
-/// offsets in a struct depend on it, and they are known when the program is compiled, so the choice
+/// `Mc2CcTiling<280>` is that one. The fields are the same; the rest is reserved. All other offsets
+/// in a struct depend on the size, and they are known when the program is compiled, so the choice
 /// is part of the type. The C++ header asserts the size: with a wrong choice the kernel does not
 /// compile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Mc2CcTiling<const BYTES: usize = 512>([u8; BYTES]);
 
-/// What `Mc2InitTiling` holds of the version of its layout.
+/// The version of its layout that `Mc2InitTiling` holds.
 pub(super) const INIT_VERSION: u32 = 100;
-/// What `Mc2CcTiling` holds of the version of its layout.
+/// The version of its layout that `Mc2CcTiling` holds.
 pub(super) const CC_VERSION: u8 = 1;
 /// The bytes of `Mc2CcTiling` that have a meaning, in every release.
 pub(super) const CC_BYTES: usize = 280;
@@ -43,7 +43,7 @@ pub(super) const CC_BYTES: usize = 280;
 /// The family of the A2, the 910B.
 pub(super) const A2_FAMILY: u8 = 1;
 
-/// What goes into an [`Mc2InitTiling`] beside the offsets.
+/// The settings of an [`Mc2InitTiling`] beside the offsets.
 pub(super) struct Filled {
     pub product: Product,
     pub debug_mode: u8,
@@ -52,7 +52,7 @@ pub(super) struct Filled {
 }
 
 impl Mc2InitTiling {
-    /// What [`version`](Self::version) returns for a struct that was filled.
+    /// The value that [`version`](Self::version) returns for a struct that was filled.
     pub const VERSION: u32 = INIT_VERSION;
 
     /// The version of the layout, 0 before the struct is filled.
@@ -65,7 +65,8 @@ impl Mc2InitTiling {
         read_u32(&self.0, 4)
     }
 
-    /// Where the [`Mc2CcTiling`] are that the server is to know, in bytes from this struct.
+    /// Returns the places of the [`Mc2CcTiling`] that the server is to know, in bytes from this
+    /// struct.
     pub fn offsets(&self) -> impl Iterator<Item = u32> {
         let count = (self.count() as usize).min(ascend_program::layout::MAX_CC_TILINGS);
         (0..count).map(|n| read_u32(&self.0, 8 + 4 * n))

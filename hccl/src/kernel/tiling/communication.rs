@@ -38,12 +38,12 @@ pub(super) fn write<T: Tiling>(
         );
         return Err(problem(layout, text));
     }
-    // What is counted lies in the struct, whose size was checked when it was compiled.
+    // The places lie in the struct, whose size was checked when it was compiled.
     let offsets: Vec<u32> = places[..given].iter().map(|&place| place as u32).collect();
     let init = init(&offsets);
-    // SAFETY: the bytes of the struct, which nobody else sees meanwhile. What is written is an
+    // SAFETY: the bytes of the struct, which nobody else sees meanwhile. The writes are an
     // `Mc2InitTiling` where `LAYOUT` says that there is one, and the head of an `Mc2CcTiling` where
-    // it says that there is one; of both every pattern is a value.
+    // it says that there is one; every byte pattern of both is a value.
     let bytes =
         unsafe { std::slice::from_raw_parts_mut((&raw mut *tiling).cast::<u8>(), size_of::<T>()) };
     bytes[..init.len()].copy_from_slice(&init);
@@ -123,8 +123,8 @@ pub(super) fn check(layout: &Layout, bytes: &[u8]) -> std::result::Result<(), Ti
     Ok(())
 }
 
-/// Which links a kernel with this tiling struct needs, as a number: the same for all that
-/// communicate alike. It was found to be [`ready`].
+/// Returns a number for the links that a kernel with this tiling struct needs: the same for all
+/// that communicate alike. The struct was found to be [`ready`].
 pub(in crate::kernel) fn way_of(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for offset in Mc2InitTiling::read(bytes).offsets() {

@@ -1,5 +1,4 @@
-//! What `Mc2CcTilingConfig` of CANN does on the host: settings in, [`Mc2InitTiling`] and
-//! `Mc2CcTiling` out.
+//! `Mc2CcTilingConfig` of CANN, on the host: settings in, [`Mc2InitTiling`] and `Mc2CcTiling` out.
 //!
 //! CANN's class checks little: it takes an operation that the product does not have, a step size
 //! where it means nothing, and a setting that is read on another product only. The kernel then
@@ -14,7 +13,7 @@ use super::{CmdType, DataType, Mc2InitTiling, Tiling, TilingError, communication
 use crate::dtype::ReduceKind;
 use crate::{Product, Result};
 
-/// What goes into the [`Mc2InitTiling`], and with [`fill`](Self::fill) the way to write both kinds
+/// The settings of the [`Mc2InitTiling`], and with [`fill`](Self::fill) the way to write both kinds
 /// of structs.
 #[derive(Clone, Debug, PartialEq, Eq, TypedBuilder)]
 #[builder(
@@ -24,8 +23,8 @@ use crate::{Product, Result};
     )
 )]
 pub struct Mc2InitTilingConfig {
-    /// What the kernel runs on; [`Runtime::product`](crate::Runtime::product) says it of the
-    /// devices at hand.
+    /// The product that the kernel runs on; [`Runtime::product`](crate::Runtime::product) returns
+    /// that of the devices at hand.
     product: Product,
     /// A debug mode of CANN's: 1 to 4, or 250 and more.
     #[builder(default, setter(strip_option))]

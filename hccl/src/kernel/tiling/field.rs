@@ -1,4 +1,4 @@
-//! What a field of a tiling struct can be.
+//! The types of the fields of a tiling struct.
 
 use ascend_program::layout::{Field, Item, Layout, Number};
 
@@ -58,7 +58,8 @@ numbers! {
     bool: Bool;
 }
 
-/// Whether these bytes can be such a struct: as many as it has, and every `bool` 0 or 1.
+/// Checks that these bytes can be a struct of this layout: as many as it has, and every `bool` 0
+/// or 1.
 pub(super) fn check_bytes(layout: &Layout, bytes: &[u8]) -> Result<(), TilingError> {
     if bytes.len() != layout.size as usize {
         return Err(TilingError::WrongSize {

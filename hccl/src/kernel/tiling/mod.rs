@@ -1,9 +1,10 @@
 //! Tiling structs: plain data that the host fills and a kernel reads.
 //!
-//! A kernel takes its sizes, counts and switches from one such struct. The host writes it in Rust,
-//! the kernel reads it in C++, and a server that communicates for the kernel reads parts of it too,
-//! so every byte has to be where the others look for it. `#[derive(Tiling)]` holds the Rust struct
-//! to that, field by field, when the program is compiled, and makes the C++ from the same table:
+//! A kernel takes its sizes, counts and switches from one tiling struct. The host writes it in
+//! Rust, the kernel reads it in C++, and a server that communicates for the kernel reads parts of
+//! it too. So every byte has to be where the others look for it. `#[derive(Tiling)]` holds the Rust
+//! struct to that, field by field, when the program is compiled, and makes the C++ from the same
+//! table:
 //!
 //! ```
 //! use hccl::kernel::{Mc2CcTiling, Mc2InitTiling, Tiling};

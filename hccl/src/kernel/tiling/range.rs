@@ -59,7 +59,7 @@ fn outside<T: PartialOrd + Debug>(bounds: &RangeBounds<T>, value: &T) -> Option<
     note = "only a field that is a number, or an array of numbers, has a range; the ends of one of `f16` or `bf16` are constants such as `f16::ONE`"
 )]
 pub trait RangeOf<T> {
-    /// Reads such a range.
+    /// The type that reads the range.
     type Reader;
     /// The one there is.
     const READER: Self::Reader;
@@ -69,7 +69,7 @@ pub trait RangeOf<T> {
 #[derive(Debug)]
 pub struct Reader<R>(PhantomData<R>);
 
-/// What reads a range of numbers `T`.
+/// Returns the reader of a range of numbers `T`.
 pub const fn reader<T, R: RangeOf<T>>(_: &R) -> R::Reader {
     R::READER
 }

@@ -1,4 +1,4 @@
-//! What the documents say about the settings of one kind of communication, by product.
+//! The rules of the documents for the settings of one kind of communication, by product.
 
 use std::borrow::Cow;
 

@@ -114,7 +114,7 @@ impl TCubeTilingBuilder {
         self
     }
 
-    /// Fills the tiling. What comes out breaks none of the rules that a launch is checked for.
+    /// Fills the tiling. The result breaks none of the rules that a launch is checked for.
     ///
     /// # Errors
     ///

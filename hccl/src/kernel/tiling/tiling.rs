@@ -29,8 +29,9 @@ pub unsafe trait Tiling: FieldType {
     /// another.
     const LAYOUT_HASH: u64 = Self::LAYOUT.hash();
 
-    /// Where the [`Mc2CcTiling`](super::Mc2CcTiling) are, in bytes: what `SetCcTilingV2` takes. For
-    /// a field `all_to_all` the derive also makes a constant of its own, `ALL_TO_ALL_OFFSET`.
+    /// The places of the [`Mc2CcTiling`](super::Mc2CcTiling), in bytes, as `SetCcTilingV2` takes
+    /// them. For a field `all_to_all` the derive also makes a constant of its own,
+    /// `ALL_TO_ALL_OFFSET`.
     const CC_TILINGS: &'static [u64] = const { Communication::of(Self::LAYOUT) }.cc_tilings();
 
     /// The struct with zeros in all its bytes.
