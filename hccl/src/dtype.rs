@@ -1,9 +1,9 @@
-//! What a buffer can hold and how it can be reduced.
+//! The element types of buffers, and their reductions.
 //!
-//! Two questions are answered by the compiler: is this a type that HCCL moves ([`Element`]), and is
-//! there any product that reduces it with this operation ([`Reduce`])? What is left depends on the
-//! product one runs on (only the Ascend 950 reduces `u64` and `f64`) and is checked when the
-//! operation is issued, before CANN is called.
+//! The compiler answers two questions: is this a type that HCCL moves ([`Element`]), and is there
+//! any product that reduces it with this operation ([`Reduce`])? The rest depends on the product
+//! one runs on (only the Ascend 950 reduces `u64` and `f64`) and is checked when the operation is
+//! issued, before CANN is called.
 //!
 //! | | `i8` `i32` `i64` `f16` `f32` | `i16` `bf16` | `u64` `f64` | `u8` `u16` `u32` |
 //! |---|---|---|---|---|
@@ -80,8 +80,8 @@ macro_rules! elements {
                 match self { $(DType::$name => $bytes,)* }
             }
 
-            /// How many elements lie in so many bytes. A shift: sizes are powers of two, but a
-            /// division by a variable takes its time.
+            /// Returns how many elements lie in `bytes` bytes. A shift: sizes are powers of two,
+            /// but a division by a variable takes its time.
             #[inline]
             pub(crate) const fn elements(self, bytes: usize) -> usize {
                 bytes >> self.size().trailing_zeros()

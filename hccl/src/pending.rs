@@ -1,4 +1,4 @@
-//! What is being made by a helper thread, because making it waits for other ranks.
+//! Objects that a helper thread makes, because making them waits for other ranks.
 
 use std::fmt;
 use std::future::Future;
@@ -48,29 +48,29 @@ enum PendingSource<T> {
 struct Behind<T> {
     work: Work,
     value: Option<T>,
-    /// What the program called, which issued an operation of another name.
+    /// The function that the program called, which issued an operation of another name.
     operation: &'static str,
     /// The stream of the operation. A stream that is dropped reports errors that nobody has asked
     /// for yet, so it stays until the outcome is asked for.
     _stream: Stream,
 }
 
-/// What may end the wait of a task before it is made.
+/// The wait of a task until it is made, with the watch that may end it before.
 struct PendingWait {
     patience: Patience,
-    /// Of the task that polled it last.
+    /// The registration of the task that polled it last.
     listening: Listening,
 }
 
 struct PendingShared<T> {
-    /// What the program called.
+    /// The function that the program called.
     operation: &'static str,
     state: Mutex<PendingState<T>>,
     changed: Condvar,
     /// Told of the threads that wait.
     waits: ThreadWaits,
-    /// What may end the waits for it of threads that have nothing of their own: that of the thread
-    /// that has begun it, or of the device.
+    /// The watch that may end the waits of threads that have none of their own: the watch of the
+    /// thread that has begun it, or of the device.
     watch: Option<Arc<dyn Watch>>,
 }
 
@@ -78,7 +78,7 @@ struct PendingState<T> {
     outcome: Option<Result<T>>,
     /// The outcome was there, and somebody has it.
     is_taken: bool,
-    /// Of the task that awaits it, and which thread has polled that last.
+    /// The waker of the task that awaits it, and the thread that has polled that last.
     waker: Option<(Waker, PolledHere)>,
     /// Whether the [`Pending`] is gone.
     detached: bool,
@@ -115,7 +115,7 @@ impl<T: Send + 'static> Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// What is there already.
+    /// A pending object that is there already.
     pub(crate) fn ready(outcome: Result<T>) -> Self {
         let shared = PendingShared::new("", Some(outcome), ThreadWaits::default(), None);
         Pending(PendingSource::Helper(shared, None))
@@ -364,7 +364,8 @@ impl<T> Maker<T> {
         drop(state);
         self.shared.changed.notify_all();
         if let Some((waker, polled)) = waker {
-            // First, since whoever is woken may block its thread, for which nothing waits any more.
+            // First, since a task that is woken may block its thread, for which nothing waits any
+            // more.
             drop(polled);
             waker.wake();
         }
@@ -372,7 +373,7 @@ impl<T> Maker<T> {
 }
 
 impl<T> Drop for Maker<T> {
-    /// When making it has panicked, whoever waits is told.
+    /// Tells the waiters, when making it has panicked.
     fn drop(&mut self) {
         if !self.told {
             let (operation, problem) = (self.shared.operation, "it has panicked".into());

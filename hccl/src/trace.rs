@@ -1,4 +1,4 @@
-//! What `hccl` tells [`tracing`].
+//! The events and spans that `hccl` gives to [`tracing`].
 //!
 //! Each operation is issued inside a span of level `DEBUG` with the target `hccl`, called
 //! `hccl.all_reduce`, `hccl.broadcast` and so on, with these fields:

@@ -1,4 +1,4 @@
-//! Where a store is: a TCP port, or a name that only this machine sees.
+//! The address of a store: a TCP port, or a name that only this machine sees.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -85,7 +85,7 @@ impl Address {
 }
 
 impl Listener {
-    /// On a free port of the loopback address.
+    /// Listens on a free port of the loopback address.
     pub(crate) fn on_loopback() -> io::Result<(Listener, u16)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();

@@ -119,7 +119,7 @@ impl Store {
         self.set_for(key, value, 0)
     }
 
-    /// The same, for so many reads, after which the value goes. 0: it stays.
+    /// The same, but the value goes after `reads` reads. 0: it stays.
     ///
     /// # Errors
     ///
@@ -226,8 +226,8 @@ impl Store {
         }
     }
 
-    /// Tells the store that this rank fails; `follows`: because another rank is gone. Whoever
-    /// serves the store can say then which rank failed first, and why.
+    /// Tells the store that this rank fails; `follows`: because another rank is gone. The server of
+    /// the store can say then which rank failed first, and why.
     ///
     /// # Errors
     ///
@@ -252,7 +252,7 @@ impl Store {
         self.is_lost
     }
 
-    /// Where the store is, for texts.
+    /// Returns the address of the store, for texts.
     pub fn place(&self) -> &str {
         &self.place
     }
@@ -320,7 +320,7 @@ pub(crate) fn greet(
     hello: &Request,
     limit: Duration,
 ) -> Result<Connection, Reach> {
-    // What listens there may be something else, which never says anything.
+    // The listener may be something else, which never says anything.
     connection.set_read_limit(Some(limit))?;
     connection.set_write_limit(ANSWER)?;
     connection.write_all(PREAMBLE)?;
@@ -334,7 +334,7 @@ pub(crate) fn greet(
     }
 }
 
-/// An answer that belongs to no such request, as text. Long ones are cut.
+/// Returns an answer that belongs to no such request, as text. Long ones are cut.
 fn unexpected(answer: &Answer) -> String {
     tamed(&format!("it has answered {answer:?}"))
 }

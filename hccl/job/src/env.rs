@@ -1,4 +1,4 @@
-//! What a launcher has put into the environment.
+//! The job as a launcher describes it in the environment.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -43,7 +43,8 @@ use variables::*;
 /// The port of the store when `MASTER_ADDR` is set and `MASTER_PORT` is not, as in torch.
 const DEFAULT_PORT: u16 = 29500;
 
-/// Where torchrun's agent has `MASTER_PORT`, rank 0 takes the first free one of so many behind it.
+/// If torchrun's agent has `MASTER_PORT`, rank 0 takes the first free one of this many ports behind
+/// it.
 const PORTS_BEHIND: u16 = 16;
 
 /// The launcher that started this process.
@@ -80,7 +81,7 @@ impl fmt::Display for Launcher {
     }
 }
 
-/// Where the ranks of a job meet.
+/// The place where the ranks of a job meet.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Meeting {
@@ -90,7 +91,7 @@ pub enum Meeting {
     RankTable(PathBuf),
 }
 
-/// Where the store of a job is.
+/// The address of the store of a job.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StorePlace {
     /// The store is at one of these. More than one where a port may be taken by somebody else.
@@ -143,7 +144,7 @@ pub struct JobEnv {
     pub local_world_size: u32,
     /// The launcher.
     pub launcher: Launcher,
-    /// Where the ranks meet.
+    /// The place where the ranks meet.
     pub meeting: Meeting,
 }
 

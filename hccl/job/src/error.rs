@@ -90,7 +90,7 @@ pub enum JobError {
     /// The store has gone away, or has said something that makes no sense.
     #[error("the store of the job does not answer any more: {why}")]
     Lost {
-        /// What went wrong.
+        /// The reason of the failure.
         why: String,
     },
     /// A key or a value is too large, or the store is full.

@@ -1,4 +1,4 @@
-//! What a store knows, and what it answers: no sockets here.
+//! The data and the answers of a store: no sockets here.
 //!
 //! Terms. A *client* is a connection of a rank that has said hello. A *generation* is a set of
 //! ranks that go on together: first all of the job, later those that are left and those that have
@@ -37,7 +37,7 @@ pub(crate) struct Hall {
     members: Vec<(u32, u64)>,
     /// A member has said that it is done.
     is_ending: bool,
-    /// In the order in which they came. Whoever serves the store looks at them.
+    /// The reports, in the order in which they came. The server of the store looks at them.
     reports: Arc<Mutex<Vec<Report>>>,
 }
 

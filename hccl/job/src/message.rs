@@ -24,7 +24,7 @@ pub(crate) const MAX_TEXT: usize = 4096;
 pub(crate) enum Request {
     /// The first one.
     Hello { secret: String, rank: u32, world_size: u32, process: u32 },
-    /// Stores a value. It goes after so many reads; 0: it stays.
+    /// Stores a value. It goes after `reads` reads; 0: it stays.
     Set { key: String, value: Vec<u8>, reads: u32 },
     /// Reads a value, and waits until it is there. `from`: the rank that will store it.
     Get { key: String, from: Option<u32>, wait_ms: u64 },

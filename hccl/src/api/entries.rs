@@ -1,5 +1,5 @@
-//! The optional entries of the table (`ascendExt*`), asked for one by one. What they are for is
-//! said in `ascend/ascend_ext.h`.
+//! The optional entries of the table (`ascendExt*`), asked for one by one. The header
+//! `ascend/ascend_ext.h` says what they are for.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::RangeInclusive;
@@ -24,7 +24,7 @@ unsafe impl Send for Progress {}
 unsafe impl Sync for Progress {}
 
 impl Progress {
-    /// Where the line is: what tells it from others.
+    /// The address of the line, which tells it from others.
     pub(crate) fn address(self) -> usize {
         self.0.addr()
     }
@@ -141,7 +141,7 @@ impl Table {
         }
     }
 
-    /// What texts of the backend call a communicator, where they can.
+    /// Tells the backend the title of a communicator for its texts, where it can use one.
     pub(crate) fn title(&self, comm: HcclComm, title: &str) {
         if let (Some(function), Ok(title)) =
             (self.functions().ascendExtCommTitle, std::ffi::CString::new(title))
@@ -163,8 +163,8 @@ impl Table {
         }
     }
 
-    /// A handle may have been stale. What the backend says of that must not turn up in the text of
-    /// a later error.
+    /// A handle may have been stale. The backend's message about that must not turn up in the text
+    /// of a later error.
     fn forget_refusal(&self, code: HcclResult) {
         if code != HcclResult::HCCL_SUCCESS {
             drop(self.recent_message());
@@ -270,7 +270,7 @@ impl Table {
         unsafe { call!(self, ascendExtTimelineRecord, block, on.into()) }
     }
 
-    /// What it has recorded.
+    /// Returns the recorded timeline.
     pub(crate) fn timeline(
         &self,
         block: u32,
@@ -310,7 +310,7 @@ impl Table {
 /// Room for a text of the backend.
 const ROOM: usize = 2048;
 
-/// What is written there, if anything is.
+/// The text that is written there, if any.
 fn said(text: &[c_char]) -> Option<Box<str>> {
     Some(words(text)).filter(|text| !text.is_empty())
 }

@@ -1,11 +1,10 @@
 //! AscendCL's streams, events, contexts and memory as owned handles.
 //!
-//! The invariant that makes the calls here safe: a handle is made by the create function only,
-//! cannot be copied, and is destroyed by moving it into the destroy function. So a handle that
-//! exists is alive, and every function of CANN that takes one may be called from any thread
-//! (handles are process wide). What CANN demands besides (the right current context) it checks
-//! itself and answers with a code. Whoever moves or fills memory uses the `unsafe` functions at the
-//! end.
+//! The invariant that makes the calls here safe: only the create function makes a handle, it cannot
+//! be copied, and it is destroyed by moving it into the destroy function. So a handle that exists
+//! is alive, and every function of CANN that takes one may be called from any thread (handles are
+//! process wide). CANN's other demand, the right current context, it checks itself and answers with
+//! a code. The functions at the end, which move or fill memory, are `unsafe`.
 
 use std::ffi::{CStr, c_void};
 use std::time::Duration;
@@ -73,7 +72,7 @@ impl StreamHandle {
 
 /// How a wait ended that CANN limits in time.
 pub(crate) enum Waited {
-    /// What was waited for is complete; the code is that of an earlier failure.
+    /// The wait is over; the code is that of an earlier failure.
     Over(Result<()>),
     /// It took too long.
     TimedOut,
@@ -238,7 +237,7 @@ impl Table {
         unsafe { call!(self, aclrtRecordNotify, notify.0, stream.0) }
     }
 
-    /// What enters the stream later waits for the notify, without a limit.
+    /// Makes later tasks of the stream wait for the notify, without a limit.
     pub(crate) fn wait_notify(&self, stream: &StreamHandle, notify: &NotifyHandle) -> Result<()> {
         // SAFETY: both handles are alive.
         unsafe { call!(self, aclrtWaitAndResetNotify, notify.0, stream.0, 0) }
@@ -364,8 +363,8 @@ impl Table {
     }
 }
 
-/// What a function has made. Null is nothing, whatever code came with it: the host would write
-/// there, and to CANN a null stream is one that everybody shares.
+/// Returns the object that a function has made. Null is no object, whatever code came with it: the
+/// host would write there, and to CANN a null stream is one that everybody shares.
 #[inline]
 pub(super) fn made(function: &'static str, pointer: *mut c_void) -> Result<*mut c_void> {
     if pointer.is_null() {

@@ -31,7 +31,7 @@ pub(crate) struct ServerHandle {
     pub(crate) stream: StreamHandle,
 }
 
-/// What the server is in CANN's library.
+/// The name of the server in CANN's library.
 const SERVER: &CStr = c"RunAicpuKfcSrvLaunch";
 const LIBRARY: &str = "opp/built-in/op_impl/aicpu/config/libccl_kernel.json";
 

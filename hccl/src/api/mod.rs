@@ -42,7 +42,7 @@ pub(crate) use call;
 /// The functions of one backend.
 pub(crate) struct Table {
     functions: Functions,
-    /// Where they were looked for.
+    /// The libraries in which they were looked for.
     sources: Box<[String]>,
 }
 
@@ -68,7 +68,7 @@ impl Table {
         &self.functions
     }
 
-    /// Where they were looked for, the runtime library first.
+    /// Returns the libraries in which they were looked for, the runtime library first.
     pub(crate) fn sources(&self) -> &[String] {
         &self.sources
     }
@@ -97,7 +97,7 @@ impl Table {
     }
 }
 
-/// What CANN's functions return.
+/// The return types of CANN's functions.
 pub(crate) trait Status: Copy {
     fn is_success(self) -> bool;
     fn code(self) -> Code;

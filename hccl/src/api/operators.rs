@@ -28,7 +28,7 @@ unsafe impl Send for Buffer {}
 // SAFETY: as above.
 unsafe impl Sync for Buffer {}
 
-/// What a primitive returns: a number of `HcclResult`.
+/// The return value of a primitive: a number of `HcclResult`.
 #[derive(Clone, Copy)]
 struct PrimitiveStatus(i32);
 
@@ -71,9 +71,9 @@ fn numbers((dtype, op): PrimitiveReduction) -> (HcommDataType, HcommReduceOp) {
 
 /// # Safety of all of these
 ///
-/// The communicator is live, and the handles are of this communicator. What a primitive reads or
-/// writes lies in live memory of the thread's device, or in what the peer of the channel has
-/// exchanged, until the thread has run it.
+/// The communicator is live, and the handles are of this communicator. The memory that a primitive
+/// reads or writes is live memory of the thread's device, or memory that the peer of the channel
+/// has exchanged, until the thread has run the primitive.
 impl Table {
     /// The own communication buffer, which the first call makes.
     pub(crate) unsafe fn communication_buffer(&self, comm: HcclComm) -> Result<Buffer> {
@@ -127,7 +127,8 @@ impl Table {
         Ok(unsafe { StreamHandle::from_raw(stream) })
     }
 
-    /// A channel to each of these peers, with so many notifies at each end. Waits for the peers.
+    /// Acquires a channel to each of these peers, with the given number of notifies at each end.
+    /// Waits for the peers.
     pub(crate) unsafe fn acquire_channels(
         &self,
         comm: HcclComm,
@@ -168,7 +169,7 @@ impl Table {
         unsafe { tell!(self, HcommBatchModeStart, ptr::null()) }
     }
 
-    /// What was gathered goes out. On the OS thread of the start.
+    /// Sends the gathered primitives out. On the OS thread of the start.
     #[inline]
     pub(crate) fn end_batch(&self) -> Result<()> {
         // SAFETY: the tag is that of the start.
@@ -284,7 +285,7 @@ impl Table {
         unsafe { tell!(self, HcommChannelNotifyRecordOnThread, thread, channel, index) }
     }
 
-    /// Waits for a notify of the thread, for so many seconds; 0: for ever.
+    /// Waits for a notify of the thread, for the given number of seconds; 0: for ever.
     #[inline]
     pub(crate) unsafe fn wait_thread(
         &self,
@@ -296,7 +297,8 @@ impl Table {
         unsafe { tell!(self, HcommThreadNotifyWaitOnThread, thread, index, seconds) }
     }
 
-    /// Waits for a notify at the own end of a channel, for so many seconds; 0: for ever.
+    /// Waits for a notify at the own end of a channel, for the given number of seconds; 0: for
+    /// ever.
     #[inline]
     pub(crate) unsafe fn wait_channel(
         &self,

@@ -1,4 +1,4 @@
-//! What the backend knows of the ranks of a communicator, for errors.
+//! The states of the ranks of a communicator as the backend knows them, for errors.
 
 use std::ffi::{CStr, c_char};
 
@@ -17,7 +17,7 @@ pub(crate) struct PeerSource {
     comm: usize,
     failure:
         Option<unsafe extern "C" fn(HcclComm, *mut AscendExtCommCause, *mut u64) -> HcclResult>,
-    /// What reads, and so clears, the message of an error.
+    /// The function that reads, and so clears, the message of an error.
     message: Option<unsafe extern "C" fn() -> *const c_char>,
     rank: Option<
         unsafe extern "C" fn(
@@ -45,8 +45,8 @@ impl Table {
 }
 
 impl Table {
-    /// Where the ranks were with which the calling thread has just tried in vain to make a
-    /// communicator or a channel.
+    /// Returns the states of the ranks with which the calling thread has just tried in vain to make
+    /// a communicator or a channel.
     pub(crate) fn peers_of_attempt(&self) -> Option<PeerReport> {
         let source = self.peers_of(std::ptr::null_mut());
         let (cause, sequence) = source.cause()?;
@@ -64,7 +64,7 @@ impl PeerSource {
         table.leave(self.raw(), reason);
     }
 
-    /// Where the ranks were when the communicator failed; `None` when it has not.
+    /// Returns the states of the ranks when the communicator failed; `None` when it has not.
     pub(crate) fn failure(&self, world_size: u32) -> Option<PeerReport> {
         if world_size > MOST_RANKS {
             return None;
@@ -93,8 +93,8 @@ impl PeerSource {
         Some((cause, sequence))
     }
 
-    /// Where they are now, as seen from a collective, or from the one before it in which this rank
-    /// still is.
+    /// Returns the present states, as seen from a collective, or from the one before it in which
+    /// this rank still is.
     pub(crate) fn now(&self, sequence: u64, own: u32, world_size: u32) -> Option<PeerReport> {
         if sequence == 0 || world_size > MOST_RANKS {
             return None;
@@ -138,7 +138,7 @@ impl PeerSource {
         })
     }
 
-    /// There is nothing to tell. What the backend says of that must not turn up in the text of a
+    /// There is nothing to tell. The backend's message about that must not turn up in the text of a
     /// later error.
     fn nothing<T>(&self) -> Option<T> {
         if let Some(message) = self.message {
@@ -153,7 +153,7 @@ impl PeerSource {
     }
 }
 
-/// What collectives are called here, and in CANN.
+/// The names of collectives here, and in CANN.
 const COLLECTIVES: [(&str, &str); 12] = [
     ("all_reduce", "HcclAllReduce"),
     ("broadcast", "HcclBroadcast"),

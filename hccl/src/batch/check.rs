@@ -8,8 +8,8 @@
 use crate::api::item::Item;
 use crate::error::batch::{BatchError, Direction};
 
-/// What a communicator remembers of each of its peers: how many messages went each way, and in
-/// which batch it was last named.
+/// The state that a communicator keeps for each of its peers: how many messages went each way, and
+/// in which batch it was last named.
 pub(crate) struct Peers {
     rank: u32,
     batch: u64,
@@ -114,8 +114,8 @@ impl Peers {
         }
     }
 
-    /// What one item writes no other one uses: for a batch with foreign memory, of which borrowing
-    /// knows nothing. Allocates only when the batch is larger than all before it.
+    /// Checks that no other item uses what one item writes: for a batch with foreign memory, of
+    /// which borrowing knows nothing. Allocates only when the batch is larger than all before it.
     pub fn check_overlap(&mut self, items: &[Item]) -> Result<(), BatchError> {
         self.ranges.clear();
         self.ranges.extend(items.iter().enumerate().map(|(at, item)| {
@@ -132,12 +132,12 @@ pub(crate) struct Used {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) written: bool,
-    /// Which item.
+    /// The position of the item.
     pub(crate) at: usize,
 }
 
-/// What one item writes no other one uses. Borrowing rules that out for buffers that hccl owns;
-/// foreign memory (`from_raw`) can overlap all the same.
+/// Checks that no other item uses what one item writes. Borrowing rules that out for buffers that
+/// hccl owns; foreign memory (`from_raw`) can overlap all the same.
 pub(crate) fn check_overlap(ranges: &mut [Used]) -> Result<(), BatchError> {
     ranges.sort_unstable_by_key(|range| range.start);
     // The furthest end so far: of any range, and of those that are written.

@@ -7,8 +7,8 @@
 //! so the order in which they were added has no meaning and cannot lead to a dead lock.
 //!
 //! Across ranks, each message needs both of its halves: a send with a receive on the peer of the
-//! same length and type. What has no other half waits until a deadline. Ranks that have no message
-//! need not take part. A message of zero elements is a message.
+//! same length and type. A half without the other one waits until a deadline. Ranks that have no
+//! message need not take part. A message of zero elements is a message.
 //!
 //! ```
 //! use hccl::prelude::*;

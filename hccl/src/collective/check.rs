@@ -1,4 +1,4 @@
-//! What is looked at before CANN is called.
+//! The checks before CANN is called.
 
 use ascend_sys::HcclReduceOp;
 
@@ -9,7 +9,7 @@ use crate::error::product::Product;
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 
-/// What is reduced, and how.
+/// A type and a reduction that have been checked.
 #[derive(Clone, Copy)]
 pub(crate) struct CheckedReduction {
     pub(super) dtype: DType,
@@ -28,7 +28,7 @@ impl CheckedReduction {
         HcclReduceOp(self.kind.code())
     }
 
-    /// What the product can do.
+    /// Checks that the product can do it.
     #[inline]
     pub(super) fn check(self, product: Option<Product>) -> Result<()> {
         // All that compiles is reduced by the 950; the others leave out these two.
@@ -45,7 +45,7 @@ impl CheckedReduction {
         Ok(())
     }
 
-    /// What the product can do with parts of different lengths, which is less.
+    /// Checks that the product can do it with parts of different lengths, where it does less.
     pub(super) fn check_variable(self, product: Option<Product>) -> Result<()> {
         self.check(product)?;
         let Some(product) = product else { return Ok(()) };
@@ -74,7 +74,7 @@ impl CheckedReduction {
     }
 }
 
-/// What depends on the communicator.
+/// The checks that depend on the communicator.
 impl Member {
     #[inline]
     pub(crate) fn check_rank(&self, what: &'static str, rank: u32) -> Result<()> {
@@ -82,7 +82,7 @@ impl Member {
         if rank < world_size { Ok(()) } else { Err(Error::NoSuchRank { what, rank, world_size }) }
     }
 
-    /// What only the root has: there on the root, and on no other rank.
+    /// Checks an argument that only the root has: it is there on the root, and on no other rank.
     #[inline]
     pub(super) fn check_root(&self, what: &'static str, root: u32, given: bool) -> Result<()> {
         self.check_rank("the root", root)?;
@@ -97,7 +97,7 @@ impl Member {
         dtype.elements(buffer.bytes()) / self.world_size as usize
     }
 
-    /// This rank's part of such a buffer.
+    /// Returns this rank's part of a buffer that all ranks [share evenly](Self::check_even).
     #[inline]
     pub(super) fn own_part<'a>(&self, buffer: &Region<'a>, dtype: DType) -> Region<'a> {
         let share = self.share(buffer, dtype) * dtype.size();
@@ -130,7 +130,7 @@ impl Member {
         operation: &'static str,
         dtype: DType,
     ) -> Result<()> {
-        // What overflows is longer than any buffer.
+        // A length that overflows is longer than any buffer.
         let expected = part.bytes().saturating_mul(self.world_size as usize);
         check_length(operation, what, expected, whole.bytes(), dtype)
     }

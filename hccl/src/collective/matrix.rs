@@ -1,4 +1,4 @@
-//! Who sends how much to whom.
+//! The counts of an all-to-all: how much each rank sends to each.
 
 use super::{CountsError, MOST_ELEMENTS};
 

@@ -16,11 +16,11 @@ impl Communicator {
     /// Sends all elements of `source` to rank `to`, which [receives](Self::recv) as many of the
     /// same type.
     ///
-    /// The [`Work`] is complete, and what follows on the stream begins, when the peer has taken the
-    /// elements: until then the stream waits. So two ranks that both send first and receive
-    /// afterwards, each on one stream, wait for each other for ever; and so does a ring of them.
-    /// [`batch`](Self::batch) has no such order: use it when a rank both sends and receives. It is
-    /// also faster for several messages. A message to oneself is
+    /// The [`Work`] is complete, and the next operation of the stream begins, when the peer has
+    /// taken the elements: until then the stream waits. So two ranks that both send first and
+    /// receive afterwards, each on one stream, wait for each other for ever; and so does a ring of
+    /// them. [`batch`](Self::batch) has no such order: use it when a rank both sends and receives.
+    /// It is also faster for several messages. A message to oneself is
     /// [`DeviceBuffer::copy_from`](crate::DeviceBuffer::copy_from).
     ///
     /// Messages from one rank to another pair in the order in which they are issued; those of a
@@ -131,7 +131,8 @@ impl Member {
 }
 
 impl<'a> CollectiveOp<'a> {
-    /// A message to or from any peer: whether there is such a one is checked elsewhere.
+    /// The needs of a message to or from any peer: whether there is such a rank is checked
+    /// elsewhere.
     #[inline]
     pub(crate) fn of_message(
         direction: Direction,

@@ -16,9 +16,9 @@
 //! [`Partition`]; `vc` takes a [`CountMatrix`].
 //!
 //! They return at once, also the first one of a communicator, whose links a helper thread makes
-//! (see [`comm`](crate::comm)). What they return, a [`Work`], is a future that watches: dropping it
+//! (see [`comm`](crate::comm)). The [`Work`] that they return is a future that watches: dropping it
 //! neither cancels nor blocks, and awaiting it is needed only to learn when the operation is
-//! complete on this rank, and how it ended. Everything that uses the same buffers later, on
+//! complete on this rank, and how it ended. Every later operation that uses the same buffers, on
 //! whatever stream, is ordered behind it without waiting on the host.
 //!
 //! All ranks must issue the same collectives, in the same order, with the same number of elements,
@@ -50,9 +50,9 @@
 //! * [`Error::MissingSymbol`] when the backend does not have the C function;
 //! * [`Error::Aborted`] after [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
 //!
-//! [`Error::Call`] is what CANN itself says, and [`Error::Failed`] is about an earlier operation of
-//! the stream whose [`Work`] was dropped. What goes wrong later is for the [`Work`] to tell, among
-//! others, as [`Error::Call`], that a peer did not come while links were being made.
+//! [`Error::Call`] is the error of CANN itself, and [`Error::Failed`] is about an earlier operation
+//! of the stream whose [`Work`] was dropped. The [`Work`] tells later errors, among others, as
+//! [`Error::Call`], that a peer did not come while links were being made.
 //!
 //! # To add a collective
 //!
@@ -62,7 +62,7 @@
 //! 3. `group/record.rs`, if groups take it: a method which `put`s the same `CollectiveOp`.
 //! 4. A row in the table above, one in `benches/operations`, and its tests.
 //!
-//! What it needs in the emulator is in the book: Design, The house.
+//! The book has the steps in the emulator: Design, The house.
 
 mod barrier;
 mod check;

@@ -155,8 +155,8 @@ impl Communicator {
     ///
     /// `recv` has the same length on all ranks. `send` is `Some` on the root, with that length
     /// times the number of ranks, and `None` on the others; anything else is an error before the
-    /// call. Where the literal `None` does not say what it is none of, write
-    /// `None::<&DeviceBuffer<f32>>`. CANN: `HcclScatter`.
+    /// call. Where the type of a literal `None` is not clear, write `None::<&DeviceBuffer<f32>>`.
+    /// CANN: `HcclScatter`.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///

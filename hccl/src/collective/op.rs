@@ -38,14 +38,14 @@ pub(crate) struct CollectiveOp<'a> {
     pub(crate) checked: Result<()>,
 }
 
-/// Which operation, and what it takes besides buffers, a count and a type.
+/// The operation, and its arguments besides buffers, a count and a type.
 #[derive(Clone, Copy)]
 pub(super) enum CollectiveKind<'a> {
     AllReduce(HcclReduceOp),
     Reduce(HcclReduceOp, u32),
     ReduceScatter(HcclReduceOp),
     ReduceScatterV(HcclReduceOp, &'a Partition),
-    /// Of the receive buffer.
+    /// The root of an operation in the receive buffer.
     Broadcast(u32),
     AllGather,
     AllGatherV(&'a Partition),
@@ -139,7 +139,7 @@ impl<'a> CollectiveOp<'a> {
         self.writes(buffer).sends(buffer)
     }
 
-    /// In place, but this rank, if it is such a one, only reads the buffer.
+    /// Marks an operation in place whose buffer this rank only reads, if `is_such` says so.
     #[inline]
     pub(super) fn only_reads(mut self, is_such: bool) -> Self {
         if is_such {

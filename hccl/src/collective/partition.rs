@@ -32,7 +32,7 @@ use super::{CountsError, MOST_ELEMENTS};
 pub struct Partition {
     counts: Box<[u64]>,
     displacements: Box<[u64]>,
-    /// Where the last part ends, and whose it is.
+    /// The end of the last part, and its rank.
     extent: u64,
     last: u32,
     total: u64,
@@ -132,7 +132,7 @@ impl Partition {
         self.counts.get(rank as usize).map_or(0, |&count| count as usize)
     }
 
-    /// Where the last part ends: as long must a buffer be.
+    /// Returns the end of the last part, which is the least length of a buffer.
     pub fn extent(&self) -> usize {
         self.extent as usize
     }

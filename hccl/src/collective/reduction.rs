@@ -126,8 +126,8 @@ impl Communicator {
     ///
     /// `send` has the same length on all ranks. `recv` is `Some` on the root, with that length, and
     /// `None` on the others; anything else is an error before the call. A destination that is
-    /// passed by value comes back as `Some` on the root. Where the literal `None` does not say
-    /// which kind of destination it is none of, write `None::<&mut DeviceBuffer<f32>>`.
+    /// passed by value comes back as `Some` on the root. Where the type of a literal `None` is not
+    /// clear, write `None::<&mut DeviceBuffer<f32>>`.
     ///
     /// CANN: `HcclReduce`, which wants memory to receive into on every rank. On the others it is a
     /// block that the communicator keeps, as long as the longest `send` so far.
@@ -278,7 +278,7 @@ impl Communicator {
     }
 
     /// As [`reduce_scatter`](Self::reduce_scatter), with the result in place of this rank's own
-    /// part of the input. What the other parts hold afterwards is unspecified.
+    /// part of the input. The contents of the other parts afterwards are unspecified.
     ///
     /// The length of `buffer` is a multiple of the number of ranks. CANN: `HcclReduceScatter` with
     /// a receive pointer into the send buffer.

@@ -27,7 +27,7 @@ impl Communicator {
     /// ```
     ///
     /// The counts of `parts` are the same on all ranks. `send` is as long as this rank's part, and
-    /// `recv` long enough for the last part. What lies between parts keeps its contents; a
+    /// `recv` long enough for the last part. Elements between parts keep their contents; a
     /// destination that is passed by value must have no gaps. There is no variant in place: HCCL
     /// forbids it.
     ///
@@ -143,10 +143,10 @@ impl Communicator {
     /// rank 3  for 1: d0 d1          nothing
     /// ```
     ///
-    /// Part `r` of `send_parts` goes to rank `r`, and part `r` of `recv_parts` comes from it: what
-    /// one rank has as the count of a part that it sends, the other has as the count of the part
-    /// that it receives. Parts of `send` may overlap, those of `recv` may not. What lies between
-    /// parts of `recv` keeps its contents; a destination that is passed by value must have no gaps.
+    /// Part `r` of `send_parts` goes to rank `r`, and part `r` of `recv_parts` comes from it. The
+    /// count of a part at the sender must be the count of the part at the receiver. Parts of `send`
+    /// may overlap, those of `recv` may not. Elements between parts of `recv` keep their contents;
+    /// a destination that is passed by value must have no gaps.
     ///
     /// When every rank knows all counts, [`all_to_all_vc`](Self::all_to_all_vc) is simpler. CANN:
     /// `HcclAlltoAllV`.

@@ -18,7 +18,7 @@ use crate::runtime::Runtime;
 const BUILD: &str = "Communicator::builder";
 const INIT_ALL: &str = "Communicator::init_all";
 
-/// What [`Communicator::builder`] collects.
+/// The arguments that [`Communicator::builder`] collects.
 #[derive(TypedBuilder)]
 #[builder(
     doc,
@@ -40,7 +40,7 @@ pub struct Plan<'a> {
     rank: u32,
     /// The number of ranks.
     world_size: u32,
-    /// Where the ranks meet; the same for all of them.
+    /// The root info, by which the ranks meet; the same for all of them.
     root_info: &'a RootInfo,
     /// Settings; the same for all ranks.
     #[builder(default)]
@@ -110,7 +110,7 @@ impl From<Plan<'_>> for Pending<Communicator> {
     }
 }
 
-/// Where the ranks were of a communicator that was not made.
+/// The states of the ranks of a communicator that was not made.
 #[cold]
 fn attempt(table: &Table) -> Option<Arc<PeerReport>> {
     let report = table.peers_of_attempt()?;
@@ -128,7 +128,7 @@ pub(super) struct Join {
     exec_seconds: Option<u32>,
 }
 
-/// Where ranks meet.
+/// The place where ranks meet.
 pub(super) enum Meets {
     /// With the number of ranks.
     RootInfo(RootInfo, u32),
@@ -146,7 +146,7 @@ impl Meets {
     }
 }
 
-/// What the communicator of all ranks is called, unless it has a name.
+/// The title of the communicator of all ranks, unless it has a name.
 pub(super) const WORLD: &str = "world";
 
 /// A mistake that is found before anybody is asked.
@@ -162,7 +162,7 @@ pub(super) fn refused(
 }
 
 impl Plan<'_> {
-    /// What is wrong with it is told with the name of the communicator and the rank.
+    /// Checks the plan. An error names the communicator and the rank.
     fn check(self) -> Result<Join> {
         let (rank, world_size) = (self.rank, self.world_size);
         let title = self.config.name().unwrap_or(WORLD).to_owned();

@@ -16,8 +16,8 @@ use crate::error::product::Product;
 
 /// Settings for one communicator, all optional.
 ///
-/// All ranks of a communicator must be given the same settings, except for `world_rank`. What is
-/// not given keeps what the environment variable says, and else CANN's default.
+/// All ranks of a communicator must be given the same settings, except for `world_rank`. A setting
+/// that is not given keeps the value of the environment variable, or else CANN's default.
 ///
 /// | setting | type | range | default | |
 /// | --- | --- | --- | --- | --- |
@@ -70,7 +70,7 @@ pub struct CommConfig {
     /// A note of the user that HCCL writes to its logs, 1 to 127 bytes, no NUL.
     #[builder(setter(into))]
     note: Option<String>,
-    /// Where the operations are unfolded into device tasks.
+    /// The place where operations are unfolded into device tasks.
     expansion: Option<Expansion>,
     /// Traffic class of RDMA packets: a multiple of 4, at most 252; CANN's default is 132.
     rdma_traffic_class: Option<u32>,
@@ -116,7 +116,7 @@ pub enum Deterministic {
     Strict,
 }
 
-/// Where operations are unfolded into device tasks.
+/// The place where operations are unfolded into device tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expansion {
@@ -257,7 +257,7 @@ impl CommConfig {
     }
 }
 
-/// What the inline function `HcclCommConfigInit` of CANN's header writes.
+/// The struct as the inline function `HcclCommConfigInit` of CANN's header writes it.
 fn initial() -> HcclCommConfig {
     // The head has no field names in the header: size, magic word, version, reserved.
     let mut head = [0; ascend_sys::HCCL_COMM_CONFIG_INFO_BYTES as usize];

@@ -23,7 +23,7 @@ impl Communicator {
     ///
     /// # Errors
     ///
-    /// Those of a barrier. Where ranks do not come, [`Error::Call`] with `HCCL_E_TIMEOUT` after the
+    /// Those of a barrier. If ranks do not come, [`Error::Call`] with `HCCL_E_TIMEOUT` after the
     /// connection time-out.
     ///
     /// ```

@@ -14,15 +14,15 @@
 //!
 //! So the operation has its place in the order of the caller's stream, and for everybody else it is
 //! that number of that stream: stamps and the [`Work`](crate::Work) name this one, which is
-//! complete when the notify has come. How it ended is known on the by-way, and is looked up there
-//! ([`Elsewhere`]). What the operation touches is kept until then, whatever happens to the caller's
-//! stream.
+//! complete when the notify has come. The by-way knows how it ended, and readers look that up there
+//! ([`Elsewhere`]). The memory that the operation touches is kept until then, whatever happens to
+//! the caller's stream.
 //!
 //! As long as a helper of the device has such calls to make, operations of communicators follow
 //! through it, also those whose links are made, and replays and kernels with communicators: they
-//! are issued in the program's order. Streams that a communicator has inside take their tasks in
-//! that order, so one that came too early would wait there for its turn and hold up what comes
-//! before it. Copies and other kernels do not follow.
+//! are issued in the program's order. The inner streams of a communicator take their tasks in that
+//! order, so one that came too early would wait there for its turn and hold up the tasks before it.
+//! Copies and other kernels do not follow.
 
 #![forbid(unsafe_code)]
 
@@ -61,14 +61,14 @@ pub(crate) struct CallFailure {
     pub(crate) aborts: bool,
 }
 
-/// Of a call that enqueues all or nothing.
+/// The failure of a call that enqueues all or nothing.
 impl From<Error> for CallFailure {
     fn from(error: Error) -> Self {
         CallFailure { error, is_out: false, aborts: false }
     }
 }
 
-/// What an operation of a communicator has in common with others, besides that.
+/// The things besides its own communicator that an operation shares with others.
 #[derive(Default)]
 pub(crate) struct Alike<'a> {
     /// The other communicators that it uses.
@@ -77,9 +77,9 @@ pub(crate) struct Alike<'a> {
     pub(crate) key: Option<u64>,
 }
 
-/// Whose operation it is.
+/// The communicators of an operation.
 pub(crate) struct Users {
-    /// What operations go by that must keep their order: [keys](label_key) of the communicators.
+    /// The [keys](label_key) of the communicators, by which operations keep their order.
     pub(crate) keys: SmallVec<[u64; 2]>,
     /// Their handles, unless something else keeps these until the operation is complete.
     pub(crate) handles: Handles,
@@ -112,10 +112,10 @@ struct Detour {
     end: Arc<End>,
 }
 
-/// What must not end before the operation has.
+/// The things that must not end before the operation has.
 struct DetourHold {
     handles: Handles,
-    /// What else it touches.
+    /// The stamps of the other things that it touches.
     _touched: Vec<Arc<Stamps>>,
 }
 
@@ -178,7 +178,8 @@ impl Member {
 }
 
 /// Issues an operation of communicators by way of a helper thread. `touches` names all that `call`
-/// uses, and `touched` what of that must be kept. What is touched is on the stream's device.
+/// uses, and `touched` the part of it that must be kept. Everything touched is on the stream's
+/// device.
 #[cold]
 pub(crate) fn issue_by_helper<S: StreamState>(
     stream: &Stream<S>,
@@ -206,8 +207,8 @@ pub(crate) fn issue_by_helper<S: StreamState>(
     let links = handles.iter().flat_map(|handle| handle.links.lacking(&needs)).collect();
     let (begun, way) = (AtomicBool::new(false), OnceLock::new());
     let end = Arc::new(End { begun, way, links });
-    // Who waits for what came before it does not wait for other ranks: nor for those that other
-    // streams wait for.
+    // A waiter for earlier operations must not wait for other ranks: the mark is for them and for
+    // other streams.
     let mark = |number| {
         if label.aborted.load(Acquire) {
             return Err(Error::Aborted { context: None });
@@ -255,7 +256,7 @@ pub(crate) fn issue_by_helper<S: StreamState>(
 }
 
 impl Detour {
-    /// On the helper thread. Blocks until the links are made.
+    /// Makes the call, on the helper thread. Blocks until the links are made.
     fn make_call(self, open: OpenJob) {
         let Detour { by_way, call, kept, held, .. } = self;
         let (queue, number, event) = (&self.queue, self.number, &self.event);
@@ -285,8 +286,8 @@ impl Detour {
             });
             // The number of this very operation: the issue lock is held.
             let (own, tickets) = (slot.timeline.next(), (before, slot.ticket()));
-            // Before the notify, so that whoever finds the operation complete finds how it ended,
-            // and the next one can be issued by its caller.
+            // Before the notify, so that a thread that finds the operation complete finds how it
+            // ended, and the next one can be issued by its caller.
             let is_out = match called {
                 Ok(()) => {
                     handles.iter().for_each(|handle| handle.links.made(&self.needs));
@@ -302,7 +303,7 @@ impl Detour {
                 let way = ByWay { number: own, tickets, stream, _held: held };
                 drop(self.end.way.set(way));
             } else {
-                // Nothing was issued. Who finds the operation complete may make another
+                // Nothing was issued. A program that finds the operation complete may make another
                 // communicator of this name.
                 drop(held);
             }
@@ -337,7 +338,7 @@ struct ByWay {
 struct End {
     /// Whether its call has begun.
     begun: AtomicBool,
-    /// On the by-way, once it is there.
+    /// The by-way, once the operation is on it.
     way: OnceLock<ByWay>,
     /// The ranks to which messages have no links before.
     links: Vec<u32>,

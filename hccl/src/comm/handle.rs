@@ -149,7 +149,7 @@ impl CommHandle {
         self.raw
     }
 
-    /// Ends the communicator for all of its ranks. What destroys it is its drop.
+    /// Ends the communicator for all of its ranks. Its drop destroys it.
     pub(crate) fn abort(&self, table: &Table) {
         if self.is_destroyed() || !self.label.abort() {
             return;
@@ -245,12 +245,12 @@ pub struct AbortHandle {
 }
 
 impl AbortHandle {
-    /// Ends the communicator: later operations are refused, for which
-    /// [`Error::Aborted`](crate::Error::Aborted) is the cause, every wait for one that is in flight
-    /// ends, blocking or awaited, within a tenth of a second, also for replays of graphs that
-    /// captured it beside others. Where the backend can tell the peers, operations in flight fail
-    /// on all ranks, with who has aborted which communicator; elsewhere the waits of this rank end
-    /// with [`Error::Aborted`](crate::Error::Aborted), and the operations go on.
+    /// Ends the communicator. Later operations are refused, for which
+    /// [`Error::Aborted`](crate::Error::Aborted) is the cause. Every wait for an operation in
+    /// flight ends, blocking or awaited, within a tenth of a second, also for replays of graphs
+    /// that captured it beside others. Where the backend can tell the peers, operations in flight
+    /// fail on all ranks, with the rank that has aborted and the communicator. Elsewhere the waits
+    /// of this rank end with [`Error::Aborted`](crate::Error::Aborted), and the operations go on.
     ///
     /// The emulator tells the peers of every communicator, however it was made. With a communicator
     /// its parts end (from [`split`](crate::Communicator::split) or
@@ -264,7 +264,7 @@ impl AbortHandle {
     ///
     /// # Errors
     ///
-    /// What `aclrtSetCurrentContext` says; the communicator is not aborted then.
+    /// The error of `aclrtSetCurrentContext`; the communicator is not aborted then.
     pub fn abort(&self) -> Result<()> {
         let _bound = self.device.bind()?;
         self.handle.abort(self.device.table());

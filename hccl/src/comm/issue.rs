@@ -17,8 +17,8 @@ use crate::order::label::Takes;
 use crate::order::stamps::AccessKind;
 
 impl Member {
-    /// The number of the next operation that takes such a one. An operation that takes none goes by
-    /// the number of the next collective.
+    /// Returns the number of the next operation that takes a number of this kind. An operation that
+    /// takes none goes by the number of the next collective.
     #[inline]
     pub(crate) fn next(&self, takes: Takes<'_>) -> u64 {
         match takes {
@@ -42,7 +42,7 @@ impl Member {
         }
     }
 
-    /// What every operation writes: the communicator itself.
+    /// Returns the touch that every operation has: it writes the communicator itself.
     #[inline]
     pub(crate) fn touch(&self) -> Touch<'_> {
         Touch {

@@ -1,4 +1,5 @@
-//! Which links of a communicator are made: between which ranks a call does not wait any more.
+//! The links of a communicator that are made: the ranks between which a call does not wait any
+//! more.
 //!
 //! The first collective makes the links of all ranks, the first message that of its two, and the
 //! first kernel those of its server, with its context, for each way in which kernels communicate.
@@ -16,7 +17,7 @@ use smallvec::SmallVec;
 use crate::order::label::Takes;
 use crate::sync::lock;
 
-/// What a rank has links to.
+/// The links of a rank.
 pub(crate) struct Links {
     rank: u32,
     /// It is the only rank, which waits for nobody.
@@ -51,7 +52,7 @@ impl Links {
         self.is_alone || lock(&self.kernels).contains(&way)
     }
 
-    /// Whether an operation that takes such a number finds its links made.
+    /// Whether an operation that takes these numbers finds its links made.
     #[inline]
     pub(crate) fn are_made(&self, takes: Takes<'_>) -> bool {
         match takes {
@@ -99,7 +100,7 @@ impl Links {
 }
 
 impl Needs {
-    /// What an operation needs that makes none.
+    /// The needs of an operation that makes no links.
     pub(crate) fn none() -> Self {
         Needs::Peers(SmallVec::new())
     }

@@ -5,7 +5,7 @@
 //! device when it returns, and the [`Work`](crate::Work) it gives back only watches. Each operation
 //! takes `&mut Communicator`, so there is one issuer at a time.
 //!
-//! What a communicator sees to by itself:
+//! A communicator sees to this by itself:
 //!
 //! * Operations are numbered: collectives by communicator, messages by sender and receiver. Errors
 //!   carry the number, which is the same on all ranks.
@@ -33,9 +33,9 @@
 //! Communicators themselves are made by a helper thread, too: what makes one returns a future,
 //! [`Pending`](crate::Pending).
 //!
-//! What waits inside the call, by contract: the end of a [`group`](crate::group()). CANN may make
-//! more links when it takes another algorithm, for another operation or a much larger one; nobody
-//! can know that before, and then its call waits for the peers.
+//! One call waits inside, by contract: the end of a [`group`](crate::group()). CANN may make more
+//! links when it takes another algorithm, for another operation or a much larger one. Nobody can
+//! know that before, and then its call waits for the peers.
 //!
 //! [`split`](Communicator::split) and [`subset`](Communicator::subset) make communicators of some
 //! of the ranks.
@@ -123,24 +123,24 @@ pub struct Communicator<S = Active> {
     state: PhantomData<fn() -> S>,
 }
 
-/// What a communicator is in either state.
+/// The state that a communicator has in either type state.
 pub(crate) struct Member {
     pub(crate) handle: Arc<CommHandle>,
     pub(crate) device: Device,
-    /// What the device is, when it is known.
+    /// The product of the device, when it is known.
     pub(crate) product: Option<Product>,
     pub(crate) label: Arc<Label>,
     /// CANN's, not what it is called in texts.
     pub(crate) name: Box<str>,
     pub(crate) world_size: u32,
-    /// What the operations in flight have left: each one writes the communicator.
+    /// The stamps of the operations in flight: each one writes the communicator.
     pub(crate) stamps: Arc<Stamps>,
     pub(crate) peers: Peers,
     /// How many batches this communicator has issued itself.
     pub(crate) batches: u64,
     pub(crate) lists: Lists,
     pub(crate) scratch: ScratchBlock,
-    /// What it has for operators of one's own.
+    /// The resources for operators of one's own.
     pub(crate) operators: Operators,
     /// For how many seconds its operations may wait for peers on the device; 0: for ever.
     pub(crate) exec_seconds: u32,
@@ -251,7 +251,7 @@ impl Communicator {
             splits: 0,
             alive: None,
         });
-        // Whatever happened, the communicator is owned now, and so destroyed.
+        // Whatever happened, the communicator has an owner now, so its drop destroys it.
         let communicator = Communicator { member, state: PhantomData };
         problem.map_or(Ok(communicator), Err)
     }
@@ -275,10 +275,11 @@ impl<S> Communicator<S> {
         &self.member.name
     }
 
-    /// What errors, traces and timelines call it: the name that [`CommConfig`] gave, or how it came
-    /// to be. The communicator of all ranks is `world`, the next one of the same
-    /// [`run_ranks`](crate::Runtime::run_ranks) `world 2`, their parts are `world/split 1 color 0`
-    /// or `world/subset 7`. The same on all ranks; two communicators can have the same.
+    /// Returns the title, which errors, traces and timelines use: the name that [`CommConfig`]
+    /// gave, or how it came to be. The communicator of all ranks is `world`, the next one of the
+    /// same [`run_ranks`](crate::Runtime::run_ranks) `world 2`, their parts are
+    /// `world/split 1 color 0` or `world/subset 7`. The same on all ranks; two communicators can
+    /// have the same.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -359,7 +360,7 @@ impl Member {
     }
 }
 
-/// What the peers of a communicator are told when it is dropped here.
+/// The reason that the peers of a communicator are told when it is dropped here.
 pub(crate) fn reason_to_leave() -> &'static std::ffi::CStr {
     match std::thread::panicking() {
         false => c"it has dropped its communicator",

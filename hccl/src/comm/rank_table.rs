@@ -14,7 +14,7 @@ use crate::pending::Pending;
 const FROM_RANK_TABLE: &str = "Communicator::from_rank_table";
 
 impl Communicator {
-    /// The communicator of all ranks in a rank table, of which this one is `rank`.
+    /// Makes the communicator of all ranks in a rank table, in which this one is `rank`.
     ///
     /// `table` is the path of a file in CANN's format: version 1.0 (A2, A3), 1.2 (A3) or 2.0
     /// (Ascend 950). The rank must be in it, and `device` be the rank's device there; on the

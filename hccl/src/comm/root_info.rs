@@ -1,4 +1,4 @@
-//! What the ranks of a communicator need to find one another.
+//! The root info, by which the ranks of a communicator find one another.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -59,8 +59,8 @@ impl RootInfo {
     pub(crate) fn of_this_process(device: &Device) -> Result<Self> {
         let root_info = Self::new(device)?;
         if let Some(stays) = device.table().functions().ascendExtRootInfoStays {
-            // SAFETY: the pointer is live for the call. What goes wrong here goes wrong again when
-            // the root info is used.
+            // SAFETY: the pointer is live for the call. An error here occurs again when the root
+            // info is used.
             unsafe { stays(&*root_info.raw) };
         }
         Ok(root_info)
@@ -77,8 +77,8 @@ impl RootInfo {
     ///
     /// # Errors
     ///
-    /// [`Error::WrongLength`] unless there are exactly 4108 bytes. What the bytes say is checked
-    /// when a communicator is built.
+    /// [`Error::WrongLength`] unless there are exactly 4108 bytes. The contents are checked when a
+    /// communicator is built.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let Ok(bytes) = <&[u8; Self::BYTES]>::try_from(bytes) else {
             return Err(Error::WrongLength {

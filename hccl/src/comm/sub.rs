@@ -163,7 +163,7 @@ impl Communicator {
     /// The ranks tell each other their colors and keys. Does not wait for that.
     fn begin_split(&mut self, color: Option<u32>, key: u32, config: CommConfig) -> Result<Split> {
         self.member.check_dividable(SPLIT)?;
-        // What is wrong with it is said before anything moves.
+        // A mistake in it is told before anything moves.
         let number = self.member.splits + 1;
         let title = match color {
             Some(color) => format!("split {number} color {color}"),
@@ -181,8 +181,8 @@ impl Communicator {
     }
 }
 
-/// Which ranks make a part: at which position among them this one is, and by which number they know
-/// each other.
+/// The ranks that make a part: their ranks in the whole, the position of this one among them, and
+/// the number by which they know each other.
 #[derive(Default)]
 struct Members {
     ranks: Vec<u32>,
@@ -287,9 +287,9 @@ impl PartPlan {
 struct Split {
     part: PartPlan,
     color: Option<u32>,
-    /// Which split of the communicator it is.
+    /// The number of the split among those of the communicator.
     number: u64,
-    /// Of this rank in the whole.
+    /// The rank of this one in the whole.
     rank: u32,
     config: CommConfig,
     stream: Stream,

@@ -86,7 +86,7 @@ impl Member {
 pub struct Unchanged<S> {
     /// The communicator, as it was.
     pub communicator: Communicator<S>,
-    /// What CANN said.
+    /// The error of CANN.
     pub error: Error,
 }
 

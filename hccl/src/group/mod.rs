@@ -52,8 +52,8 @@
 //! # Errors
 //!
 //! Mistakes are those of the single operations, with the number that the operation would have had.
-//! What goes wrong at the end of a group, for example because ranks disagree, CANN tells nobody: it
-//! then shows in the peers' waiting. The emulator tells
+//! CANN tells nobody of errors at the end of a group, for example because ranks disagree: they then
+//! show in the peers' waiting. The emulator tells them
 //! ([`ascendExtGroupResult`](ascend_sys::Functions::ascendExtGroupResult)), and [`group`] returns
 //! the first such error; the other operations may have been issued.
 
@@ -83,14 +83,14 @@ const GROUP: &str = "group";
 ///
 /// # Errors
 ///
-/// What `record` returns; [`Error::Refused`] with the first mistake; else what CANN says.
+/// The error of `record`; [`Error::Refused`] with the first mistake; else the error of CANN.
 pub fn group<'env>(record: impl FnOnce(&mut Group<'env>) -> Result<()>) -> Result<GroupWork> {
     let mut group = Group { entries: Vec::new(), mistake: None };
     record(&mut group)?;
     group.issue()
 }
 
-/// What [`group`] gives its closure to record with.
+/// The recorder that [`group`] gives its closure.
 pub struct Group<'env> {
     entries: Vec<Entry<'env>>,
     /// The first mistake. It is reported at the end.
@@ -159,7 +159,7 @@ impl Entry<'_> {
         buffers.map(|(buffer, _)| buffer.bytes()).sum()
     }
 
-    /// What its stream gets.
+    /// The part of the group for its stream.
     fn part(&self) -> Part<'_> {
         let name = match &*self.operations {
             [alone] => alone.operation.name(),
@@ -201,7 +201,7 @@ fn call_all(entries: &[Entry<'_>], issued: &mut Vec<bool>) -> Result<()> {
     // tables are borrowed.
     let ended = unsafe { call!(table, HcclGroupEnd) };
     outcome = outcome.and(ended);
-    // What was queued is counted from 0, as the table counts it.
+    // Queued operations are counted from 0, as the table counts them.
     let operations = entries
         .iter()
         .flat_map(|entry| entry.operations.iter().map(|recorded| (&entry.member, recorded)));

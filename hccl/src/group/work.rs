@@ -1,4 +1,4 @@
-//! What a group gives back.
+//! The `Work` and the destinations that a group gives back.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -69,7 +69,7 @@ impl Access<'_> {
         RemoteBuffer::whole(self.channel)
     }
 
-    /// Whose it is.
+    /// Returns the rank of the peer.
     pub fn peer(&self) -> u32 {
         self.channel.peer
     }

@@ -1,4 +1,4 @@
-//! Recorded tasks, told to the threads of a communicator.
+//! Issuing recorded tasks on the threads of a communicator.
 //!
 //! Invariant: before the first task is told, all of them have been looked at: what they read and
 //! write lies in the rank's input, output or communication buffer, or in the communication buffer
@@ -10,10 +10,10 @@
 //! for something that has not been told yet, however short the queues of the device are.
 //!
 //! Sub-threads begin when the main thread lets them, and end before it does. But these are waits
-//! for notifies, and when the communicator fails, such a wait ends early and what stands behind it
-//! runs. What an operator touches belongs to others before and after it, whether it fails or not.
-//! So the other threads first wait for an event of the stream, and the stream at the end for an
-//! event of each of them: a failure ends no wait for an event.
+//! for notifies: when the communicator fails, such a wait ends early and the tasks behind it run.
+//! The memory that an operator touches belongs to others before and after it, whether it fails or
+//! not. So the other threads first wait for an event of the stream, and the stream at the end for
+//! an event of each of them: a failure ends no wait for an event.
 
 #![expect(unsafe_code, reason = "the one place where primitives are called")]
 
@@ -96,8 +96,8 @@ impl Issue<'_> {
                 let (table, comm) = (device.table(), member.enter(stream)?);
                 let resources = &mut lock(&shared.resources);
                 let mut driver = given.driver(table, comm, tape, resources);
-                // SAFETY: the handles are live. What is in `memory` is in `touches`, so that it
-                // stays, and is left alone, until the operation is complete.
+                // SAFETY: the handles are live. The regions of `memory` are in `touches`, so that
+                // they stay, and are left alone, until the operation is complete.
                 unsafe { driver.drive(stream.queue().handle(), event.as_deref(), &mut begun) }
             });
             if begun && let Err(error) = &issued {
@@ -117,8 +117,7 @@ impl Issue<'_> {
                 unsafe { driver.drive(stream, event.as_deref(), &mut begun) }
             });
             outcome.map_err(|error| {
-                // Whatever comes behind it in line would meet the notifies of this one on other
-                // ranks.
+                // The next operators in line would meet the notifies of this one on other ranks.
                 shared.spoil(name, sequence, &error);
                 CallFailure { error, is_out: begun, aborts: begun }
             })
@@ -127,10 +126,10 @@ impl Issue<'_> {
     }
 }
 
-/// What tasks need to be told, but for what is acquired.
+/// The arguments that all tasks have in common, apart from the acquired resources.
 #[derive(Clone, Copy)]
 struct OperatorCall {
-    /// What the operator is called.
+    /// The name of the operator.
     name: &'static str,
     engine: Engine,
     product: Option<Product>,
@@ -170,7 +169,7 @@ struct OperatorDriver<'a> {
     reduction: Option<PrimitiveReduction>,
 }
 
-/// Where a piece is.
+/// The place of a piece.
 enum Found<'a> {
     Here(*mut c_void),
     There(&'a PeerChannel, *mut c_void),
@@ -423,7 +422,7 @@ impl OperatorDriver<'_> {
     }
 }
 
-/// What was checked is not so any more, which cannot be.
+/// The error for a resource that the checks have seen and that is gone, which cannot be.
 #[cold]
 fn gone(task: &Task) -> Error {
     invalid(format!("what a task needs is gone: {task}"))

@@ -1,4 +1,4 @@
-//! What CANN calls the engines of operators.
+//! The engines of operators, by the names and protocols of CANN.
 
 use ascend_operator::plan::Engine;
 use ascend_sys::{CommEngine, CommProtocol};
@@ -15,7 +15,7 @@ pub(super) fn code(engine: Engine) -> CommEngine {
     }
 }
 
-/// What its channels go over. A product that is not known is one like the A2.
+/// The protocol of its channels. A product that is not known is one like the A2.
 pub(super) fn protocol(engine: Engine, product: Option<Product>) -> CommProtocol {
     match (product, engine) {
         (Some(Product::Ascend950), Engine::CpuTs) => CommProtocol::COMM_PROTOCOL_ROCE,

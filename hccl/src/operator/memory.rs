@@ -34,7 +34,7 @@ pub struct RemoteBuffer<'a> {
     length: usize,
 }
 
-/// What both kinds have.
+/// The methods of both kinds.
 macro_rules! places {
     ($buffer:ident, $life:lifetime) => {
         impl<$life> $buffer<$life> {
@@ -62,7 +62,7 @@ macro_rules! places {
                 self.slice(start..start.saturating_add(length))
             }
 
-            /// Part `index` of so many parts that differ by one element at most.
+            /// Part `index` of `parts` parts that differ by one element at most.
             #[track_caller]
             pub fn part(&self, index: u32, parts: u32) -> Self {
                 self.parts(index..index.saturating_add(1), parts)
@@ -77,7 +77,7 @@ macro_rules! places {
                 self.slice(cut(range.start)..cut(range.end))
             }
 
-            /// Parts of so many elements, the last one with what is left. None of a buffer without
+            /// Parts of `length` elements, the last one with what is left. None of a buffer without
             /// elements; a length of 0 counts as 1.
             pub fn chunks(&self, length: usize) -> impl Iterator<Item = Self> + use<$life> {
                 let (whole, length) = (*self, length.max(1));
@@ -157,7 +157,7 @@ impl fmt::Debug for RemoteBuffer<'_> {
     }
 }
 
-/// Where a range begins and how long it is; nothing if it is not inside `length` elements.
+/// The start and the length of a range; nothing if it is not inside `length` elements.
 #[track_caller]
 fn inside(state: &State, range: impl RangeBounds<usize>, length: usize) -> (usize, usize) {
     let start = match range.start_bound() {

@@ -41,15 +41,15 @@
 //!   [memory](LocalBuffer), its [channels](Channel).
 //! * [`Thread`] is a queue of tasks. The [`MainThread`] is the stream on which the operator runs;
 //!   it [forks](MainThread::fork) others, which end with the fork.
-//! * [`Notify`] orders two threads of a rank. [`Channel`] orders two ranks: who owns a
-//!   communication buffer [exposes](Thread::expose) and [reclaims](Thread::reclaim) it, who uses it
-//!   [enters](Thread::enter) and [leaves](Thread::leave). Only in between is there a
+//! * [`Notify`] orders two threads of a rank. [`Channel`] orders two ranks: the owner of a
+//!   communication buffer [exposes](Thread::expose) and [reclaims](Thread::reclaim) it, the user
+//!   [enters](Thread::enter) and [leaves](Thread::leave) it. Only in between is there a
 //!   [`RemoteBuffer`].
 //! * [`algorithms`] are those of the field, written with these parts: to use, and to take as a
 //!   beginning.
 //!
-//! What one rank can do wrong by itself does not compile, or is a [`Mistake`] with its line when it
-//! is recorded. What ranks can do wrong together is found by the checker.
+//! Mistakes that one rank makes by itself do not compile, or are a [`Mistake`] with its line when
+//! the operator is recorded. The checker finds mistakes that ranks make together.
 //!
 //! # Running
 //!
@@ -99,11 +99,11 @@
 //! [`buffer_mib`](crate::CommConfig) long.
 //!
 //! On a device the tasks of one operator are in flight on several queues. It is complete, and its
-//! buffers are free, when all of them have ended, also when something failed. What failed leaves
-//! notifies set that nobody knows of, so the communicator then runs no more operators. An operator
-//! cannot be [captured](crate::device::graph).
+//! buffers are free, when all of them have ended, also when something failed. After an operator
+//! fails, the state of its notifies is undefined, so the communicator then runs no more operators.
+//! An operator cannot be [captured](crate::device::graph).
 //!
-//! On which products this runs, and what of it only on the emulator, stands at [`Engine`].
+//! [`Engine`] lists the products on which this runs, and the parts that only the emulator has.
 //!
 //! # Units
 //!

@@ -56,7 +56,7 @@ impl NotifyState for Set {
 /// ```
 pub struct Notify<'f, S: NotifyState = Clear> {
     pub(super) state: &'f State,
-    /// Who waits for it.
+    /// The thread that waits for it.
     pub(super) thread: u32,
     pub(super) index: u32,
     of: PhantomData<S>,

@@ -17,7 +17,7 @@ use crate::error::operator::{Mistake, RecordError};
 /// Bytes of a communication buffer when nobody says otherwise: CANN's default, twice 200 MiB.
 const BUFFER: u64 = 2 * (200 << 20);
 
-/// What an operator's function is.
+/// The function of an operator.
 type Function = dyn Fn(&Recorder<'_>, &mut MainThread<'_>) + Send + Sync;
 
 /// A communication operator: a function that says what one rank does, and what all of them together
@@ -85,22 +85,22 @@ impl Operator {
         all_to_all_v(counts: &CountMatrix) Goal::AllToAllV { counts: rows(counts) };
         /// One rank gets what another one has.
         send(from: u32, to: u32) Goal::Send { from, to };
-        /// Something else: every rank gives and gets so many elements, whatever the count. What is
-        /// in the output is not looked at by the checker.
+        /// Something else: every rank gives `input` and gets `output` elements, whatever the count.
+        /// The checker does not look at the contents of the output.
         other(input: u64, output: u64) Goal::Other { input, output };
     }
 
-    /// What it is called, in messages, traces and pictures.
+    /// Returns the name, for messages, traces and pictures.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What it is to achieve.
+    /// Returns what the operator is to achieve.
     pub fn goal(&self) -> &Goal {
         &self.goal
     }
 
-    /// Records what all of so many ranks do with `count` elements: the n of the table above.
+    /// Records the tasks of all of `ranks` ranks for `count` elements: the n of the table above.
     /// Nothing runs.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl Operator {
         in_place: bool,
     ) -> OperatorShape {
         let (input, output) = self.goal.sizes(rank, ranks, count as u64);
-        // What is larger than any memory is refused where it is asked for.
+        // A size beyond any memory is refused where it is asked for.
         let most = isize::MAX as usize / dtype.size();
         let elements = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(most);
         let start = match *self.goal {
@@ -166,7 +166,7 @@ impl fmt::Debug for Operator {
     }
 }
 
-/// What an operator is recorded for, made by [`Operator::on`].
+/// The setting that an operator is recorded for, made by [`Operator::on`].
 #[derive(Clone, Debug)]
 pub struct Setting<'o> {
     operator: &'o Operator,
@@ -234,7 +234,7 @@ impl Setting<'_> {
         }))
     }
 
-    /// What is wrong with it for any function.
+    /// The mistake in the setting, if it is wrong for any function.
     fn problem(&self) -> Option<String> {
         let Setting { operator, ranks, count, dtype, .. } = self;
         if let Goal::AllToAllV { counts } = &*operator.goal

@@ -1,4 +1,4 @@
-//! What recording gives: everything that can be known of an operator before it runs.
+//! The result of recording: everything that can be known of an operator before it runs.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use ascend_operator::check::{self, Report};
 use ascend_operator::plan::{self, Engine, Plan, Table};
 use ascend_operator::{Cost, Model, picture};
 
-/// What all ranks do, recorded.
+/// The recorded tasks of all ranks.
 ///
 /// As text it is a line for each task, with the line of the source that recorded it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,9 +22,10 @@ impl Recorded {
         &self.0
     }
 
-    /// What each rank takes of threads, notifies and channels on an engine, as a table with a
-    /// column for ranks that take the same. Counted from the tasks, before anything is acquired. An
-    /// operator runs on the default engine unless it is [told otherwise](super::Run::engine).
+    /// Returns the threads, notifies and channels that each rank takes on an engine, as a table
+    /// with a column for ranks that take the same. Counted from the tasks, before anything is
+    /// acquired. An operator runs on the default engine unless it is [told
+    /// otherwise](super::Run::engine).
     ///
     /// ```
     /// use hccl::operator::{Engine, Operator};
@@ -47,9 +48,9 @@ impl Recorded {
     }
 
     /// Looks for everything that can go wrong: deadlocks, races, notifies that are lost or left
-    /// over, results that are not what the operator is for. What is found is certain, and what is
-    /// not found is not there, for any input and any speed of the threads; the rules are listed at
-    /// [`check`]. Nothing runs and nothing blocks.
+    /// over, results that are not what the operator is for. Its findings are certain, and they are
+    /// complete, for any input and any speed of the threads; the rules are listed at [`check`].
+    /// Nothing runs and nothing blocks.
     ///
     /// A sum of floating point whose order is open is right, and may differ from run to run: that
     /// is a [note](Report::notes).
@@ -64,9 +65,9 @@ impl Recorded {
         check::check_all(&tasks)
     }
 
-    /// What it costs in a model of transfers and reductions: time, the tasks that decide it,
-    /// transfers one after the other, and bytes that each rank gives and gets. This is what
-    /// algorithms are compared with.
+    /// Returns the cost in a model of transfers and reductions: time, the tasks that decide it,
+    /// transfers one after the other, and bytes that each rank gives and gets. Use it to compare
+    /// algorithms.
     ///
     /// ```
     /// use hccl::operator::{Model, Operator};
@@ -93,9 +94,9 @@ impl Recorded {
         Cost::of(&self.0, model)
     }
 
-    /// The task graph as a picture, the text of an SVG file: threads are rows, arrows lead from
-    /// records to waits, the longest chain is marked. What hangs is red. A task says what it is,
-    /// and where it was recorded, when the pointer rests on it.
+    /// Returns the task graph as a picture, the text of an SVG file: threads are rows, arrows lead
+    /// from records to waits, the longest chain is marked. Tasks that hang are red. A task says
+    /// what it is, and where it was recorded, when the pointer rests on it.
     pub fn graph(&self) -> String {
         picture::graph(&self.0)
     }

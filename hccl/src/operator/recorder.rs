@@ -1,4 +1,5 @@
-//! What the function of an operator is given: who it is recorded for, its memory, its channels.
+//! The recorder, which the function of an operator is given: the rank that it is recorded for, its
+//! memory, its channels.
 
 use std::fmt;
 use std::ops::Range;
@@ -43,8 +44,8 @@ impl<'r> Recorder<'r> {
         self.state.shape.ranks
     }
 
-    /// The rank so many places behind this one, around the ring: `peer(1)` is the next, `peer(-1)`
-    /// the one before.
+    /// Returns the rank `distance` places behind this one, around the ring: `peer(1)` is the next,
+    /// `peer(-1)` the one before.
     pub fn peer(&self, distance: i64) -> u32 {
         let (rank, ranks) = (i64::from(self.rank()), i64::from(self.ranks()));
         (rank + distance % ranks).rem_euclid(ranks) as u32
@@ -65,7 +66,7 @@ impl<'r> Recorder<'r> {
         self.state.shape.count
     }
 
-    /// What the operator is to achieve.
+    /// Returns what the operator is to achieve.
     pub fn goal(&self) -> &'r Goal {
         &self.state.goal
     }
@@ -88,18 +89,18 @@ impl<'r> Recorder<'r> {
         self.state.shape.dtype
     }
 
-    /// What the rank gives. It may not be written.
+    /// Returns the elements that the rank gives. They may not be written.
     pub fn input(&self) -> LocalBuffer<'r> {
         LocalBuffer::whole(self.state, Memory::Input)
     }
 
-    /// Where the rank's result goes.
+    /// Returns the place of the rank's result.
     pub fn output(&self) -> LocalBuffer<'r> {
         LocalBuffer::whole(self.state, Memory::Output)
     }
 
-    /// The part of the input that is for a rank. Of a goal that makes no difference between ranks
-    /// it is the whole input; it is empty where the rank gives nothing.
+    /// Returns the part of the input that is for a rank. For a goal that makes no difference
+    /// between ranks it is the whole input; it is empty where the rank gives nothing.
     #[track_caller]
     pub fn input_for(&self, rank: u32) -> LocalBuffer<'r> {
         let input = self.input();
@@ -115,8 +116,8 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    /// The part of the output that comes from a rank. Of a goal that makes no difference between
-    /// ranks it is the whole output; it is empty where the rank gets nothing.
+    /// Returns the part of the output that comes from a rank. For a goal that makes no difference
+    /// between ranks it is the whole output; it is empty where the rank gets nothing.
     #[track_caller]
     pub fn output_from(&self, rank: u32) -> LocalBuffer<'r> {
         let output = self.output();
@@ -170,8 +171,8 @@ impl<'r> Recorder<'r> {
         (0..count).step_by(most).map(move |start| start..count.min(start.saturating_add(most)))
     }
 
-    /// The rank's communication buffer, the only memory that peers reach (CANN:
-    /// `HcclGetHcclBuffer`). What is in it at the start is unspecified. It may be smaller than the
+    /// Returns the rank's communication buffer, the only memory that peers reach (CANN:
+    /// `HcclGetHcclBuffer`). Its contents at the start are unspecified. It may be smaller than the
     /// data, so an operator for any size works in rounds.
     pub fn buffer(&self) -> LocalBuffer<'r> {
         LocalBuffer::whole(self.state, Memory::Buffer)
@@ -193,8 +194,8 @@ impl<'r> Recorder<'r> {
         Channel { state: self.state, peer, number }
     }
 
-    /// Refuses what it is recorded for, a number of ranks for example: `text` says why, and what
-    /// would do.
+    /// Refuses the setting that the operator is recorded for, a number of ranks for example: `text`
+    /// says why, and what would do.
     #[track_caller]
     pub fn refuse(&self, text: impl Into<String>) {
         self.state.mistake(Location::caller(), text.into());

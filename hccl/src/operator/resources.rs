@@ -1,5 +1,5 @@
-//! What a communicator keeps for operators: threads, channels and buffers, acquired when an
-//! operator first needs them.
+//! The resources that a communicator keeps for operators: threads, channels and buffers, acquired
+//! when an operator first needs them.
 //!
 //! They stay until the communicator goes, since nobody can give them back, and an operator that
 //! runs again acquires nothing. Threads have to be kept here: on A2 and A3 each request makes new
@@ -32,7 +32,7 @@ use crate::error::{Error, OpContext, Result};
 use crate::order::issue::Issued;
 use crate::order::stream_slot::StreamSlot;
 
-/// What the communicator itself has.
+/// The communicator's own part.
 #[derive(Default)]
 pub(crate) struct Operators {
     /// The last recording, whose room the next one takes.
@@ -43,7 +43,7 @@ pub(crate) struct Operators {
     pub(super) shared: Arc<SharedResources>,
 }
 
-/// What whoever tells tasks takes: the communicator's thread, or a helper.
+/// The part that the issuer of tasks takes: the communicator's thread, or a helper.
 #[derive(Default)]
 pub(super) struct SharedResources {
     /// The helper holds this as long as it waits for peers.
@@ -62,7 +62,7 @@ pub(super) struct Resources {
     pub(super) told: Vec<usize>,
 }
 
-/// What belongs to one engine.
+/// The resources of one engine.
 #[derive(Default)]
 struct OfEngine {
     /// Those with the most notifies first.
@@ -93,7 +93,7 @@ pub(super) struct Last {
     pub(super) sequence: u64,
 }
 
-/// Whose resources, and where they are asked for.
+/// The owner of the resources, and the call that asks for them.
 #[derive(Clone, Copy)]
 pub(super) struct Site<'a> {
     pub(super) table: &'a Table,
@@ -115,7 +115,7 @@ impl Operators {
         }
         let _bound = device.bind()?;
         let Some(comm) = handle.calling() else { return Err(Error::Aborted { context: None }) };
-        // SAFETY: whoever has the handle has the communicator, so it is live.
+        // SAFETY: a holder of the handle has the communicator, so it is live.
         Ok(*self.buffer.insert(unsafe { device.table().communication_buffer(comm) }?))
     }
 
@@ -208,8 +208,8 @@ impl Resources {
 }
 
 impl OfEngine {
-    /// The channel to a peer, if there is one: an error if it has not so many notifies, or no
-    /// channel can.
+    /// Returns the channel to a peer, if there is one. It is an error if the channel has fewer than
+    /// `notifies` notifies, or if no channel can have them.
     fn known(&self, peer: u32, notifies: u32) -> Result<Option<&PeerChannel>> {
         match self.peers.get(peer as usize).and_then(Option::as_ref) {
             Some(known) if known.notifies >= notifies => Ok(Some(known)),
@@ -219,7 +219,8 @@ impl OfEngine {
         }
     }
 
-    /// At least so many threads with so many notifies, which are then the first ones.
+    /// Acquires at least `count` threads with `notifies` notifies each, which are then the first
+    /// ones.
     ///
     /// # Safety
     ///
@@ -247,7 +248,7 @@ impl OfEngine {
         Ok(())
     }
 
-    /// A channel to each of these peers, with so many notifies.
+    /// Acquires a channel to each of these peers, with the given number of notifies.
     ///
     /// # Safety
     ///

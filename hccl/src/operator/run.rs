@@ -114,14 +114,14 @@ impl Communicator {
 }
 
 impl<'a> Run<'a> {
-    /// What this rank gives: a buffer or a slice of one, as long as the table of [`Operator`] says.
-    /// Not on ranks that give nothing.
+    /// Sets the elements that this rank gives: a buffer or a slice of one, as long as the table of
+    /// [`Operator`] says. Not on ranks that give nothing.
     pub fn input<E: Element>(mut self, source: impl Source<E> + Lend<'a>) -> Self {
         self.input = Some(GivenBuffer { region: source.lend(), dtype: E::DTYPE });
         self
     }
 
-    /// Where what this rank gets goes. Not on ranks that get nothing.
+    /// Sets the place of the elements that this rank gets. Not on ranks that get nothing.
     pub fn output<E: Element>(mut self, destination: impl Destination<E> + LendMut<'a>) -> Self {
         self.output = Some(GivenBuffer { region: destination.lend(), dtype: E::DTYPE });
         self
@@ -143,8 +143,8 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// What works through the threads; the host's task queues if nothing is said. The same on all
-    /// ranks.
+    /// Sets the engine that works through the threads; the host's task queues if nothing is said.
+    /// The same on all ranks.
     pub fn engine(mut self, engine: Engine) -> Self {
         self.engine = engine;
         self
@@ -163,9 +163,9 @@ impl<'a> Run<'a> {
     /// # }
     /// ```
     ///
-    /// Does not block: channels to new peers are made by a helper thread, as links are for
-    /// collectives (see [`comm`](crate::comm)), and what goes wrong with them, or after them, comes
-    /// through the [`Work`]. What is acquired stays with the communicator: `HcclThreadAcquire`,
+    /// Does not block: a helper thread makes channels to new peers, as it makes links for
+    /// collectives (see [`comm`](crate::comm)), and the [`Work`] tells errors of the channels and
+    /// all later ones. The communicator keeps the acquired resources: `HcclThreadAcquire`,
     /// `HcclThreadAcquireWithStream`, `HcclChannelAcquire`, `HcclGetHcclBuffer`. The tasks are
     /// `Hcomm..OnThread` calls.
     ///
@@ -185,10 +185,10 @@ impl<'a> Run<'a> {
     /// * those that every operation has: [`Error::WrongDevice`], [`Error::WrongRuntime`],
     ///   [`Error::NoSuchRank`], [`Error::Aborted`].
     ///
-    /// [`Error::Call`] is what CANN says; that a peer has opened no channel to this rank comes with
-    /// the [`Work`]. When CANN refuses a task in the midst, the communicator is
-    /// [aborted](crate::comm::AbortHandle::abort): a part of an operator cannot be taken back. What
-    /// goes wrong on the device is for the [`Work`] to tell.
+    /// [`Error::Call`] is the error of CANN; that a peer has opened no channel to this rank comes
+    /// with the [`Work`]. When CANN refuses a task in the midst, the communicator is
+    /// [aborted](crate::comm::AbortHandle::abort): a part of an operator cannot be taken back. The
+    /// [`Work`] tells failures on the device.
     pub fn submit(mut self, stream: &Stream) -> Result<Work> {
         let (name, sequence) = (self.operator.name(), self.member.next(Takes::Collective));
         let given = [&self.input, &self.output, &self.in_place];
@@ -274,7 +274,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What is looked at before anything is recorded.
+/// The checks before anything is recorded.
 impl Run<'_> {
     /// Whether the operator is for these ranks.
     fn check_goal(&self) -> Result<()> {
@@ -317,7 +317,7 @@ impl Run<'_> {
     fn elements(&self) -> Result<usize> {
         let (goal, rank, ranks) =
             (self.operator.goal(), self.member.label.rank, self.member.world_size);
-        // So many times n, or so many when n has no meaning.
+        // The number of elements as a multiple of n, or as it is when n has no meaning.
         let (input, output) = goal.sizes(rank, ranks, 1);
         let has_n = !matches!(goal, Goal::AllToAllV { .. } | Goal::Other { .. });
         let mut n = self.count.map(|(n, _)| n);

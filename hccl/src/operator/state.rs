@@ -1,4 +1,4 @@
-//! What a recording writes down while the function of an operator runs.
+//! The state of a recording while the function of an operator runs.
 
 use std::cell::RefCell;
 use std::panic::Location;
@@ -16,7 +16,7 @@ pub(super) const HANDSHAKE: u32 = 2;
 /// too many.
 pub(super) const MOST_THREADS: u32 = 4096;
 
-/// Where a call was written.
+/// The place of a call in the source.
 pub(super) type Here = &'static Location<'static>;
 
 /// For whom an operator is recorded, and on what.
@@ -30,11 +30,11 @@ pub(crate) struct OperatorShape {
     pub(crate) op: Option<ReduceOp>,
     /// Elements of the input, the output and the communication buffer.
     pub(crate) sizes: [usize; 3],
-    /// Where in the output the input begins, in elements, if it is a part of it.
+    /// The place in the output at which the input begins, in elements, if it is a part of it.
     pub(crate) in_place: Option<usize>,
 }
 
-/// What is recorded. Kept from one recording to the next, so that the same one again allocates
+/// The recorded tasks. Kept from one recording to the next, so that the same one again allocates
 /// nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Tape {
@@ -43,21 +43,21 @@ pub(crate) struct Tape {
     pub(super) order: Vec<u32>,
     /// Notifies of each thread.
     pub(super) notifies: Vec<u32>,
-    /// Of each sub-thread: its notify with which it is started, and the main thread's with which it
-    /// ends.
+    /// For each sub-thread: its notify with which it is started, and the main thread's with which
+    /// it ends.
     frames: Vec<(u32, u32)>,
-    /// Of each channel, in the order in which they were opened.
+    /// The use of each channel, in the order in which they were opened.
     channels: Vec<ChannelUse>,
     /// Notifies that are set, by thread and index, and since which line.
     pub(super) set: Vec<((u32, u32), Here)>,
-    /// Which [span](Visit) the recording is in.
+    /// The [span](Visit) that the recording is in.
     pub(super) span: u32,
     /// Threads of earlier recordings.
     spare: Vec<Vec<Step>>,
     pub(crate) mistakes: Vec<Mistake>,
 }
 
-/// Who may touch what is at the two ends of a channel.
+/// The state of the memory at the two ends of a channel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ChannelUse {
     /// The own memory is the peer's, since this line.
@@ -66,10 +66,10 @@ pub(super) struct ChannelUse {
     pub(super) entered: Option<Visit>,
 }
 
-/// A stay at the peer's memory: who entered it, and who has used it since.
+/// A stay at the peer's memory: the thread that entered it, and the one that has used it since.
 ///
-/// A recording has *spans*: outside of forks, in the first fork, outside again, and so on. What
-/// lies in different spans is ordered, what two threads do in one span is not.
+/// A recording has *spans*: outside of forks, in the first fork, outside again, and so on. Tasks in
+/// different spans are ordered; tasks of two threads in one span are not.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visit {
     pub(super) since: Here,
@@ -164,7 +164,7 @@ impl Tape {
         self.threads(1);
     }
 
-    /// Sees to it that there are so many threads.
+    /// Sees to it that there are `count` threads.
     pub(super) fn threads(&mut self, count: u32) {
         while self.tasks.threads.len() < count as usize {
             self.tasks.threads.push(self.spare.pop().unwrap_or_default());
@@ -232,7 +232,7 @@ impl Tape {
         })
     }
 
-    /// The channel has at least so many notifies at each end.
+    /// Gives the channel at least `notifies` notifies at each end.
     pub(super) fn channel_has(&mut self, channel: usize, notifies: u32) {
         let (_, has) = &mut self.tasks.channels[channel];
         *has = notifies.max(*has);

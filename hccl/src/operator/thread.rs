@@ -1,4 +1,4 @@
-//! Threads of a rank, and what they are told to do.
+//! Threads of a rank, and the tasks that they are given.
 //!
 //! Every call here records one task and returns at once. The tasks of a thread run in the order in
 //! which they were recorded, those of different threads at the same time. Copies and reductions of
@@ -75,7 +75,7 @@ impl<'r> Deref for MainThread<'r> {
 }
 
 impl MainThread<'_> {
-    /// Does something with so many threads, itself among them: starts `threads - 1` sub-threads,
+    /// Does something with `threads` threads, itself among them: starts `threads - 1` sub-threads,
     /// and when the closure has recorded what all of them do, waits for their ends. A sub-thread
     /// exists only within, so none is forgotten, and none starts another.
     ///
@@ -114,7 +114,7 @@ impl MainThread<'_> {
                 tape.push(sub, Task::Wait(start), here);
             }
         });
-        // Whatever becomes of the closure, the sub-threads end here.
+        // The sub-threads end here, even if the closure panics.
         let _fork = Fork { state, count, here };
         body(Threads { state, count })
     }
@@ -335,9 +335,9 @@ impl<'f> Thread<'f> {
     }
 
     /// Combines elements into those of a peer, with the reduction of the operator (CANN:
-    /// `HcommWriteReduceOnThread`). Of several that do so at the same time into the same elements
-    /// none is lost, in any order; but sums of floating point in another order are rounded
-    /// differently, which [`check`](super::Recorded::check) notes as `not-reproducible`.
+    /// `HcommWriteReduceOnThread`). When several ranks do so at the same time into the same
+    /// elements, none is lost, in any order. But sums of floating point in another order are
+    /// rounded differently, which [`check`](super::Recorded::check) notes as `not-reproducible`.
     #[track_caller]
     pub fn write_reduce(&self, from: LocalBuffer<'_>, into: RemoteBuffer<'_>) {
         self.uses(into);

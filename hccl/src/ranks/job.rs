@@ -1,4 +1,4 @@
-//! What a program calls that a launcher may have started.
+//! The calls of a program that a launcher may have started.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -138,8 +138,8 @@ impl Rank {
         }
     }
 
-    /// The rank that this process is in the next generation of its job: with all ranks that are
-    /// left, and with processes that have come anew.
+    /// Returns the rank that this process is in the next generation of its job: with all ranks that
+    /// are left, and with processes that have come anew.
     ///
     /// Call it when an operation has failed because a rank is gone, or when
     /// [`newcomers`](Self::newcomers) has found some, on all ranks that are left; drop the
@@ -147,9 +147,9 @@ impl Rank {
     /// [`from_env`](Self::from_env). Ranks keep their order and newcomers follow, so rank 0 is
     /// never a newcomer while somebody is left.
     ///
-    /// Where `hcclrun --elastic` has started the job, any rank may be lost. Under other launchers
-    /// rank 0 serves the store, so nobody can go on without it, and most launchers end all ranks
-    /// when one fails.
+    /// If `hcclrun --elastic` has started the job, any rank may be lost. Under other launchers rank
+    /// 0 serves the store, so nobody can go on without it, and most launchers end all ranks when
+    /// one fails.
     ///
     /// # Errors
     ///
@@ -161,9 +161,9 @@ impl Rank {
         Ok(Rank { device: self.device, place: RankPlace::Process(Arc::new(rank)) })
     }
 
-    /// The number of processes that have come anew and wait for the next
-    /// [`regroup`](Self::regroup). Asks the store, and does not wait for other ranks. What one rank
-    /// is told another may not be told yet: let one ask, and tell the others.
+    /// Returns the number of processes that have come anew and wait for the next
+    /// [`regroup`](Self::regroup). Asks the store, and does not wait for other ranks. Two ranks may
+    /// get different answers: let one ask, and tell the others.
     ///
     /// # Errors
     ///

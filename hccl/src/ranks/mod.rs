@@ -1,8 +1,8 @@
 //! Ranks, as threads of one process or as processes that a launcher has started.
 //!
 //! * [`Runtime::run_job`] is for programs: under a launcher it runs a closure for the rank that
-//!   this process is, else for each of so many ranks, on threads. So one program runs on a laptop
-//!   and on a cluster.
+//!   this process is, else for each of a given number of ranks, on threads. So one program runs on
+//!   a laptop and on a cluster.
 //! * [`Runtime::run_ranks`] is for tests, and for programs that stay in one process. It starts a
 //!   thread for each rank, gives it a device, and takes care of what goes wrong: when a rank
 //!   returns an error or panics, the others are told at once, so that none of them waits for it,
@@ -50,11 +50,11 @@ impl Runtime {
     /// # Errors
     ///
     /// When a rank returns an error or panics, [`Error::Rank`] with the rank and the cause. The
-    /// other ranks are told at once: what waits for the failed rank fails with the kind
-    /// [`RankGone`](crate::ErrorKind::RankGone) and that reason, also while a communicator is
-    /// built, and so does every wait of the other ranks that has not ended by then. Only the first
-    /// cause is returned. On a backend that cannot be told (CANN), calls of its own that wait for
-    /// the rank end with its connection time-out.
+    /// other ranks are told at once: a call or an operation that waits for the failed rank fails
+    /// with the kind [`RankGone`](crate::ErrorKind::RankGone) and that reason, also while a
+    /// communicator is built, and so does every wait of the other ranks that has not ended by then.
+    /// Only the first cause is returned. On a backend that cannot be told (CANN), calls of its own
+    /// that wait for the rank end with its connection time-out.
     ///
     /// [`Error::Found`] when no rank failed and checked mode has found something
     /// ([`Runtime::findings`]).
@@ -208,14 +208,14 @@ impl Rank {
         };
         let mut comm = making
             .wait()
-            // What the backend says about it would be what followed from the failure.
+            // The backend's own message about it would be a consequence of the failure.
             .map_err(|error| run.failure(*index).unwrap_or(error))?;
         comm.set_alive(alive);
         Ok(comm)
     }
 
-    /// Calls the closure of the program. What it has begun is issued before anybody is told that
-    /// nothing more comes; after a failure it may never be.
+    /// Calls the closure of the program. Everything that it has begun is issued before anybody is
+    /// told that nothing more comes; after a failure it may never be.
     fn call<T, E>(self, f: &impl Fn(Rank) -> Result<T, E>) -> Result<T, Cause>
     where
         E: Into<Box<dyn StdError + Send + Sync>>,
@@ -233,7 +233,7 @@ impl Rank {
 }
 
 impl RankSlot {
-    /// What the thread of a rank does.
+    /// The work of a rank's thread.
     fn work<T, E>(self: Arc<Self>, device: Device, f: &impl Fn(Rank) -> Result<T, E>) -> Option<T>
     where
         E: Into<Box<dyn StdError + Send + Sync>>,

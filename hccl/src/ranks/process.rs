@@ -29,7 +29,7 @@ pub(super) struct ProcessRank {
     made: Mutex<usize>,
 }
 
-/// Where the ranks of a job meet for a communicator.
+/// The place where the ranks of a job meet for a communicator.
 enum JobMeeting {
     /// At the store. The number that the launcher gave to rank 0 of this generation.
     Store(Arc<Mutex<Store>>, u32),
@@ -160,7 +160,7 @@ impl ProcessRank {
         Ok(root_info)
     }
 
-    /// Tells whoever serves the store that this rank has failed.
+    /// Tells the server of the store that this rank has failed.
     pub(super) fn report(
         &self,
         cause: &(dyn std::error::Error + Send + Sync + 'static),

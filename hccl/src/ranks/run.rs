@@ -1,5 +1,5 @@
-//! What the ranks of a run that are threads share: where they meet, who has left, and who failed
-//! first.
+//! The state that the ranks of a run share when they are threads: where they meet, which have left,
+//! and which failed first.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
@@ -18,8 +18,9 @@ use crate::order::patience::{Watch, alarm};
 
 /// Runs code of the program: a closure, a conversion, a `Display`, a drop.
 ///
-/// Whoever catches a panic must not use what may be half changed: here, what the closure of a rank
-/// has borrowed. The caller gets the panic as an error and has to expect the worst of what it lent.
+/// Code that catches a panic must not use what may be half changed: here, what the closure of a
+/// rank has borrowed. The caller gets the panic as an error and has to expect the worst of what it
+/// lent.
 pub(super) fn caught<R>(code: impl FnOnce() -> R) -> Result<R, Panic> {
     catch_unwind(AssertUnwindSafe(code)).map_err(Panic::new)
 }
@@ -46,7 +47,7 @@ impl Watch for RankSlot {
     }
 }
 
-/// What the ranks of a run share.
+/// The state that the ranks of a run share.
 pub(super) struct RankRun {
     pub(super) ranks: u32,
     /// Set after `first`, so that waits need not take the lock.
@@ -60,7 +61,7 @@ pub(super) struct RunState {
     meetings: BTreeMap<usize, Meeting>,
     /// How many there were.
     opened: usize,
-    /// Who has left, and why.
+    /// The ranks that have left, and why.
     left: Vec<Option<&'static str>>,
 }
 
@@ -92,8 +93,8 @@ impl RankRun {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the ranks meet for the next communicator of `rank`. Whoever comes first opens the
-    /// place.
+    /// Returns the place where the ranks meet for the next communicator of `rank`. The rank that
+    /// comes first opens it.
     ///
     /// `made` is only changed here, and only by a call that has found its place. So it is never
     /// more than the number of places, also when a call fails.
@@ -190,7 +191,7 @@ impl RankRun {
 /// Whether an error says that another rank is gone: then that one failed first.
 pub(super) fn is_about_another(cause: &(dyn StdError + Send + Sync + 'static)) -> bool {
     let Some(error) = cause.downcast_ref::<Error>() else { return false };
-    // Whatever the reason: an abort too is told with these codes.
+    // Whatever the reason is: an abort too is told with these codes.
     let remote = ["HCCL_E_REMOTE", "ACL_ERROR_RT_SUSPECT_REMOTE_ERROR"];
     matches!(error.root_cause(), Error::RankGone { .. } | Error::Job(JobError::Gone { .. }))
         || error.code().and_then(|code| code.name()).is_some_and(|name| remote.contains(&name))

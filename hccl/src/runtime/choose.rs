@@ -1,4 +1,4 @@
-//! Which backend: the only place that knows the emulator.
+//! The choice of a backend: the only place that knows the emulator.
 
 #![forbid(unsafe_code)]
 
@@ -92,9 +92,9 @@ impl Runtime {
     /// libraries are read.
     ///
     /// The libraries are trusted as the program itself is: loading them runs their start-up code,
-    /// and their functions are taken to keep to CANN's documentation. Where they are looked for is
-    /// said by environment variables, so who sets those decides what runs in this process. The same
-    /// holds for [`auto`](Self::auto).
+    /// and their functions are taken to keep to CANN's documentation. Environment variables say
+    /// where the libraries are, so anyone who sets those decides what runs in this process. The
+    /// same holds for [`auto`](Self::auto).
     ///
     /// # Errors
     /// [`Error::NoBackend`] lists what was tried, or says that no device answers.
@@ -116,12 +116,12 @@ impl Runtime {
     /// Any table of functions that has CANN's ABI. All of its devices are used. Blocks while they
     /// are counted.
     ///
-    /// Safe, because an [`Api`] is a promise already: that its functions do what CANN documents.
-    /// Whoever made it from a table of their own gave that promise in an `unsafe` block; all that
-    /// is safe here rests on it.
+    /// Safe, because an [`Api`] is a promise already: that its functions do what CANN documents. A
+    /// program that made it from its own table gave that promise in an `unsafe` block; all that is
+    /// safe here rests on it.
     ///
     /// # Errors
-    /// What `aclInit` and `aclrtGetDeviceCount` say.
+    /// The errors of `aclInit` and `aclrtGetDeviceCount`.
     pub fn from_api(api: ascend_sys::Api) -> Result<Runtime> {
         let table = Table::of_api(&api);
         table.init()?;
@@ -131,7 +131,7 @@ impl Runtime {
     }
 }
 
-/// What emulated devices are like. Made by [`Runtime::emulator_builder`], whose `build` takes the
+/// The settings of emulated devices. Made by [`Runtime::emulator_builder`], whose `build` takes the
 /// devices.
 #[cfg(feature = "emulator")]
 #[derive(Clone, Debug, TypedBuilder)]
@@ -144,7 +144,7 @@ pub struct EmulatorOptions {
     /// How many devices: 1 to 4,096; 8 unless told.
     #[builder(default = DEVICES)]
     devices: usize,
-    /// What they pretend to be; an A3 unless told.
+    /// The product that they emulate; an A3 unless told.
     #[builder(default = Product::A3)]
     product: Product,
     /// Memory of each in bytes; what the product has unless told. Pages are used when they are
@@ -168,8 +168,9 @@ pub struct EmulatorOptions {
     /// written holds not-a-numbers then.
     #[builder(default)]
     kernel_seed: u64,
-    /// Who does their work in kernels as late as the rules allow; nobody unless told. The
-    /// [witness](crate::kernel::Witness) of an error says who has to be late for the error to show.
+    /// The units, cores or servers that do their work in kernels as late as the rules allow; nobody
+    /// unless told. The [witness](crate::kernel::Witness) of an error says which has to be late for
+    /// the error to show.
     #[builder(default, setter(strip_option))]
     kernel_late: Option<crate::kernel::Late>,
     /// How long everything that waits waits: 5 minutes unless told ([`Runtime::set_deadline`]).
@@ -284,7 +285,7 @@ fn auto() -> Result<Runtime> {
     }
 }
 
-/// What is wrong when CANN was found elsewhere than where a variable says.
+/// The warning when CANN was found elsewhere than where a variable says.
 fn misled(api: &Api) -> Option<String> {
     let found = Path::new(api.sources().first()?);
     let set =

@@ -10,11 +10,11 @@ use ascend_sys::{AscendExtFault, AscendExtFaultKind as Kind};
 use super::Runtime;
 use crate::error::{Error, Result};
 
-/// Something that goes wrong on one emulated device.
+/// An injected fault: something that goes wrong on one emulated device.
 ///
 /// Operations and allocations are counted from 1, each device by itself, from the start of the
-/// runtime; operations are those of communicators, all of the device together. Which one is
-/// concerned is said by [`at`](Self::at).
+/// runtime; operations are those of communicators, all of the device together. [`at`](Self::at)
+/// chooses the one that the fault concerns.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -54,8 +54,9 @@ impl Fault {
     /// [`at`](Self::at), from the next one on.
     ///
     /// Peers run into the time limit of the device ([`Error::Failed`], EI0002), the rank itself
-    /// into the deadline of what it waits with ([`Error::Timeout`]). What is queued on the device
-    /// stays, with its memory and the runtime, until [`Runtime::clear_faults`] lets it go on.
+    /// into the deadline of the call it waits in ([`Error::Timeout`]). The queued operations of the
+    /// device stay, with their memory and the runtime, until [`Runtime::clear_faults`] lets it go
+    /// on.
     pub fn stop(device: usize) -> Fault {
         Fault::new(device, Kind::ASCEND_EXT_FAULT_STOP)
     }
@@ -119,7 +120,7 @@ impl Fault {
 }
 
 impl Runtime {
-    /// Ends the [`Fault`]s of an emulated device. What has stopped goes on; a rank that has left
+    /// Ends the [`Fault`]s of an emulated device. A stopped device goes on; a rank that has left
     /// does not come back.
     ///
     /// # Errors

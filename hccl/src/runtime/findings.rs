@@ -1,4 +1,4 @@
-//! What a checked runtime has found.
+//! The findings of a checked runtime.
 
 #![forbid(unsafe_code)]
 
@@ -6,8 +6,8 @@ use super::Runtime;
 use crate::error::finding::Finding;
 
 impl Runtime {
-    /// What checked mode has found on the devices of this runtime so far, oldest first. Nothing on
-    /// a backend that has no such mode, and on devices that are not checked
+    /// Returns the findings of checked mode on the devices of this runtime so far, oldest first.
+    /// Nothing on a backend that has no such mode, and on devices that are not checked
     /// (`Runtime::emulator_builder().checked(true)`, or `ASCEND_EMULATOR_CHECK=race` for the
     /// emulator's default devices).
     ///

@@ -53,7 +53,7 @@ impl Runtime {
         self.shared.backend
     }
 
-    /// What the devices are, when it is one of the products that this crate knows
+    /// Returns the product of the devices, when it is one that this crate knows
     /// (`aclrtGetSocName`).
     pub fn product(&self) -> Option<Product> {
         let known = || Product::from_soc_name(&self.shared.table.soc_name()?);
@@ -81,7 +81,7 @@ impl Runtime {
         self.shared.exec_seconds.store(seconds, Relaxed);
     }
 
-    /// For who must not keep it.
+    /// Returns a handle for a user that must not keep the runtime.
     pub(crate) fn downgrade(&self) -> WeakRuntime {
         WeakRuntime(Arc::downgrade(&self.shared))
     }

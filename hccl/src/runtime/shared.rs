@@ -1,5 +1,6 @@
-//! What all handles of a runtime share: the backend's functions, the devices that are open, the
-//! time limits, the pool of pinned memory and the reactor. It ends when the last handle goes.
+//! The state that all handles of a runtime share: the backend's functions, the devices that are
+//! open, the time limits, the pool of pinned memory and the reactor. It ends when the last handle
+//! goes.
 
 #![forbid(unsafe_code)]
 
@@ -40,7 +41,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// What all handles of a runtime share.
+/// The state that all handles of a runtime share.
 pub(crate) struct Shared {
     pub(super) table: Table,
     pub(super) backend: Backend,

@@ -98,7 +98,7 @@ struct Pairs<'o, 'r> {
     count: u32,
     /// That of this rank.
     place: u32,
-    /// Who leads in its place whatever its number, if anybody.
+    /// The rank that leads in its place whatever its number, if any.
     first: Option<u32>,
 }
 

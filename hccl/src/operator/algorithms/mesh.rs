@@ -1,8 +1,8 @@
 //! Mesh: every rank talks to all others at once, with a thread and a channel for each.
 //!
 //! One or two steps whatever the number of ranks: for ranks that are all connected with each other,
-//! such as those of one server. What is reduced is reduced in the order of the ranks, so the result
-//! is the same bits on every rank and in every run.
+//! such as those of one server. Reductions go in the order of the ranks, so the result is the same
+//! bits on every rank and in every run.
 
 use super::{load_blocks, some};
 use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer, Thread};

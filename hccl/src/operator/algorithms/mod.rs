@@ -1,4 +1,4 @@
-//! The algorithms of the field, each written with what this crate gives to everybody: to use, to
+//! The algorithms of the field, each written with the public items of this crate: to use, to
 //! compare one's own with, and to copy as a start.
 //!
 //! An algorithm is a module, a collective a function in it, which [`Operator`](super::Operator)
@@ -29,9 +29,9 @@
 //! of them read: a rank puts its elements into its communication buffer, and its peers take them
 //! from there.
 //!
-//! Where reductions are floating-point sums, their order depends on nothing but the rank: every run
-//! gives the same bits, and an all-reduce the same ones on every rank. All-reduce, all-gather,
-//! all-to-all (of blocks of one length), broadcast and reduce also work in place.
+//! The order of floating-point sums depends on nothing but the rank: every run gives the same bits,
+//! and an all-reduce the same ones on every rank. All-reduce, all-gather, all-to-all (of blocks of
+//! one length), broadcast and reduce also work in place.
 
 pub mod halving_doubling;
 pub mod hierarchical;
@@ -52,7 +52,7 @@ struct Team<'o, 'r> {
     op: &'o Recorder<'r>,
     /// None: all ranks.
     ranks: Option<&'o [u32]>,
-    /// Which of them this rank is.
+    /// The number of this rank among the members.
     member: u32,
 }
 
@@ -71,7 +71,7 @@ impl<'o, 'r> Team<'o, 'r> {
         self.ranks.map_or(self.op.ranks(), |ranks| ranks.len() as u32)
     }
 
-    /// The member so many places behind this one, around the ring.
+    /// The member `distance` places behind this one, around the ring.
     fn member(&self, distance: i64) -> u32 {
         (i64::from(self.member) + distance).rem_euclid(self.size().into()) as u32
     }
@@ -119,7 +119,7 @@ fn store_blocks(
     }
 }
 
-/// What a round has of a block, which may end before.
+/// The part of a block for a round; the block may end before the round.
 fn some<'r>(block: LocalBuffer<'r>, round: &Range<usize>) -> LocalBuffer<'r> {
     block.slice(round.start.min(block.len())..round.end.min(block.len()))
 }

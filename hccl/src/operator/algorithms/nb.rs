@@ -108,8 +108,8 @@ pub(super) fn gather_parts<'r, P: IntoIterator<Item = LocalBuffer<'r>>>(
     }
 }
 
-/// Member i gets part i of the root's. Who has the parts of 2d members gives half of them to the
-/// one d places back.
+/// Member i gets part i of the root's. A member that has the parts of 2d members gives half of them
+/// to the one d places back.
 pub(super) fn scatter_parts<'r, P: IntoIterator<Item = LocalBuffer<'r>>>(
     team: &Team<'_, 'r>,
     main: &MainThread<'_>,

@@ -96,8 +96,8 @@ fn gather_parts(op: &Recorder<'_>, main: &MainThread<'_>, shared: LocalBuffer<'_
     }
 }
 
-/// Rank r gets part r of the root's. Who has the parts of 2d ranks gives half of them to the one d
-/// places on.
+/// Rank r gets part r of the root's. A rank that has the parts of 2d ranks gives half of them to
+/// the one d places on.
 fn scatter_parts(op: &Recorder<'_>, main: &MainThread<'_>, shared: LocalBuffer<'_>) {
     let ranks = op.ranks();
     let behind_the_root = (op.rank() + ranks - op.root() % ranks) % ranks;

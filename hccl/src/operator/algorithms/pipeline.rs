@@ -45,7 +45,7 @@ pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>, cards: u32) {
     }
 }
 
-/// Servers with so many cards each.
+/// Servers with the same number of cards each.
 struct Grid<'o, 'r> {
     op: &'o Recorder<'r>,
     cards: u32,
@@ -68,7 +68,7 @@ impl<'o, 'r> Grid<'o, 'r> {
         Some(Grid { op, cards, servers: ranks / cards, card: rank % cards, server: rank / cards })
     }
 
-    /// The rank of a card of the server so many places before this one.
+    /// The rank of a card of the server `servers_before` places before this one.
     fn rank(&self, card: u32, servers_before: u32) -> u32 {
         let server = (self.server + self.servers - servers_before % self.servers) % self.servers;
         server * self.cards + card

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::doublings;
 use crate::operator::{Channel, LocalBuffer, MainThread, Recorder, RemoteBuffer, Thread};
 
-/// What a rank has to do with other groups.
+/// The part of a rank in the exchange with other groups.
 pub(super) struct Between<'o, 'r> {
     op: &'o Recorder<'r>,
     groups: &'o [Vec<u32>],
@@ -38,7 +38,7 @@ impl<'o, 'r> Between<'o, 'r> {
         Between { op, groups, group, shared, own, stretches }
     }
 
-    /// Of each stretch every group sums up a slice: the steps of [`nb`](super::nb), among groups.
+    /// Every group sums up a slice of each stretch: the steps of [`nb`](super::nb), among groups.
     pub(super) fn reduce_slices(&self, main: &mut MainThread<'_>) {
         let groups = self.groups.len();
         for distance in self.distances() {
@@ -51,7 +51,7 @@ impl<'o, 'r> Between<'o, 'r> {
         }
     }
 
-    /// Of each stretch every group gets the slices of the others.
+    /// Every group gets the other groups' slices of each stretch.
     pub(super) fn gather_slices(&self, main: &mut MainThread<'_>) {
         let groups = self.groups.len();
         for distance in self.distances().rev() {
@@ -95,14 +95,14 @@ impl<'o, 'r> Between<'o, 'r> {
         doublings(self.groups.len() as u32).map(|distance| distance as usize)
     }
 
-    /// The group so many places ahead.
+    /// The group `distance` places ahead.
     fn ahead(&self, distance: usize) -> usize {
         (self.group + distance) % self.groups.len()
     }
 
-    /// Lends to the group so many places ahead, visits the one so many places ahead, and does
-    /// something with each stretch that is common to both. It takes a thread for each rank of a
-    /// group whose part overlaps the own one.
+    /// Lends to the group `to` places ahead, visits the one `from` places ahead, and does something
+    /// with each stretch that is common to both. It takes a thread for each rank of a group whose
+    /// part overlaps the own one.
     fn step(
         &self,
         main: &mut MainThread<'_>,
@@ -126,7 +126,7 @@ impl<'o, 'r> Between<'o, 'r> {
         });
     }
 
-    /// The ranks of the group so many places ahead whose parts overlap the own one, and these
+    /// The ranks of the group `ahead` places ahead whose parts overlap the own one, and these
     /// parts.
     fn neighbours(&self, ahead: Option<usize>) -> Vec<(Channel<'r>, Range<usize>)> {
         let Some(ahead) = ahead else { return Vec::new() };
@@ -138,7 +138,7 @@ impl<'o, 'r> Between<'o, 'r> {
     }
 }
 
-/// The ranks of a group, and which of so many elements are the part of each.
+/// The ranks of a group, and the part of each in `elements` elements.
 fn parts_of(elements: usize, group: &[u32]) -> impl Iterator<Item = (u32, Range<usize>)> {
     let cut = move |place: usize| (elements as u128 * place as u128 / group.len() as u128) as usize;
     group.iter().enumerate().map(move |(place, rank)| (*rank, cut(place)..cut(place + 1)))

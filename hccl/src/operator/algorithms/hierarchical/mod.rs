@@ -1,10 +1,10 @@
 //! Hierarchical: within groups and between them, one after the other.
 //!
-//! For ranks whose links differ: fast ones within a server, slower ones between servers. What
-//! crosses between groups is only what a rank is left with after its group has summed up, or what
-//! its group does not have yet; of an all-to-all it is everything, in fewer messages. Groups may be
-//! of any sizes (AHC, asymmetric hierarchical concatenation): where the parts of two groups do not
-//! coincide, each rank talks to all in the other group whose parts overlap its own.
+//! For ranks whose links differ: fast ones within a server, slower ones between servers. Only the
+//! part that a rank is left with after its group has summed up, or the part that its group does not
+//! have yet, crosses between groups. In an all-to-all everything crosses, in fewer messages. Groups
+//! may be of any sizes (AHC, asymmetric hierarchical concatenation): where the parts of two groups
+//! do not coincide, each rank talks to all in the other group whose parts overlap its own.
 
 mod between;
 
@@ -38,7 +38,7 @@ impl Groups {
         self.0.iter().map(Vec::as_slice)
     }
 
-    /// Whether each of so many ranks is in one group, once.
+    /// Whether each of `ranks` ranks is in one group, once.
     fn divide(&self, ranks: u32) -> bool {
         let mut all: Vec<u32> = self.0.iter().flatten().copied().collect();
         all.sort_unstable();
@@ -152,7 +152,7 @@ pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
 pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let (count, root) = (groups.0.len(), home.place_of(op.root()));
-    // Who has the place of the root in a group.
+    // The rank that has the place of the root in a group.
     let head = |group: &[u32]| group[root.1 as usize % group.len()];
     let behind = (home.group + count - root.0) % count;
     for round in op.rounds(op.buffer().len() / op.ranks() as usize) {
@@ -208,7 +208,7 @@ pub fn all_to_all(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups)
                 }
             });
         }
-        // Which one this rank is, among those behind the group that it visits.
+        // The index of this rank among those behind the group that it visits.
         let mut before = home.place();
         for distance in 1..groups.0.len() {
             let to = home.group_at(distance);
@@ -279,7 +279,7 @@ impl<'o, 'r> HomeGroup<'o, 'r> {
         self.team.member as usize
     }
 
-    /// The ranks of the group so many places behind this one.
+    /// The ranks of the group `distance` places behind this one.
     fn group_at(&self, distance: usize) -> &'o [u32] {
         &self.groups[(self.group + distance) % self.groups.len()]
     }
