@@ -41,12 +41,12 @@
 //! # Three rules
 //!
 //! * **An operation starts when it is called**, in program order, never in a poll. Dropping its
-//!   [`Work`] cancels nothing. An error that nobody saw comes back from the next operation or
-//!   synchronise of the stream; so end with a synchronise, or the error of the last operation is
-//!   only a warning in the log when its stream goes.
+//!   [`Work`] cancels nothing. If nobody saw an error, the next operation or synchronise of the
+//!   stream returns it. So end with a synchronise, or the error of the last operation is only a
+//!   warning in the log when its stream goes.
 //! * **Memory lives as long as an operation uses it**, whatever is dropped, forgotten, cancelled or
 //!   panics.
-//! * **Counts are elements**, and what types cannot check is checked before the call.
+//! * **Counts are elements**, and the crate checks before the call what types cannot check.
 
 pub(crate) mod api;
 pub mod batch;
@@ -64,7 +64,7 @@ mod pending;
 pub mod ranks;
 pub mod runtime;
 pub(crate) mod sync;
-// The emulator maps memory in a way that Miri does not know.
+// The emulator maps memory in a way that Miri does not support.
 #[cfg(all(test, not(loom), not(miri), feature = "emulator"))]
 mod tests;
 pub mod trace;

@@ -131,8 +131,7 @@ impl Member {
 }
 
 impl<'a> CollectiveOp<'a> {
-    /// The needs of a message to or from any peer: whether there is such a rank is checked
-    /// elsewhere.
+    /// A message to or from any peer: another check makes sure that the peer exists.
     #[inline]
     pub(crate) fn of_message(
         direction: Direction,

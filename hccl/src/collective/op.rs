@@ -45,7 +45,7 @@ pub(super) enum CollectiveKind<'a> {
     Reduce(HcclReduceOp, u32),
     ReduceScatter(HcclReduceOp),
     ReduceScatterV(HcclReduceOp, &'a Partition),
-    /// The root of an operation in the receive buffer.
+    /// Of the receive buffer, from this root.
     Broadcast(u32),
     AllGather,
     AllGatherV(&'a Partition),

@@ -207,8 +207,8 @@ pub(crate) fn issue_by_helper<S: StreamState>(
     let links = handles.iter().flat_map(|handle| handle.links.lacking(&needs)).collect();
     let (begun, way) = (AtomicBool::new(false), OnceLock::new());
     let end = Arc::new(End { begun, way, links });
-    // A waiter for earlier operations must not wait for other ranks: the mark is for them and for
-    // other streams.
+    // The mark is behind the operation before this one. So a waiter for earlier operations does not
+    // wait for other ranks, nor does a stream that waits for them.
     let mark = |number| {
         if label.aborted.load(Acquire) {
             return Err(Error::Aborted { context: None });

@@ -40,7 +40,7 @@ pub enum BatchError {
         direction: Direction,
         /// The rank that was named.
         peer: u32,
-        /// Number of ranks.
+        /// The number of ranks.
         world_size: u32,
     },
     /// Two items in one direction name the same peer.
@@ -83,13 +83,13 @@ pub enum BatchError {
         send: usize,
         /// Elements sent.
         sent: usize,
-        /// Their type.
+        /// The type of the elements sent.
         sent_type: DType,
         /// Position of the receive.
         receive: usize,
         /// Elements received.
         received: usize,
-        /// Their type.
+        /// The type of the elements received.
         received_type: DType,
     },
     /// A buffer that one item writes is also used by another one.

@@ -14,9 +14,9 @@ pub enum CountsError {
         "the number of counts is {counts}, that of displacements {displacements}: give one of each for every rank"
     )]
     Unpaired {
-        /// How many counts.
+        /// The number of counts.
         counts: usize,
-        /// How many displacements.
+        /// The number of displacements.
         displacements: usize,
     },
     /// A part ends beyond what can be counted.
@@ -28,7 +28,7 @@ pub enum CountsError {
         rank: u32,
         /// The offset at which the part begins.
         displacement: usize,
-        /// Its length.
+        /// The length of the part.
         count: usize,
     },
     /// One part or one row has more elements than HCCL takes.
@@ -40,7 +40,7 @@ pub enum CountsError {
         what: &'static str,
         /// The rank of the part or block.
         rank: u32,
-        /// Its length.
+        /// The number of its elements.
         count: usize,
     },
     /// The counts are those of another number of ranks.
@@ -48,9 +48,9 @@ pub enum CountsError {
     Ranks {
         /// The argument.
         what: &'static str,
-        /// How many ranks it is made for.
+        /// The number of ranks that the argument is made for.
         found: usize,
-        /// How many the communicator has.
+        /// The number of ranks of the communicator.
         world_size: u32,
     },
     /// A matrix that is not square.
@@ -58,7 +58,7 @@ pub enum CountsError {
     NotSquare {
         /// The number of ranks.
         ranks: u32,
-        /// How many counts were given.
+        /// The number of counts that were given.
         found: usize,
     },
     /// A buffer that holds this rank's part alone has another length than the part.
@@ -72,7 +72,7 @@ pub enum CountsError {
         rank: u32,
         /// The length it should have.
         expected: usize,
-        /// The length it has.
+        /// The length of the buffer.
         found: usize,
     },
     /// A part lies outside the buffer.
@@ -96,7 +96,7 @@ pub enum CountsError {
         first: u32,
         /// The rank whose part begins inside it.
         second: u32,
-        /// How many elements both have.
+        /// The number of elements that both have.
         common: usize,
     },
     /// A destination that was never written would be left with elements that nobody writes.
@@ -105,9 +105,9 @@ pub enum CountsError {
          pass `&mut` of a buffer that has been written, or leave no gaps"
     )]
     Gaps {
-        /// How many elements the parts cover.
+        /// The number of elements that the parts cover.
         written: usize,
-        /// How many the destination has.
+        /// The number of elements of the destination.
         length: usize,
     },
     /// A rank sends itself another number of elements than it receives from itself.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Accesses to memory that nothing orders, or something akin, which checked mode has found:
-/// `Display` says what is wrong, shows both operations, and says what to do.
+/// A finding of checked mode: accesses to memory that nothing orders, or something akin. `Display`
+/// says what is wrong, shows both operations, and says what to do.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Finding {
     pub(crate) text: Box<str>,
@@ -11,8 +11,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A picture of it: the two operations in their streams, and the bytes that they share. The
-    /// text of an SVG file.
+    /// Returns a picture of it, the text of an SVG file: the two operations in their streams, and
+    /// the bytes that they share.
     pub fn svg(&self) -> &str {
         &self.picture
     }

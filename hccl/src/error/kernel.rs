@@ -12,7 +12,7 @@ pub struct RecordError {
     mistakes: Box<[Mistake]>,
 }
 
-/// Something wrong in a kernel.
+/// One mistake in a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     text: Box<str>,
@@ -28,24 +28,24 @@ impl Mistake {
         Mistake { text: text.into().into(), file, line, column, calls: Vec::new() }
     }
 
-    /// One whose text says where it is.
+    /// A mistake whose text says where it is.
     pub(crate) fn placed(text: String) -> Self {
         Mistake { text: text.into(), file: "", line: 0, column: 0, calls: Vec::new() }
     }
 
-    /// The same in these calls of functions, the innermost first.
+    /// The same mistake in these calls of functions, the innermost first.
     pub(crate) fn within(self, calls: Vec<String>) -> Self {
         Mistake { calls, ..self }
     }
 
-    /// The same thing at the same place, however the kernel came there.
+    /// Whether it is the same mistake at the same place, however the kernel came there.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let is = |of: &Self| (of.file, of.line, of.column);
         self.text == other.text && is(self) == is(other)
     }
 
-    /// The calls of functions in which it is, the innermost first, as "in `scale`, called at
-    /// vadd.rs:40:5".
+    /// Returns the calls of functions in which it is, the innermost first, as "in `scale`, called
+    /// at vadd.rs:40:5".
     pub fn calls(&self) -> &[String] {
         &self.calls
     }
@@ -55,12 +55,12 @@ impl Mistake {
         &self.text
     }
 
-    /// The source file; empty where the text has the place.
+    /// Returns the source file; empty where the text has the place.
     pub fn file(&self) -> &str {
         self.file
     }
 
-    /// The line in it, from 1; 0 where the text has the place.
+    /// Returns the line in the file, from 1; 0 where the text has the place.
     pub fn line(&self) -> u32 {
         self.line
     }
@@ -82,12 +82,12 @@ impl RecordError {
         RecordError { kernel: kernel.into(), mistakes: mistakes.into() }
     }
 
-    /// The name of the kernel.
+    /// Returns the name of the kernel.
     pub fn kernel(&self) -> &str {
         &self.kernel
     }
 
-    /// All of them, in the order in which the kernel came to them.
+    /// Returns all mistakes, in the order in which the kernel came to them.
     pub fn mistakes(&self) -> &[Mistake] {
         &self.mistakes
     }

@@ -17,8 +17,7 @@ pub enum ErrorKind {
     Misuse,
     /// Memory is full, on the device or pinned.
     OutOfMemory,
-    /// Something did not happen in time: a wait reached its limit, or the backend gave up on ranks
-    /// that did not come.
+    /// A wait reached its limit, or the backend gave up on ranks that did not come.
     Timeout,
     /// Every rank waits for another one.
     Deadlock,
@@ -48,7 +47,7 @@ impl Error {
             Error::Call { code, .. } | Error::Failed { code, .. } => {
                 let kind = kind_of(*code);
                 let differs = ["HCCL_E_PARA", "ACL_ERROR_RT_AICPU_EXCEPTION"];
-                // The cause counts where the code is the one that the communicator gives for it.
+                // The cause counts if the code is the one that the communicator gives for it.
                 match self.peers().and_then(|peers| peers.cause) {
                     Some(CommCause::Mismatch)
                         if code.name().is_some_and(|name| differs.contains(&name)) =>
@@ -129,7 +128,7 @@ impl Error {
         }
     }
 
-    /// The operation it belongs to, when it belongs to one.
+    /// Returns the operation that the error belongs to, if it belongs to one.
     pub fn context(&self) -> Option<&OpContext> {
         match self.root_cause() {
             Error::Call { context, .. }
@@ -149,7 +148,7 @@ impl Error {
         self.context()?.peers.as_deref()
     }
 
-    /// The ranks that have not come, as far as the backend tells.
+    /// Returns the ranks that have not come, as far as the backend tells.
     pub fn missing_ranks(&self) -> Vec<u32> {
         match self.root_cause() {
             Error::Job(JobError::Late { missing, .. }) => missing.clone(),
@@ -159,7 +158,7 @@ impl Error {
         }
     }
 
-    /// The ranks that are gone, as far as it is known.
+    /// Returns the ranks that are gone, as far as it is known.
     pub fn gone_ranks(&self) -> Vec<u32> {
         match self.root_cause() {
             Error::RankGone { rank, .. } | Error::Job(JobError::Gone { rank, .. }) => vec![*rank],
@@ -167,7 +166,7 @@ impl Error {
         }
     }
 
-    /// Both sides of a mismatch: what each rank has called. Empty when the ranks agree, or the
+    /// Returns both sides of a mismatch: the calls of the ranks. Empty when the ranks agree, or the
     /// backend does not tell.
     pub fn claims(&self) -> Vec<Claim> {
         let claims = self.peers().map_or_else(Vec::new, PeerReport::claims);
@@ -175,7 +174,7 @@ impl Error {
     }
 
     /// Whether the communicator of the operation can still be used. `None` when there is no
-    /// communicator, or when it is not known: CANN has a code and no more.
+    /// communicator, or when it is not known: CANN returns a code and no more.
     pub fn is_communicator_usable(&self) -> Option<bool> {
         let error = self.root_cause();
         let context = error.context()?;
@@ -189,7 +188,7 @@ impl Error {
             }
             Error::MissingSymbol { .. } | Error::Timeout { .. } => Some(true),
             Error::Aborted { .. } | Error::Failed { .. } => Some(false),
-            // The backend tells, and it has not failed.
+            // The backend tells, and the communicator has not failed.
             Error::Call { .. } if context.peers.is_some() => Some(self.gone_ranks().is_empty()),
             _ => None,
         }
@@ -211,7 +210,7 @@ impl Error {
     }
 }
 
-/// The class of a code, as far as CANN tells one from another.
+/// Returns the class of a code, as far as CANN tells one from another.
 fn kind_of(code: Code) -> ErrorKind {
     match code.name() {
         Some(

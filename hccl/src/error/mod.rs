@@ -50,7 +50,7 @@ pub enum Error {
         /// The backends that were tried, and the ways out.
         reason: Box<str>,
     },
-    /// The backend does not have a function that is needed here. The text names its library and the
+    /// The backend does not have a function that the call needs. The text names its library and the
     /// first release that has it.
     MissingSymbol {
         /// The C function.
@@ -82,7 +82,7 @@ pub enum Error {
         message: Option<Box<str>>,
     },
     /// An operation failed, or cannot be told from those that did: its stream had more failures
-    /// than are remembered one by one, and it lies among the old ones.
+    /// than are remembered one by one, and the operation lies among the old ones.
     Forgotten {
         /// The last of these failures whose details were known.
         last: Option<Box<Error>>,
@@ -99,11 +99,11 @@ pub enum Error {
     Timeout {
         /// The operation or the rank that was waited for.
         what: Box<str>,
-        /// How long.
+        /// The time that was waited.
         after: Duration,
         /// The backend's own message about it.
         message: Option<Box<str>>,
-        /// The operation that was waited for, when it was one, with where its ranks are.
+        /// The operation that was waited for, if it was one, and the states of its ranks.
         context: Option<Box<OpContext>>,
     },
     /// A buffer, stream, event or communicator belongs to another device.
@@ -151,16 +151,16 @@ pub enum Error {
     },
     /// A size in bytes does not fit the address space.
     TooLarge {
-        /// How many elements.
+        /// The number of elements.
         elements: usize,
-        /// Bytes of one.
+        /// The size of one in bytes.
         element: usize,
     },
     /// The source and the destination share memory.
     Overlap {
         /// The operation.
         operation: &'static str,
-        /// How many bytes they share.
+        /// The number of bytes that they share.
         bytes: usize,
     },
     /// The device (or pinned host memory) is full. Dropped memory has been freed, unless it was
@@ -179,22 +179,22 @@ pub enum Error {
     NoSuchDevice {
         /// The index asked for.
         index: usize,
-        /// How many there are.
+        /// The number of devices.
         count: usize,
     },
     /// More ranks than devices: each rank needs one of its own.
     TooFewDevices {
-        /// How many ranks.
+        /// The number of ranks.
         ranks: u32,
-        /// How many devices the runtime has.
+        /// The number of devices that the runtime has.
         devices: usize,
     },
-    /// An operation of a communicator was refused before it was issued: it took no number and left
-    /// the buffers alone.
+    /// The crate refused an operation of a communicator before it was issued: it took no number and
+    /// left the buffers alone.
     Refused {
         /// The operation, with the number it would have had.
         context: Box<OpContext>,
-        /// Why.
+        /// The reason.
         cause: Box<Error>,
     },
     /// A rank was named that the communicator does not have.
@@ -203,12 +203,12 @@ pub enum Error {
         what: &'static str,
         /// The rank that was named.
         rank: u32,
-        /// How many ranks there are.
+        /// The number of ranks.
         world_size: u32,
     },
     /// More elements than HCCL takes in one operation.
     TooManyElements {
-        /// How many were given.
+        /// The number of elements that were given.
         count: usize,
     },
     /// The product does not reduce this type in this operation, though another product or another
@@ -245,7 +245,7 @@ pub enum Error {
         what: &'static str,
         /// Its length in elements.
         length: usize,
-        /// How many ranks there are.
+        /// The number of ranks.
         world_size: u32,
     },
     /// Counts or displacements that do not fit one another, the buffers or the communicator.
@@ -260,14 +260,14 @@ pub enum Error {
     Record(kernel::RecordError),
     /// A communication operator that cannot be recorded.
     Operator(operator::RecordError),
-    /// The communicator was ended by [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
+    /// [`AbortHandle::abort`](crate::comm::AbortHandle::abort) has ended the communicator.
     Aborted {
         /// The operation that was waited for, which may still be in flight, or the call that was
         /// refused.
         context: Option<Box<OpContext>>,
     },
-    /// An operator of one's own has failed on this communicator, so nobody knows how its notifies
-    /// stand, and no other is run.
+    /// An operator of one's own has failed on this communicator, so the state of its notifies is
+    /// undefined, and no other operator runs on it.
     OperatorFailed {
         /// The name of the operator.
         operator: &'static str,
@@ -276,18 +276,18 @@ pub enum Error {
         /// The error of the operator.
         cause: Box<Error>,
     },
-    /// A rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) failed: the first that did.
+    /// A rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) failed: the first one that did.
     Rank(rank::RankError),
     /// Another rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) is gone, so there is
     /// nothing to wait for.
     RankGone {
         /// The rank that is gone.
         rank: u32,
-        /// Why.
+        /// The reason.
         reason: Box<str>,
     },
-    /// Every rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) was successful, and checked
-    /// mode has found what nothing orders.
+    /// Every rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) was successful, but checked
+    /// mode has found accesses that nothing orders.
     Found {
         /// The findings of checked mode.
         findings: Box<[finding::Finding]>,
@@ -316,7 +316,7 @@ pub struct OpContext {
     pub communicator: Option<Box<str>>,
     /// This process's rank in the communicator.
     pub rank: Option<u32>,
-    /// How many ranks the communicator has.
+    /// The number of ranks of the communicator.
     pub world_size: Option<u32>,
     /// The number of the operation: in its communicator, or in its stream when it has none. From 1.
     pub sequence: u64,
@@ -331,7 +331,7 @@ impl OpContext {
         Self { operation, communicator, rank, world_size, sequence, peers }
     }
 
-    /// One of which nothing is known any more.
+    /// An operation of which nothing is known any more.
     pub(crate) fn unknown() -> Self {
         Self::new(UNKNOWN, 0)
     }
@@ -352,7 +352,8 @@ pub enum Code {
 }
 
 impl Code {
-    /// CANN's name for the code, for example `ACL_ERROR_RT_CONTEXT_NULL` or `HCCL_E_TIMEOUT`.
+    /// Returns CANN's name for the code, for example `ACL_ERROR_RT_CONTEXT_NULL` or
+    /// `HCCL_E_TIMEOUT`.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Code::Acl(code) => names::acl(code),
@@ -362,23 +363,23 @@ impl Code {
 }
 
 impl Error {
-    /// Says which operation the error belongs to, unless it says so already. It may say already
-    /// where the ranks were.
+    /// Adds the operation that the error belongs to, unless it has one already. It may have the
+    /// states of the ranks already.
     pub(crate) fn in_operation(mut self, operation: impl FnOnce() -> OpContext) -> Self {
         if let Error::Call { context, .. } | Error::MissingSymbol { context, .. } = &mut self
             && context.as_ref().is_none_or(|context| context.operation == UNKNOWN)
         {
             let before = context.take().and_then(|context| context.peers);
             let operation = operation();
-            // A communicator that has failed says more than what the call came to.
+            // The failure of a communicator says more than the outcome of the call.
             let peers = operation.peers.clone().or(before);
             *context = Some(Box::new(OpContext { peers, ..operation }));
         }
         self
     }
 
-    /// The error of an operation that a method issues under another name, with the name of the
-    /// method, which is what the program called.
+    /// Names the method in the error of an operation that the method issues under another name: the
+    /// method is what the program called.
     #[cold]
     pub(crate) fn called(mut self, method: &'static str) -> Self {
         let context = match &mut self {
@@ -408,8 +409,8 @@ impl Error {
         }
     }
 
-    /// The code that CANN returned, when that is what went wrong: for an error of `run_ranks`, to
-    /// the rank that failed first.
+    /// Returns the code of CANN, if that is what went wrong. For an error of `run_ranks` it is the
+    /// code that CANN returned to the rank that failed first.
     pub fn code(&self) -> Option<Code> {
         match self.root_cause() {
             Error::Call { code, .. } | Error::Failed { code, .. } => Some(*code),
@@ -417,16 +418,16 @@ impl Error {
         }
     }
 
-    /// Whether a wait of this crate has reached its limit: what was waited for goes on. An
-    /// operation that the *backend* gave up has failed, and its [`code`](Self::code) says so
-    /// (`HCCL_E_TIMEOUT`, `ACL_ERROR_RT_TASK_TIMEOUT`).
+    /// Whether a wait of this crate has reached its limit: the operation or rank that it waited for
+    /// goes on. An operation that the *backend* gave up has failed, and its [`code`](Self::code)
+    /// says so (`HCCL_E_TIMEOUT`, `ACL_ERROR_RT_TASK_TIMEOUT`).
     pub fn is_timeout(&self) -> bool {
         matches!(self.root_cause(), Error::Timeout { .. })
     }
 }
 
-// A text includes the text of what is inside it, so the chain goes on behind that: nothing is
-// printed twice.
+// A text includes the text of its cause, so the chain goes on behind that: nothing is printed
+// twice.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {

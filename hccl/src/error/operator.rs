@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use super::debug::debug_as_text;
 
-/// Something wrong in the function of an operator, with its line.
+/// One mistake in the function of an operator, with its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     text: Box<str>,
@@ -40,7 +40,7 @@ impl RecordError {
         RecordError { operator: operator.into(), mistakes: Vec::new() }
     }
 
-    /// A rank has made these mistakes.
+    /// Adds the mistakes of a rank.
     pub(crate) fn add(&mut self, rank: u32, mistakes: &[Mistake]) {
         for mistake in mistakes {
             match self.mistakes.iter_mut().find(|(known, _)| known.source == mistake.source) {
@@ -55,7 +55,7 @@ impl RecordError {
         self.mistakes.is_empty()
     }
 
-    /// The name of the operator.
+    /// Returns the name of the operator.
     pub fn operator(&self) -> &str {
         &self.operator
     }

@@ -9,7 +9,7 @@ use crate::dtype::{DType, ReduceKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CommCause {
-    /// The ranks called different things.
+    /// The ranks made different calls.
     Mismatch,
     /// A rank did not come within the time limit of the backend.
     Timeout,
@@ -17,7 +17,7 @@ pub enum CommCause {
     Deadlock,
     /// A rank has dropped the communicator, has failed, or has given up.
     Gone,
-    /// A rank has aborted it.
+    /// A rank has aborted the communicator.
     Aborted,
 }
 
@@ -40,7 +40,7 @@ pub struct PeerReport {
     pub failed: bool,
     /// Why the ranks will not come; `None` when they may.
     pub cause: Option<CommCause>,
-    /// The collective from which it is seen; 0 when there was none.
+    /// The number of the collective from which it is seen; 0 when there was none.
     pub sequence: u64,
     /// Every rank, in order.
     pub ranks: Box<[PeerState]>,
@@ -56,7 +56,7 @@ pub struct PeerState {
     pub sequence: u64,
     /// The call that it has made there.
     pub call: Option<PeerCall>,
-    /// Why it is gone, which messages it waits for, or its side of a disagreement.
+    /// The reason why it is gone, the messages that it waits for, or its side of a disagreement.
     pub note: Box<str>,
     /// For a missing rank: the least time for which it has issued no collective. A wait looks where
     /// the others are when it has lasted a tenth of a second, in communicators of up to 256 ranks.
@@ -69,11 +69,11 @@ pub struct PeerState {
 pub enum Presence {
     /// It has come, or has gone on from it.
     Arrived,
-    /// It has not come, and may.
+    /// It has not come, but may.
     Missing,
     /// It will not come.
     Gone,
-    /// It has no part in it, or not one that is waited for: messages have two sides.
+    /// It has no part in it, or none that anybody waits for: messages have two sides.
     Apart,
 }
 
@@ -82,12 +82,12 @@ pub enum Presence {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerCall {
-    /// The method of [`Communicator`](crate::Communicator), for example `all_reduce`; what is no
-    /// collective in the words of the backend.
+    /// The method of [`Communicator`](crate::Communicator), for example `all_reduce`. For a call
+    /// that is no collective, the words of the backend.
     pub operation: Box<str>,
     /// The type of the elements.
     pub dtype: Option<DType>,
-    /// How many; `None` where the ranks have tables of counts.
+    /// The number of elements; `None` where the ranks have tables of counts.
     pub count: Option<u64>,
     /// The reduction.
     pub reduction: Option<ReduceKind>,
@@ -95,7 +95,7 @@ pub struct PeerCall {
     pub root: Option<u32>,
 }
 
-/// One side of a mismatch: what these ranks have called.
+/// One side of a mismatch: the call of these ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claim {
@@ -106,7 +106,7 @@ pub struct Claim {
 }
 
 impl PeerReport {
-    /// The ranks of which this is so.
+    /// Returns the ranks in this state.
     pub fn ranks_that_are(&self, presence: Presence) -> Vec<u32> {
         let all = (0..).zip(&*self.ranks);
         all.filter(|(_, state)| state.presence == presence).map(|(rank, _)| rank).collect()
@@ -118,8 +118,8 @@ impl PeerReport {
         others.any(|(_, state)| state.presence != Presence::Arrived)
     }
 
-    /// The collective that the report is about: the newest in which anybody was seen, where the
-    /// failure was in none.
+    /// Returns the number of the collective that the report is about: if the failure was in none,
+    /// the newest in which any rank was seen.
     pub(super) fn number(&self) -> u64 {
         let newest = || self.ranks.iter().map(|state| state.sequence).max().unwrap_or_default();
         if self.sequence == 0 { newest() } else { self.sequence }
@@ -160,7 +160,7 @@ impl PeerReport {
         state.call.as_ref().filter(|_| state.sequence == self.number())
     }
 
-    /// For messages of a rank that wait for these.
+    /// The report for messages of a rank that wait for the `awaited` ranks.
     pub(crate) fn of_messages(own: u32, world_size: u32, awaited: &[u32]) -> Self {
         let state = |rank| {
             let presence = match rank {
@@ -174,12 +174,12 @@ impl PeerReport {
         PeerReport { failed: false, cause: None, sequence: 0, ranks }
     }
 
-    /// The newest collective of each rank.
+    /// Returns the newest collective of each rank.
     pub(crate) fn newest(&self) -> Box<[u64]> {
         self.ranks.iter().map(|state| state.sequence).collect()
     }
 
-    /// So long ago the newest ones were these.
+    /// Compares with the newest collectives of an earlier time, `ago` before now.
     pub(crate) fn compare(&mut self, before: &[u64], ago: Duration) {
         for (state, before) in self.ranks.iter_mut().zip(before) {
             let is_quiet = state.presence == Presence::Missing && state.sequence == *before;
@@ -243,10 +243,10 @@ impl PeerReport {
     }
 }
 
-/// How many ranks are listed, and how many with what they did.
+/// The most ranks that are listed, and the most that are listed with their calls.
 const LISTED: usize = 32;
 const SAID: usize = 8;
-/// A longer line is broken.
+/// The width in characters beyond which a line is broken.
 const WIDTH: usize = 100;
 
 /// "0 1 2", or "none".
@@ -279,16 +279,16 @@ impl Display for Claim {
 }
 
 impl PeerCall {
-    /// A call that is no collective.
+    /// A call that is no collective, from the backend's words.
     fn in_words(words: &str) -> Self {
         PeerCall { operation: words.into(), dtype: None, count: None, reduction: None, root: None }
     }
 }
 
-/// As it would be written: `all_reduce(f16, 4096, sum)`.
+/// The call as a program writes it: `all_reduce(f16, 4096, sum)`.
 impl Display for PeerCall {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        // A function of CANN, or more words than one.
+        // It is a function of CANN, or more than one word.
         if !self.operation.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
             return f.write_str(&self.operation);
         }

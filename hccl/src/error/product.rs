@@ -1,8 +1,8 @@
-//! The products, as far as they differ for a program.
+//! The products of Ascend, as far as they differ for a program.
 
 use std::fmt;
 
-/// A generation of Ascend devices, as far as they differ for a program.
+/// A generation of Ascend devices, as far as generations differ for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Product {
@@ -15,7 +15,7 @@ pub enum Product {
 }
 
 impl Product {
-    /// By what `aclrtGetSocName` returns.
+    /// The product by the name that `aclrtGetSocName` returns.
     pub(crate) fn from_soc_name(name: &str) -> Option<Product> {
         // The A3 name also starts with Ascend910.
         [
@@ -27,7 +27,7 @@ impl Product {
         .find_map(|(start, product)| name.starts_with(start).then_some(product))
     }
 
-    /// As the rules for kernels name it.
+    /// The product as the rules for kernels name it.
     pub(crate) fn of_kernels(self) -> ascend_program::check::Product {
         use ascend_program::check::Product as P;
         match self {

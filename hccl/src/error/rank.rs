@@ -5,14 +5,14 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) came to an end: the first that
-/// did.
+/// The error of the first rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) that failed,
+/// and its cause.
 #[derive(Clone)]
 pub struct RankError {
     rank: u32,
     cause: Cause,
-    /// The text of the cause, made once: others ask for it under a lock, and making it runs the
-    /// program's code.
+    /// The text of the cause, made once: other threads ask for it under a lock, and making it runs
+    /// the program's code.
     text: Arc<str>,
 }
 
@@ -28,7 +28,7 @@ impl RankError {
         &self.text
     }
 
-    /// The rank.
+    /// Returns the rank.
     pub fn rank(&self) -> u32 {
         self.rank
     }
@@ -51,7 +51,7 @@ impl fmt::Display for RankError {
 }
 
 /// The text includes that of the [`cause`](RankError::cause), so the source is the source of the
-/// cause: who prints a chain of errors prints nothing twice.
+/// cause: a program that prints a chain of errors prints nothing twice.
 impl StdError for RankError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.cause.source()
@@ -82,7 +82,7 @@ pub(crate) fn panic_text(payload: Box<dyn std::any::Any + Send>) -> String {
     match text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)) {
         Some(text) => text.to_owned(),
         None => {
-            // Its drop may panic, and then again.
+            // The drop of the payload may panic, and then again.
             std::mem::forget(payload);
             "with something that is not a text".to_owned()
         }

@@ -1,9 +1,9 @@
-//! The words of an error, and its two ways of being printed.
+//! The texts of errors, for `Display` and for `Debug`.
 //!
-//! A text is the cause, then in brackets where: the operation, its number, its communicator and
-//! rank, and the code. Lines below it show both sides of what does not match and say what to do.
-//! Each fact is there once: what the backend wrote ([`Error::Call`], [`Error::Failed`]) has its
-//! first line in front of the brackets and its other lines below.
+//! A text is the cause, then in brackets the place: the operation, its number, its communicator and
+//! rank, and the code. Lines below it show both sides of a mismatch and say what to do. Each fact
+//! is there once: the backend's text ([`Error::Call`], [`Error::Failed`]) has its first line in
+//! front of the brackets and its other lines below.
 //!
 //! `Display` and `{:?}` are for people: `unwrap` and `fn main() -> hccl::Result<()>` print `{:?}`,
 //! which is the name of the variant and the text. `{:#?}` is the structure.
@@ -54,7 +54,7 @@ enum ErrorSite<'a> {
 }
 
 impl Error {
-    /// Where the ranks have made different calls, and which.
+    /// Returns both sides, if the ranks have made different calls, and the operation.
     fn mismatch(&self) -> Option<(&OpContext, String)> {
         let (Error::Call { context: Some(context), .. } | Error::Failed { context, .. }) = self
         else {
@@ -88,7 +88,7 @@ impl Error {
             | Error::Empty { operation, .. }
             | Error::Overlap { operation, .. }
             | Error::Invalid { operation, .. } => ErrorSite::Function(operation),
-            // The text of the cause has it.
+            // The text of the cause has the place.
             Error::Rank(_) | Error::Timeout { .. } => ErrorSite::Nowhere,
             _ => match self.context() {
                 Some(context) if !context.is_unknown() => ErrorSite::Operation(context),
@@ -105,7 +105,7 @@ impl Error {
             Error::Call { message: Some(message), .. } => f.write_str(first_line(message).0),
             Error::Failed { context, message: Some(message), .. } => {
                 let cause = first_line(message).0;
-                // The task is all there is when the operation is forgotten.
+                // When the operation is forgotten, the text has only the task.
                 let is_known = context.communicator.is_some();
                 f.write_str(if is_known { without_task(cause) } else { cause })
             }
@@ -292,13 +292,13 @@ impl Error {
     }
 }
 
-/// A line without the task in the words of the backend, with which it may end.
+/// Returns a line without the task in the words of the backend, with which the line may end.
 fn without_task(line: &str) -> &str {
     let own = line.strip_suffix(']').and_then(|line| line.rsplit_once(" ["));
     own.map_or(line, |(line, _)| line)
 }
 
-/// The first line of a text, and the others.
+/// Returns the first line of a text, and the others.
 fn first_line(text: &str) -> (&str, Option<&str>) {
     text.split_once('\n').map_or((text, None), |(first, rest)| (first, Some(rest)))
 }

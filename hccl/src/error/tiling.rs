@@ -6,17 +6,17 @@ use std::borrow::Cow;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TilingError {
-    /// Another number of bytes than the struct has.
+    /// The number of bytes is not that of the struct.
     #[error(
         "{tiling} has {expected} bytes, but there are {found}\n\
          The other side has another layout: compare the layout hashes, or print both tables."
     )]
     WrongSize {
-        /// The struct, in C++.
+        /// The name of the struct, in C++.
         tiling: Box<str>,
         /// Its size in bytes.
         expected: usize,
-        /// How many bytes there are.
+        /// The number of bytes that there are.
         found: usize,
     },
     /// A byte that is not a `bool`.
@@ -24,11 +24,11 @@ pub enum TilingError {
         "{tiling}: the byte at offset {offset}, in `{field}`, is {found}, but a bool is 0 or 1"
     )]
     NotBool {
-        /// The struct, in C++.
+        /// The name of the struct, in C++.
         tiling: Box<str>,
-        /// The field, in C++.
+        /// The name of the field, in C++.
         field: Cow<'static, str>,
-        /// From the start of the struct, in bytes.
+        /// The offset from the start of the struct, in bytes.
         offset: usize,
         /// The byte.
         found: u8,
@@ -36,9 +36,9 @@ pub enum TilingError {
     /// A value out of the range of its field.
     #[error("{tiling}: `{field}` is {value}, but it must lie in {range}")]
     OutOfRange {
-        /// The struct, in Rust.
+        /// The name of the struct, in Rust.
         tiling: &'static str,
-        /// The field, in Rust.
+        /// The name of the field, in Rust.
         field: &'static str,
         /// The value.
         value: Box<str>,
@@ -48,7 +48,7 @@ pub enum TilingError {
     /// Communication structs that do not fit the struct they are in.
     #[error("{tiling}: {problem}")]
     Communication {
-        /// The struct, in C++.
+        /// The name of the struct, in C++.
         tiling: Box<str>,
         /// The mistake, and what to do.
         problem: Box<str>,

@@ -317,7 +317,7 @@ impl Run<'_> {
     fn elements(&self) -> Result<usize> {
         let (goal, rank, ranks) =
             (self.operator.goal(), self.member.label.rank, self.member.world_size);
-        // The number of elements as a multiple of n, or as it is when n has no meaning.
+        // The sizes as multiples of n, or the sizes themselves when n has no meaning.
         let (input, output) = goal.sizes(rank, ranks, 1);
         let has_n = !matches!(goal, Goal::AllToAllV { .. } | Goal::Other { .. });
         let mut n = self.count.map(|(n, _)| n);

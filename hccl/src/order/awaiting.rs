@@ -1,10 +1,9 @@
-//! Threads that poll tasks, and calls that block them.
+//! Warnings about calls that block a thread which polls tasks.
 //!
-//! A task that awaits something of ours was polled by some thread last, and in most cases it is
-//! this one that polls it next. A call that blocks this thread meanwhile may wait for what the task
-//! would do. That is no error, since another thread may take the task over; it is told once a
-//! thread and call, as a warning. So is a wait that lasts, in a task that has awaited nothing of
-//! ours so far.
+//! In most cases a task that awaits an operation of ours is polled next by the thread that polled
+//! it last. If a call blocks this thread meanwhile, it may wait for work of that task. That is no
+//! error, since another thread may take the task over; it is told once a thread and call, as a
+//! warning. So is a wait that lasts, in a task that has awaited nothing of ours so far.
 
 #![forbid(unsafe_code)]
 
@@ -16,13 +15,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 thread_local! {
-    /// How many futures were pending when this thread polled them last.
+    /// The number of futures that were pending when this thread polled them last.
     static PENDING: RefCell<Arc<AtomicUsize>> = RefCell::default();
-    /// The calls of which it has been told.
+    /// The calls that a warning has named already.
     static TOLD: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A future that was pending when this thread polled it; until this is dropped.
+/// Counts a future that was pending when this thread polled it, until this is dropped.
 pub(crate) struct PolledHere(Option<Arc<AtomicUsize>>);
 
 impl PolledHere {
@@ -71,11 +70,11 @@ pub(crate) fn blocks(call: &'static str) -> Blocking {
 
 const REMEDY: &str = "await it instead, or call it on a thread of its own (tokio: spawn_blocking)";
 
-/// After this long the thread itself is looked at, which takes longer than most waits.
+/// The time after which a wait looks at its thread, which takes longer than most waits.
 const LONG: Duration = Duration::from_secs(1);
 
 impl Blocking {
-    /// It has lasted for so long. Says so, once, if it is a task that waits.
+    /// The wait has lasted for `elapsed`. If a task waits, it says so, once.
     #[inline]
     pub(crate) fn has_lasted(&mut self, elapsed: Duration) {
         if elapsed >= LONG && !self.looked {
@@ -98,9 +97,9 @@ impl Blocking {
 }
 
 /// Whether the names of the functions on a stack are those of an executor that polls a task.
-/// Nothing else tells that a thread belongs to one; a program without symbols is not told.
+/// Nothing else tells that a thread belongs to one; a program without symbols gets no warning.
 fn is_in_poll(stack: &str) -> bool {
-    // The innermost comes first. Each has a line, and where the source is known a second one.
+    // The innermost call comes first. Each has a line, and where the source is known a second one.
     let mut calls: Vec<String> = Vec::new();
     for line in stack.lines() {
         match calls.last_mut() {

@@ -10,8 +10,8 @@
 //! failed. So a failure never turns into success, but an operation whose outcome nobody asked for
 //! in time may be called failed though it was well.
 //!
-//! A `Work` may outlive its stream, so what failed on earlier streams of the slot is kept in the
-//! same way, apart from what fails on the present one.
+//! A `Work` may outlive its stream, so failures of earlier streams of the slot are kept in the same
+//! way, apart from those of the present one.
 
 #![forbid(unsafe_code)]
 
@@ -24,12 +24,12 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::error::Error;
 use crate::sync::lock;
 
-/// As many as a backend keeps.
+/// The number of failures that are kept one by one: as many as a backend keeps.
 const KEPT: usize = 64;
 
 struct StreamFailure {
-    /// The numbers that may be meant: one where the backend tells, else all that were not known to
-    /// be well.
+    /// The numbers that may have failed: one where the backend tells, else all that were not known
+    /// to be well.
     numbers: RangeInclusive<u64>,
     /// The failed task, where the backend counts.
     ticket: Option<u64>,
@@ -69,12 +69,12 @@ fn widen(range: &mut Option<(u64, u64)>, (first, last): (u64, u64)) {
 /// The failures of a slot.
 #[derive(Default)]
 pub(crate) struct Faults {
-    /// How many have not been told. The fast path looks at nothing else here.
+    /// The number of failures that have not been told. The fast path looks at nothing else here.
     untold: AtomicU64,
-    /// How many there ever were.
+    /// The number of failures that there ever were.
     ever: AtomicU64,
     kept: Mutex<Kept>,
-    /// Those of earlier streams. Locked after `kept`.
+    /// The failures of earlier streams. Locked after `kept`.
     past: Mutex<Kept>,
 }
 
@@ -85,7 +85,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Whether one more of the untold is told with another.
+    /// Adds a failure. Returns whether one more untold failure is told with another.
     fn add(&mut self, fault: StreamFailure) -> bool {
         let oldest = if self.list.len() == KEPT { self.list.pop_front() } else { None };
         self.list.push_back(fault);
@@ -168,8 +168,8 @@ impl Faults {
         }
     }
 
-    /// The backend counted failures among these tickets, which are of the operations `numbers`, and
-    /// does not know which.
+    /// Adds failures that the backend counted among these tickets, which are of the operations
+    /// `numbers`, without knowing which failed.
     pub(crate) fn add_forgotten(&self, numbers: (u64, u64), tickets: (u64, u64)) {
         let mut kept = lock(&self.kept);
         let last = kept.list.back().map(|fault| Box::new(fault.error.clone()));
@@ -179,8 +179,8 @@ impl Faults {
         self.ever.fetch_add(1, Release);
     }
 
-    /// The failure of operation `number`, whose tasks have the tickets after `tickets.0` up to
-    /// `tickets.1`.
+    /// Returns the failure of operation `number`, whose tasks have the tickets after `tickets.0` up
+    /// to `tickets.1`.
     pub(crate) fn of(&self, number: u64, tickets: (u64, u64)) -> Option<Error> {
         [&self.kept, &self.past].into_iter().find_map(|kept| {
             let mut kept = lock(kept);
@@ -192,7 +192,8 @@ impl Faults {
         })
     }
 
-    /// The first failure that has not been told and that `wanted` takes, by its range of numbers.
+    /// Takes the first failure that has not been told and that `wanted` accepts, by its range of
+    /// numbers.
     pub(crate) fn take_untold(
         &self,
         wanted: impl Fn(&RangeInclusive<u64>) -> bool,
@@ -256,7 +257,7 @@ mod tests {
             assert!(matches!(error, Error::Forgotten { last: Some(_) }), "{error}");
         }
         assert!(matches!(faults.of(11, (0, 0)), Some(Error::Invalid { .. })));
-        // Nobody was told of all of the old ones: once is enough.
+        // All of the old failures were untold: to tell them once is enough.
         assert!(matches!(faults.take_untold(|_| true), Some(Error::Forgotten { .. })));
         let told = std::iter::from_fn(|| faults.take_untold(|_| true)).count();
         assert!(told == KEPT - 1 && !faults.any_untold(), "{told}");

@@ -48,7 +48,7 @@ const LOOK_UP: Duration = Duration::from_millis(100);
 pub(crate) struct Helper {
     /// The name of its threads.
     name: String,
-    /// Told of waits for it, and of its own.
+    /// Tells the backend of threads that wait for the helper, and of the helper's own waits.
     waits: ThreadWaits,
     /// Jobs that are reserved, wait in line or run.
     open: AtomicUsize,
@@ -72,8 +72,8 @@ struct Job {
     run: Box<dyn FnOnce(OpenJob) + Send>,
 }
 
-/// A job counts as open until this is dropped, which it may do before its end: when what comes
-/// after it need not wait for it any more. While it is still to come, there is a thread for it.
+/// Keeps a job open until it is dropped. That may happen before the job ends, when the next jobs
+/// need not wait for it any more. While the job is still to come, there is a thread for it.
 pub(crate) struct OpenJob {
     helper: Arc<Helper>,
 }
@@ -84,12 +84,13 @@ impl Helper {
         Arc::new(Helper { name, waits, open, state, changed: Condvar::new() })
     }
 
-    /// For waits of threads for what it does.
+    /// Returns the handle that tells the backend of threads that wait for this job.
     pub(crate) fn waits(&self) -> ThreadWaits {
         self.waits
     }
 
-    /// Whether it has nothing to do: all jobs so far have ended, and what they did is visible here.
+    /// Whether it has nothing to do: all jobs so far have ended, and their effects are visible
+    /// here.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.open.load(Acquire) == 0
@@ -161,7 +162,8 @@ impl Helper {
         }
     }
 
-    /// The next job, which counts as running; `None` when the thread is not needed any more.
+    /// Returns the next job, which counts as running; `None` when the thread is not needed any
+    /// more.
     fn next(self: &Arc<Self>) -> Option<Job> {
         let mut state = lock(&self.state);
         let mut idle_since = Instant::now();
@@ -170,7 +172,7 @@ impl Helper {
             if let Some(job) = state.take_next() {
                 state.running.push((job.keys.clone(), Instant::now()));
                 if !state.line.is_empty() && state.threads == state.running.len() {
-                    // Without one, those in line wait for this thread.
+                    // If no thread can be started, the jobs in line wait for this thread.
                     drop(self.start_thread(&mut state, "in line"));
                 }
                 return Some(job);
@@ -187,7 +189,7 @@ impl Helper {
                 waits.look();
                 state = self.wait(state, IDLE);
             } else {
-                // It goes on by itself.
+                // The job goes on by itself.
                 waits.pause();
                 let limit = state.patience_left();
                 state = self.wait(state, limit);
@@ -197,7 +199,7 @@ impl Helper {
 }
 
 impl HelperState {
-    /// How long the newest job may keep the next one in line.
+    /// Returns how long the newest job may keep the next one in line.
     fn patience(&self) -> Duration {
         let beside = u32::try_from(self.running.len().saturating_sub(1)).unwrap_or(u32::MAX);
         let divisor = 1u32.checked_shl(beside).unwrap_or(u32::MAX);
@@ -217,7 +219,7 @@ impl HelperState {
         is_over && self.line.iter().all(|job| self.running.iter().any(|(keys, _)| job.shares(keys)))
     }
 
-    /// The first in line that may begin.
+    /// Takes the first job in line that may begin.
     fn take_next(&mut self) -> Option<Job> {
         match self.running.last() {
             None => self.line.pop_front(),
@@ -243,7 +245,8 @@ impl Job {
 }
 
 impl OpenJob {
-    /// The job itself. Jobs with a key in common never run at the same time, and keep their order.
+    /// Adds the job itself. Jobs with a key in common never run at the same time, and keep their
+    /// order.
     pub(crate) fn push(
         self,
         keys: impl IntoIterator<Item = u64>,
@@ -271,7 +274,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Waits at its end for the threads, which Miri would call forgotten.
+    /// Waits at its end for the threads, which Miri would report as leaked.
     struct TestHelper(Arc<Helper>);
 
     impl std::ops::Deref for TestHelper {

@@ -11,10 +11,9 @@
 //! Waiting for another stream needs an event behind its work, and recording one needs *its* issue
 //! lock. So a conflict is never solved with the own lock held: the number is given up, the events
 //! are recorded (or, for a stream of another device, the host waits), and the operation starts over
-//! with what it has. A conflict that is really one was there at the first look, because the borrow
-//! checker keeps two conflicting operations from being issued at the same time; one that appears
-//! later comes from stamps that were merged, or from what a graph shares, and is solved in the same
-//! way.
+//! with these. A true conflict was there at the first look, because the borrow checker keeps two
+//! conflicting operations from being issued at the same time. One that appears later comes from
+//! stamps that were merged, or from what a graph shares, and is solved in the same way.
 
 #![forbid(unsafe_code)]
 
@@ -51,7 +50,8 @@ impl Operation<'_> {
         Self { name, communicator: None, takes: Takes::Nothing }
     }
 
-    /// For an error of its call. `position` is what is said of an operation without a communicator.
+    /// Returns the context for an error of its call. `position` is the number for an operation
+    /// without a communicator.
     #[cold]
     pub(crate) fn context(&self, position: u64) -> OpContext {
         match self.communicator {
@@ -67,7 +67,7 @@ pub enum MemoryPlace<'a> {
     Device(&'a Device),
     /// Pinned memory: every device of the runtime reaches it.
     Host(&'a Runtime),
-    /// Nothing to check: a communicator, which was checked otherwise.
+    /// Nothing to check: a communicator, which has another check.
     Nowhere,
 }
 
@@ -75,7 +75,7 @@ pub enum MemoryPlace<'a> {
 #[derive(Clone)]
 pub struct Touch<'a> {
     pub(crate) stamps: &'a Arc<Stamps>,
-    /// In bytes.
+    /// The range in bytes.
     pub(crate) range: Range<usize>,
     pub(crate) access: AccessKind,
     pub(crate) place: MemoryPlace<'a>,
@@ -89,7 +89,7 @@ pub(crate) struct PreparedWaits<'a> {
     points: SmallVec<[Point; 4]>,
 }
 
-/// A stream, a number of its operations, and an event behind that, unless it is complete.
+/// A stream, a number of its operations, and an event behind that operation, unless it is complete.
 type Point = (&'static StreamSlot, u64, Option<Arc<EventHandle>>);
 
 /// An operation that has been issued: all that a [`Work`] needs besides the slot.
@@ -139,7 +139,7 @@ pub(crate) fn issue_number(
     issue_behind(place, operation, touches, |_| Ok(()), enqueue)
 }
 
-/// The same. `before` gets the number, and comes before the waits for other streams.
+/// The same, but `before` gets the number, and runs before the waits for other streams.
 #[inline(always)]
 pub(crate) fn issue_behind(
     (slot, queue): (&'static StreamSlot, &StreamQueue),
@@ -225,7 +225,7 @@ pub(crate) struct Publish<'a> {
 }
 
 impl<'a> Publish<'a> {
-    /// With the issue lock of `slot` held, whose next number it is.
+    /// For the next number of `slot`, whose issue lock the caller holds.
     #[inline]
     pub(crate) fn new(slot: &'a StreamSlot, number: u64) -> Self {
         Publish { slot, number, before: slot.ticket() }
@@ -260,7 +260,7 @@ impl<'a> PreparedWaits<'a> {
         self.points.iter().any(|(other, covered, _)| ptr::eq(*other, slot) && *covered >= number)
     }
 
-    /// Makes the conflicts waitable, without a lock of the own stream.
+    /// Records events for the conflicts, without the lock of the own stream.
     #[cold]
     pub(crate) fn add(&mut self, conflicts: Conflicts, operation: &'static str) -> Result<()> {
         let own = self.own.device();

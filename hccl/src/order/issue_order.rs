@@ -1,12 +1,12 @@
 //! The issue order: the communication operations of a device are issued one at a time, whatever
 //! communicator and thread they come from.
 //!
-//! CANN demands it, and a mutex would do if every call were short. But the first operation of a
-//! communicator waits *inside the call* until its peers have made theirs. Suppose two communicators
-//! X and Y over the same two devices, each used by a thread of its own: on one device X comes first
-//! and waits for the peer's X, which on the other device stands in line behind Y, which waits for
-//! the peer's Y, which stands in line behind X. No order of the lines is wrong, and nobody moves
-//! until CANN's connection time-out.
+//! CANN demands this order, and a mutex would do if every call were short. But the first operation
+//! of a communicator waits *inside the call* until its peers have made theirs. Suppose two
+//! communicators X and Y over the same two devices, each used by a thread of its own. On one device
+//! X comes first and waits for the peer's X. On the other device that X stands in line behind Y,
+//! which waits for the peer's Y, which stands in line behind the first X. No order of the lines is
+//! wrong, and nobody moves until CANN's connection time-out.
 //!
 //! An operation does not hold the order against others for ever: one that has stood in line for
 //! [`PATIENCE`] goes ahead beside the call that is under way. Only a call that waits for its peers
@@ -19,11 +19,12 @@
 //!
 //! Every operation holds the issue lock of its stream anyway. One stream of the device *owns* the
 //! issue order: the one that issued for a communicator last. Its issue lock is the lock of the
-//! order, so an operation on that stream pays one load. Another stream first becomes the owner: it
-//! holds the line, so that one stream does it at a time, and the issue lock of the owner, so that
-//! nothing is under way there. A holder of that lock sees what was written under it, so no stream
-//! takes itself for the owner when it no longer is. A stream that goes gives the order back: its
-//! slot may go to a stream of another device, whose calls are nothing to stand in line behind.
+//! order, so an operation on that stream pays one load. Another stream first becomes the owner. To
+//! do so, it holds the line, so that one stream does it at a time, and the issue lock of the owner,
+//! so that nothing is under way there. A holder of that lock sees what was written under it, so no
+//! stream takes itself for the owner when it no longer is. A stream that goes gives the order back:
+//! its slot may go to a stream of another device, behind whose calls nothing here must stand in
+//! line.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ use std::time::{Duration, Instant};
 use crate::sync::{AtomicU64, name};
 use ascend_sync::{Biased, Guard, SpinLock, spin_until};
 
-/// How long an operation stands in line behind another one of its device.
+/// The time for which an operation stands in line behind another one of its device.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// An owner of an issue lock: a slot.
@@ -121,7 +122,7 @@ struct TestIssuer(Biased<()>);
 #[cfg(test)]
 impl TestIssuer {
     fn leaked() -> &'static Self {
-        // Miri tells of what nothing leads to any more.
+        // Keeps the slots reachable: Miri reports memory that nothing leads to.
         static LEAKED: std::sync::Mutex<Vec<&TestIssuer>> = std::sync::Mutex::new(Vec::new());
         let issuer = Box::leak(Box::new(TestIssuer(Biased::new(()))));
         crate::sync::lock(&LEAKED).push(issuer);
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn operations_are_issued_one_at_a_time() {
-        // Miri is slow, and looks at every access.
+        // Miri is slow, and checks every access.
         let rounds = if cfg!(miri) { 20 } else { 1000 };
         let order = IssueOrder::new();
         let inside = Mutex::new(0);
@@ -188,8 +189,8 @@ mod loom_tests {
     fn loom_operations_are_issued_one_at_a_time() {
         loom::model(|| {
             let order = Arc::new(IssueOrder::new());
-            // Loom tells of two who are inside, and of one who need not see what the other has done
-            // there.
+            // Loom reports two threads that are inside, and a thread that need not see what the
+            // other has done there.
             let inside = Arc::new(UnsafeCell::new(()));
             let [one, two] = [(); 2].map(|()| TestIssuer::leaked());
             let issue = |order: &IssueOrder<TestIssuer>,

@@ -1,8 +1,9 @@
 //! A communicator as its operations know it, and the numbers that they take.
 //!
 //! Collectives and batches are numbered by communicator, messages by peer and direction. The
-//! communicator counts what it issues itself; a graph, which may be replayed by another thread,
-//! counts here what it issues in its name. A number is that of both together.
+//! communicator counts the operations that it issues itself. A graph, which may be replayed by
+//! another thread, counts here those that it issues in the communicator's name. A number is the sum
+//! of both counts.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +30,7 @@ pub(crate) struct Label {
     peers: PeerSource,
     /// The states of the ranks when it failed, which do not change.
     failure: OnceLock<Arc<PeerReport>>,
-    /// Waits for its operations may end.
+    /// Whether waits for its operations may end.
     pub(crate) aborted: AtomicBool,
     /// Labels of graphs that use this communicator beside others: its abort is theirs.
     joint: Mutex<Vec<Weak<Label>>>,
@@ -50,7 +51,7 @@ pub(crate) struct Label {
 struct Replayed {
     collectives: AtomicU64,
     batches: AtomicU64,
-    /// By peer and direction. Made when messages are captured.
+    /// The messages by peer and direction. Made when messages are captured.
     messages: OnceLock<Box<[[AtomicU64; 2]]>>,
 }
 
@@ -64,7 +65,7 @@ pub(crate) enum Takes<'a> {
     Batch(&'a [Item]),
 }
 
-/// How many of each a graph issues at every replay.
+/// The number of operations of each kind that a graph issues at every replay.
 #[derive(Default)]
 pub(crate) struct Numbers {
     collectives: u64,
@@ -121,7 +122,7 @@ impl Label {
         }
     }
 
-    /// A run has to know how long somebody may issue in its name.
+    /// Stores the guard of a run that has to know how long somebody may issue in its name.
     pub(crate) fn set_alive(&self, alive: &Arc<()>) {
         drop(self.alive.set(Arc::downgrade(alive)));
     }
@@ -131,7 +132,7 @@ impl Label {
         self.alive.get().and_then(Weak::upgrade)
     }
 
-    /// One more may issue in its name.
+    /// One more user may issue in its name.
     pub(crate) fn join(&self) {
         self.users.fetch_add(1, Relaxed);
     }
@@ -142,7 +143,7 @@ impl Label {
         let _ = self.dropped.set(reason);
     }
 
-    /// One less may, which the communicator began before it was dropped.
+    /// One user less may issue: one that the communicator began before it was dropped.
     pub(crate) fn leave_after_it(&self, table: &Table) {
         self.leave(
             table,
@@ -150,8 +151,8 @@ impl Label {
         );
     }
 
-    /// One less may. After the last one the peers are told that this rank issues nothing more,
-    /// where the backend can.
+    /// One user less may issue. After the last one the peers are told that this rank issues nothing
+    /// more, where the backend can.
     pub(crate) fn leave(&self, table: &Table, reason: &CStr) {
         if self.users.fetch_sub(1, AcqRel) == 1 {
             self.peers.leave(table, reason);
@@ -184,7 +185,7 @@ impl Label {
         Some(joint)
     }
 
-    /// Waits for its operations may end, those of graphs too. Whether that is news.
+    /// Ends waits for its operations, those of graphs too. Returns whether that is news.
     pub(crate) fn abort(&self) -> bool {
         let before = self.aborted.swap(true, AcqRel);
         for other in lock(&self.joint).iter().filter_map(Weak::upgrade) {
@@ -200,7 +201,7 @@ impl Label {
         OpContext { operation, communicator, rank, world_size, sequence, peers: None }
     }
 
-    /// The same with where the ranks were when the communicator failed, if it has.
+    /// The same with the states of the ranks when the communicator failed, if it has.
     #[cold]
     pub(crate) fn failed(&self, operation: &'static str, sequence: u64) -> OpContext {
         OpContext { peers: self.failure(), ..self.context(operation, sequence) }
@@ -215,7 +216,7 @@ impl Label {
         OpContext { peers, ..self.context(operation, sequence) }
     }
 
-    /// The same where that is not too much for a wait that goes on.
+    /// The same if that is not too much for a wait that goes on.
     #[cold]
     pub(crate) fn watched(&self, operation: &'static str, sequence: u64) -> OpContext {
         match self.world_size {
@@ -233,7 +234,7 @@ impl Label {
         Some(self.failure.get_or_init(|| report).clone())
     }
 
-    /// Says which operation an error is about, unless it says so itself.
+    /// Adds the operation to an error, unless the error has one itself.
     #[cold]
     pub(crate) fn explain(&self, operation: &'static str, sequence: u64, error: Error) -> Error {
         let error = error.in_operation(|| self.failed(operation, sequence));
@@ -270,16 +271,16 @@ impl Label {
         peer.map_or(0, |directions| directions[direction as usize].load(Relaxed))
     }
 
-    /// A graph has one more operation.
+    /// Counts one more operation of a graph.
     pub(crate) fn will_replay(&self, takes: Takes<'_>, numbers: &mut Numbers) {
         numbers.add(takes);
         if !numbers.messages.is_empty() {
-            // Now, so that no replay allocates.
+            // Made now, so that no replay allocates.
             self.peers();
         }
     }
 
-    /// A graph has been replayed.
+    /// Counts the operations of a graph that has been replayed.
     pub(crate) fn count_replayed(&self, numbers: &Numbers) {
         let Numbers { collectives, batches, messages } = numbers;
         self.replayed.collectives.fetch_add(*collectives, Relaxed);

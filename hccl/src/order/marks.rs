@@ -2,9 +2,9 @@
 //!
 //! A mark is a pooled event recorded behind some operation: when the event is complete, so is every
 //! number up to the mark's. Other streams wait for marks, on every backend: for the first one
-//! behind what they need. There is one where the program has [recorded](crate::Stream::record) an
-//! event, before an operation that waits for links, and else one is recorded behind all that was
-//! issued.
+//! behind the operation that they need. Such a mark exists where the program has
+//! [recorded](crate::Stream::record) an event, and before an operation that waits for links.
+//! Otherwise one is recorded behind all that was issued.
 //!
 //! # Completion by events
 //!
@@ -13,10 +13,10 @@
 //! enqueued while its `Work` is alive. So a lone operation costs no call, and a `Work` never
 //! completes later than its own operation.
 //!
-//! A backend may tell a failure once only. So what a call answers is written down before the next
-//! one counts: a poll asks with the lock held, a call that blocks is listed for as long as its
-//! answer is not written down, and "all is well" is believed only when none of those listed can
-//! have been told otherwise, because what it waits for is not complete.
+//! A backend may tell a failure once only. So the answer of a call is written down before the next
+//! one counts. A poll asks with the lock held. A call that blocks is listed for as long as its
+//! answer is not written down. "All is well" is believed only when none of the listed calls can
+//! have been told otherwise, because their targets are not complete.
 //!
 //! Lock order: the issue lock, then the marks. A poll holds the marks and only *tries* the issue
 //! lock.
@@ -33,7 +33,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::sync::{lock, try_lock};
 
-/// So many marks are left until somebody asks.
+/// The number of marks that are left until somebody asks.
 const FEW: usize = 64;
 
 /// The marks of one stream.
@@ -44,11 +44,12 @@ pub(crate) struct Marks {
 
 #[derive(Default)]
 struct MarksState {
-    /// Oldest first.
+    /// The marks, oldest first.
     list: VecDeque<(u64, Arc<EventHandle>)>,
-    /// With more marks than this they are looked at: twice as many as the last look has left.
+    /// The number of marks beyond which they are looked at: twice as many as the last look has
+    /// left.
     most: usize,
-    /// Calls that block, by number.
+    /// The calls that block, by number.
     asking: Vec<(u64, Target)>,
     asked: u64,
 }
@@ -99,10 +100,10 @@ impl Marks {
         record(queue, number, &mut state.list)
     }
 
-    /// The first mark behind `number`, and the number that it is behind; recorded when there is
-    /// none. `None` when `number` is complete. Only with the issue lock held. A wait looks at the
-    /// event as it is when the wait is enqueued; as long as somebody has it, it is not recorded
-    /// again.
+    /// Returns the first mark behind `number`, and the number that it is behind; recorded when
+    /// there is none. `None` when `number` is complete. Only with the issue lock held. A wait looks
+    /// at the event as it is when the wait is enqueued; as long as somebody has it, it is not
+    /// recorded again.
     pub(crate) fn event_behind(
         &self,
         queue: &StreamQueue,
@@ -129,8 +130,8 @@ impl Marks {
         }
     }
 
-    /// Takes note of marks that are complete; whether `number` is. Records a mark for it when there
-    /// is none.
+    /// Takes note of marks that are complete, and returns whether `number` is. Records a mark for
+    /// it when there is none.
     pub(crate) fn poll(&self, queue: &StreamQueue, number: u64) -> bool {
         let Some(mut state) = try_lock(&self.state) else {
             return queue.slot.timeline.is_told_complete(number);
@@ -158,7 +159,8 @@ impl Marks {
         queue.slot.timeline.is_told_complete(number)
     }
 
-    /// Blocks for at most `limit`, until `number` is complete. Whether it took all of that.
+    /// Blocks for at most `limit`, until `number` is complete. Returns whether it took all of that
+    /// time.
     pub(crate) fn wait(&self, queue: &StreamQueue, number: u64, limit: Duration) -> Result<bool> {
         if number == queue.slot.timeline.submitted() {
             self.wait_for_stream(queue, number, limit)
@@ -179,7 +181,7 @@ impl Marks {
                 loop {
                     match is_believed(queue, &state) {
                         Ok(true) => break,
-                        // Somebody is about to write down what he was told.
+                        // Another thread is about to write down the answer that it got.
                         Ok(false) => drop(state),
                         Err(error) => {
                             note(queue, queue.slot.timeline.submitted(), error);
@@ -193,7 +195,7 @@ impl Marks {
                 Ok(false)
             }
             // Only the state of the stream says whether memory is still in use. The failure may be
-            // of what another thread has issued meanwhile.
+            // of an operation that another thread has issued meanwhile.
             Waited::Over(Err(error)) => {
                 note(queue, queue.slot.timeline.submitted(), error.clone());
                 if queue.table().query_stream(queue.handle())? {
@@ -221,7 +223,7 @@ impl Marks {
             return Ok(false);
         };
         if queue.table().query_event(&event)? {
-            // The next poll asks how it ended, with the lock held.
+            // The next poll asks for the outcome, with the lock held.
             drop(state);
             std::thread::yield_now();
             return Ok(false);
@@ -273,8 +275,8 @@ fn settle(queue: &StreamQueue, state: &MarksState, last: u64, event: &EventHandl
     true
 }
 
-/// Whether none of the calls that block can have been told of a failure: what they wait for is not
-/// complete. The error is one that nobody else is told.
+/// Whether no blocked call can have been told of a failure, because its target is not complete. The
+/// error is one that no other call is told.
 fn is_believed(queue: &StreamQueue, state: &MarksState) -> Result<bool> {
     for (_, target) in &state.asking {
         let is_open = match target {
@@ -295,7 +297,7 @@ fn is_believed(queue: &StreamQueue, state: &MarksState) -> Result<bool> {
     Ok(true)
 }
 
-/// `error` is about something up to `number` that was not known to be complete.
+/// Notes that `error` is about an operation up to `number` that was not known to be complete.
 fn note(queue: &StreamQueue, number: u64, error: Error) {
     let first = queue.slot.timeline.told_complete() + 1;
     if first <= number {

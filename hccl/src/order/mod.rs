@@ -2,13 +2,13 @@
 //! that one is complete.
 //!
 //! This directory is one protocol. To find out why a [`Work`](work::Work) completes, read
-//! [`timeline`] and [`stream_slot`], then [`work`] and what it waits in: [`reactor`] for a task,
-//! [`wait`] and [`patience`] for a thread.
+//! [`timeline`] and [`stream_slot`], then [`work`] and the room where it waits: [`reactor`] for a
+//! task, [`wait`] and [`patience`] for a thread.
 //!
 //! # Terms
 //!
-//! * A *stream slot* ([`stream_slot`]) is what a stream has while it lives: its timeline, its issue
-//!   lock, its failures. Later another stream gets it. Slots are never freed.
+//! * A *stream slot* ([`stream_slot`]) belongs to a stream while it lives: it has the timeline, the
+//!   issue lock and the failures. Later another stream gets it. Slots are never freed.
 //! * A *number* counts the operations of a slot. A *ticket* counts the tasks that the backend has
 //!   taken from the stream; an operation may be several tasks, or none.
 //! * The *timeline* ([`timeline`]) knows which numbers are submitted and which are complete.
@@ -23,11 +23,11 @@
 //! * A *label* ([`label`]) is a communicator as its operations know it: its name, and the numbers
 //!   that they take in it.
 //! * A *mark* ([`marks`]) is an event behind an operation, for which other streams wait; where the
-//!   backend does not count tickets, it also tells what is complete.
+//!   backend does not count tickets, it also tells which operations are complete.
 //! * A [`Work`](work::Work) names an operation by its slot and number and watches it. The
 //!   [`reactor`] wakes the tasks that await one.
 //! * A *patience* ([`patience`]) is one wait; a [`Watch`](patience::Watch) may end it before its
-//!   time, and gives the *alarm* when it does, so that everybody who waits looks again.
+//!   time, and gives the *alarm* when it does, so that every waiter looks again.
 //!
 //! # States of an operation
 //!

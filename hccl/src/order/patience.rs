@@ -40,7 +40,7 @@ pub(crate) fn watch_of_this_thread() -> Option<Arc<dyn Watch>> {
     WATCH.try_with(|watch| watch.borrow().clone()).ok().flatten()
 }
 
-/// After this long a wait says what it waits for.
+/// The time after which a wait says what it waits for.
 #[cfg(not(test))]
 pub(super) const WARN_AFTER: Duration = Duration::from_secs(10);
 #[cfg(test)]
@@ -48,20 +48,22 @@ pub(crate) const WARN_AFTER: Duration = Duration::from_millis(200);
 
 static ALARMS: AtomicU64 = AtomicU64::new(0);
 
-/// The wakers of tasks that await something else than an operation, for which the reactor does it.
+/// The wakers of tasks that await something else than an operation; for an operation, the reactor
+/// keeps them.
 static LISTENING: LazyLock<Mutex<Registry<Arc<Waker>>>> = LazyLock::new(Mutex::default);
 
-/// Something has happened that may end waits: every task that awaits asks its [`Patience`].
+/// Wakes every task that awaits, since something has happened that may end waits: each asks its
+/// [`Patience`].
 pub(crate) fn alarm() {
     ALARMS.fetch_add(1, SeqCst);
     let wakers: Vec<Arc<Waker>> = lock(&LISTENING).values().cloned().collect();
     for waker in wakers {
-        // Without the lock: it is code of others.
+        // Without the lock: a waker is code of others.
         contain(move || waker.wake_by_ref());
     }
 }
 
-/// A task that every alarm wakes, until this is dropped.
+/// Registers a task for every alarm, until this is dropped.
 pub(crate) struct Listening(Key);
 
 impl Listening {
@@ -74,24 +76,24 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         let waker = lock(&LISTENING).remove(self.0);
-        // Here, where the lock is free again: it may be code of others.
+        // Here, where the lock is free again: a waker may be code of others.
         drop(waker);
     }
 }
 
-/// How many alarms there were.
+/// Returns the number of alarms so far.
 pub(crate) fn alarms() -> u64 {
     ALARMS.load(SeqCst)
 }
 
-/// One wait: since when, for how long, and what may end it.
+/// One wait: since when, for how long, and which watch may end it.
 pub(crate) struct Patience {
     since: Instant,
     limit: Duration,
     /// Whether it has said what it waits for.
     pub(super) warned: bool,
     watch: Option<Arc<dyn Watch>>,
-    /// When it has looked where the other ranks were, and the newest collective of each.
+    /// The time of its last look at the other ranks, and the newest collective of each.
     pub(super) looked: Option<(Instant, Box<[u64]>)>,
 }
 
@@ -101,33 +103,33 @@ impl Patience {
         Self::since(Duration::ZERO, limit)
     }
 
-    /// One that begins now, which this may end where the calling thread has nothing of its own.
+    /// A wait that begins now, and that `watch` may end if the calling thread has no watch of its
+    /// own.
     pub(crate) fn watched(limit: Duration, watch: Option<Arc<dyn Watch>>) -> Self {
         let own = Self::new(limit);
         Self { watch: own.watch.or(watch), ..own }
     }
 
-    /// One that began some time ago.
+    /// A wait that began some time ago.
     pub(super) fn since(ago: Duration, limit: Duration) -> Self {
         let now = Instant::now();
         let since = now.checked_sub(ago).unwrap_or(now);
         Self { since, limit, warned: false, watch: watch_of_this_thread(), looked: None }
     }
 
-    /// Whether it has lasted for so long that it should say what it waits for. Asked again, it says
-    /// no.
+    /// Whether it has lasted so long that it should say what it waits for. Asked again, it says no.
     pub(crate) fn is_long(&mut self) -> bool {
         let is_long = !self.warned && self.elapsed() >= WARN_AFTER;
         self.warned |= is_long;
         is_long
     }
 
-    /// How long it has lasted.
+    /// Returns how long it has lasted.
     pub(crate) fn elapsed(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// How long it may still last.
+    /// Returns how long it may still last.
     pub(crate) fn left(&self) -> Duration {
         self.limit.saturating_sub(self.elapsed())
     }
@@ -137,7 +139,7 @@ impl Patience {
         self.watch.as_ref()?.failure()
     }
 
-    /// It waits for nobody any more.
+    /// Ends it: it waits for nobody any more.
     pub(super) fn end(&mut self) {
         self.watch = None;
     }

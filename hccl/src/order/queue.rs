@@ -1,11 +1,11 @@
 //! The stream's own part: its handle, its device, and how its completion and failures are asked
 //! for.
 //!
-//! A queue is kept by its `Stream`; by its [`StreamSlot`] for those who have only a number; and,
-//! when the stream was dropped with work in flight, by the reactor, which
-//! [closes](StreamQueue::close) it when everything is complete. So work in flight keeps its device
-//! and its runtime alive, also when the `Stream` was forgotten. The handle lives until the last who
-//! borrowed the queue, for a wait say, has given it back.
+//! A queue is kept by its `Stream`, by its [`StreamSlot`] for holders of a mere number, and, when
+//! the stream was dropped with work in flight, by the reactor, which [closes](StreamQueue::close)
+//! it when everything is complete. So work in flight keeps its device and its runtime alive, also
+//! when the `Stream` was forgotten. The handle lives until the last borrower of the queue, a wait
+//! for example, has given it back.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ use crate::error::{Error, OpContext, Result};
 use crate::sync::lock;
 use ascend_sync::pause;
 
-/// How often failures are looked at again while more come.
+/// The most looks at failures while more come.
 const MOST_LOOKS: u32 = 1000;
 
 /// See the [module](self).
@@ -34,7 +34,8 @@ pub(crate) struct StreamQueue {
     /// Whether the handle is ours to destroy.
     owned: bool,
     pub(crate) marks: Marks,
-    /// How many failures of the progress line have been looked at, and up to which ticket.
+    /// The number of failures of the progress line that have been looked at, and up to which
+    /// ticket.
     examined: Mutex<(u64, u64)>,
     device: Device,
 }
@@ -78,8 +79,8 @@ impl StreamQueue {
         &self.handle
     }
 
-    /// Just before the next operation is enqueued, with the issue lock held: the last one may need
-    /// a mark of its own.
+    /// Called just before the next operation is enqueued, with the issue lock held: the last one
+    /// may need a mark of its own.
     #[inline]
     pub(crate) fn before_enqueue(&self, number: u64) {
         if self.slot.is_watched(number - 1)
@@ -89,8 +90,8 @@ impl StreamQueue {
         }
     }
 
-    /// Marks that are complete are recorded again, also in a program that never asks what is
-    /// complete. Without the issue lock, of which a failure that is found needs to know its
+    /// Makes complete marks ready to be recorded again, also in a program that never asks what is
+    /// complete. Called without the issue lock, because a failure that is found needs to know its
     /// operation.
     #[inline]
     pub(crate) fn reuse_marks(&self) {
@@ -99,16 +100,16 @@ impl StreamQueue {
         }
     }
 
-    /// An event behind operation `number`, and the last number that it covers. `None` when that
-    /// operation is complete.
+    /// Returns an event behind operation `number`, and the last number that it covers. `None` when
+    /// that operation is complete.
     pub(crate) fn event_behind(&self, number: u64) -> Result<Option<(Arc<EventHandle>, u64)>> {
         let _bound = self.device.bind()?;
         let _issuing = self.slot.issuing();
         self.marks.event_behind(self, number)
     }
 
-    /// Records an event behind all that was issued, which waits for that are then for, whatever is
-    /// issued later. The last number.
+    /// Records an event behind all that was issued. Waits for the event are waits for that,
+    /// whatever is issued later. Returns the last number.
     pub(crate) fn record(&self) -> Result<u64> {
         let _bound = self.device.bind()?;
         self.reuse_marks();
@@ -120,7 +121,7 @@ impl StreamQueue {
 
     /// Whether the number is complete. May ask the backend; never blocks.
     pub(crate) fn is_complete(&self, number: u64) -> bool {
-        // Without a context of its own the thread could not ask; then the answer is "not yet".
+        // Without a context of its own the thread cannot ask; then the answer is "not yet".
         self.slot.is_known_complete(number)
             || self.slot.progress.is_none()
                 && self.device.bind().is_ok_and(|_bound| self.marks.poll(self, number))
@@ -128,10 +129,10 @@ impl StreamQueue {
 
     /// Looks at failures that the backend counted and nobody has looked at.
     ///
-    /// A task that fails can be asked for before it is counted, and is counted before it counts as
+    /// A failed task can be asked for before it is counted, and is counted before it counts as
     /// complete. So the count is that of the failures up to `completed` when the task behind is not
-    /// known to have failed; what is missing among those that can be asked for has been forgotten
-    /// by the backend.
+    /// known to have failed. The backend has forgotten those that are counted but cannot be asked
+    /// for.
     #[cold]
     pub(crate) fn examine(&self) {
         let slot = self.slot;
@@ -147,7 +148,7 @@ impl StreamQueue {
         let (failed, completed, found, steady) = loop {
             let failed = progress.failed();
             let completed = progress.completed();
-            // A task between failing and being complete is so for a moment.
+            // A task is between failing and being complete for a moment only.
             let between = failure(completed + 1).is_some() && progress.completed() == completed;
             // The backend remembers the last failures only, so there is no point in going back
             // further than this.
@@ -192,7 +193,7 @@ impl StreamQueue {
         }
     }
 
-    /// A failure whose `Work` nobody has any more.
+    /// Takes a failure whose `Work` nobody has any more.
     #[inline]
     pub(crate) fn take_detached_failure(&self) -> Result<()> {
         if !self.slot.has_news() && !self.slot.faults.any_untold() {
@@ -206,7 +207,7 @@ impl StreamQueue {
             .map_or(Ok(()), Err)
     }
 
-    /// Any failure that nobody has been told.
+    /// Takes any failure that has not been told.
     pub(crate) fn take_failure(&self) -> Result<()> {
         self.examine();
         self.slot.faults.take_untold(|_| true).map_or(Ok(()), Err)
@@ -244,14 +245,14 @@ impl Occupant for StreamQueue {
 }
 
 impl StreamSlot {
-    /// The queue that operation `number` is on. `None` when that is gone: then the operation is
-    /// complete.
+    /// Returns the queue that operation `number` is on. `None` when that is gone: then the
+    /// operation is complete.
     pub(crate) fn queue(&self, number: u64) -> Option<Arc<StreamQueue>> {
         queue_of(self.occupant_of(number)?)
     }
 }
 
-/// Nothing else has a slot.
+/// Every occupant of a slot is a queue.
 fn queue_of(occupant: Arc<dyn Occupant>) -> Option<Arc<StreamQueue>> {
     let occupant: Arc<dyn Any + Send + Sync> = occupant;
     occupant.downcast().ok()

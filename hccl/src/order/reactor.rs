@@ -29,9 +29,9 @@ use crate::error::{Error, Result};
 use crate::sync::contain;
 use ascend_sync::pause;
 
-/// How long the thread stays when nothing is registered.
+/// The time for which the thread stays when nothing is registered.
 const IDLE: Duration = Duration::from_millis(100);
-/// How long it blocks in the backend at a time.
+/// The time for which it blocks in the backend at once.
 const BLOCK: Duration = Duration::from_millis(100);
 
 /// The action when an operation is complete.
@@ -58,7 +58,7 @@ impl Watched {
         }
     }
 
-    /// How long until it is looked at whatever happens.
+    /// Returns how long until it is looked at whatever happens.
     fn left(&self, now: Instant) -> Option<Duration> {
         match self.then {
             Then::Wake(_, due) => Some(due?.saturating_duration_since(now)),
@@ -97,7 +97,7 @@ impl Reactor {
         Arc::new(Self { state: std::sync::Mutex::new(state), changed: std::sync::Condvar::new() })
     }
 
-    /// For a wait that begins now.
+    /// Returns the state for a wait that begins now.
     pub(crate) fn awaited(&self, limit: Duration) -> Box<Awaited> {
         let polled = PolledHere::new();
         let awaited = Awaited { patience: Patience::new(limit), polled, registered: None };
@@ -143,7 +143,7 @@ impl Reactor {
         Ok(())
     }
 
-    /// The wait is over.
+    /// Ends the wait.
     pub(crate) fn unregister(mut awaited: Box<Awaited>) {
         let Some((reactor, key)) = awaited.registered.take() else { return };
         awaited.patience.end();
@@ -155,8 +155,8 @@ impl Reactor {
         drop(watched);
     }
 
-    /// The stream was dropped with work in flight, up to operation `number`: it ends when that is
-    /// complete.
+    /// Ends the stream, which was dropped with work in flight, when everything up to operation
+    /// `number` is complete.
     pub(crate) fn end_stream_after(self: &Arc<Self>, stream: Arc<dyn Occupant>, number: u64) {
         let mut state = self.lock();
         state.watched.insert(Watched { stream, number, ticket: None, then: Then::EndStream });
@@ -175,7 +175,7 @@ impl Reactor {
             return Ok(());
         }
         let reactor = self.clone();
-        // Here and not on the thread: what comes before it runs is news to it.
+        // Here and not on the thread: alarms that come before it runs are news to it.
         let mut heard = alarms();
         let serve = move || {
             // Code of others may panic under the lock: a subscriber of `tracing`. Tasks must be
@@ -194,7 +194,8 @@ impl Reactor {
         Ok(())
     }
 
-    /// Until nothing has been registered for a while. `heard` is how many alarms have been.
+    /// Serves until nothing has been registered for a while. `heard` is the number of alarms so
+    /// far.
     fn serve(&self, heard: &mut u64) {
         let mut activity = 0;
         let mut pauses = 0u32;
@@ -245,7 +246,7 @@ impl Reactor {
     }
 }
 
-/// With no lock held.
+/// Runs the action, with no lock held.
 fn finish(watched: Watched) {
     match watched.then {
         Then::Wake(waker, _) => waker.wake(),

@@ -10,8 +10,8 @@ pub(crate) struct Key {
     generation: u64,
 }
 
-/// The task's side of a wait: whether it is over. If not, the task is registered, and was so before
-/// it looked for the last time, at what it waits for and at the alarms.
+/// The task's side of a wait. Returns whether the wait is over. If not, the task is registered, and
+/// was so before it looked for the last time at its target and at the alarms.
 pub(crate) fn look_and_register<E>(
     is_over: impl Fn() -> bool,
     alarms: impl Fn() -> u64,
@@ -77,14 +77,14 @@ impl<T> Registry<T> {
         self.free.len() == self.slots.len()
     }
 
-    /// All of them.
+    /// Returns all entries.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().filter_map(|(_, value)| value.as_ref())
     }
 
-    /// Moves those that are ready to `ready`: `is_ready` is asked of each, and told whether there
-    /// was an alarm. `heard` is how many alarms have been seen before, and `alarms` how many there
-    /// are by now.
+    /// Moves the entries that are ready to `ready`: `is_ready` is asked of each, and told whether
+    /// there was an alarm. `heard` is the number of alarms that have been seen before, and `alarms`
+    /// the number by now.
     pub(crate) fn take_due(
         &mut self,
         heard: &mut u64,
@@ -97,7 +97,7 @@ impl<T> Registry<T> {
         *heard = alarms;
     }
 
-    /// Moves those that are ready to `ready`.
+    /// Moves the entries that are ready to `ready`.
     fn take_ready(&mut self, is_ready: impl Fn(&T) -> bool, ready: &mut Vec<T>) {
         for (slot, (_, value)) in self.slots.iter_mut().enumerate() {
             if value.as_ref().is_some_and(&is_ready)
@@ -165,8 +165,8 @@ mod loom_tests {
             })
         }
 
-        /// As the poll of a `Work`, which asks for failures where it registers. Whether the task
-        /// need not sleep.
+        /// Like the poll of a `Work`, which asks for failures where it registers. Returns whether
+        /// the task need not sleep.
         fn poll(&self) -> bool {
             let register = || match self.failed.load(Ordering::Acquire) {
                 true => Err(()),
@@ -184,7 +184,7 @@ mod loom_tests {
             look_and_register(is_over, alarms, register).unwrap_or(true)
         }
 
-        /// One pass of the reactor. Whether it has woken the task.
+        /// One pass of the reactor. Returns whether it has woken the task.
         fn pass(&self, heard: &mut u64) -> bool {
             let mut ready = Vec::new();
             let mut registry = self.registry.lock().unwrap();

@@ -16,10 +16,10 @@
 //! the earlier one stored here. Operations that are not ordered do not conflict. A reader of the
 //! numbers may see a later one than it has to wait for, never an earlier one.
 //!
-//! Replays of a graph borrow nothing of what it uses, so for that the way is closed for good.
-//! Recording an operation borrows as the operation itself does. So an operation that conflicts with
-//! it has been issued before, and its number is seen, or is issued later, and finds the way closed.
-//! Nobody has to be waited for.
+//! Replays of a graph borrow none of the memory that the graph uses, so for that memory the short
+//! way is closed for good. Recording an operation borrows as the operation itself does. So an
+//! operation that conflicts with it has been issued before, and its number is seen, or is issued
+//! later, and finds the way closed. Nobody has to be waited for.
 
 #![forbid(unsafe_code)]
 
@@ -35,8 +35,8 @@ pub(crate) enum AccessKind {
     Write,
 }
 
-/// See the [module](self). All orders are relaxed: the locks and the borrows order what must be
-/// ordered.
+/// The stamp of the regular stream; see the [module](self). All orderings are relaxed: the locks
+/// and the borrows order what must be ordered.
 #[derive(Default)]
 pub(crate) struct Regular {
     /// The name of the stream that may take the short way, 0 when it is closed.
@@ -86,12 +86,12 @@ impl Regular {
         self.number(access).store(number, Relaxed);
     }
 
-    /// With the lock of the list.
+    /// Opens the short way for a stream, or closes it. With the lock of the list.
     pub(crate) fn open(&self, stream: Option<u64>) {
         self.open.store(stream.unwrap_or(0), Relaxed);
     }
 
-    /// The last operation that wrote, or with `reads` that wrote or read.
+    /// Returns the last operation that wrote, or with `reads` that wrote or read.
     pub(crate) fn last(&self, reads: bool) -> u64 {
         let read = if reads { self.read.load(Relaxed) } else { 0 };
         self.written.load(Relaxed).max(read)

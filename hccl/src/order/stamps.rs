@@ -6,15 +6,15 @@
 //! ([`crate::order::timeline`]); then it may be dropped at any time.
 //!
 //! Streams are first in, first out, so a later stamp of the same stream takes the place of an
-//! earlier one over the same bytes. Stamps of other streams that conflict (same bytes, and one of
-//! the two writes) are what an operation must wait for.
+//! earlier one over the same bytes. An operation must wait for conflicting stamps of other streams
+//! (same bytes, and one of the two writes).
 //!
 //! The stream that uses the allocation most has its stamp outside the list ([`super::regular`]),
-//! and needs no lock, as long as borrows order all that conflicts. A graph borrows nothing: what it
-//! uses is [shared](Stamps::share), and from then on all go through the list.
+//! and needs no lock, as long as borrows order all conflicts. A graph borrows nothing: its memory
+//! is [shared](Stamps::share), and from then on all stamps go through the list.
 //!
-//! The list is short and its memory is kept. When it is full, complete stamps go first, then stamps
-//! of one stream and one kind are merged into one over all their bytes: that may name bytes too
+//! The list is short and its memory is kept. When it is full, complete stamps go first. Then stamps
+//! of one stream and one kind are merged into one over all their bytes, which may name bytes too
 //! many and a number too late, never too few or too early.
 
 #![forbid(unsafe_code)]
@@ -38,7 +38,7 @@ struct Stamp {
     access: AccessKind,
 }
 
-/// From here on the list is merged.
+/// The length from which on the list is merged.
 const FULL: usize = 16;
 
 /// The stamps of one allocation.
@@ -51,7 +51,7 @@ struct List {
     /// The slot whose numbers are in `regular`.
     regular: Option<&'static StreamSlot>,
     stamps: Vec<Stamp>,
-    /// Borrows do not order all that conflicts.
+    /// Whether there are conflicts that borrows do not order.
     shared: bool,
 }
 
@@ -77,7 +77,7 @@ impl Conflicts {
         self.0.first().copied()
     }
 
-    /// Forgets what `covered` has already been waited for.
+    /// Forgets the conflicts that `covered` has already waited for.
     pub(crate) fn without(mut self, covered: impl Fn(&'static StreamSlot, u64) -> bool) -> Self {
         self.0.retain(|(slot, number)| !covered(slot, *number));
         self
@@ -89,17 +89,17 @@ impl Conflicts {
 }
 
 impl Stamps {
-    /// Room for stamps, so that the first ones allocate nothing.
+    /// Makes room for stamps, so that the first ones allocate nothing.
     pub(crate) fn new() -> Self {
         let list = List { regular: None, stamps: Vec::with_capacity(4), shared: false };
         Self { regular: Regular::default(), list: SpinLock::new(list) }
     }
 
-    /// Stamps `range` for operation `number` of `slot` and collects what it has to wait for. With
-    /// the slot's issue lock held.
+    /// Stamps `range` for operation `number` of `slot` and collects the operations that it has to
+    /// wait for. With the slot's issue lock held.
     ///
-    /// An operation that conflicts with this one must be ordered with it by the caller, as a borrow
-    /// does, unless the stamps are shared.
+    /// The caller must order an operation that conflicts with this one, as a borrow does, unless
+    /// the stamps are shared.
     #[inline]
     pub(crate) fn stamp(
         &self,
@@ -173,16 +173,16 @@ impl Stamps {
         stamps.push(Stamp { slot, number, range: range.clone(), access });
     }
 
-    /// From now on there will be operations that no borrow orders with the others, replays of a
-    /// graph. The short way is closed for good.
+    /// Closes the short way for good: from now on there will be operations that no borrow orders
+    /// with the others, replays of a graph.
     pub(crate) fn share(&self) {
         let mut list = self.list.lock();
         list.shared = true;
         self.regular.open(None);
     }
 
-    /// Stamps as the regular stream when `slot` is it or can become it; else collects what the
-    /// regular one conflicts with.
+    /// Stamps as the regular stream when `slot` is it or can become it; else collects the conflicts
+    /// with the regular one.
     fn stamp_as_regular(
         &self,
         regular: &mut Option<&'static StreamSlot>,
@@ -236,7 +236,7 @@ impl Stamps {
         list.stamps.is_empty() && list.regular.is_none()
     }
 
-    /// All operations that use the allocation.
+    /// Returns all operations that use the allocation.
     pub(crate) fn all_unfinished(&self) -> Conflicts {
         self.unfinished(&(0..usize::MAX), true)
     }
@@ -266,8 +266,8 @@ impl Stamps {
     }
 }
 
-/// Whether nothing uses what is stamped any more, and no graph that shares the stamps will. Never
-/// blocks.
+/// Whether nothing uses the stamped object any more, and no graph that shares the stamps will.
+/// Never blocks.
 pub(crate) fn are_complete(stamps: &mut Arc<Stamps>) -> bool {
     Arc::get_mut(stamps).is_some_and(Stamps::are_complete)
 }
@@ -305,7 +305,8 @@ mod loom_tests {
 
     const BYTES: Range<usize> = 0..4;
 
-    /// Issues an operation that does nothing else, and says its number and what it has to wait for.
+    /// Issues an operation that does nothing else. Returns its number and the operations that it
+    /// has to wait for.
     fn issue(
         stamps: &Stamps,
         slot: &'static StreamSlot,
@@ -357,7 +358,7 @@ mod loom_tests {
     }
 
     /// The first stream writes twice, which would be by the short way, while a graph of the memory
-    /// is replayed on the second: of the replay and each write, one finds the other.
+    /// is replayed on the second. Of the replay and each write, one finds the other.
     #[test]
     fn loom_a_graph_and_the_regular_stream_find_each_other() {
         check(|| {

@@ -2,8 +2,8 @@
 //!
 //! A stream has a slot for as long as it lives; later another stream gets it. Slots are never
 //! freed, and numbers and tickets go on from one stream to the next, so *a slot and a number name
-//! an operation for ever*. That pair is all that a stamp, an event or a `Work` keeps, and nobody
-//! counts them.
+//! an operation for ever*. A stamp, an event or a `Work` keeps only that pair, without a reference
+//! count.
 //!
 //! The part that belongs to the stream itself, its handle and its device, is the stream's
 //! [`StreamQueue`](super::queue::StreamQueue). A holder of a number may [ask for
@@ -82,7 +82,7 @@ impl Issuing {
 }
 
 /// The stream that has a slot, as the slot and the reactor know it. It is always a
-/// [`StreamQueue`](super::queue::StreamQueue), which is made of more than they know.
+/// [`StreamQueue`](super::queue::StreamQueue), whose other parts they do not know.
 pub(crate) trait Occupant: Any + Send + Sync {
     fn slot(&self) -> &'static StreamSlot;
     /// Whether the number is complete. May ask the backend; never blocks.
@@ -103,7 +103,7 @@ pub(crate) struct StreamSlot {
     pub(crate) timeline: StreamTimeline,
     issuing: Biased<Issuing>,
     pub(crate) faults: Faults,
-    /// How many failures of the line have been looked at.
+    /// The number of failures of the line that have been looked at.
     pub(crate) failed_seen: AtomicU64,
     /// For each of the last numbers: the number itself when its `Work` was dropped before it was
     /// seen complete.
@@ -111,23 +111,23 @@ pub(crate) struct StreamSlot {
     /// The last number while its `Work` is alive; only where events tell.
     watched: AtomicU64,
     occupant: SpinLock<Option<Arc<dyn Occupant>>>,
-    /// Operations of which it is known elsewhere how they end, with their numbers.
+    /// Operations whose outcome is known elsewhere, with their numbers.
     elsewhere: Mutex<Vec<(u64, Arc<dyn Elsewhere>)>>,
-    /// How many these are.
+    /// The number of these operations.
     elsewhere_count: AtomicUsize,
     /// The notes of the kernel checker, by operation.
     notes: Mutex<VecDeque<(u64, Arc<[Finding]>)>>,
 }
 
-/// How an operation ended whose call was made for another stream: see `comm::detour`.
+/// The outcome of an operation whose call was made for another stream: see `comm::detour`.
 pub(crate) trait Elsewhere: Send + Sync {
-    /// The failure, if it has failed. Asked when the operation is complete; never blocks.
+    /// Returns the failure, if it has failed. Asked when the operation is complete; never blocks.
     fn failure(&self) -> Option<Error>;
 
     /// Returns the backend's words for what it waits for; `None` when nobody knows.
     fn waits_for(&self) -> Option<Box<str>>;
 
-    /// The ranks that it waits for, as far as the backend tells.
+    /// Returns the ranks that it waits for, as far as the backend tells.
     fn awaited_ranks(&self) -> Vec<u32>;
 }
 
@@ -135,7 +135,7 @@ pub(crate) trait Elsewhere: Send + Sync {
 static FREE: Mutex<BTreeMap<usize, Vec<&'static StreamSlot>>> = Mutex::new(BTreeMap::new());
 
 impl StreamSlot {
-    /// A slot for a new stream.
+    /// Takes a slot for a new stream.
     ///
     /// Tickets go on as numbers do, because the slot keeps its line, and the tickets of a line go
     /// on.
@@ -153,7 +153,7 @@ impl StreamSlot {
         slot
     }
 
-    /// The other end of [`take`](Self::take), when nobody has the queue any more.
+    /// Gives the slot back, which [`take`](Self::take) took, when nobody has the queue any more.
     pub(crate) fn give_back(&'static self) {
         let line = self.progress.map_or(0, Progress::address);
         lock(&FREE).entry(line).or_default().push(self);
@@ -182,18 +182,18 @@ impl StreamSlot {
         drop(before);
     }
 
-    /// The stream that has the slot now.
+    /// Returns the stream that has the slot now.
     pub(crate) fn occupant(&self) -> Option<Arc<dyn Occupant>> {
         self.occupant.lock().clone()
     }
 
-    /// The stream that operation `number` is on. `None` when that is gone: then the operation is
-    /// complete.
+    /// Returns the stream that operation `number` is on. `None` when that is gone: then the
+    /// operation is complete.
     pub(crate) fn occupant_of(&self, number: u64) -> Option<Arc<dyn Occupant>> {
         self.occupant().filter(|_| !self.timeline.is_past(number))
     }
 
-    /// The right to enqueue.
+    /// Takes the issue lock: the right to enqueue.
     #[inline]
     pub(crate) fn issuing(&self) -> Guard<'_, Issuing> {
         self.issuing.lock()
@@ -203,13 +203,13 @@ impl StreamSlot {
         self.issuing.try_lock()
     }
 
-    /// The ticket the stream stands at; 0 where the backend does not count.
+    /// Returns the ticket that the stream has reached; 0 where the backend does not count.
     #[inline]
     pub(crate) fn ticket(&self) -> u64 {
         self.progress.map_or(0, Progress::submitted)
     }
 
-    /// Whether events tell what is complete, and there is a `Work` of this number.
+    /// Whether events tell completion, and there is a `Work` of this number.
     #[inline]
     pub(crate) fn is_watched(&self, number: u64) -> bool {
         self.progress.is_none() && self.watched.load(Acquire) == number
@@ -230,7 +230,7 @@ impl StreamSlot {
         }
     }
 
-    /// Whether the number is complete, as far as can be told without a call.
+    /// Whether the number is complete, as far as the slot knows without a call.
     #[inline]
     pub(crate) fn is_known_complete(&self, number: u64) -> bool {
         match self.progress {
@@ -258,7 +258,7 @@ impl StreamSlot {
         }
     }
 
-    /// Keeps what the kernel checker has noted of an operation, for as long as its record is kept.
+    /// Keeps the notes of the kernel checker on an operation, for as long as its record is kept.
     pub(crate) fn note(&self, number: u64, found: Arc<[Finding]>) {
         let mut notes = lock(&self.notes);
         if notes.len() as u64 >= WINDOW {
@@ -274,8 +274,8 @@ impl StreamSlot {
         found.map(|(_, notes)| Arc::clone(notes))
     }
 
-    /// An unfinished operation up to `number` whose communicator has been aborted. `None` when it
-    /// cannot be told, because an operation is just being enqueued.
+    /// Returns an unfinished operation up to `number` whose communicator has been aborted. `None`
+    /// when it cannot be told, because an operation is just being enqueued.
     pub(crate) fn aborted(&self, number: u64) -> Option<Option<OpContext>> {
         let issuing = self.try_issuing()?;
         let submitted = self.timeline.submitted();
@@ -289,18 +289,18 @@ impl StreamSlot {
         Some(aborted.map(Record::context))
     }
 
-    /// The operation with this number, as far as it is remembered.
+    /// Returns the operation with this number, as far as it is remembered.
     pub(crate) fn describe(&self, number: u64) -> OpContext {
         self.described(number, Label::context)
     }
 
-    /// As [`describe`](Self::describe), with where the ranks were when its communicator failed.
+    /// As [`describe`](Self::describe), with the states of the ranks when its communicator failed.
     #[cold]
     pub(crate) fn describe_failed(&self, number: u64) -> OpContext {
         self.described(number, Label::failed)
     }
 
-    /// As [`describe`](Self::describe), with where the ranks are now.
+    /// As [`describe`](Self::describe), with the present states of the ranks.
     #[cold]
     pub(crate) fn describe_waiting(&self, number: u64) -> OpContext {
         self.described(number, Label::waiting)
@@ -325,17 +325,17 @@ impl StreamSlot {
             (record.number == number).then_some(known)
         });
         match known {
-            // Without the lock: the backend is asked.
+            // Without the lock, since the backend is asked.
             Some((Some(label), operation, sequence)) => by(&label, operation, sequence),
             Some((None, operation, sequence)) => OpContext::new(operation, sequence),
             None => OpContext::new("operation", self.timeline.position(number)),
         }
     }
 
-    /// How a complete operation ended.
+    /// Returns how a complete operation ended.
     #[inline]
     pub(crate) fn outcome(&self, number: u64, tickets: (u64, u64)) -> Result<()> {
-        // When the stream is gone they have been looked at.
+        // If the stream is gone, its failures have been looked at.
         if self.has_news()
             && let Some(stream) = self.occupant_of(number)
         {
@@ -348,30 +348,30 @@ impl StreamSlot {
     }
 
     /// Whether there may be failures that nobody has looked at: the backend has counted some, or
-    /// they are known elsewhere.
+    /// there are outcomes elsewhere.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         self.progress.is_some_and(|progress| progress.failed() != self.failed_seen.load(Acquire))
             || self.elsewhere_count.load(Acquire) != 0
     }
 
-    /// How operation `number` ends will be known elsewhere. With the issue lock held, before it is
-    /// published.
+    /// Says that the outcome of operation `number` will be known elsewhere. With the issue lock
+    /// held, before the number is published.
     pub(crate) fn ends_elsewhere(&self, number: u64, end: Arc<dyn Elsewhere>) {
         let mut elsewhere = lock(&self.elsewhere);
         elsewhere.push((number, end));
         self.elsewhere_count.fetch_add(1, Release);
     }
 
-    /// The first unfinished operation up to `number` of which it is known elsewhere how it ends.
+    /// Returns the first unfinished operation up to `number` whose outcome is known elsewhere.
     pub(crate) fn first_elsewhere(&self, number: u64) -> Option<Arc<dyn Elsewhere>> {
         let elsewhere = lock(&self.elsewhere);
         let mut open = elsewhere.iter().filter(|(at, _)| !self.is_known_complete(*at));
         open.find(|(at, _)| *at <= number).map(|(_, end)| end.clone())
     }
 
-    /// Takes over what is known elsewhere of operations that are complete. Whether there are
-    /// others. Never blocks.
+    /// Takes over the outcomes, known elsewhere, of operations that are complete. Returns whether
+    /// there are others. Never blocks.
     pub(crate) fn settle(&self) -> bool {
         if self.elsewhere_count.load(Acquire) == 0 {
             return false;
@@ -384,7 +384,7 @@ impl StreamSlot {
                 self.faults.add(*number..=*number, None, error);
             }
         }
-        // Last: who finds none has seen the failures.
+        // Last: a thread that finds none has seen the failures.
         self.elsewhere_count.fetch_sub(over.len(), Release);
         let others = !elsewhere.is_empty();
         drop(elsewhere);
@@ -393,10 +393,10 @@ impl StreamSlot {
         others
     }
 
-    /// The `Work` of this number is gone and nobody has seen how it ended.
+    /// Notes that the `Work` of this number is gone and nobody has seen how the operation ended.
     #[inline]
     pub(crate) fn detach(&self, number: u64, ticket: u64) {
-        // Complete and nothing new failed: there is nothing to tell.
+        // The operation is complete and nothing new failed: there is nothing to tell.
         if self.progress.is_some_and(|progress| progress.completed() >= ticket)
             && !self.has_news()
             && !self.faults.any_untold()
@@ -411,7 +411,7 @@ impl StreamSlot {
         }
     }
 
-    /// Whether nobody has the `Work` of this number, or not for long.
+    /// Whether nobody has the `Work` of this number, or somebody will not have it for long.
     pub(crate) fn is_detached(&self, number: u64) -> bool {
         number + WINDOW <= self.timeline.submitted()
             || self.detached[(number % WINDOW) as usize].load(Acquire) == number

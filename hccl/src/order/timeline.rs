@@ -5,10 +5,10 @@
 //! *A number counts as complete only when everything that its operation enqueued is complete.*
 //!
 //! Operations are numbered from 1 under the stream's issue lock. A number is
-//! [`next`](StreamTimeline::next) while its operation is being enqueued, and becomes part of
+//! [`next`](StreamTimeline::next) while its operation is being enqueued. It becomes part of
 //! `submitted` when the enqueue call has returned, whatever it returned: a refused operation keeps
 //! its number and completes when the stream has reached what it held at that moment. So stamps may
-//! name a number *before* its operation is enqueued: until [`publish`](StreamTimeline::publish) the
+//! name a number *before* its operation is enqueued. Until [`publish`](StreamTimeline::publish) the
 //! number is newer than `submitted`, and a number newer than `submitted` is never complete.
 //!
 //! Where the backend counts tasks (its *tickets*), `publish` stores the ticket that the stream had
@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::sync::AtomicU64;
 
-/// How many tickets are kept.
+/// The number of tickets that are kept.
 #[cfg(not(loom))]
 pub(crate) const WINDOW: u64 = 64;
 #[cfg(loom)]
@@ -53,7 +53,7 @@ impl StreamTimeline {
         }
     }
 
-    /// A stream begins, at a ticket that is complete and no lower than any before. This takes a
+    /// Begins a stream, at a ticket that is complete and no lower than any before. This takes a
     /// number, so that "nothing yet" has one. Everything before is complete, and nobody else begins
     /// or issues.
     pub(crate) fn begin(&self, ticket: u64) {
@@ -69,38 +69,39 @@ impl StreamTimeline {
         number < self.began.load(Acquire)
     }
 
-    /// The position of an operation in its stream, counted from 1.
+    /// Returns the position of an operation in its stream, counted from 1.
     #[inline]
     pub(crate) fn position(&self, number: u64) -> u64 {
         number.saturating_sub(self.began.load(Relaxed))
     }
 
-    /// The highest ticket so far.
+    /// Returns the highest ticket so far.
     pub(crate) fn last_ticket(&self) -> u64 {
         self.entry(self.submitted()).load(Acquire)
     }
 
-    /// The last number whose enqueue call has returned.
+    /// Returns the last number whose enqueue call has returned.
     #[inline]
     pub(crate) fn submitted(&self) -> u64 {
         self.submitted.load(Acquire)
     }
 
-    /// The number of the operation that is about to be enqueued. Only with the issue lock held.
+    /// Returns the number of the operation that is about to be enqueued. Only with the issue lock
+    /// held.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.submitted.load(Relaxed) + 1
     }
 
-    /// The enqueue call of `number` has returned and the stream stands at `ticket` (0 when the
-    /// backend does not count). Only with the issue lock held, in order.
+    /// Publishes `number`: its enqueue call has returned and the stream has reached `ticket` (0
+    /// when the backend does not count). Only with the issue lock held, in order.
     #[inline]
     pub(crate) fn publish(&self, number: u64, ticket: u64) {
         self.entry(number).store(ticket, Release);
         self.submitted.store(number, Release);
     }
 
-    /// Everything up to `number` is complete.
+    /// Marks everything up to `number` as complete.
     pub(crate) fn complete(&self, number: u64) {
         // Not `fetch_max`, which ThreadSanitizer does not see. If more is complete already, a
         // thread that reads that is ordered after the thread that wrote it.
@@ -108,19 +109,19 @@ impl StreamTimeline {
         let _ = self.completed.fetch_update(Release, Relaxed, higher);
     }
 
-    /// Whether `number` has been told complete.
+    /// Whether `number` was marked as complete.
     #[inline]
     pub(crate) fn is_told_complete(&self, number: u64) -> bool {
         self.completed.load(Acquire) >= number
     }
 
-    /// The last number that has been told complete.
+    /// Returns the last number that was marked as complete.
     pub(crate) fn told_complete(&self) -> u64 {
         self.completed.load(Acquire)
     }
 
-    /// A ticket that covers `number`, of the present stream: `None` while its enqueue call has not
-    /// returned.
+    /// Returns a ticket that covers `number`, of the present stream: `None` while its enqueue call
+    /// has not returned.
     #[inline]
     pub(crate) fn ticket(&self, number: u64) -> Option<u64> {
         let submitted = self.submitted.load(Acquire);
@@ -131,13 +132,13 @@ impl StreamTimeline {
         Some(self.entry(kept).load(Acquire))
     }
 
-    /// The oldest kept number whose ticket covers `ticket`, when the kept ones tell.
+    /// Returns the oldest kept number whose ticket covers `ticket`, if the kept ones tell.
     pub(crate) fn number_of(&self, ticket: u64) -> Option<u64> {
         let submitted = self.submitted.load(Acquire);
         let oldest = (submitted + 1).saturating_sub(WINDOW).max(1);
         let found =
             (oldest..=submitted).find(|&number| self.entry(number).load(Acquire) >= ticket)?;
-        // The oldest one kept may have inherited it from an older one.
+        // The oldest kept number may have inherited the ticket from an older one.
         (found > oldest || oldest == 1).then_some(found)
     }
 

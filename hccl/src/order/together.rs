@@ -1,4 +1,4 @@
-//! Operations of several streams that get onto them together, with one call for all: a group.
+//! Groups: operations of several streams that are enqueued together, with one call for all.
 //!
 //! The steps are those of [`super::issue`], each for all streams before the next: check, take the
 //! issue locks, take the numbers, stamp, wait for unfinished conflicting work of others, enqueue,
@@ -8,7 +8,7 @@
 //!
 //! All issue locks are held at once, since nothing else may come between stamps and enqueueing.
 //! They are taken in the order of their addresses, so that two groups do not wait for each other;
-//! and nobody who holds one waits for another for ever ([`super::issue_order`]). A conflict is
+//! and no thread that holds one waits for another for ever ([`super::issue_order`]). A conflict is
 //! solved with none of them held, after which all numbers are given up and taken anew.
 
 #![forbid(unsafe_code)]
@@ -96,8 +96,8 @@ pub(crate) fn issue_together(
         take_issue_orders(parts, &order);
         break (held, enqueue());
     };
-    // In the order of the parts. After a failure they go at once, and what fails on the device
-    // later is for the next operation to tell.
+    // In the order of the parts. After a failure they go at once, and the next operation tells
+    // later failures on the device.
     held.sort_by_key(|held| held.at);
     let works = held
         .into_iter()
@@ -134,8 +134,8 @@ fn take_and_stamp<'a>(
     (all, conflicts)
 }
 
-/// Makes conflicts waitable that are not so yet. Whether there were any; then nothing is held any
-/// more.
+/// Records events for the conflicts that have none yet. Returns whether there were any; then no
+/// lock is held any more.
 fn solve(
     parts: &[Part<'_>],
     held: &mut Vec<Held<'_>>,
@@ -146,8 +146,8 @@ fn solve(
     for (at, found) in conflicts {
         let Waits { prepared, within } = &mut waits[at];
         for (slot, number) in found.into_iter() {
-            // Parts of one group do not conflict with each other: what they write is borrowed. A
-            // stamp that was merged may say so; it is about earlier work.
+            // Parts of one group do not conflict with each other, because the bytes that they write
+            // are borrowed. A merged stamp may say so, but it is about earlier work.
             let own = held.iter().find(|held| ptr::eq(parts[held.at].slot(), slot));
             let number = match own {
                 Some(own) if number >= own.number => {

@@ -22,8 +22,8 @@ use crate::error::{Error, Result};
 const LOOK_UP: Duration = Duration::from_millis(100);
 
 impl Patience {
-    /// The error that ends the wait for operation `number`, or how long it may go on until it wants
-    /// to be asked again. After [`WARN_AFTER`] it says, once, what is waited for.
+    /// Returns the error that ends the wait for operation `number`, or how long the wait may go on
+    /// until it wants to be asked again. After [`WARN_AFTER`] it says, once, what is waited for.
     pub(crate) fn check(
         &mut self,
         queue: &StreamQueue,
@@ -50,7 +50,7 @@ impl Patience {
         if !self.warned {
             left = left.min(WARN_AFTER.saturating_sub(elapsed));
         }
-        // In most programs there never is one.
+        // Most programs never give one.
         if alarms() != 0 {
             // The operation that this one waits for may never come then.
             let of_device = || queue.device().watch()?.failure();
@@ -59,14 +59,14 @@ impl Patience {
             }
             match queue.slot.aborted(number) {
                 Some(Some(context)) => {
-                    // It may be what the abort is about.
+                    // The abort may be about this failure.
                     if let Some(error) = queue.slot.faults.of(number, (0, 0)) {
                         return Err(error);
                     }
                     return Err(Error::Aborted { context: Some(Box::new(context)) });
                 }
                 Some(None) => {}
-                // It cannot be told just now.
+                // It cannot be known just now.
                 None => left = left.min(LOOK_UP),
             }
         }
@@ -75,7 +75,7 @@ impl Patience {
 }
 
 impl Conflicts {
-    /// Waits for one of them, for at most `slice` of the time that `patience` has left.
+    /// Waits for one of the operations, for at most `slice` of the time that `patience` has left.
     pub(crate) fn wait_a_little(
         &self,
         patience: &mut Patience,
@@ -90,7 +90,7 @@ impl Conflicts {
         queue.wait_unnoted(number, None, slice, patience.left()).map(drop)
     }
 
-    /// Waits until all of them are complete. Says nothing about how they ended.
+    /// Waits until all of the operations are complete. Says nothing about how they ended.
     pub(crate) fn wait(self, limit: Duration, waiter: &'static str) -> Result<()> {
         let start = Instant::now();
         for (slot, number) in self.into_iter() {
@@ -163,7 +163,7 @@ impl StreamQueue {
         }
     }
 
-    /// As [`wait_a_little`](Self::wait_a_little), for one that ends too early without a word.
+    /// As [`wait_a_little`](Self::wait_a_little), but a wait that ends too early leaves no text.
     fn wait_unnoted(
         &self,
         number: u64,
@@ -180,7 +180,8 @@ impl StreamQueue {
         Ok(all_of_it)
     }
 
-    /// Blocks for at most `slice` in whatever the backend has for it. Whether it took all of it.
+    /// Blocks for at most `slice` in the call that the backend has for it. Returns whether it took
+    /// all of it.
     fn wait_a_little(
         &self,
         number: u64,
@@ -229,7 +230,7 @@ impl StreamQueue {
         Error::Timeout { what: what.into(), after, message, context: Some(Box::new(operation)) }
     }
 
-    /// The ranks that an operation waits for, as far as the backend tells.
+    /// Returns the ranks that an operation waits for, as far as the backend tells.
     #[cold]
     pub(crate) fn awaited_ranks(&self, number: u64) -> Vec<u32> {
         if let Some(elsewhere) = self.slot.first_elsewhere(number) {

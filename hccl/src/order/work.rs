@@ -2,9 +2,9 @@
 //!
 //! The operation is on its stream already when its [`Work`] is returned: a `Work` only watches.
 //! `.await` it, [`Work::wait`] for it, poll it with [`Work::is_done`], make another stream wait for
-//! it ([`Stream::wait_for`](crate::Stream::wait_for)), or drop it: the operation goes on, its
-//! buffers stay reserved until it is complete, and if it fails the next operation or synchronise of
-//! its stream says so.
+//! it ([`Stream::wait_for`](crate::Stream::wait_for)), or drop it. After a drop the operation goes
+//! on, and its buffers stay reserved until it is complete. If it fails, the next operation or
+//! synchronise of its stream says so.
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +28,7 @@ use crate::error::Result;
 
 const UNSEEN: u8 = 0;
 const SEEN: u8 = 1;
-/// Seen, and it was well: so it stays, whatever the stream forgets.
+/// The outcome has been seen, and it was success: so it stays, whatever the stream forgets.
 const WELL: u8 = 2;
 
 /// An operation that has been issued: a future of its outcome.
@@ -38,8 +38,8 @@ pub struct Work {
     slot: &'static StreamSlot,
     issued: Issued,
     operation: &'static str,
-    /// While it is awaited. In a box, of which the reactor keeps some, so that a `Work` is one
-    /// cache line.
+    /// The state while it is awaited. In a box, of which the reactor keeps some, so that a `Work`
+    /// is one cache line.
     awaited: Option<Box<Awaited>>,
     /// Whether its outcome has been seen: [`UNSEEN`], [`SEEN`] or [`WELL`].
     seen: AtomicU8,
@@ -114,7 +114,7 @@ impl Work {
         self.slot.notes(self.issued.number).map_or_else(Vec::new, |notes| notes.to_vec())
     }
 
-    /// Keeps the notes of the launch that this is.
+    /// Keeps the notes on the launch that this is.
     pub(crate) fn note(&self, found: Arc<[Finding]>) {
         if !found.is_empty() {
             self.slot.note(self.issued.number, found);
@@ -142,11 +142,11 @@ impl Work {
         outcome
     }
 
-    /// Sees to it that `waker` is called when it is complete, or when it has been awaited for so
-    /// long that it should be polled again.
+    /// Registers `waker`, to be called when it is complete, or when it has been awaited so long
+    /// that it should be polled again.
     fn register(&mut self, waker: &Waker) -> Result<()> {
         let Issued { number, tickets } = self.issued;
-        // Without its stream it is complete.
+        // If the stream is gone, the operation is complete.
         let Some(queue) = self.slot.queue(number) else { return Ok(()) };
         let runtime = queue.device().runtime();
         let reactor = runtime.reactor();

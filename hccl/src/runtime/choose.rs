@@ -168,9 +168,9 @@ pub struct EmulatorOptions {
     /// written holds not-a-numbers then.
     #[builder(default)]
     kernel_seed: u64,
-    /// The units, cores or servers that do their work in kernels as late as the rules allow; nobody
-    /// unless told. The [witness](crate::kernel::Witness) of an error says which has to be late for
-    /// the error to show.
+    /// The units of a core, or the server, that do their work in kernels as late as the rules
+    /// allow; nobody unless told. The [witness](crate::kernel::Witness) of an error says which must
+    /// be late for the error to show.
     #[builder(default, setter(strip_option))]
     kernel_late: Option<crate::kernel::Late>,
     /// How long everything that waits waits: 5 minutes unless told ([`Runtime::set_deadline`]).
