@@ -89,7 +89,8 @@ impl<T: TilingArgument> Recorded<T> {
     }
 }
 
-/// Whether a note says that something was not looked at, in what one rank can be asked for.
+/// Whether a note says that something was not looked at, among the things that one rank can be
+/// asked for.
 pub(super) fn is_cut(note: &Finding) -> bool {
     note.severity == Severity::Note && matches!(note.rule, "data" | "long" | "launch")
 }
@@ -102,17 +103,17 @@ pub struct Report {
     product: Product,
     blocks: u32,
     ranks: u32,
-    /// The tensors of which it is known how long they are, in bytes.
+    /// The tensors of known length, with their bytes.
     sizes: Vec<(String, usize)>,
-    /// Those of which it is not known.
+    /// The tensors of unknown length.
     unknown: Vec<String>,
     /// Each finding, and the ranks on which it was found.
     findings: Vec<(Finding, Vec<u32>)>,
 }
 
 impl Report {
-    /// Errors first, and causes before what they may have caused; on each rank in the order of the
-    /// source.
+    /// Adds the findings of a rank. Errors come first, and causes before what they may have caused;
+    /// on each rank in the order of the source.
     fn add(&mut self, rank: u32, findings: Vec<Finding>) {
         let place = |of: &Finding| (of.severity, of.rule, of.file.clone(), of.line, of.column);
         for finding in findings {
@@ -126,7 +127,7 @@ impl Report {
         self.findings.sort_by_key(|(finding, _)| place(finding));
     }
 
-    /// All of it: errors first, then warnings, then notes.
+    /// Returns all findings: errors first, then warnings, then notes.
     pub fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().map(|(finding, _)| finding)
     }

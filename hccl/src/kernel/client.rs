@@ -87,12 +87,12 @@ impl<S> Recordable for Hccl<S> {
     }
 }
 
-/// How many communicators a kernel can reach (`GetHcclContext<0>`, `GetHcclContext<1>`).
+/// The number of communicators that a kernel can reach (`GetHcclContext<0>`, `GetHcclContext<1>`).
 const GROUPS: u32 = 2;
 
 impl<T: TilingArgument> Kernel<T> {
-    /// A client of a communicator: 0 is the first group of the operator, 1 the second. A group has
-    /// one client.
+    /// Makes a client of a communicator: 0 is the first group of the operator, 1 the second. A
+    /// group has one client.
     ///
     /// The tiling struct must begin with an `Mc2InitTiling`, else this does not compile:
     ///
@@ -155,7 +155,7 @@ impl<S> Hccl<S> {
         record::with(self.recording, here, what)
     }
 
-    /// Something that this client does with a task.
+    /// Records a step of this client with a task.
     fn with_task<Q>(
         &self,
         task: &Prepared<Q>,
@@ -180,7 +180,7 @@ impl<S> Hccl<S> {
 }
 
 impl KernelRecorder {
-    /// The number of a task and whose it is.
+    /// Returns the number of a task and its client.
     pub(super) fn task<Q>(&self, task: &Prepared<Q>) -> Option<(TaskId, ClientId)> {
         let known = (task.recording == self.number).then_some(task.task)?;
         self.program.tasks.get(known.0 as usize).map(|declared| (known, declared.what))
@@ -195,7 +195,8 @@ impl Hccl<Declaration> {
         self.only(Core::Aiv, block, Location::caller())
     }
 
-    /// The same for a cube core.
+    /// Names the only core that writes messages, as [`only_from_aiv`](Self::only_from_aiv), but a
+    /// cube core.
     #[track_caller]
     pub fn only_from_aic(self, block: u32) -> Self {
         self.only(Core::Aic, block, Location::caller())
@@ -234,9 +235,9 @@ impl Hccl<Declaration> {
 }
 
 impl<S: Started> Hccl<S> {
-    /// Makes an operation known (`SetCcTilingV2`): which one, with which algorithm and for which
-    /// types, stands in an [`Mc2CcTiling`](super::Mc2CcTiling) of the tiling struct, which the host
-    /// has filled. Once for each operation that is prepared.
+    /// Makes an operation known (`SetCcTilingV2`). An [`Mc2CcTiling`](super::Mc2CcTiling) of the
+    /// tiling struct, which the host has filled, says which one, with which algorithm and for which
+    /// types. Once for each operation that is prepared.
     #[track_caller]
     pub fn configure(self, member: &CcMember) -> Hccl<Configured> {
         self.with(Location::caller(), |recorder| {
@@ -249,7 +250,7 @@ impl<S: Started> Hccl<S> {
         self.into()
     }
 
-    /// This rank (`GetRankId`).
+    /// Returns this rank (`GetRankId`).
     #[track_caller]
     pub fn rank(&self) -> Value<u32> {
         let client = self.client;
@@ -258,7 +259,7 @@ impl<S: Started> Hccl<S> {
         }))
     }
 
-    /// How many ranks the communicator has (`GetRankDim`).
+    /// Returns the number of ranks of the communicator (`GetRankDim`).
     #[track_caller]
     pub fn ranks(&self) -> Value<u32> {
         let client = self.client;
@@ -267,23 +268,23 @@ impl<S: Started> Hccl<S> {
         }))
     }
 
-    /// The window through which others write to a rank, as elements (`GetWindowsInAddr`). Not on
-    /// the Ascend 950.
+    /// Returns the window through which others write to a rank, as elements (`GetWindowsInAddr`).
+    /// Not on the Ascend 950.
     #[track_caller]
     pub fn window_in<E: Element>(&self, rank: impl Count) -> Output<E> {
         let (rank, here) = (rank.count(), Location::caller());
         Output::window(self.recording, self.client, rank, true, here)
     }
 
-    /// The window through which others read from a rank, as elements (`GetWindowsOutAddr`). Not on
-    /// the Ascend 950.
+    /// Returns the window through which others read from a rank, as elements (`GetWindowsOutAddr`).
+    /// Not on the Ascend 950.
     #[track_caller]
     pub fn window_out<E: Element>(&self, rank: impl Count) -> Output<E> {
         let (rank, here) = (rank.count(), Location::caller());
         Output::window(self.recording, self.client, rank, false, here)
     }
 
-    /// Queues of each core for `BatchWrite` (`GetQueueNum`). Only on the A3.
+    /// Returns the number of queues of each core for `BatchWrite` (`GetQueueNum`). Only on the A3.
     #[track_caller]
     pub fn queues(&self) -> Value<u16> {
         self.read(Location::caller(), "queues", Read::Queues)
@@ -302,8 +303,8 @@ impl<S: Started> Hccl<S> {
         }))
     }
 
-    /// Tells the server to leave when everything that was prepared is done, and waits for it
-    /// (`Finalize`). It is the last call.
+    /// Tells the server to leave when everything that was prepared is done, and waits until it has
+    /// left (`Finalize`). It is the last call.
     ///
     /// Core 0 clears the counters that other cores look at while they wait, so all of them must
     /// have come here: put [`sync_all_aiv`](Kernel::sync_all_aiv) or
@@ -328,8 +329,8 @@ impl<S: Started> Hccl<S> {
 }
 
 impl Hccl<Configured> {
-    /// One more turn may run: its input is in memory (`Commit`). The server runs turns in the order
-    /// of the prepares, each when it is committed.
+    /// Lets one more turn run: its input is in memory (`Commit`). The server runs turns in the
+    /// order of the prepares, each when it is committed.
     ///
     /// Other cores must have finished their writes for the turn: synchronise the cores first.
     #[track_caller]
@@ -369,7 +370,7 @@ impl Hccl<Configured> {
         kernel.repeat(constant(0), task.turns, constant(1), |_| wait(), here);
     }
 
-    /// How many turns are finished, without waiting (`Query`). Not on the Ascend 950.
+    /// Returns how many turns are finished, without waiting (`Query`). Not on the Ascend 950.
     #[track_caller]
     pub fn query<Q>(&self, task: &Prepared<Q>) -> Value<i32> {
         let mut finished = None;
@@ -381,14 +382,14 @@ impl Hccl<Configured> {
         Value::new(finished.unwrap_or(record::ValueHandle::NONE))
     }
 
-    /// The next block of a fine-grained `AlltoAllV` that is to be sent (`Iterate<false>`), once for
-    /// each rank and turn. Only on the A3.
+    /// Returns the next block of a fine-grained `AlltoAllV` that is to be sent (`Iterate<false>`),
+    /// once for each rank and turn. Only on the A3.
     #[track_caller]
     pub fn next_to_send<Q>(&self, task: &Prepared<Q>) -> Value<u16> {
         self.slice(task, false, Location::caller())
     }
 
-    /// The next block of a fine-grained `AlltoAllV` that has been received, for which it waits
+    /// Waits for the next block of a fine-grained `AlltoAllV` that is received, and returns it
     /// (`Iterate<true>`), once for each rank and turn. Only on the A3.
     #[track_caller]
     pub fn next_received<Q>(&self, task: &Prepared<Q>) -> Value<u16> {
@@ -405,7 +406,7 @@ impl Hccl<Configured> {
         Value::new(slice.unwrap_or(record::ValueHandle::NONE))
     }
 
-    /// A loop over the blocks of a fine-grained `AlltoAllV` as they arrive (`Iterate<true>`): all
+    /// Loops over the blocks of a fine-grained `AlltoAllV` as they arrive (`Iterate<true>`): all
     /// ranks, in each turn. Only on the A3.
     ///
     /// The body gets the number of the block, which is the rank that it comes from.
@@ -414,7 +415,7 @@ impl Hccl<Configured> {
         self.slices(task, true, body, Location::caller());
     }
 
-    /// A loop over the blocks of a fine-grained `AlltoAllV` in the order in which they are sent
+    /// Loops over the blocks of a fine-grained `AlltoAllV` in the order in which they are sent
     /// (`Iterate<false>`): the body makes the block, and [`commit`](Self::commit)s after as many as
     /// the step size says. Only on the A3.
     #[track_caller]
@@ -451,8 +452,8 @@ impl Hccl<Configured> {
         });
     }
 
-    /// Everything that was put into a queue is done before the queue goes on (`QueueBarrier`). Only
-    /// on the A3.
+    /// Lets a queue go on only when everything that was put into it before is done
+    /// (`QueueBarrier`). Only on the A3.
     #[track_caller]
     pub fn queue_barrier(&self, queue: impl Count) {
         let queue = queue.count();

@@ -21,7 +21,7 @@ use crate::dtype::Element;
 /// `Copy`, so closures and helper functions simply take it along. The steps of a helper are
 /// recorded where it is called.
 ///
-/// A function of Rust runs once, while the kernel is recorded; a closure given to
+/// A function of Rust runs once, while the kernel is recorded. A closure given to
 /// [`range`](Self::range), [`when`](Self::when) or [`on_aiv`](Self::on_aiv) is recorded once and
 /// runs as often as the kernel says. So a `for` of Rust writes its body down several times, and
 /// `k.range` writes a loop.
@@ -95,7 +95,7 @@ pub(super) fn declare<T: TilingArgument>(recording: u64, doc: &str, here: Caller
 }
 
 impl<T: TilingArgument> Kernel<T> {
-    /// The fields of the tiling struct as symbols (`GET_TILING_DATA`).
+    /// Returns the fields of the tiling struct as symbols (`GET_TILING_DATA`).
     pub fn tiling(self) -> T::Symbols {
         T::fields(self.recording)
     }
@@ -110,7 +110,7 @@ impl<T> Kernel<T> {
         self.about(Of::BlockIndex, Location::caller())
     }
 
-    /// How many blocks were launched (`GetBlockNum`).
+    /// Returns the number of blocks that were launched (`GetBlockNum`).
     #[track_caller]
     pub fn block_count(self) -> Value<i64> {
         self.about(Of::BlockCount, Location::caller())
@@ -123,7 +123,7 @@ impl<T> Kernel<T> {
         self.about(Of::SubBlockIndex, Location::caller())
     }
 
-    /// How many cores of this kind a block has (`GetTaskRatio`).
+    /// Returns the number of cores of this kind in a block (`GetTaskRatio`).
     #[track_caller]
     pub fn task_ratio(self) -> Value<i64> {
         self.about(Of::TaskRatio, Location::caller())
@@ -133,7 +133,7 @@ impl<T> Kernel<T> {
         Value::new(record::fresh(self.recording, here, |_| (of, Number::I64)))
     }
 
-    /// A number as a [`Value`], for places that take nothing else.
+    /// Returns a number as a [`Value`], for places that take nothing else.
     #[track_caller]
     pub fn value<U: Scalar>(self, number: U) -> Value<U> {
         Value::new(record::fresh(self.recording, Location::caller(), |_| {
@@ -141,7 +141,7 @@ impl<T> Kernel<T> {
         }))
     }
 
-    /// A scalar that changes, with what it holds at first.
+    /// Declares a scalar that changes, with its first value.
     #[track_caller]
     pub fn variable<U: Scalar>(self, value: impl Into<Value<U>>) -> Variable<U> {
         let value = value.into();
@@ -194,15 +194,15 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// Memory that the launch brings along and that no other launch touches, as elements, from byte
-    /// `byte` on (`GetUserWorkspace`). All cores share it.
+    /// Returns memory that the launch brings along and that no other launch touches, as elements,
+    /// from byte `byte` on (`GetUserWorkspace`). All cores share it.
     #[track_caller]
     pub fn workspace<E: Element>(self, byte: impl Count) -> Output<E> {
         Output::workspace(self.recording, byte.count(), Location::caller())
     }
 
-    /// A loop: `for (i = from; i < to; ++i)`. The range is `..n`, or `from..to` with two numbers or
-    /// two [`Value`]s: [`k.value(1)..n`](Self::value) where one of them is a number.
+    /// Records a loop: `for (i = from; i < to; ++i)`. The range is `..n`, or `from..to` with two
+    /// numbers or two [`Value`]s: [`k.value(1)..n`](Self::value) where one of them is a number.
     ///
     /// The body is recorded once. It cannot give away anything that lives outside of it, such as a
     /// client or a tensor: that does not compile, for the loop may run several times.
@@ -213,8 +213,8 @@ impl<T> Kernel<T> {
         self.repeat(from, to, one, body, Location::caller());
     }
 
-    /// A loop with a step: `for (i = from; i < to; i += step)`. A step of 0 is an error when the
-    /// kernel runs.
+    /// Records a loop with a step: `for (i = from; i < to; i += step)`. A step of 0 is an error
+    /// when the kernel runs.
     #[track_caller]
     pub fn range_by<B: Bounds>(
         self,
@@ -273,13 +273,13 @@ impl<T> Kernel<T> {
         Some(block)
     }
 
-    /// A branch: what is done if a condition holds.
+    /// Records a branch: steps that run if a condition holds.
     #[track_caller]
     pub fn when(self, condition: Value<bool>, then: impl FnOnce()) {
         self.branch(condition, then, None::<fn()>, Location::caller());
     }
 
-    /// A branch with both ways.
+    /// Records a branch with both ways.
     #[track_caller]
     pub fn when_else(self, condition: Value<bool>, then: impl FnOnce(), otherwise: impl FnOnce()) {
         self.branch(condition, then, Some(otherwise), Location::caller());
@@ -344,7 +344,7 @@ impl<T> Kernel<T> {
     }
 }
 
-/// A kind of core in words.
+/// Returns the words for a kind of core.
 pub(super) fn cores(core: Core) -> &'static str {
     match core {
         Core::Aic => "cube",
@@ -353,7 +353,7 @@ pub(super) fn cores(core: Core) -> &'static str {
 }
 
 impl KernelRecorder {
-    /// Something that only cores of one kind can do.
+    /// Notes a mistake unless only cores of this kind come here.
     pub(super) fn only_on(&mut self, core: Core, what: &str) {
         let mix = self.program.mix;
         let wanted = cores(core);

@@ -1,4 +1,4 @@
-//! Numbers of elements and ranges of loops: what takes numbers of Rust and symbols alike.
+//! Numbers of elements and ranges of loops: traits that take numbers of Rust and symbols alike.
 
 use std::ops::{Range, RangeTo};
 
@@ -34,7 +34,7 @@ impl Counted {
     pub(super) const ZERO: Counted = Counted(CountOf::Constant(Some(0)));
     pub(super) const ONE: Counted = Counted(CountOf::Constant(Some(1)));
 
-    /// Its number in the arena.
+    /// Returns its number in the arena.
     pub(super) fn id(self, recorder: &mut KernelRecorder) -> Id {
         match self.0 {
             CountOf::Symbol(handle, number) => recorder.own(handle, number),
@@ -46,13 +46,14 @@ impl Counted {
         }
     }
 
-    /// Its number in the program.
+    /// Returns its number in the program.
     pub(super) fn value(self, recorder: &mut KernelRecorder) -> ValueId {
         let id = self.id(recorder);
         recorder.value(id)
     }
 
-    /// The same as an `u64`, which is what sums and products of different counts are computed in.
+    /// Returns the same as a `u64`: sums and products of different counts are computed in this
+    /// type.
     pub(super) fn wide(self, recorder: &mut KernelRecorder) -> Id {
         let id = self.id(recorder);
         match recorder.number(id) {
@@ -83,7 +84,7 @@ macro_rules! counts {
 counts!(i8 i16 i32 i64 u8 u16 u32 u64 usize);
 impl sealed::Sealed for usize {}
 
-/// From where to where a recorded loop counts: `..n`, or `from..to` with both of one kind.
+/// The range of a recorded loop: `..n`, or `from..to` with both of one kind.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no range for a recorded loop",
     note = "write `..n`, or `from..to` with two `Value`s; `k.value(1)` makes one of a number"

@@ -1,4 +1,4 @@
-//! A loaded kernel and its server, and how both get onto their streams.
+//! A loaded kernel and its server, and how both are enqueued on their streams.
 //!
 //! Invariant: a launch names in its stamps every buffer that the kernel or the server touches, and
 //! its communicators. Kernel, server and the wait for the server are enqueued as one operation of
@@ -39,7 +39,7 @@ pub(super) const LAUNCH: &str = "launch";
 /// See the [module](self).
 pub(crate) struct KernelDriver {
     kernel: KernelHandle,
-    /// Whether it was recorded.
+    /// Whether the kernel was recorded.
     takes_lengths: bool,
     server: Option<ServerHandle>,
 }
@@ -52,7 +52,7 @@ pub(super) struct LaunchArguments<'a> {
     pub workspace: Option<&'a Region<'a>>,
 }
 
-/// The same, as CANN takes it.
+/// The arguments of a launch, as CANN takes them.
 struct LaunchCall<'a> {
     blocks: u32,
     tiling: Cow<'a, [u8]>,
@@ -92,7 +92,7 @@ impl KernelDriver {
         }
     }
 
-    /// No launch of it may be unfinished.
+    /// Unloads the kernel. No launch of it may be unfinished.
     fn unload(self, table: &Table) -> Result<()> {
         let ended = self.server.map_or(Ok(()), |server| table.unload_server(server));
         table.unload_kernel(self.kernel).and(ended)
@@ -144,7 +144,8 @@ impl KernelDriver {
         handle(stream, issued.map_err(|error| first.explain(LAUNCH, sequence, error)), LAUNCH)
     }
 
-    /// The calls of a launch with communicators, whose operation is being issued on this stream.
+    /// Makes the calls of a launch with communicators, whose operation is being issued on this
+    /// stream.
     fn call<'a>(
         &self,
         table: &Table,
@@ -164,16 +165,16 @@ impl KernelDriver {
             let context = unsafe { table.kernel_context(comm, stream.raw(), &mut tiling) }?;
             contexts.push(context.addr() as u64);
         }
-        // Not before its kernel can begin: it would take the messages of another one on the same
-        // communicator.
+        // The server must not start before its kernel can begin: it would take the messages of
+        // another kernel on the same communicator.
         table.record_event(event, stream)?;
         table.wait_event(&server.stream, event)?;
         // The server goes first, so that it is there to learn of a kernel that is refused. SAFETY:
-        // the contexts belong to the communicators, which are stamped until this operation is
+        // the contexts belong to the communicators. These are stamped until this operation is
         // complete, and that is not before the server has ended.
         unsafe { table.launch_server(server, &contexts) }?;
         let launched = self.enqueue(table, call, &contexts, stream);
-        // Also for a kernel that was refused: the server is out.
+        // Also for a refused kernel, because the server is running.
         let joined = table.record_event(event, &server.stream);
         let joined = joined.and_then(|()| table.wait_event(stream, event));
         launched.and(joined).map_err(|error| CallFailure { error, is_out: true, aborts: false })
@@ -190,8 +191,8 @@ impl KernelDriver {
             [] => Cow::from(&call.words),
             _ => contexts.iter().chain(&call.words).copied().collect(),
         };
-        // SAFETY: the stream is live; the words are what the program takes, which was checked;
-        // everything behind them is stamped.
+        // SAFETY: the stream is live; the words are those that the program takes, which was
+        // checked; all memory behind them is stamped.
         unsafe {
             table.launch_kernel(&self.kernel, call.blocks, stream.raw(), &words, &call.tiling)
         }

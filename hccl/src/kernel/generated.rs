@@ -23,13 +23,13 @@ pub use crate::Result;
 /// The result of recording a kernel.
 pub type RecordResult<T> = std::result::Result<Recorded<T>, RecordError>;
 
-/// The place that the caller has in the source.
+/// Returns the place of the caller in the source.
 #[track_caller]
 pub fn here() -> &'static std::panic::Location<'static> {
     std::panic::Location::caller()
 }
 
-/// The calling function, which stands under `#[kernel(inline)]`, has been called.
+/// Records that the calling function, which stands under `#[kernel(inline)]`, has been called.
 #[track_caller]
 pub fn call(function: &str, doc: &str) -> OpenCall {
     OpenCall::begin(function, doc, std::panic::Location::caller())
@@ -49,7 +49,8 @@ pub fn record<K: First>(
     Ok(Recorded::new(program))
 }
 
-/// Gives its name to what has one. This goes first, for it needs no reference more than the call has.
+/// Gives its name to a binding that can have one. This trait goes first, for it needs no more
+/// references than the call has.
 pub trait Named {
     #[doc(hidden)]
     fn __hccl_name(&self, name: &str);
@@ -70,7 +71,8 @@ pub trait Nameless {
 
 impl<T: ?Sized> Nameless for &T {}
 
-/// The length of an array in a table. One that a table has no room for makes a struct too large in any case.
+/// The length of an array in a table. A length that a table has no room for makes a struct too
+/// large in any case.
 pub const fn length(length: usize) -> u32 {
     if length > u32::MAX as usize { u32::MAX } else { length as u32 }
 }
@@ -144,7 +146,8 @@ impl<T: Symbolic> If<true> for T {
     type Symbols = T::Symbols;
 }
 
-/// So that the compiler does not know which one is meant by a constant that it has refused.
+/// The impl exists so that the compiler does not know which one is meant by a constant that it has
+/// refused.
 impl<T> If<false> for T {
     type Itself = T;
     type Symbols = ();
@@ -160,7 +163,8 @@ impl<T: First> FirstIf<true> for T {
     type Itself = T;
 }
 
-/// So that the compiler does not know which one is meant by a constant that it has refused.
+/// The impl exists so that the compiler does not know which one is meant by a constant that it has
+/// refused.
 impl<T> FirstIf<false> for T {
     type Itself = super::Kernel<()>;
 }

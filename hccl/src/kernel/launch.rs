@@ -43,13 +43,13 @@
 //!
 //! A launch is an operation of its stream like any other: it is ordered behind everything that uses
 //! the same buffers, and gives back a [`Work`]. A kernel with an [`Hccl`](super::Hccl) client takes
-//! a communicator for each of its groups. It needs the communication server beside it, which begins
-//! with it, on a stream of its own; the launch is complete when both are.
+//! a communicator for each of its groups. It needs the communication server, which begins with it,
+//! on a stream of its own; the launch is complete when both are.
 //!
 //! # Parts of buffers
 //!
-//! A tensor may be a slice: element 0 of the kernel is its first element, and what lies behind its
-//! last one is out of bounds. So launches on disjoint parts of one buffer do not wait for each
+//! A tensor may be a slice: element 0 of the kernel is its first element, and elements behind its
+//! last one are out of bounds. So launches on disjoint parts of one buffer do not wait for each
 //! other.
 //!
 //! ```
@@ -134,8 +134,8 @@ const MOST_BLOCKS: u32 = 65_535;
 
 /// A kernel on a device, made by [`Recorded::load`].
 ///
-/// Dropped while launches are in flight it is unloaded when they are complete; dropping never
-/// blocks.
+/// If it is dropped while launches are in flight, it is unloaded when they are complete; dropping
+/// never blocks.
 pub struct Loaded<T> {
     device: Device,
     program: Arc<Program>,
@@ -154,8 +154,8 @@ impl<T> fmt::Debug for Loaded<T> {
 }
 
 impl<T: TilingArgument> Recorded<T> {
-    /// Loads it onto a device (`aclrtBinaryLoadFromData`, `aclrtBinaryGetFunction`), and with it
-    /// the communication server if it has a client. Does not block.
+    /// Loads the kernel onto a device (`aclrtBinaryLoadFromData`, `aclrtBinaryGetFunction`), and
+    /// with it the communication server if it has a client. Does not block.
     ///
     /// # Errors
     ///
@@ -166,7 +166,7 @@ impl<T: TilingArgument> Recorded<T> {
 }
 
 impl<T: TilingArgument> Loaded<T> {
-    /// `object` is what the loader takes, and `program` what is said about it.
+    /// `object` is the binary for the loader, and `program` describes it.
     pub(super) fn new(device: &Device, object: Vec<u8>, program: Program) -> Result<Loaded<T>> {
         let driver = KernelDriver::load(device, &object, &program)?;
         let (device, program) = (device.clone(), Arc::new(program));
@@ -221,7 +221,7 @@ pub struct Launch<'a, T> {
     kernel: &'a mut Loaded<T>,
     blocks: u32,
     tiling: Option<&'a [u8]>,
-    /// Why this cannot be launched with.
+    /// The reason why the launch is refused.
     refused: Option<Error>,
     groups: SmallVec<[&'a mut Communicator; 2]>,
     given: SmallVec<[GivenTensor<'a>; 8]>,
@@ -236,8 +236,8 @@ impl<T> fmt::Debug for Launch<'_, T> {
 }
 
 impl<'a, T: TilingArgument> Launch<'a, T> {
-    /// The tiling struct. The kernel gets a copy of it. [`submit`](Self::submit) says if a field is
-    /// out of its range, or if the server could not read it.
+    /// Sets the tiling struct. The kernel gets a copy of it. [`submit`](Self::submit) says if a
+    /// field is out of its range, or if the server could not read it.
     pub fn tiling(mut self, tiling: &'a T) -> Self
     where
         T: Tiling,
@@ -248,14 +248,14 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         self
     }
 
-    /// The communicator of the next group, from group 0 on. It must be the one that the tiling
+    /// Adds the communicator of the next group, from group 0 on. It must be the one that the tiling
     /// struct names.
     pub fn group(mut self, communicator: &'a mut Communicator) -> Self {
         self.groups.push(communicator);
         self
     }
 
-    /// The next argument, an input: a buffer, or a slice of one, from whose start the kernel
+    /// Adds the next argument, an input: a buffer, or a slice of one, from whose start the kernel
     /// counts.
     pub fn input<E: Element>(mut self, source: impl Source<E> + Lend<'a>) -> Self {
         self.given.push(GivenTensor {
@@ -266,7 +266,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         self
     }
 
-    /// The next argument, an output: a buffer, or a slice of one, from whose start the kernel
+    /// Adds the next argument, an output: a buffer, or a slice of one, from whose start the kernel
     /// counts.
     pub fn output<E: Element>(mut self, destination: impl Destination<E> + LendMut<'a>) -> Self {
         self.given.push(GivenTensor {
@@ -277,13 +277,13 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         self
     }
 
-    /// Memory for [`Kernel::workspace`](super::Kernel::workspace).
+    /// Sets the memory for [`Kernel::workspace`](super::Kernel::workspace).
     pub fn workspace(mut self, memory: impl Destination<u8> + LendMut<'a>) -> Self {
         self.workspace = Some(memory.lend());
         self
     }
 
-    /// Launches it only if it can be checked in all its parts. Without this, [`Work::notes`] says
+    /// Launches the kernel only if all its parts can be checked. Without this, [`Work::notes`] says
     /// what was left out.
     pub fn strict(mut self) -> Self {
         self.strict = true;
@@ -343,7 +343,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
     /// Returns the notes of the checker on the launch.
     fn look(&mut self) -> Result<Arc<[Finding]>> {
         let Launch { kernel, blocks, tiling, groups, given, workspace, strict, .. } = self;
-        // CANN's loader takes no recorded kernel, so there is none.
+        // CANN's loader takes no recorded kernel, so there is none to check.
         let Some(product) = kernel.product else { return Ok(Arc::default()) };
         let groups: SmallVec<[_; 2]> =
             groups.iter().map(|group| (group.rank(), group.world_size())).collect();
@@ -363,7 +363,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         }
     }
 
-    /// Whether what was given is what the kernel takes.
+    /// Checks that the given arguments are those of the kernel.
     fn check(&self) -> Result<()> {
         let Program { name, parameters, groups, workspace, .. } = &*self.kernel.program;
         let problem = |text: String| Err(invalid(format!("the kernel `{name}` {text}")));

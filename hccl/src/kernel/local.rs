@@ -122,7 +122,7 @@ pub struct LocalTensor<E> {
     of: PhantomData<fn() -> E>,
 }
 
-/// A [`LocalTensor`] from some element on. Everything that takes one takes `&tensor` as well.
+/// A [`LocalTensor`] from some element on. Everything that takes a slice takes `&tensor` as well.
 pub struct LocalSlice<E> {
     recording: u64,
     local: LocalId,
@@ -157,7 +157,7 @@ macro_rules! debug {
 
 debug!(Queue Scratch LocalTensor LocalSlice);
 
-/// How much a copy moves: a count of elements, or [`Pieces`].
+/// The amount that a copy moves: a count of elements, or [`Pieces`].
 pub trait Amount {
     #[doc(hidden)]
     fn pieces(self) -> Pieces;
@@ -179,8 +179,8 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// `count` pieces of `length` elements, with `gap` elements between the end of one and the
-    /// start of the next.
+    /// Describes `count` pieces of `length` elements, with `gap` elements between the end of one
+    /// and the start of the next.
     pub fn new(length: impl Count, count: impl Count, gap: impl Count) -> Self {
         Pieces { length: length.count(), count: Some(count.count()), gap: Some(gap.count()) }
     }
@@ -201,8 +201,8 @@ impl Amount for Pieces {
 }
 
 impl<T> Kernel<T> {
-    /// A queue of `buffers` buffers of `length` elements each (`InitBuffer`): 2 so that one is
-    /// filled while the other is used.
+    /// Makes a queue of `buffers` buffers of `length` elements each (`InitBuffer`): 2 so that one
+    /// is filled while the other is used.
     #[track_caller]
     pub fn queue<E: Element>(
         self,
@@ -232,9 +232,9 @@ impl<T> Kernel<T> {
         Queue { recording, queue, of: PhantomData }
     }
 
-    /// A buffer of `length` elements for intermediate results (`InitBuffer` of a `TBuf`). Nothing
-    /// waits for anything here: where two units use it, [`wait_for`](Self::wait_for) orders them,
-    /// and a launch without that is refused.
+    /// Makes a buffer of `length` elements for intermediate results (`InitBuffer` of a `TBuf`).
+    /// Nothing here orders its uses by itself: if two units use it, [`wait_for`](Self::wait_for)
+    /// orders them, and a launch without that is refused.
     #[track_caller]
     pub fn scratch<E: Element>(self, length: impl Count) -> Scratch<E> {
         let length = length.count();
@@ -280,8 +280,8 @@ impl<T> Kernel<T> {
         self.out(to, from.into(), amount.pieces(), false, Location::caller());
     }
 
-    /// Adds to what is in global memory (`DataCopyPad` after `SetAtomicAdd`), also while other
-    /// cores do. Types: `i8`, `i16`, `i32`, `f16`, `bf16`, `f32`.
+    /// Adds elements to those in global memory (`DataCopyPad` after `SetAtomicAdd`), also while
+    /// other cores do. Types: `i8`, `i16`, `i32`, `f16`, `bf16`, `f32`.
     #[track_caller]
     pub fn copy_out_add<E: Element>(
         self,
@@ -315,7 +315,7 @@ impl<T> Kernel<T> {
     }
 }
 
-/// A new name for a tensor in local memory.
+/// Declares a new name for a tensor in local memory.
 fn tensor<E: Element>(
     recording: u64,
     here: Caller,
@@ -334,7 +334,7 @@ fn tensor<E: Element>(
 }
 
 impl<E: Element> Queue<E> {
-    /// A free buffer, for which it waits (`AllocTensor`).
+    /// Waits for a free buffer and returns it (`AllocTensor`).
     #[track_caller]
     pub fn alloc(&self) -> LocalTensor<E> {
         let queue = self.queue;
@@ -347,7 +347,7 @@ impl<E: Element> Queue<E> {
         self.give(tensor, Buffer::Enqueue, Location::caller());
     }
 
-    /// The next filled tensor, for which it waits (`DeQue`).
+    /// Waits for the next filled tensor and returns it (`DeQue`).
     #[track_caller]
     pub fn dequeue(&self) -> LocalTensor<E> {
         let queue = self.queue;
@@ -377,7 +377,7 @@ impl<E: Element> Queue<E> {
 }
 
 impl<E: Element> Scratch<E> {
-    /// The buffer as a tensor (`Get`). It is always the same memory.
+    /// Returns the buffer as a tensor (`Get`). It is always the same memory.
     #[track_caller]
     pub fn get(&self) -> LocalTensor<E> {
         let scratch = self.scratch;
@@ -396,8 +396,8 @@ impl<E: Element> LocalTensor<E> {
         LocalSlice { offset, ..LocalSlice::from(self) }
     }
 
-    /// Reads one element (`GetValue`). [`Kernel::wait_for`] orders it after what the vector unit or
-    /// a copy does.
+    /// Reads one element (`GetValue`). [`Kernel::wait_for`] orders it after work of the vector unit
+    /// or a copy.
     #[track_caller]
     pub fn get(&self, index: impl Count) -> Value<E>
     where
@@ -413,7 +413,7 @@ impl<E: Element> LocalTensor<E> {
         }))
     }
 
-    /// Writes one element (`SetValue`). [`Kernel::wait_for`] orders what follows after it.
+    /// Writes one element (`SetValue`). [`Kernel::wait_for`] orders later uses after it.
     #[track_caller]
     pub fn set(&self, index: impl Count, value: impl Into<Value<E>>)
     where
@@ -431,7 +431,7 @@ impl<E: Element> LocalTensor<E> {
 }
 
 impl<E: Element> LocalSlice<E> {
-    /// The place in the program.
+    /// Returns the place in the program.
     pub(super) fn place(self, recorder: &mut KernelRecorder) -> Local {
         if self.recording != recorder.number {
             recorder.foreign();

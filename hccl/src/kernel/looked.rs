@@ -14,7 +14,7 @@ use ascend_program::flow::Launch;
 use super::check::is_cut;
 use crate::error::product::Product;
 
-/// Launches that are kept, of each kernel.
+/// The number of launches that are kept, of each kernel.
 const MOST: usize = 8;
 
 /// The numbers of a launch that the checker needs.
@@ -22,9 +22,9 @@ const MOST: usize = 8;
 pub(super) struct LaunchNumbers<'a> {
     pub blocks: u32,
     pub tiling: &'a [u8],
-    /// Rank and ranks in each group.
+    /// The rank and the number of ranks in each group.
     pub groups: &'a [(u32, u32)],
-    /// Bytes of each tensor.
+    /// The bytes of each tensor.
     pub sizes: &'a [u64],
     pub workspace: Option<u64>,
 }
@@ -59,7 +59,7 @@ impl Verdict {
 }
 
 impl Looked {
-    /// Warnings and notes of this launch. A new one is told in `tracing`, too.
+    /// Returns the warnings and notes of this launch. A new one is told in `tracing`, too.
     pub(super) fn look(
         &mut self,
         program: &Program,
@@ -103,7 +103,7 @@ impl Looked {
     }
 }
 
-/// Why a launch is refused that has to be checked in all its parts, if it was not.
+/// Returns why a launch is refused that has to be checked in all its parts but was not.
 pub(super) fn left_out(kernel: &str, notes: &[Finding]) -> Option<String> {
     let mut cut = notes.iter().filter(|note| is_cut(note)).peekable();
     cut.peek()?;

@@ -39,8 +39,9 @@ impl<A, B, C, Bias> Recordable for Matmul<A, B, C, Bias> {
 }
 
 impl<T> Kernel<T> {
-    /// Products `c = a * b` of matrices of these types, divided as a `TCubeTiling` of the tiling
-    /// struct says: [`TCubeTiling::for_shape`](super::TCubeTiling::for_shape) fills one.
+    /// Makes a kind of product: `c = a * b` of matrices of these types, divided as a `TCubeTiling`
+    /// of the tiling struct says. [`TCubeTiling::for_shape`](super::TCubeTiling::for_shape) fills
+    /// one.
     ///
     /// ```
     /// use hccl::kernel::*;
@@ -112,7 +113,7 @@ impl<T> Kernel<T> {
     }
 }
 
-/// Rows, columns and depth of a product.
+/// The rows, columns and depth of a product.
 pub trait Shape {
     #[doc(hidden)]
     fn shape(self) -> [Counted; 3];
@@ -125,13 +126,13 @@ impl<R: Count, C: Count, D: Count> Shape for (R, C, D) {
 }
 
 impl<A: Element, B: Element, C: Element, Bias: Element> Matmul<A, B, C, Bias> {
-    /// The left matrix is given as its transpose, depth by rows.
+    /// Takes the left matrix as its transpose, depth by rows.
     #[track_caller]
     pub fn transposed_a(self) -> Self {
         self.change(Location::caller(), |what| what.transposed_a = true)
     }
 
-    /// The right matrix is given as its transpose, columns by depth.
+    /// Takes the right matrix as its transpose, columns by depth.
     #[track_caller]
     pub fn transposed_b(self) -> Self {
         self.change(Location::caller(), |what| what.transposed_b = true)
@@ -154,10 +155,10 @@ impl<A: Element, B: Element, C: Element, Bias: Element> Matmul<A, B, C, Bias> {
         self
     }
 
-    /// One core computes a piece of a product: `c = a * b`. `shape` is rows and columns of the
-    /// piece, and the depth, of which no part is left out. Each matrix begins where the piece does
-    /// ([`Global::matrix`](super::Global::matrix)); one that is given as its transpose is, as it
-    /// lies in memory, depth by rows or columns by depth.
+    /// Computes a piece of a product on one core: `c = a * b`. `shape` is the rows and columns of
+    /// the piece, and the depth, of which no part is left out. Each matrix begins where the piece
+    /// does ([`Global::matrix`](super::Global::matrix)). A matrix that is given as its transpose
+    /// is, as it lies in memory, depth by rows or columns by depth.
     #[track_caller]
     pub fn multiply(
         &self,

@@ -3,8 +3,8 @@
 //!
 //! A function with [`#[kernel]`](macro@kernel) is run once to *record* a
 //! [`Program`](ascend_program::Program): a small form in which sizes, loops and branches are still
-//! symbols of a [tiling struct](tiling). It is [launched](launch) on the emulator, which can draw a
-//! [timeline], and printed as [Ascend C](Recorded::ascend_c) for an NPU.
+//! symbols of a [tiling struct](tiling). The program is [launched](launch) on the emulator, which
+//! can draw a [timeline], and printed as [Ascend C](Recorded::ascend_c) for an NPU.
 //!
 //! ```
 //! use hccl::kernel::*;
@@ -54,15 +54,15 @@
 //!   that writes its body down several times.
 //! * [`Input`] and [`Output`] are tensors in global memory, [`Queue`], [`Scratch`] and
 //!   [`LocalTensor`] belong to the memory of a vector core.
-//! * [`Hccl`] is the client that asks for collectives, and [`Prepared`] what it prepared; the
-//!   [tables](mod@prepare) show what each turn moves.
+//! * [`Hccl`] is the client that asks for collectives, and [`Prepared`] a task that it has
+//!   prepared; the [tables](mod@prepare) show what each turn moves.
 //! * [`Matmul`] is a product of matrices.
 //!
 //! # Units, errors, waiting
 //!
 //! Counts, offsets, strides and lengths are elements everywhere, also of queues and scratch
-//! buffers; the one exception is the start of a [`workspace`](Kernel::workspace), which has no type
-//! before, in bytes. Each item names the call of Ascend C that it stands for.
+//! buffers. The one exception is the start of a [`workspace`](Kernel::workspace), which is in
+//! bytes, because it has no type before. Each item names the call of Ascend C that it stands for.
 //!
 //! A call in a kernel while it is recorded blocks nothing and returns no error: it notes a step
 //! with its line. "Waits", "blocks" and "is stopped" in its documentation are about the core that

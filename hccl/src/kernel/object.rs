@@ -58,7 +58,7 @@ impl<T: TilingArgument> Recorded<T> {
     /// # Errors
     ///
     /// [`Error::Invalid`] when the bytes are no recorded kernel, or one with other arguments,
-    /// groups or another layout of the tiling struct; and what [`load`](Self::load) says.
+    /// groups or another layout of the tiling struct; and the errors of [`load`](Self::load).
     pub fn load_saved(&self, device: &Device, saved: &[u8]) -> Result<Loaded<T>> {
         let program = Program::from_bytes(saved).map_err(|error| {
             invalid(match error {
@@ -80,7 +80,7 @@ impl<T: TilingArgument> Recorded<T> {
     /// how it is launched. Does not block.
     ///
     /// CANN does not support launching a fused kernel by hand, see [`launch`](super::launch); this
-    /// is untried on hardware. The emulator takes recorded kernels only, here too.
+    /// is untried on hardware. The emulator takes recorded kernels only, also here.
     ///
     /// # Safety
     ///
@@ -100,7 +100,7 @@ impl<T: TilingArgument> Recorded<T> {
     }
 }
 
-/// Why a kernel cannot be launched as another one, if so.
+/// Returns why a kernel cannot be launched as another one, if so.
 fn differs(wanted: &Program, found: &Program) -> Option<String> {
     let name = &wanted.name;
     if found.name != *name {

@@ -2,9 +2,9 @@
 //!
 //! # Turns
 //!
-//! A task is done in `repeat` turns, each the same operation on buffers that have moved on by
-//! `count` elements. Between the blocks for different ranks lie `stride` elements, from the start
-//! of one to the start of the next; 0 means that they touch. Four ranks, 300 elements for each, in
+//! The server does a task in `repeat` turns, each the same operation on buffers that have moved on
+//! by `count` elements. From the start of one rank's block to the start of the next rank's there
+//! are `stride` elements; 0 means that the blocks touch. Four ranks, 300 elements for each, in
 //! turns of 128, 128 and 44:
 //!
 //! | `all_gather(x, y, 128).stride(300).repeat(2)` | from rank 0 | rank 1 | rank 2 | rank 3 |
@@ -14,18 +14,19 @@
 //! | **`all_gather(x.at(256), y.at(256), 44).stride(300)`** | | | | |
 //! | reads `x[256..300]`, writes | `y[256..300]` | `y[556..600]` | `y[856..900]` | `y[1156..1200]` |
 //!
-//! With `reduce_scatter` the table is read the other way: what stands for rank `r` is read from
-//! each rank, and their sum is written to rank `r`. With `all_to_all` block `j` of rank `i` becomes
-//! block `i` of rank `j`, in both with the same stride. With more than one turn and no stride the
-//! blocks of different ranks would overlap. Each of these methods shows four ranks as a picture:
-//! [`all_gather`](Hccl::all_gather), [`reduce_scatter`](Hccl::reduce_scatter),
+//! With `reduce_scatter` the table is read the other way: the elements that stand for rank `r` are
+//! read from each rank, and their sum is written to rank `r`. With `all_to_all` block `j` of rank
+//! `i` becomes block `i` of rank `j`, in both with the same stride. With more than one turn and no
+//! stride the blocks of different ranks would overlap. Each of these methods shows four ranks as a
+//! picture: [`all_gather`](Hccl::all_gather), [`reduce_scatter`](Hccl::reduce_scatter),
 //! [`all_reduce`](Hccl::all_reduce), [`all_to_all`](Hccl::all_to_all),
 //! [`all_to_all_v`](Hccl::all_to_all_v).
 //!
 //! # Turn by turn
 //!
-//! `commit_all` says that all of the input is there. A kernel that makes it ends with `prepare`,
-//! and commits a turn when that is ready; one that uses the result waits turn by turn:
+//! `commit_all` says that all of the input is there. A kernel that makes the input ends with
+//! `prepare`, and commits a turn when its input is ready. One that uses the result waits turn by
+//! turn:
 //!
 //! ```
 //! use hccl::kernel::*;
@@ -152,7 +153,7 @@ impl Hccl<Configured> {
         self.same(kind, send.into(), recv, count.count(), Location::caller())
     }
 
-    /// The `count` elements of each rank, one block after the other, on all ranks (`AllGather`).
+    /// Gives all ranks the `count` elements of each rank, one block after the other (`AllGather`).
     ///
     /// With `t` turns before it, a turn reads `count` elements from `t * count` on, and those of
     /// rank `r` go to `t * count + r * stride`. 300 elements of each of four ranks, as 128, 128 and
@@ -172,8 +173,9 @@ impl Hccl<Configured> {
     /// Combines the blocks of all ranks; rank `r` gets block `r`, with `count` elements
     /// (`ReduceScatter`).
     ///
-    /// With `t` turns before it, that is what begins at `t * count + r * stride` on each rank, and
-    /// it goes to `t * count` on rank `r`. Four ranks, 300 elements for each, as 128, 128 and 44:
+    /// With `t` turns before it, a turn reads the block that begins at `t * count + r * stride` on
+    /// each rank, and writes the result to `t * count` on rank `r`. Four ranks, 300 elements for
+    /// each, as 128, 128 and 44:
     ///
     #[doc = include_str!("prepare/reduce_scatter.svg")]
     #[track_caller]
@@ -188,7 +190,8 @@ impl Hccl<Configured> {
         self.same(kind, send.into(), recv, count.count(), Location::caller())
     }
 
-    /// Block `j` of rank `i`, with `count` elements, becomes block `i` of rank `j` (`AlltoAll`).
+    /// Exchanges blocks between all ranks: block `j` of rank `i`, with `count` elements, becomes
+    /// block `i` of rank `j` (`AlltoAll`).
     ///
     /// With `t` turns before it, block `b` begins at `t * count + b * stride`, in both buffers.
     /// Four ranks, 356 elements for each pair, as 128, 128 and 100:
@@ -228,9 +231,10 @@ impl Hccl<Configured> {
         Prepare { hccl: self, parts, repeat, stride, here, of: PhantomData }
     }
 
-    /// Blocks of any length (`AlltoAllV`): `send_counts[j]` elements from `send_displs[j]` on go to
-    /// rank `j`, and `recv_counts[i]` elements of rank `i` go to where `recv_displs[i]` says. Not
-    /// on the A2. In the next turn each displacement has moved on by its count.
+    /// Exchanges blocks of any length (`AlltoAllV`): `send_counts[j]` elements from
+    /// `send_displs[j]` on go to rank `j`, and `recv_counts[i]` elements of rank `i` go to where
+    /// `recv_displs[i]` says. Not on the A2. In the next turn each displacement has moved on by its
+    /// count.
     ///
     /// The numbers are an array of `u64` of the tiling struct, or an array of values; there must be
     /// one for each rank.
@@ -341,7 +345,7 @@ impl Hccl<Configured> {
     /// tiling). Then every core that has some writes into its own, `wait` returns at once, and
     /// every one of them finalises the client; nothing else can be prepared with it.
     ///
-    /// It is put into the queue at once, so it is ended by [`write`](Prepare::write).
+    /// It goes into the queue at once, so end it with [`write`](Prepare::write).
     #[track_caller]
     pub fn batch_write<E: Element>(
         &self,
@@ -361,8 +365,8 @@ impl Hccl<Configured> {
 }
 
 impl Prepare<'_, Strided> {
-    /// Elements from the start of the block of one rank to that of the next. Unless told they
-    /// touch, which with several turns makes them overlap.
+    /// Sets the elements from the start of the block of one rank to that of the next. Unless told,
+    /// blocks touch, which with several turns makes them overlap.
     pub fn stride(mut self, elements: impl Count) -> Self {
         self.stride = elements.count();
         self
@@ -381,7 +385,7 @@ impl Commits for Contiguous {}
 impl Commits for Single {}
 
 impl<S: Turns> Prepare<'_, S> {
-    /// In how many turns it is done, 1 to 255; one unless told.
+    /// Sets the number of turns, 1 to 255; one unless told.
     pub fn repeat(mut self, turns: impl Count) -> Self {
         self.repeat = turns.count();
         self
@@ -445,7 +449,7 @@ impl<S> Prepare<'_, S> {
     }
 }
 
-/// One that is not ended is a mistake: it looks as if something was prepared.
+/// An operation that is not ended is a mistake: it looks as if something was prepared.
 impl<S> Drop for Prepare<'_, S> {
     fn drop(&mut self) {
         if self.parts.is_some() && !std::thread::panicking() {

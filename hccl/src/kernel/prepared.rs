@@ -20,8 +20,8 @@ pub enum Committed {}
 
 /// A task that a client has prepared (`HcclHandle`), by
 /// [`prepare`](super::prepare::Prepare::prepare) or
-/// [`commit_all`](super::prepare::Prepare::commit_all). Its turns are committed by
-/// [`Hccl::commit`](super::Hccl::commit) and waited for by [`Hccl::wait`](super::Hccl::wait).
+/// [`commit_all`](super::prepare::Prepare::commit_all). [`Hccl::commit`](super::Hccl::commit)
+/// commits its turns, and [`Hccl::wait`](super::Hccl::wait) waits for them.
 pub struct Prepared<Q> {
     pub(super) recording: u64,
     pub(super) task: TaskId,
@@ -34,7 +34,7 @@ impl<Q> Prepared<Q> {
         Prepared { recording, task, turns, of: PhantomData }
     }
 
-    /// How many turns it has.
+    /// Returns the number of its turns.
     pub fn turns(&self) -> Value<u64> {
         self.turns
     }

@@ -1,8 +1,8 @@
 //! The recorder: handles in a kernel write into it while the kernel runs once.
 //!
-//! It belongs to the thread. Handles carry the number of their recording, so that one which
-//! outlived its kernel is a mistake with a line and not a wrong program. User code never runs while
-//! the recorder is borrowed.
+//! A recorder belongs to its thread. Handles carry the number of their recording, so that a handle
+//! which outlived its kernel is a mistake with a line and not a wrong program. User code never runs
+//! while the recorder is borrowed.
 //!
 //! Values are first collected in an arena of their own, and go into the program when a step uses
 //! them. So an unused value leaves no trace, and a value that has a name inside of a block is put
@@ -53,12 +53,12 @@ pub(super) struct KernelRecorder {
     pub program: Program,
     /// The cores that the current block is for, if it is not for all.
     pub core: Option<Core>,
-    /// Clients that were initialised, and whether they are finalised.
+    /// The clients that were initialised, and whether they are finalised.
     pub groups: HashSet<u32>,
-    /// Tensors in local memory that the kernel has in its hands.
+    /// Whether the kernel holds each tensor in local memory.
     pub held: Vec<bool>,
     arena: Vec<Expression>,
-    /// The current block is the last, the ones around it come before.
+    /// The open blocks: the current one is the last, the ones around it come before.
     open: Vec<BlockId>,
     /// The innermost call that is open; 0: none.
     call: u32,
@@ -67,24 +67,24 @@ pub(super) struct KernelRecorder {
     names: HashSet<String>,
     named: HashSet<(NamedKind, u32)>,
     mistakes: Vec<Mistake>,
-    /// The waits that it lacks are inserted at the end.
+    /// Whether the waits that the kernel lacks are inserted at the end.
     pub inserts_waits: bool,
     here: Caller,
 }
 
 struct Expression {
-    /// The values that it is made of are numbers in the arena.
+    /// The expression. The values that it is made of are numbers in the arena.
     of: Of,
     number: Number,
-    /// Numbers and operators in it, each as often as it appears.
+    /// The number of numbers and operators in it, each as often as it appears.
     size: u32,
-    /// How deep it is nested.
+    /// The depth of its nesting.
     depth: u32,
     /// Its number in the program, and the block outside of which it means nothing.
     made: Option<(ValueId, BlockId)>,
 }
 
-/// Something that has a name.
+/// A kind of item that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum NamedKind {
     Variable,
@@ -112,7 +112,7 @@ impl Drop for Running {
     }
 }
 
-/// Runs a kernel with a recorder in place. It gets the recording's number.
+/// Runs a kernel with a recorder in place. The kernel gets the recording's number.
 pub(super) fn record(
     name: &str,
     mix: Mix,
@@ -135,12 +135,12 @@ pub(super) fn record(
     }
 }
 
-/// The recording that goes on in this thread, as handles see it.
+/// Returns the recording that goes on in this thread, as handles see it.
 pub(super) fn current() -> Option<u64> {
     STACK.with_borrow(|stack| stack.last().map(|recorder| recorder.number))
 }
 
-/// Does something in a recording, if that is the one that goes on. A handle of another one is a
+/// Runs a closure with a recording, if that is the one that goes on. A handle of another one is a
 /// mistake in this.
 pub(super) fn with<R>(
     recording: u64,
@@ -158,7 +158,7 @@ pub(super) fn with<R>(
     })
 }
 
-/// A function that a kernel calls while it is recorded. The call ends with this.
+/// An open call of a function, while the kernel is recorded. The call ends when this is dropped.
 #[derive(Debug)]
 pub struct OpenCall {
     /// The recording, and the call around this one; none where nothing is recorded.
@@ -183,7 +183,7 @@ impl Drop for OpenCall {
     }
 }
 
-/// A new value of the recording that goes on.
+/// Adds a new value to the recording that goes on.
 pub(super) fn fresh(
     recording: u64,
     here: Caller,
@@ -196,7 +196,7 @@ pub(super) fn fresh(
     .unwrap_or(ValueHandle::NONE)
 }
 
-/// A constant in the recording that goes on.
+/// Adds a constant to the recording that goes on.
 pub(super) fn constant(bits: u64, number: Number) -> ValueHandle {
     STACK.with_borrow_mut(|stack| match stack.last_mut() {
         Some(recorder) => recorder.handle(Of::Constant(bits), number),
@@ -261,17 +261,17 @@ impl KernelRecorder {
         }
     }
 
-    /// Something is wrong at the line that is being recorded.
+    /// Notes a mistake at the line that is being recorded.
     pub fn mistake(&mut self, text: impl Into<String>) {
         let calls = self.program.path(Source { call: self.call, ..Source::default() });
         let mistake = Mistake::new(text, self.here).within(calls);
-        // A helper that is called often has its mistake once.
+        // A helper that is called often gets its mistake noted once.
         if !self.mistakes.iter().any(|known| known.is_like(&mistake)) {
             self.mistakes.push(mistake);
         }
     }
 
-    /// A handle of another recording was used.
+    /// Notes that a handle of another recording was used.
     pub fn foreign(&mut self) {
         let name = self.program.name.clone();
         self.mistake(format!(
@@ -279,7 +279,7 @@ impl KernelRecorder {
         ));
     }
 
-    /// The line that is being recorded.
+    /// Returns the line that is being recorded.
     fn source(&mut self) -> Source {
         let (file, line, column) = (self.here.file(), self.here.line(), self.here.column());
         let known = self.program.files.iter().position(|known| known == file);
@@ -290,7 +290,7 @@ impl KernelRecorder {
         Source { file: file as u32, line, column, call: self.call }
     }
 
-    /// Begins a call of a function; gives the call around it, for its end.
+    /// Begins a call of a function. Returns the call around it, for its end.
     fn begin_call(&mut self, function: &str, doc: &str) -> u32 {
         let around = self.call;
         let from = self.source();
@@ -300,14 +300,14 @@ impl KernelRecorder {
         around
     }
 
-    /// A step in the current block.
+    /// Adds a step to the current block.
     pub fn step(&mut self, step: Step) {
         let source = self.source();
         let block = self.block();
         self.program.blocks[block.0 as usize].push(Node { step, source });
     }
 
-    /// The current block.
+    /// Returns the current block.
     fn block(&self) -> BlockId {
         self.open.last().copied().unwrap_or(BlockId(0))
     }
@@ -328,7 +328,7 @@ impl KernelRecorder {
         }
     }
 
-    /// A value in the arena.
+    /// Adds a value to the arena.
     pub fn push(&mut self, of: Of, number: Number) -> Id {
         if let Some(known) = self.folded(&of, number) {
             return known;
@@ -382,7 +382,7 @@ impl KernelRecorder {
         Some(self.push(Of::Constant(fit(number, bits)), number))
     }
 
-    /// A value for the kernel.
+    /// Adds a value for the kernel and returns its handle.
     pub fn handle(&mut self, of: Of, number: Number) -> ValueHandle {
         ValueHandle { recording: self.number, id: self.push(of, number) }
     }
@@ -396,12 +396,12 @@ impl KernelRecorder {
         self.push(Of::Constant(0), number)
     }
 
-    /// The type of a value.
+    /// Returns the type of a value.
     pub fn number(&self, id: Id) -> Number {
         self.arena[id.0 as usize].number
     }
 
-    /// The number that a value is known to be.
+    /// Returns the number that a value is known to be.
     pub fn known(&self, id: Id) -> Option<u64> {
         match self.arena[id.0 as usize].of {
             Of::Constant(bits) => Some(bits),
@@ -409,7 +409,7 @@ impl KernelRecorder {
         }
     }
 
-    /// A value in the program, for a step of the current block.
+    /// Returns a value in the program, for a step of the current block.
     pub fn value(&mut self, id: Id) -> ValueId {
         self.make(id).0
     }
@@ -426,7 +426,8 @@ impl KernelRecorder {
         let mut inner = |recorder: &mut Self, part: &mut ValueId| {
             let (made, of) = recorder.make(Id(part.0));
             *part = made;
-            // Both are open, so one lies in the other, and the inner one has the greater number.
+            // Both blocks are open, so one lies in the other, and the inner one has the greater
+            // number.
             within = within.max(of);
         };
         match &mut of {
@@ -461,7 +462,7 @@ impl KernelRecorder {
         (made, within)
     }
 
-    /// A scalar that changes, in the current block.
+    /// Declares a scalar that changes, in the current block.
     pub fn variable(&mut self, name: &str, number: Number) -> VariableId {
         let variable = VariableId(self.program.variables.len() as u32);
         let name = self.unique(name);
@@ -470,7 +471,7 @@ impl KernelRecorder {
         variable
     }
 
-    /// A name like this one that nothing has yet.
+    /// Returns a name like this one that is still free.
     pub fn unique(&mut self, name: &str) -> String {
         let mut unique = name.to_owned();
         let mut more = 2;
@@ -508,7 +509,7 @@ impl KernelRecorder {
         }
     }
 
-    /// Gives something the name that it has in the source, unless it has one.
+    /// Gives an item the name that it has in the source, unless it has one.
     pub fn name(&mut self, kind: NamedKind, at: u32, name: &str) {
         if !self.named.insert((kind, at)) {
             return;

@@ -10,8 +10,8 @@ use crate::error::kernel::{Mistake, RecordError};
 
 /// A recorded kernel with tiling argument `T`.
 ///
-/// It is made by `record` of what `#[kernel]` made, and it is all that checking, running and
-/// printing need: the Rust function is not called again.
+/// The `record` that `#[kernel]` generates makes it. It is all that checking, running and printing
+/// need: the Rust function is not called again.
 pub struct Recorded<T> {
     program: Program,
     of: PhantomData<fn() -> T>,
@@ -22,7 +22,7 @@ impl<T> Recorded<T> {
         Recorded { program, of: PhantomData }
     }
 
-    /// The form that the checker, the emulator and the printer read.
+    /// Returns the form that the checker, the emulator and the printer read.
     pub fn program(&self) -> &Program {
         &self.program
     }
@@ -33,8 +33,8 @@ impl<T> Recorded<T> {
         self.program.to_bytes()
     }
 
-    /// The source of the kernel in Ascend C, for a real NPU. The header of its tiling struct is
-    /// [`T::LAYOUT.header()`](super::tiling::Layout::header).
+    /// Returns the source of the kernel in Ascend C, for a real NPU. The header of its tiling
+    /// struct is [`T::LAYOUT.header()`](super::tiling::Layout::header).
     ///
     /// # Errors
     ///

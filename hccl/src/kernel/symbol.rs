@@ -83,7 +83,7 @@ pub struct At {
 }
 
 impl At {
-    /// A field of the struct here, by its name in C++.
+    /// Returns the place of a field of the struct here, by its name in C++.
     pub fn field(&self, offset: usize, name: &str) -> At {
         let path = match self.path.is_empty() {
             true => name.to_owned(),
@@ -92,7 +92,7 @@ impl At {
         At { recording: self.recording, offset: self.offset + offset as u32, path }
     }
 
-    /// An element of the array here.
+    /// Returns the place of an element of the array here.
     fn element(&self, index: usize, size: usize) -> At {
         let path = format!("{}[{index}]", self.path);
         At { recording: self.recording, offset: self.offset + (index * size) as u32, path }
@@ -129,8 +129,8 @@ pub struct Values<T: Scalar, const N: usize> {
 }
 
 impl<T: Scalar, const N: usize> Values<T, N> {
-    /// The element with this number. A kernel that runs with a number beyond the array is stopped
-    /// with an error.
+    /// Returns the element with this number. A kernel that runs with a number beyond the array is
+    /// stopped with an error.
     #[track_caller]
     pub fn at(&self, index: impl Count) -> Value<T> {
         let (recording, here) = (self.at.recording, Location::caller());
@@ -148,7 +148,7 @@ impl<T: Scalar, const N: usize> Values<T, N> {
         }))
     }
 
-    /// How many there are.
+    /// Returns the number of elements.
     pub const fn len(&self) -> usize {
         N
     }
@@ -172,7 +172,7 @@ impl<T: Symbolic, const N: usize> Symbolic for [T; N] {
     }
 }
 
-/// The symbols of an array of structs.
+/// Returns the symbols of an array of structs.
 #[doc(hidden)]
 pub fn structs<T: Symbolic, const N: usize>(at: &At) -> [T::Symbols; N] {
     std::array::from_fn(|index| T::symbols(&at.element(index, size_of::<T>())))
@@ -195,14 +195,15 @@ impl Symbolic for Mc2InitTiling {
     }
 }
 
-/// An [`Mc2CcTiling`] in the tiling struct: what [`Hccl::configure`](super::Hccl::configure) takes.
+/// An [`Mc2CcTiling`] in the tiling struct, for [`Hccl::configure`](super::Hccl::configure).
 #[derive(Clone, Debug)]
 pub struct CcMember {
     pub(super) at: At,
 }
 
 impl CcMember {
-    /// Its offset from the `Mc2InitTiling`, which is at the start of the struct, and its path.
+    /// Returns its offset from the `Mc2InitTiling`, which is at the start of the struct, and its
+    /// path.
     pub(super) fn place(&self) -> (u32, String) {
         (self.at.offset, self.at.path.clone())
     }
@@ -225,8 +226,8 @@ impl<const BYTES: usize> Symbolic for Mc2CcTiling<BYTES> {
     }
 }
 
-/// A [`TCubeTiling`] in the tiling struct: what [`Kernel::matmul`](super::Kernel::matmul) takes,
-/// and its numbers.
+/// A [`TCubeTiling`] in the tiling struct, for [`Kernel::matmul`](super::Kernel::matmul), and its
+/// numbers.
 #[derive(Clone, Debug)]
 pub struct CubeMember {
     at: At,
@@ -270,7 +271,7 @@ impl Symbolic for TCubeTiling {
 
     fn symbols(at: &At) -> CubeMember {
         let field = |offset: usize| {
-            // By the table, which has the names in C++.
+            // Looked up in the table, which has the names in C++.
             let named = TCubeTiling::LAYOUT.fields().iter().find(|f| f.offset as usize == offset);
             i32::symbols(&at.field(offset, named.map_or("", |field| &field.name)))
         };

@@ -39,7 +39,7 @@ impl Pipe {
     }
 }
 
-/// Between whom a flag is (the mode of `CrossCoreSetFlag`).
+/// The cores that a flag is for (the mode of `CrossCoreSetFlag`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
@@ -64,7 +64,7 @@ impl KernelRecorder {
 }
 
 impl<T> Kernel<T> {
-    /// Earlier work of a unit is finished before its later work begins (`PipeBarrier`).
+    /// Lets a unit begin later work only when its earlier work is finished (`PipeBarrier`).
     #[track_caller]
     pub fn pipe_barrier(self, pipe: Pipe) {
         record::with(self.recording, Location::caller(), |recorder| {
@@ -125,7 +125,7 @@ impl<T> Kernel<T> {
     /// Raises a flag when earlier work of `pipe` is done (`CrossCoreSetFlag`). `flag` is 8, 9 or
     /// 10: the libraries of CANN use the others.
     ///
-    /// Every core that takes part must get here, also one without work. Those that wait do so in
+    /// Every core that takes part must get here, also one without work. Cores wait for the flag in
     /// [`cross_core_wait_flag`](Self::cross_core_wait_flag).
     #[track_caller]
     pub fn cross_core_set_flag(self, mode: Mode, pipe: Pipe, flag: u16) {
@@ -146,7 +146,7 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// Waits until everyone that the mode of the flag names has raised it (`CrossCoreWaitFlag`).
+    /// Waits until every core that the mode of the flag names has raised it (`CrossCoreWaitFlag`).
     #[track_caller]
     pub fn cross_core_wait_flag(self, flag: u16) {
         record::with(self.recording, Location::caller(), |recorder| {
@@ -156,7 +156,7 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// All cube cores wait for each other: a flag that all raise and wait for. `flag` is 8, 9
+    /// Lets all cube cores wait for each other: a flag that all raise and wait for. `flag` is 8, 9
     /// or 10.
     #[track_caller]
     pub fn sync_all_aic(self, flag: u16) {
@@ -170,7 +170,7 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// All vector cores wait for each other (`SyncAll<true>`).
+    /// Lets all vector cores wait for each other (`SyncAll<true>`).
     #[track_caller]
     pub fn sync_all_aiv(self) {
         let here = Location::caller();
@@ -180,8 +180,8 @@ impl<T> Kernel<T> {
         self.sync(true, here);
     }
 
-    /// All cores wait for each other (`SyncAll<false>`). In a kernel with both kinds, both have to
-    /// come here.
+    /// Lets all cores wait for each other (`SyncAll<false>`). In a kernel with both kinds, both
+    /// have to come here.
     #[track_caller]
     pub fn sync_all(self) {
         self.sync(false, Location::caller());

@@ -41,14 +41,14 @@ pub struct Global<E, A> {
 #[derive(Clone, Copy)]
 pub(super) struct Spot {
     base: Root,
-    /// Elements from there, if there is any.
+    /// The offset in elements from there, if there is any.
     offset: Option<Id>,
 }
 
 #[derive(Clone, Copy)]
 enum Root {
     Parameter(u32),
-    /// From this byte on.
+    /// The workspace, from this byte on.
     Workspace(Id),
     WindowIn(ClientId, Id),
     WindowOut(ClientId, Id),
@@ -68,7 +68,7 @@ impl<E: Element, A> fmt::Debug for Global<E, A> {
     }
 }
 
-/// The type of elements in a program.
+/// Returns the type of elements in a program.
 pub(super) fn number<E: Element>() -> Number {
     match E::DTYPE {
         DType::I8 => Number::I8,
@@ -91,7 +91,7 @@ impl<E: Element, A> Global<E, A> {
         Global { recording, spot: Spot { base, offset: None }, of: PhantomData }
     }
 
-    /// The tensor from an element on; `offset` counts elements from here. In Ascend C it is
+    /// Returns the tensor from an element on; `offset` counts elements from here. In Ascend C it is
     /// `tensor[offset]`, or an address with the offset in bytes added to it.
     #[track_caller]
     pub fn at(self, offset: impl Count) -> Self {
@@ -131,8 +131,8 @@ impl<E: Element, A> Global<E, A> {
     }
 
     /// Writes the line of 64 bytes that an element lies in to memory, if this core has changed it,
-    /// and drops it from the cache of the core (`DataCacheCleanAndInvalid`): before reading what
-    /// others have written, and after writing what others are to read.
+    /// and drops it from the cache of the core (`DataCacheCleanAndInvalid`). Call it before reading
+    /// what others have written, and after writing what others are to read.
     #[track_caller]
     pub fn clean(self, index: impl Count) {
         let here = Location::caller();
@@ -143,17 +143,17 @@ impl<E: Element, A> Global<E, A> {
         });
     }
 
-    /// A matrix that begins here, with this many elements from a row to the next.
+    /// Returns a matrix that begins here, with this many elements from a row to the next.
     pub fn matrix(self, pitch: impl Count) -> Matrix<E, A> {
         Matrix { tensor: self, pitch: pitch.count() }
     }
 
-    /// The same, to be read only.
+    /// Returns the same tensor, to be read only.
     pub fn as_input(self) -> Input<E> {
         Global { recording: self.recording, spot: self.spot, of: PhantomData }
     }
 
-    /// The place, for a step.
+    /// Returns the place, for a step.
     pub(super) fn spot(self, recorder: &mut KernelRecorder) -> Spot {
         if self.recording != recorder.number {
             recorder.foreign();
@@ -164,7 +164,8 @@ impl<E: Element, A> Global<E, A> {
 }
 
 impl<E: Element, A> Recordable for Global<E, A> {
-    /// An argument has the name of the parameter, and a window is asked for where it is used.
+    /// Only a workspace gets a name here: an argument has the name of the parameter, and a window
+    /// is asked for where it is used.
     #[track_caller]
     fn name(&self, name: &str) {
         let Spot { base: Root::Workspace(from), offset: None } = self.spot else { return };
@@ -194,7 +195,7 @@ impl<E: Element> Output<E> {
         });
     }
 
-    /// The user's part of the workspace, from this byte on.
+    /// Returns the user's part of the workspace, from this byte on.
     pub(super) fn workspace(recording: u64, byte: Counted, here: Caller) -> Self {
         let byte = record::with(recording, here, |recorder| {
             recorder.program.workspace = true;
@@ -203,7 +204,7 @@ impl<E: Element> Output<E> {
         Global::new(recording, Root::Workspace(byte.unwrap_or(Id(0))))
     }
 
-    /// A window of a rank.
+    /// Returns a window of a rank.
     pub(super) fn window(
         recording: u64,
         client: ClientId,
@@ -231,12 +232,12 @@ fn widen(recorder: &mut KernelRecorder, id: Id) -> Id {
 }
 
 impl Spot {
-    /// The place in the program, for a step of the current block.
+    /// Returns the place in the program, for a step of the current block.
     pub fn place(self, recorder: &mut KernelRecorder, element: Number) -> Place {
         let offset = match (self.base, self.offset) {
             (Root::Parameter(_), Some(offset)) => offset,
             (Root::Parameter(_), None) => recorder.push(Of::Constant(0), Number::U64),
-            // These count bytes.
+            // The other bases count bytes.
             (base, offset) => {
                 let bytes = offset.map(|offset| {
                     let offset = widen(recorder, offset);

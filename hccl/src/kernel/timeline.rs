@@ -35,7 +35,7 @@
 //! # What is in it
 //!
 //! Each device has a row for its kernels, one for each core that ran a block, and one for its
-//! communication server; a launch beside another one on the same device has rows of its own, and so
+//! communication server. A launch beside another one on the same device has rows of its own, and so
 //! has a communicator beside another one, with a number behind their names. Then each link between
 //! two ranks has one.
 //!
@@ -51,9 +51,9 @@
 //!
 //! # Operators
 //!
-//! The [operators](crate::operator) that run meanwhile are in it too: each device has a row for its
+//! The [operators](crate::operator) that run meanwhile are in it too. Each device has a row for its
 //! main thread and for each of the others (numbered from 0, as they were acquired), with every
-//! copy, record and wait, and an arrow leads from each record to the wait that took it. (What an
+//! copy, record and wait. An arrow leads from each record to the wait that took it. (What an
 //! operator *would* do in a model is [drawn](crate::operator::Recorded::timeline) without running
 //! it.)
 //!
@@ -150,7 +150,7 @@ use crate::device::Stream;
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 
-/// A recording that goes on, made by [`Runtime::record_timeline`]. Dropped, it ends without a
+/// A recording that goes on, made by [`Runtime::record_timeline`]. A drop ends it without a
 /// timeline.
 #[must_use = "what is recorded comes from `.finish()`"]
 #[derive(Debug)]
@@ -168,8 +168,8 @@ pub struct Timeline {
 
 impl Runtime {
     /// Begins to record what kernels and operators do on all devices of this runtime, until
-    /// [`Recording::finish`]. Never blocks. The optional entries `ascendExtTimelineRecord` and
-    /// `ascendExtTimeline` are behind it; see [`kernel::timeline`](crate::kernel::timeline).
+    /// [`Recording::finish`]. Never blocks. It uses the optional entries `ascendExtTimelineRecord`
+    /// and `ascendExtTimeline`; see [`kernel::timeline`](crate::kernel::timeline).
     ///
     /// # Errors
     ///

@@ -2,8 +2,8 @@
 //! that one is complete.
 //!
 //! This directory is one protocol. To find out why a [`Work`](work::Work) completes, read
-//! [`timeline`] and [`stream_slot`], then [`work`] and the room where it waits: [`reactor`] for a
-//! task, [`wait`] and [`patience`] for a thread.
+//! [`timeline`] and [`stream_slot`], then [`work`] and the waits below it: [`reactor`] for a task,
+//! [`wait`] and [`patience`] for a thread.
 //!
 //! # Terms
 //!

@@ -411,7 +411,8 @@ impl StreamSlot {
         }
     }
 
-    /// Whether nobody has the `Work` of this number, or somebody will not have it for long.
+    /// Whether the `Work` of this number was dropped before it was seen complete, or the number is
+    /// older than the window.
     pub(crate) fn is_detached(&self, number: u64) -> bool {
         number + WINDOW <= self.timeline.submitted()
             || self.detached[(number % WINDOW) as usize].load(Acquire) == number

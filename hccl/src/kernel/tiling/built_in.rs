@@ -15,14 +15,14 @@ use crate::dtype::ReduceKind;
 /// `Mc2InitTiling`, 64 bytes: says where the [`Mc2CcTiling`] of the struct are. The first field of
 /// a kernel that communicates.
 ///
-/// It is filled by [`Mc2InitTilingConfig::fill`](super::Mc2InitTilingConfig::fill).
+/// [`Mc2InitTilingConfig::fill`](super::Mc2InitTilingConfig::fill) fills it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Mc2InitTiling([u8; 64]);
 
 /// `Mc2CcTiling`: the group, operation and algorithm of one kind of communication.
 ///
-/// It is filled by [`Mc2InitTilingConfig::fill`](super::Mc2InitTilingConfig::fill).
+/// [`Mc2InitTilingConfig::fill`](super::Mc2InitTilingConfig::fill) fills it.
 ///
 /// It has 512 bytes in CANN's headers of today and 280 in older ones, whose documents still say so:
 /// `Mc2CcTiling<280>` is that one. The fields are the same; the rest is reserved. All other offsets
@@ -55,12 +55,12 @@ impl Mc2InitTiling {
     /// The value that [`version`](Self::version) returns for a struct that was filled.
     pub const VERSION: u32 = INIT_VERSION;
 
-    /// The version of the layout, 0 before the struct is filled.
+    /// Returns the version of the layout, 0 before the struct is filled.
     pub fn version(&self) -> u32 {
         read_u32(&self.0, 0)
     }
 
-    /// How many [`Mc2CcTiling`] the server is to know.
+    /// Returns the number of [`Mc2CcTiling`] that the server is to know.
     pub fn count(&self) -> u32 {
         read_u32(&self.0, 4)
     }
@@ -72,32 +72,32 @@ impl Mc2InitTiling {
         (0..count).map(|n| read_u32(&self.0, 8 + 4 * n))
     }
 
-    /// The debug mode, 0 for none.
+    /// Returns the debug mode, 0 for none.
     pub fn debug_mode(&self) -> u8 {
         self.0[40]
     }
 
-    /// Queues of each core for `BatchWrite`.
+    /// Returns the number of queues of each core for `BatchWrite`.
     pub fn queue_num(&self) -> u16 {
         u16::from_ne_bytes([self.0[42], self.0[43]])
     }
 
-    /// Cores that use queues for `BatchWrite`.
+    /// Returns the number of cores that use queues for `BatchWrite`.
     pub fn comm_block_num(&self) -> u16 {
         u16::from_ne_bytes([self.0[44], self.0[45]])
     }
 
-    /// The family of the device: 1 for the 910B, 255 for others.
+    /// Returns the family of the device: 1 for the 910B, 255 for others.
     pub fn device_family(&self) -> u8 {
         self.0[46]
     }
 
-    /// The one at the front of these bytes, which are at least 64.
+    /// Reads the struct at the front of these bytes, which are at least 64.
     pub(super) fn read(bytes: &[u8]) -> Self {
         bytes.first_chunk().copied().map(Self).unwrap_or_default()
     }
 
-    /// The one of these members, for a product.
+    /// Returns the bytes of the struct for these members and a product.
     pub(super) fn filled(offsets: &[u32], filled: &Filled) -> [u8; 64] {
         let mut bytes = [0; 64];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -118,48 +118,49 @@ impl<const BYTES: usize> Mc2CcTiling<BYTES>
 where
     Self: Tiling,
 {
-    /// The version of the layout, 0 before the struct is filled.
+    /// Returns the version of the layout, 0 before the struct is filled.
     pub fn version(&self) -> u8 {
         self.0[3]
     }
 
-    /// The name of the communicator.
+    /// Returns the name of the communicator.
     pub fn group_name(&self) -> Cow<'_, str> {
         read_text(&self.0[16..144])
     }
 
-    /// The algorithm, in CANN's words.
+    /// Returns the algorithm, in CANN's words.
     pub fn algorithm(&self) -> Cow<'_, str> {
         read_text(&self.0[144..272])
     }
 
-    /// The operation, if it is one that kernels have.
+    /// Returns the operation, if it is one that kernels have.
     pub fn op_type(&self) -> Option<CmdType> {
         CmdType::from_code(read_u32(&self.0, 272))
     }
 
-    /// How elements are combined, by operations that do.
+    /// Returns how elements are combined, by operations that do.
     pub fn reduce_op(&self) -> Option<ReduceKind> {
         let code = read_u32(&self.0, 276);
         ReduceKind::ALL.iter().copied().find(|kind| kind.code() == code)
     }
 
-    /// The type of the elements that are read.
+    /// Returns the type of the elements that are read.
     pub fn source_type(&self) -> Option<DataType> {
         DataType::from_code(self.0[14])
     }
 
-    /// The type of the elements that are written.
+    /// Returns the type of the elements that are written.
     pub fn destination_type(&self) -> Option<DataType> {
         DataType::from_code(self.0[15])
     }
 
-    /// The communication engine, 0 for CANN's choice.
+    /// Returns the communication engine, 0 for CANN's choice.
     pub fn engine(&self) -> u8 {
         self.0[13]
     }
 
-    /// Steps between two commits of a fine-grained `AlltoAllV`, 0 for a coarse one.
+    /// Returns the number of steps between two commits of a fine-grained `AlltoAllV`, 0 for a
+    /// coarse one.
     pub fn step_size(&self) -> u8 {
         self.0[2]
     }
@@ -179,7 +180,7 @@ fn read_u32(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Up to the NUL.
+/// Returns the text up to the NUL.
 fn read_text(bytes: &[u8]) -> Cow<'_, str> {
     let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(text)
@@ -212,18 +213,18 @@ where
     }
 }
 
-/// A field with a plain number or, with a length, an array.
+/// A field with a plain number or, if a length is given, an array.
 const fn field(name: &'static str, offset: u32, number: Number, lengths: &'static [u32]) -> Field {
     let (name, doc, lengths) = (Cow::Borrowed(name), Cow::Borrowed(""), Cow::Borrowed(lengths));
     Field { name, doc, offset, item: Item::Number(number), lengths }
 }
 
-// SAFETY: bytes, of which every pattern is a value.
+// SAFETY: the struct is bytes, of which every pattern is a value.
 unsafe impl FieldType for Mc2InitTiling {
     const ITEM: Item = Item::Struct(Cow::Borrowed(Self::LAYOUT));
 }
 
-// SAFETY: the fields follow one another from the first byte to the last, as the test below sees.
+// SAFETY: the fields follow one another from the first byte to the last, as the test below checks.
 unsafe impl Tiling for Mc2InitTiling {
     const LAYOUT: &'static Layout = &Layout {
         name: Cow::Borrowed("Mc2InitTiling"),
@@ -248,13 +249,13 @@ unsafe impl Tiling for Mc2InitTiling {
 
 macro_rules! cc_tiling {
     ($bytes:literal $(, $rest:expr)?) => {
-        // SAFETY: bytes, of which every pattern is a value.
+        // SAFETY: the struct is bytes, of which every pattern is a value.
         unsafe impl FieldType for Mc2CcTiling<$bytes> {
             const ITEM: Item = Item::Struct(Cow::Borrowed(Self::LAYOUT));
         }
 
         // SAFETY: the fields follow one another from the first byte to the last, as the test below
-        // sees.
+        // checks.
         unsafe impl Tiling for Mc2CcTiling<$bytes> {
             const LAYOUT: &'static Layout = &Layout {
                 name: Cow::Borrowed("Mc2CcTiling"),

@@ -1,4 +1,4 @@
-//! Filling the communication structs of a tiling struct, and looking at those that come from
+//! Filling the communication structs of a tiling struct, and checking those that come from
 //! elsewhere.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,7 +14,7 @@ fn problem(layout: &Layout, problem: String) -> TilingError {
     TilingError::Communication { tiling: layout.path().into(), problem: problem.into() }
 }
 
-/// Writes the first struct and these members into a tiling struct.
+/// Writes the `Mc2InitTiling` and these members into a tiling struct.
 pub(super) fn write<T: Tiling>(
     tiling: &mut T,
     init: impl FnOnce(&[u32]) -> [u8; 64],
@@ -53,8 +53,8 @@ pub(super) fn write<T: Tiling>(
     Ok(())
 }
 
-/// Whether a struct can be launched with: its ranges, and, for a kernel with a client, what the
-/// server reads of it.
+/// Checks that a struct can be used for a launch: its ranges, and, for a kernel with a client, the
+/// parts that the server reads.
 pub(in crate::kernel) fn ready<T: Tiling>(
     tiling: &T,
     client: bool,
@@ -80,7 +80,7 @@ pub(in crate::kernel) fn ready<T: Tiling>(
     }
 }
 
-/// Whether the communication structs in these bytes, as many as the layout has, were filled for
+/// Checks that the communication structs in these bytes, as many as the layout has, were filled for
 /// this layout.
 pub(super) fn check(layout: &Layout, bytes: &[u8]) -> std::result::Result<(), TilingError> {
     let communication = Communication::of(layout);

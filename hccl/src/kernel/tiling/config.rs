@@ -2,8 +2,8 @@
 //!
 //! CANN's class checks little: it takes an operation that the product does not have, a step size
 //! where it means nothing, and a setting that is read on another product only. The kernel then
-//! waits for ever, or the server does something else. So what the documents say about products is
-//! checked here too.
+//! waits for ever, or the server does something else. So this file also checks the rules of the
+//! documents for each product.
 
 use typed_builder::TypedBuilder;
 
@@ -37,7 +37,8 @@ pub struct Mc2InitTilingConfig {
     comm_block_num: Option<u16>,
 }
 
-/// One kind of communication of a kernel: what goes into an [`Mc2CcTiling`](super::Mc2CcTiling).
+/// The settings of one kind of communication of a kernel, for an
+/// [`Mc2CcTiling`](super::Mc2CcTiling).
 ///
 /// ```
 /// use hccl::dtype::ReduceKind;
@@ -71,8 +72,8 @@ pub struct Mc2CcTilingConfig {
     /// How elements are combined, by `AllReduce` and `ReduceScatter`; without it the sum.
     #[builder(default, setter(strip_option))]
     pub(super) reduce_op: Option<ReduceKind>,
-    /// The type of the elements that are read. The 950 needs it; the A2 and the A3 go by what the
-    /// kernel says.
+    /// The type of the elements that are read. The 950 needs it; the A2 and the A3 use the type
+    /// that the kernel gives.
     #[builder(default, setter(into, strip_option))]
     pub(super) source_type: Option<DataType>,
     /// The type of the elements that are written; without it that of the source.
@@ -96,8 +97,8 @@ pub struct Mc2CcTilingConfig {
 
 impl Mc2InitTilingConfig {
     /// Writes the [`Mc2InitTiling`] and, in the order of its fields, an `Mc2CcTiling` for each of
-    /// `members`. Fewer than there are leave the last ones alone: the server does not learn of
-    /// them. No other field is touched.
+    /// `members`. If there are fewer members than fields, the last fields are left alone: the
+    /// server does not learn of them. No other field is touched.
     ///
     /// The CANN functions are the two `GetTiling` of `Mc2CcTilingConfig`.
     ///

@@ -8,14 +8,13 @@ use super::{FieldType, Tiling};
 
 macro_rules! cube_tiling {
     ($($rust:ident $cpp:literal $doc:literal;)*) => {
-        /// `TCubeTiling` of CANN, 200 bytes: what the high-level `Matmul` of a kernel is configured
-        /// with.
+        /// `TCubeTiling` of CANN, 200 bytes: the configuration of the high-level `Matmul` of a
+        /// kernel.
         ///
         /// [`for_shape`](Self::for_shape) fills it, and so does CANN's library
-        /// `MultiCoreMatmulTiling`. A struct that is filled by hand is checked before a launch for
-        /// the rules that CANN documents: `base_m` and `base_n` are multiples of 16, the buffers of
-        /// a block fit in L0, and so on. The layout, batch and share fields are 0 for a plain
-        /// product.
+        /// `MultiCoreMatmulTiling`. The launch checks a struct that is filled by hand for the rules
+        /// that CANN documents: `base_m` and `base_n` are multiples of 16, the buffers of a block
+        /// fit in L0, and so on. The layout, batch and share fields are 0 for a plain product.
         ///
         /// Older releases of CANN lack the last field. The C++ header asserts the size.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,12 +30,12 @@ macro_rules! cube_tiling {
             }
         }
 
-        // SAFETY: numbers only.
+        // SAFETY: the struct has numbers only, of which every pattern of bytes is a value.
         unsafe impl FieldType for TCubeTiling {
             const ITEM: Item = Item::Struct(Cow::Borrowed(Self::LAYOUT));
         }
 
-        // SAFETY: 50 fields of 4 bytes each, and the offsets are the compiler's.
+        // SAFETY: there are 50 fields of 4 bytes each, and the offsets are the compiler's.
         unsafe impl Tiling for TCubeTiling {
             const LAYOUT: &'static Layout = &Layout {
                 name: Cow::Borrowed("TCubeTiling"),

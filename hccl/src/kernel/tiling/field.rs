@@ -11,7 +11,7 @@ use crate::error::Result;
 ///
 /// # Safety
 ///
-/// `ITEM` is the type: its size, and which patterns of bytes are values of it.
+/// `ITEM` is the type: its size, and the patterns of bytes that are values of it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be in a tiling struct",
     label = "neither a number, nor `bool`, nor a struct with `#[derive(Tiling)]`",
@@ -23,7 +23,7 @@ pub unsafe trait FieldType: Sized + 'static {
     /// The type as data.
     const ITEM: Item;
 
-    /// Whether the fields of a struct lie in their ranges.
+    /// Checks that the fields of a struct lie in their ranges.
     #[doc(hidden)]
     fn check_value(&self) -> Result<()> {
         Ok(())
@@ -34,7 +34,8 @@ macro_rules! numbers {
     ($($ty:ty: $number:ident;)*) => {
         $(
             const _: () = assert!(size_of::<$ty>() == Number::$number.size() as usize);
-            // SAFETY: of `bool` two patterns are values, as the table knows; of the others all are.
+            // SAFETY: two patterns are values of `bool`, as the table knows; all are values of the
+            // others.
             unsafe impl FieldType for $ty {
                 const ITEM: Item = Item::Number(Number::$number);
             }

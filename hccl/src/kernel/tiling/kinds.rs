@@ -18,17 +18,17 @@ macro_rules! commands {
             /// Every operation.
             pub const ALL: &'static [CmdType] = &[$(CmdType::$name,)*];
 
-            /// CANN's number for it (`HcclCMDType`).
+            /// Returns CANN's number for it (`HcclCMDType`).
             pub const fn code(self) -> u32 {
                 match self { $(CmdType::$name => ascend_sys::HcclCMDType::$code.0,)* }
             }
 
-            /// The name of the method of the in-kernel client.
+            /// Returns the name of the method of the in-kernel client.
             pub const fn name(self) -> &'static str {
                 match self { $(CmdType::$name => $text,)* }
             }
 
-            /// The algorithm that the documents give for it on the A3.
+            /// Returns the algorithm that the documents give for it on the A3.
             pub const fn algorithm(self) -> &'static str {
                 match self { $(CmdType::$name => $algorithm,)* }
             }
@@ -84,13 +84,13 @@ macro_rules! data_types {
             /// Every type, in the order of CANN's numbers.
             pub const ALL: &'static [DataType] = &[$(DataType::$name,)*];
 
-            /// CANN's number for it (`HcclDataType`).
+            /// Returns CANN's number for it (`HcclDataType`).
             pub const fn code(self) -> u8 {
                 // The numbers are below 20.
                 match self { $(DataType::$name => ascend_sys::HcclDataType::$code.0 as u8,)* }
             }
 
-            /// Its name.
+            /// Returns its name.
             pub const fn name(self) -> &'static str {
                 match self { $(DataType::$name => $text,)* }
             }

@@ -57,8 +57,8 @@
 //! | [`Mc2InitTiling`], [`Mc2CcTiling`], [`TCubeTiling`] | CANN's own | from `kernel_tiling/kernel_tiling.h` |
 //!
 //! Bytes between fields do not exist unless they are written down as fields: Rust may not show
-//! uninitialised padding to anybody, and what a kernel receives should not depend on what was in
-//! memory before. The compiler says how many are missing and where.
+//! uninitialised padding to anybody, and the bytes that a kernel receives should not depend on
+//! earlier contents of memory. The compiler says how many are missing and where.
 //!
 //! # Sizes
 //!
@@ -97,7 +97,7 @@ pub use tiling::Tiling;
 mod tests {
     use super::*;
 
-    /// As another crate writes it, but for where `hccl` is.
+    /// As another crate writes it, but for the path of `hccl`.
     #[derive(Tiling, Clone, Copy)]
     #[repr(C)]
     #[tiling(crate = crate)]

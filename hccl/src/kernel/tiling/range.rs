@@ -1,4 +1,4 @@
-//! The range of a field, read while the program is compiled.
+//! Ranges of fields, read while the program is compiled.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -12,8 +12,8 @@ use crate::error::Result;
 #[derive(Clone, Copy, Debug)]
 pub struct RangeBounds<T> {
     is_empty: bool,
-    /// The text of a value that is out of range. It is a function, so that nothing is asked of `T`
-    /// where the range of another type is refused.
+    /// Returns the text for a value that is out of range. It is a function, so that nothing is
+    /// asked of `T` where the range of another type is refused.
     outside: fn(&RangeBounds<T>, &T) -> Option<String>,
     start: T,
     end: T,
@@ -61,11 +61,11 @@ fn outside<T: PartialOrd + Debug>(bounds: &RangeBounds<T>, value: &T) -> Option<
 pub trait RangeOf<T> {
     /// The type that reads the range.
     type Reader;
-    /// The one there is.
+    /// The only reader.
     const READER: Self::Reader;
 }
 
-/// Reads a range `R` in a constant, in which a trait has no functions to call.
+/// Reads a range `R` in a constant, where functions of a trait cannot be called.
 #[derive(Debug)]
 pub struct Reader<R>(PhantomData<R>);
 
@@ -82,7 +82,7 @@ macro_rules! reader {
         }
 
         impl Reader<$range<$ty>> {
-            /// The ends of a range.
+            /// Returns the ends of a range.
             pub const fn read(self, $it: &$range<$ty>) -> RangeBounds<$ty> {
                 let (start, end, closed): ($ty, $ty, bool) = $ends;
                 let $number = start;
@@ -96,7 +96,7 @@ macro_rules! reader {
     };
 }
 
-/// Numbers, their first and last values, and how a constant compares them.
+/// Implements ranges for numbers: their first and last values, and how a constant compares them.
 macro_rules! numbers {
     ($($ty:ty: $first:ident, $last:ident, $number:ident => $key:expr;)*) => {$(
         reader!($ty, Range, it => (it.start, it.end, false), $number => $key);

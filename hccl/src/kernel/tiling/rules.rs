@@ -17,7 +17,8 @@ pub(super) fn refuse<T>(
     Err(TilingError::Setting { setting, value, rule: rule.into() })
 }
 
-/// A text with its NUL, in CANN's 128 bytes: of more its class copies nothing.
+/// Checks a text that must fit with its NUL in CANN's 128 bytes: its class copies nothing of a
+/// longer one.
 pub(super) fn text(setting: &'static str, value: &str, least: usize) -> TilingResult<[u8; 128]> {
     let mut bytes = [0; 128];
     if value.len() < least || value.len() >= bytes.len() || value.contains('\0') {
@@ -122,7 +123,7 @@ impl Mc2CcTilingConfig {
     fn check_algorithm(&self, product: Product) -> TilingResult {
         let algorithm = self.algorithm.as_deref().unwrap_or(self.op_type.algorithm());
         let usual = self.op_type.algorithm();
-        // Every usual one has an `=`.
+        // Every usual algorithm has an `=`.
         let start = usual.split_inclusive('=').next().unwrap_or(usual);
         if product == Product::A3 && !algorithm.starts_with(&format!("{start}level0:")) {
             let rule =

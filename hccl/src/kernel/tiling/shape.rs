@@ -100,15 +100,16 @@ impl fmt::Debug for TCubeTilingBuilder {
 }
 
 impl TCubeTilingBuilder {
-    /// The most cube cores that take part, at most those of the chip, which is what is taken if
-    /// this is not called: 24 on A2 and A3, 32 on Ascend 950. A device of another chip may have
-    /// fewer: `GetCoreNumAic` of CANN's platform interface tells.
+    /// Sets the most cube cores that take part, at most those of the chip. Without this call all of
+    /// them do: 24 on A2 and A3, 32 on Ascend 950. A device of another chip may have fewer:
+    /// `GetCoreNumAic` of CANN's platform interface tells.
     pub fn cores(mut self, cores: u32) -> Self {
         self.cores = Some(cores);
         self
     }
 
-    /// For a product with a bias of this type: [`Matmul::bias`](crate::kernel::Matmul::bias).
+    /// Fills it for a product with a bias of this type:
+    /// [`Matmul::bias`](crate::kernel::Matmul::bias).
     pub fn bias<D: Element>(mut self) -> Self {
         self.matmul.bias = Some(number::<D>());
         self

@@ -22,11 +22,11 @@ use crate::error::Result;
     note = "write `#[derive(hccl::kernel::Tiling)]` and `#[repr(C)]` above `{Self}`"
 )]
 pub unsafe trait Tiling: FieldType {
-    /// Name, offset, size and type of each field. `Display` prints it as a table.
+    /// The name, offset, size and type of each field. `Display` prints it as a table.
     const LAYOUT: &'static Layout;
 
-    /// Tells layouts apart: another number as soon as a name, an offset, a size or a type is
-    /// another.
+    /// A number that tells layouts apart: it differs as soon as a name, an offset, a size or a type
+    /// differs.
     const LAYOUT_HASH: u64 = Self::LAYOUT.hash();
 
     /// The places of the [`Mc2CcTiling`](super::Mc2CcTiling), in bytes, as `SetCcTilingV2` takes
@@ -34,20 +34,20 @@ pub unsafe trait Tiling: FieldType {
     /// `ALL_TO_ALL_OFFSET`.
     const CC_TILINGS: &'static [u64] = const { Communication::of(Self::LAYOUT) }.cc_tilings();
 
-    /// The struct with zeros in all its bytes.
+    /// Returns the struct with zeros in all its bytes.
     fn zeroed() -> Self {
         // SAFETY: by `LAYOUT` the struct is made of numbers and bools, for which zeros are a value.
         unsafe { MaybeUninit::zeroed().assume_init() }
     }
 
-    /// The bytes that the kernel gets.
+    /// Returns the bytes that the kernel gets.
     fn as_bytes(&self) -> &[u8] {
         // SAFETY: by `LAYOUT` there is no padding, so all bytes of the struct are initialised; they
         // live as long as the borrow.
         unsafe { std::slice::from_raw_parts((&raw const *self).cast(), size_of::<Self>()) }
     }
 
-    /// The struct with these bytes, at any alignment.
+    /// Returns the struct with these bytes, at any alignment.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ pub unsafe trait Tiling: FieldType {
     /// not filled by this version of the library or that stand elsewhere.
     fn from_bytes(bytes: &[u8]) -> Result<Self> {
         field::check_bytes(Self::LAYOUT, bytes)?;
-        // SAFETY: the bytes are as many as the struct has. By `LAYOUT` it is made of numbers, of
+        // SAFETY: there are as many bytes as the struct has. By `LAYOUT` it is made of numbers, of
         // which every pattern is a value, and bools, which were checked.
         let read: Self = unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() };
         read.check()?;
@@ -64,16 +64,17 @@ pub unsafe trait Tiling: FieldType {
         Ok(read)
     }
 
-    /// Whether each field with a `range` lies in it, for fields that were not set by their setter.
+    /// Checks that each field with a `range` lies in it, for fields that were not set by their
+    /// setter.
     ///
     /// # Errors
     ///
-    /// [`Error::Tiling`](crate::Error::Tiling) with the first that does not.
+    /// [`Error::Tiling`](crate::Error::Tiling) with the first field that does not.
     fn check(&self) -> Result<()> {
         self.check_value()
     }
 
-    /// Names and values, a line each.
+    /// Returns the names and values, a line each.
     fn dump(&self) -> Dump<'_> {
         Self::LAYOUT.dump(self.as_bytes())
     }
