@@ -183,8 +183,8 @@ impl Runtime {
 }
 
 impl Recording {
-    /// Ends it. Launches that have ended by now are in the timeline; wait for those that matter.
-    /// Never blocks.
+    /// Ends the recording and returns the timeline. Launches that have ended by now are in it; wait
+    /// for those that matter. Never blocks.
     ///
     /// # Errors
     ///
@@ -262,8 +262,8 @@ impl Timeline {
         ascend_timeline::picture(&self.records)
     }
 
-    /// The same with every detail, for <https://ui.perfetto.dev>: the text of a JSON file in
-    /// Chrome's trace event format.
+    /// Returns the same with every detail, for <https://ui.perfetto.dev>: the text of a JSON file
+    /// in Chrome's trace event format.
     pub fn trace(&self) -> String {
         ascend_timeline::trace(&self.records)
     }

@@ -1,4 +1,4 @@
-//! Scalars that stay symbols: what a kernel computes with.
+//! Scalars that stay symbols: the numbers that a kernel computes with.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -78,9 +78,9 @@ scalars! {
 /// A scalar of a kernel: a symbol while the kernel is recorded, a number when it runs.
 ///
 /// It is `Copy` and has the operators of its type, with numbers of Rust on either side. Unsigned
-/// integers wrap, as in C++; a signed one that leaves its type is an error of the launch, since C++
-/// leaves open what it would be. Comparisons are methods, because what they give is a symbol too.
-/// Types are not mixed: [`cast`](Self::cast) converts.
+/// integers wrap, as in C++. A signed integer that leaves its type is an error of the launch, since
+/// C++ leaves its value open. Comparisons are methods, because their result is a symbol too. Types
+/// are not mixed: [`cast`](Self::cast) converts.
 ///
 /// A value never changes after it came about. A number that changes lives in a [`Variable`].
 ///
@@ -134,8 +134,8 @@ impl<T: Scalar> Value<T> {
         Value { handle, of: PhantomData }
     }
 
-    /// A conversion, `static_cast` in C++: integers wrap, a floating point number that does not fit
-    /// into an integer is the nearest that does.
+    /// Converts the value, `static_cast` in C++: integers wrap, a floating point number that does
+    /// not fit into an integer is the nearest that does.
     #[track_caller]
     pub fn cast<U: Scalar>(self) -> Value<U> {
         if T::NUMBER == U::NUMBER {
@@ -196,13 +196,13 @@ impl<T: Arithmetic> Value<T> {
         self.binary(Binary::GreaterEqual, other.into(), Location::caller())
     }
 
-    /// The smaller one.
+    /// Returns the smaller one.
     #[track_caller]
     pub fn min(self, other: impl Into<Value<T>>) -> Value<T> {
         self.binary(Binary::Min, other.into(), Location::caller())
     }
 
-    /// The greater one.
+    /// Returns the greater one.
     #[track_caller]
     pub fn max(self, other: impl Into<Value<T>>) -> Value<T> {
         self.binary(Binary::Max, other.into(), Location::caller())
@@ -210,8 +210,8 @@ impl<T: Arithmetic> Value<T> {
 }
 
 impl<T: Whole> Value<T> {
-    /// How many pieces of length `piece` cover this length. Neither may be negative, and their sum
-    /// must fit into the type.
+    /// Returns the number of pieces of length `piece` that cover this length. Neither may be
+    /// negative, and their sum must fit into the type.
     #[track_caller]
     pub fn div_ceil(self, piece: impl Into<Value<T>>) -> Value<T> {
         let (piece, here) = (piece.into(), Location::caller());
@@ -222,7 +222,7 @@ impl<T: Whole> Value<T> {
 }
 
 impl Value<bool> {
-    /// The first if this is true, else the second.
+    /// Returns the first if this is true, else the second.
     #[track_caller]
     pub fn select<T: Scalar>(self, yes: impl Into<Value<T>>, no: impl Into<Value<T>>) -> Value<T> {
         let (yes, no) = (yes.into(), no.into());
@@ -349,7 +349,7 @@ impl<T: Scalar> Variable<T> {
         }))
     }
 
-    /// Gives it another value.
+    /// Sets another value.
     #[track_caller]
     pub fn set(&mut self, value: impl Into<Value<T>>) {
         let value = value.into();
@@ -361,7 +361,7 @@ impl<T: Scalar> Variable<T> {
         });
     }
 
-    /// Whether it is still there; a mistake if not.
+    /// Notes a mistake unless the variable is still there.
     fn checked(&self, recorder: &mut KernelRecorder) {
         let now = recorder.push(Of::Variable(self.variable), T::NUMBER);
         recorder.value(now);
@@ -383,7 +383,7 @@ impl<T: Arithmetic, V: Into<Value<T>>> AddAssign<V> for Variable<T> {
     }
 }
 
-/// Something that takes a name from the `let` that it is bound by.
+/// A type whose values take a name from the `let` that they are bound by.
 #[doc(hidden)]
 pub trait Recordable {
     fn name(&self, name: &str);
@@ -407,8 +407,8 @@ impl<T: Scalar> Recordable for Variable<T> {
     }
 }
 
-/// Gives a name, if this recording goes on. Binding something foreign to a name is no mistake;
-/// using it is.
+/// Gives a name, if this recording goes on. To bind a foreign value to a name is no mistake; to use
+/// it is.
 pub(super) fn named(recording: u64, here: Caller, name: impl FnOnce(&mut KernelRecorder)) {
     if record::current() == Some(recording) {
         record::with(recording, here, name);

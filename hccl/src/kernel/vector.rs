@@ -20,11 +20,11 @@ use super::tensor::number;
 use super::value::{Scalar, Value};
 use crate::dtype::Element;
 
-/// How a conversion of [`Kernel::cast`] rounds (`RoundMode`).
+/// The rounding of a conversion by [`Kernel::cast`] (`RoundMode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Round {
-    /// It need not, as from `f16` to `f32` (`CAST_NONE`).
+    /// No rounding is needed, as from `f16` to `f32` (`CAST_NONE`).
     None,
     /// To the nearest, ties to even (`CAST_RINT`).
     Nearest,
@@ -49,24 +49,24 @@ use Number::*;
 
 /// The types that at least one product adds.
 const ADDED: &[Number] = &[I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32];
-/// Multiplies.
+/// The types that at least one product multiplies.
 const MULTIPLIED: &[Number] = &[I16, I32, I64, U16, U32, U64, F16, Bf16, F32];
-/// Divides.
+/// The types that at least one product divides.
 const DIVIDED: &[Number] = &[I16, I32, I64, U16, U32, U64, F16, F32];
-/// Combines with one number.
+/// The types that at least one product combines with one number.
 const SCALED: &[Number] = &[I16, I32, I64, F16, Bf16, F32];
-/// Has roots and powers of.
+/// The types that at least one product has roots and powers of.
 const REAL: &[Number] = &[F16, F32];
-/// Cuts at zero.
+/// The types that at least one product cuts at zero.
 const CUT: &[Number] = &[I32, I64, F16, F32];
-/// Adds up.
+/// The types that at least one product adds up.
 const SUMMED: &[Number] = &[I32, I64, U32, U64, F16, F32];
-/// Has the greatest of.
+/// The types that at least one product has the greatest of.
 const COMPARED: &[Number] = &[I16, I32, I64, U16, U32, U64, F16, F32];
-/// Fills with.
+/// The types that at least one product fills with.
 const FILLED: &[Number] = &[I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32];
 
-/// Whether a product takes this type, in words if not.
+/// Whether a product takes this type. Notes a mistake if not.
 fn takes<E: Element>(recorder: &mut KernelRecorder, call: &str, types: &[Number]) {
     recorder.only_on(Core::Aiv, &format!("`{call}`"));
     if !types.contains(&number::<E>()) {
@@ -233,7 +233,7 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// `to[0]` becomes the sum of all elements (`ReduceSum`). A `work` as long as `from` is always
+    /// Sets `to[0]` to the sum of all elements (`ReduceSum`). A `work` as long as `from` is always
     /// enough.
     #[track_caller]
     pub fn reduce_sum<E: Element>(
@@ -247,7 +247,7 @@ impl<T> Kernel<T> {
         self.fold(Fold::Sum, places, count.count(), Location::caller());
     }
 
-    /// `to[0]` becomes the greatest element (`ReduceMax`). A `work` as long as `from` is always
+    /// Sets `to[0]` to the greatest element (`ReduceMax`). A `work` as long as `from` is always
     /// enough.
     #[track_caller]
     pub fn reduce_max<E: Element>(

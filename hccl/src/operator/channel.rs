@@ -30,7 +30,7 @@ pub struct Channel<'r> {
 }
 
 impl Channel<'_> {
-    /// The rank at the other end.
+    /// Returns the rank at the other end.
     pub fn peer(&self) -> u32 {
         self.peer
     }
@@ -42,7 +42,7 @@ impl fmt::Debug for Channel<'_> {
     }
 }
 
-/// The rank's own communication buffer is the peer's to read and write, until it is
+/// The right of a peer to read and write this rank's communication buffer, until the buffer is
 /// [reclaimed](super::Thread::reclaim).
 ///
 /// Dropping or forgetting it is a mistake: the peer's last record would be left over for the next
@@ -52,19 +52,19 @@ pub struct Exposed<'r> {
     pub(super) channel: Channel<'r>,
 }
 
-/// The peer's communication buffer is this rank's to read and write, until it
+/// The right of this rank to read and write the peer's communication buffer, until it
 /// [leaves](super::Thread::leave).
 ///
-/// Several threads may use it, as long as the one that leaves it is certain to come last: what
-/// another thread does within the same [fork](super::MainThread::fork) is not, what it did in an
-/// earlier fork is. Dropping or forgetting it is a mistake: the peer would wait for ever.
+/// Several threads may use it, as long as the one that leaves is certain to come last. Work of
+/// another thread within the same [fork](super::MainThread::fork) is not certain to be over; work
+/// in an earlier fork is. Dropping or forgetting it is a mistake: the peer would wait for ever.
 #[must_use = "the peer waits until it is left"]
 pub struct Access<'r> {
     pub(super) channel: Channel<'r>,
 }
 
 impl Access<'_> {
-    /// The peer's communication buffer, whole.
+    /// Returns the peer's communication buffer, whole.
     pub fn buffer(&self) -> RemoteBuffer<'_> {
         RemoteBuffer::whole(self.channel)
     }
@@ -87,7 +87,7 @@ impl fmt::Debug for Access<'_> {
     }
 }
 
-/// "src/ring.rs:12"
+/// The place as text: "src/ring.rs:12"
 pub(super) fn line(here: &Location<'_>) -> String {
     format!("{}:{}", here.file(), here.line())
 }

@@ -1,13 +1,12 @@
 //! Issuing recorded tasks on the threads of a communicator.
 //!
-//! Invariant: before the first task is told, all of them have been looked at: what they read and
-//! write lies in the rank's input, output or communication buffer, or in the communication buffer
-//! of a peer with a channel, and the input is not written. Input and output are named in the stamps
-//! of the operation; what lies in communication buffers belongs to communicators, which are stamped
-//! too.
+//! Invariant: before the first task is told, all of them have been checked. They read and write
+//! only the rank's input, output or communication buffer, or the communication buffer of a peer
+//! with a channel, and they do not write the input. The stamps of the operation name input and
+//! output. Communication buffers belong to communicators, which are stamped too.
 //!
-//! Tasks are told in the order in which they were recorded. No thread of the rank then ever waits
-//! for something that has not been told yet, however short the queues of the device are.
+//! Tasks are told to the threads in the order in which they were recorded. So no thread of the rank
+//! ever waits for a task that has not been told yet, however short the queues of the device are.
 //!
 //! Sub-threads begin when the main thread lets them, and end before it does. But these are waits
 //! for notifies: when the communicator fails, such a wait ends early and the tasks behind it run.
@@ -59,7 +58,7 @@ pub(super) struct Issue<'a> {
 
 impl Issue<'_> {
     /// Issues it: at once if there are channels to all of its peers, else by way of a helper, which
-    /// takes the tape. `touches` names the communicator and what is in `memory`.
+    /// takes the tape. `touches` names the communicator and the regions in `memory`.
     pub(super) fn on(
         &self,
         stream: &Stream,
@@ -135,11 +134,11 @@ struct OperatorCall {
     product: Option<Product>,
     rank: u32,
     ranks: u32,
-    /// For how many seconds a wait waits; 0: for ever.
+    /// The time limit of a wait in seconds; 0: for ever.
     seconds: u32,
     /// The input, the output and the own communication buffer.
     memory: [Buffer; 3],
-    /// How the operator reduces.
+    /// The reduction of the operator.
     reduction: Option<PrimitiveReduction>,
 }
 
@@ -158,7 +157,7 @@ impl OperatorCall {
     }
 }
 
-/// Everything that tasks need to be told.
+/// The data for telling tasks.
 struct OperatorDriver<'a> {
     site: Site<'a>,
     name: &'static str,
@@ -176,8 +175,8 @@ enum Found<'a> {
 }
 
 impl OperatorDriver<'_> {
-    /// Acquires what is missing, looks at all tasks, and tells them. `begun` is set before the
-    /// first one: whatever then fails, some may be out.
+    /// Acquires the missing resources, checks all tasks, and tells them. `begun` is set before the
+    /// first one: if a call fails after that, some tasks may be out.
     ///
     /// # Safety
     ///
@@ -202,21 +201,21 @@ impl OperatorDriver<'_> {
         // SAFETY: the caller's promise; the handles were just acquired; the tasks have been looked
         // at.
         let told = unsafe { self.tell_all(host) };
-        // In any case, also when some was refused: the batch is a state of this OS thread, and what
-        // was told before goes on.
+        // In any case, also when a task was refused: the batch is a state of this OS thread, and
+        // tasks that were told before go on.
         let ended = table.end_batch();
         let joined = event.map_or(Ok(()), |event| self.join(stream, event));
         told.and(ended).and(joined)
     }
 
-    /// Lets the other threads wait for what stands in the stream.
+    /// Lets the other threads wait for the tasks that are in the stream.
     fn part(&self, stream: &StreamHandle, event: &EventHandle) -> Result<()> {
         let Site { table, engine, .. } = self.site;
         table.record_event(event, stream)?;
         self.resources.streams(engine).try_for_each(|of_thread| table.wait_event(of_thread, event))
     }
 
-    /// Lets the stream wait for what the other threads have been told.
+    /// Lets the stream wait for the tasks that the other threads have been told.
     fn join(&self, stream: &StreamHandle, event: &EventHandle) -> Result<()> {
         let Site { table, engine, seconds, .. } = self.site;
         let mut outcome = Ok(());
@@ -236,7 +235,7 @@ impl OperatorDriver<'_> {
         outcome
     }
 
-    /// Whether every task touches only what it may.
+    /// Checks that every task touches only what it may.
     fn check(&self) -> Result<()> {
         let RankTasks { threads, .. } = &self.tape.tasks;
         for step in threads.iter().flatten() {
@@ -291,14 +290,14 @@ impl OperatorDriver<'_> {
         format!("{piece} are not there: it has {bytes} bytes")
     }
 
-    /// The channel of a signal that is at one of its ends.
+    /// Returns the channel of a signal that is at one of its ends.
     #[inline]
     fn channel(&self, rank: u32, peer: u32) -> Option<&PeerChannel> {
         let other = if rank == self.rank { peer } else { rank };
         self.resources.peer(self.site.engine, other)
     }
 
-    /// The address of a piece, if all of it is there.
+    /// Returns the address of a piece, if all of it is there.
     #[inline]
     fn find(&self, piece: &Piece) -> Option<Found<'_>> {
         let within = |memory: &Buffer| {
@@ -328,7 +327,7 @@ impl OperatorDriver<'_> {
         let start = tape.notifies.first().copied().unwrap_or(0);
         let main = threads.first().copied().unwrap_or(host);
         let mut tell_all = || {
-            // SAFETY: the caller's promise: both threads have these notifies, and what is told was
+            // SAFETY: the caller's promise: both threads have these notifies, and the tasks were
             // checked.
             unsafe {
                 if engine == Engine::AicpuTs {
@@ -363,7 +362,7 @@ impl OperatorDriver<'_> {
     #[inline]
     unsafe fn tell(&self, thread: ThreadHandle, task: &Task) -> Result<()> {
         let Site { table, seconds, .. } = self.site;
-        // SAFETY: the caller's promise; what is found is as long as the piece.
+        // SAFETY: the caller's promise; the memory that was found is as long as the piece.
         unsafe {
             match task {
                 Task::Copy { from, to } => match (self.find(from), self.find(to)) {

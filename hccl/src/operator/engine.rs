@@ -5,7 +5,7 @@ use ascend_sys::{CommEngine, CommProtocol};
 
 use crate::error::product::Product;
 
-/// How many engines there are.
+/// The number of engines.
 pub(super) const ENGINES: usize = 2;
 
 pub(super) fn code(engine: Engine) -> CommEngine {
@@ -24,7 +24,7 @@ pub(super) fn protocol(engine: Engine, product: Option<Product>) -> CommProtocol
     }
 }
 
-/// As the checker calls it.
+/// The product as the checker calls it.
 pub(super) fn checked(product: Product) -> ascend_operator::check::Product {
     use ascend_operator::check::Product as Checked;
     match product {

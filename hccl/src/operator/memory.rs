@@ -12,7 +12,7 @@ use super::state::State;
 
 /// Elements of the rank's own memory: of its input, its output or its communication buffer.
 ///
-/// It is a place, not data: what is there is known when the operator runs. Copying it copies the
+/// It is a place, not data: its contents are known when the operator runs. Copying it copies the
 /// place.
 #[derive(Clone, Copy)]
 pub struct LocalBuffer<'r> {
@@ -23,7 +23,7 @@ pub struct LocalBuffer<'r> {
 }
 
 /// Elements of a peer's communication buffer (CANN: `HcclChannelGetHcclBuffer`). It is reached
-/// through an [`Access`](super::Access) and not for longer than that lasts.
+/// through an [`Access`](super::Access), only as long as that lasts.
 #[derive(Clone, Copy)]
 pub struct RemoteBuffer<'a> {
     pub(super) state: &'a State,
@@ -38,7 +38,7 @@ pub struct RemoteBuffer<'a> {
 macro_rules! places {
     ($buffer:ident, $life:lifetime) => {
         impl<$life> $buffer<$life> {
-            /// How many elements.
+            /// Returns the number of elements.
             pub fn len(&self) -> usize {
                 self.length
             }
@@ -48,27 +48,28 @@ macro_rules! places {
                 self.length == 0
             }
 
-            /// Some of the elements. A range that is not inside is a mistake, and gives none.
+            /// Returns some of the elements. A range that is not inside is a mistake, and gives
+            /// none.
             #[track_caller]
             pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
                 let (start, length) = inside(self.state, range, self.length);
                 Self { start: self.start + start, length, ..*self }
             }
 
-            /// Block `index` of those of `length` elements each.
+            /// Returns block `index` of blocks of `length` elements each.
             #[track_caller]
             pub fn block(&self, index: u32, length: usize) -> Self {
                 let start = (index as usize).saturating_mul(length);
                 self.slice(start..start.saturating_add(length))
             }
 
-            /// Part `index` of `parts` parts that differ by one element at most.
+            /// Returns part `index` of `parts` parts that differ by one element at most.
             #[track_caller]
             pub fn part(&self, index: u32, parts: u32) -> Self {
                 self.parts(index..index.saturating_add(1), parts)
             }
 
-            /// Several [parts](Self::part) that follow one another.
+            /// Returns several [parts](Self::part) that follow one another.
             #[track_caller]
             pub fn parts(&self, range: Range<u32>, parts: u32) -> Self {
                 let cut = |index: u32| {
@@ -77,8 +78,8 @@ macro_rules! places {
                 self.slice(cut(range.start)..cut(range.end))
             }
 
-            /// Parts of `length` elements, the last one with what is left. None of a buffer without
-            /// elements; a length of 0 counts as 1.
+            /// Returns parts of `length` elements, the last one with the elements that are left.
+            /// None of a buffer without elements; a length of 0 counts as 1.
             pub fn chunks(&self, length: usize) -> impl Iterator<Item = Self> + use<$life> {
                 let (whole, length) = (*self, length.max(1));
                 (0..whole.length).step_by(length).map(move |at| Self {
@@ -110,8 +111,8 @@ impl<'a> RemoteBuffer<'a> {
         RemoteBuffer { state, peer, channel: number, start: 0, length }
     }
 
-    /// The elements that lie where `place` lies in the own communication buffer. A place in other
-    /// memory is a mistake, as is one that is not inside; it gives none.
+    /// Returns the elements that lie where `place` lies in the own communication buffer. A place in
+    /// other memory is a mistake, as is one that is not inside; it gives none.
     ///
     /// ```
     /// # use hccl::operator::*;

@@ -1,9 +1,9 @@
 //! Communication operators of one's own: collective algorithms, written once, proven before they
 //! run, run on the emulator or on CANN.
 //!
-//! An operator is a function that says what *one* rank does. It is run once a rank to record tasks:
-//! copies, reductions, and what orders them. Here every rank puts its elements into its
-//! communication buffer, lets all others at it, and reads theirs:
+//! An operator is a function that says what *one* rank does. It is run once for each rank to record
+//! tasks: copies, reductions, and the notifies and signals that order them. Here every rank puts
+//! its elements into its communication buffer, lets all others at it, and reads theirs:
 //!
 //! ```
 //! use hccl::operator::*;
@@ -37,7 +37,7 @@
 //!
 //! # The parts
 //!
-//! * [`Recorder`] is what the function knows: its rank, how many there are, its
+//! * [`Recorder`] holds the function's knowledge: its rank, the number of ranks, its
 //!   [memory](LocalBuffer), its [channels](Channel).
 //! * [`Thread`] is a queue of tasks. The [`MainThread`] is the stream on which the operator runs;
 //!   it [forks](MainThread::fork) others, which end with the fork.
@@ -54,7 +54,7 @@
 //! # Running
 //!
 //! [`Communicator::run`](crate::Communicator::run) makes an operator an operation like any
-//! collective: numbered, ordered behind whatever uses the same buffers, watched by a
+//! collective: numbered, ordered behind every operation that uses the same buffers, watched by a
 //! [`Work`](crate::Work), traced, with a deadline.
 //!
 //! ```
@@ -93,9 +93,9 @@
 //! # }
 //! ```
 //!
-//! Every call records the rank's tasks anew, checks what this rank can do wrong by itself, and
-//! tells them to the threads. Threads, channels and the communication buffer are acquired when they
-//! are first needed and kept by the communicator. The buffer is twice
+//! Every call records the rank's tasks anew, checks for mistakes that this rank can make by itself,
+//! and tells the tasks to the threads. Threads, channels and the communication buffer are acquired
+//! when they are first needed and kept by the communicator. The buffer is twice
 //! [`buffer_mib`](crate::CommConfig) long.
 //!
 //! On a device the tasks of one operator are in flight on several queues. It is complete, and its
@@ -107,8 +107,8 @@
 //!
 //! # Units
 //!
-//! All lengths are elements, all of one type: the operator's. Input and output are the rank's own;
-//! the communication buffer is what peers reach, and belongs to the communicator.
+//! All lengths are elements, all of one type: the operator's. Input and output are the rank's own.
+//! Peers reach the communication buffer, which belongs to the communicator.
 
 #![deny(unsafe_code)]
 

@@ -38,9 +38,9 @@ impl NotifyState for Set {
 /// waits for it, which [makes](super::Thread::notify) it.
 ///
 /// Its type says what comes next: [`record`](super::Thread::record) takes a clear one and gives it
-/// back set, [`wait`](super::Thread::wait) the other way round. So nobody records it twice, or
-/// waits for what nobody records. Dropping or forgetting a set one is a mistake: the bit would be
-/// left over for the next operator.
+/// back set, [`wait`](super::Thread::wait) the other way round. So no thread records it twice, or
+/// waits for a notify that nobody records. Dropping or forgetting a set one is a mistake: the bit
+/// would be left over for the next operator.
 ///
 /// ```compile_fail
 /// use hccl::operator::*;
@@ -67,7 +67,7 @@ impl<'f, S: NotifyState> Notify<'f, S> {
         Notify { state, thread, index, of: PhantomData }
     }
 
-    /// The same bit in the other state.
+    /// Returns the same bit in the other state.
     pub(super) fn in_state<T: NotifyState>(self) -> Notify<'f, T> {
         Notify::new(self.state, self.thread, self.index)
     }

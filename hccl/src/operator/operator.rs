@@ -14,7 +14,7 @@ use crate::collective::CountMatrix;
 use crate::dtype::{DType, Element, ReduceKind, ReduceOp};
 use crate::error::operator::{Mistake, RecordError};
 
-/// Bytes of a communication buffer when nobody says otherwise: CANN's default, twice 200 MiB.
+/// The bytes of a communication buffer unless told otherwise: CANN's default, twice 200 MiB.
 const BUFFER: u64 = 2 * (200 << 20);
 
 /// The function of an operator.
@@ -47,7 +47,7 @@ pub struct Operator {
     source: &'static Location<'static>,
 }
 
-/// A constructor for a goal.
+/// Makes the constructor for each goal.
 macro_rules! goals {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) $goal:expr;)*) => {$(
         $(#[$doc])*
@@ -65,28 +65,30 @@ macro_rules! goals {
 
 impl Operator {
     goals! {
-        /// All ranks get what each has.
+        /// Makes an operator in which all ranks get the elements of each rank.
         all_gather() Goal::AllGather;
-        /// All ranks get the reduction of what each has.
+        /// Makes an operator in which all ranks get the reduction of the elements of each rank.
         all_reduce(op: impl ReduceOp) Goal::AllReduce(reduction(op));
-        /// Every rank gets the reduction of what all have for it.
+        /// Makes an operator in which every rank gets the reduction of the elements that all have
+        /// for it.
         reduce_scatter(op: impl ReduceOp) Goal::ReduceScatter(reduction(op));
-        /// All ranks get what the root has.
+        /// Makes an operator in which all ranks get the elements of the root.
         broadcast(root: u32) Goal::Broadcast { root };
-        /// The root gets the reduction of what each rank has.
+        /// Makes an operator in which the root gets the reduction of the elements of each rank.
         reduce(op: impl ReduceOp, root: u32) Goal::Reduce { op: reduction(op), root };
-        /// Every rank gets its block of what the root has.
+        /// Makes an operator in which every rank gets its block of the root's elements.
         scatter(root: u32) Goal::Scatter { root };
-        /// The root gets what each rank has.
+        /// Makes an operator in which the root gets the elements of each rank.
         gather(root: u32) Goal::Gather { root };
-        /// Every rank gets a block from each.
+        /// Makes an operator in which every rank gets a block from each.
         all_to_all() Goal::AllToAll;
-        /// Every rank gets a block from each, of as many elements as the matrix says.
+        /// Makes an operator in which every rank gets a block from each, of as many elements as the
+        /// matrix says.
         all_to_all_v(counts: &CountMatrix) Goal::AllToAllV { counts: rows(counts) };
-        /// One rank gets what another one has.
+        /// Makes an operator in which one rank gets the elements of another one.
         send(from: u32, to: u32) Goal::Send { from, to };
-        /// Something else: every rank gives `input` and gets `output` elements, whatever the count.
-        /// The checker does not look at the contents of the output.
+        /// Makes an operator for something else: every rank gives `input` and gets `output`
+        /// elements, whatever the count. The checker does not look at the contents of the output.
         other(input: u64, output: u64) Goal::Other { input, output };
     }
 
@@ -105,15 +107,15 @@ impl Operator {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong whatever the ranks do together: ranges outside of buffers, lengths
-    /// that differ, halves that are missing, each with its line.
+    /// Every mistake that does not depend on what the ranks do together: ranges outside of buffers,
+    /// lengths that differ, halves that are missing, each with its line.
     #[track_caller]
     pub fn record<E: Element>(&self, ranks: u32, count: usize) -> Result<Recorded, RecordError> {
         self.on(ranks).count(count).dtype(E::DTYPE).record()
     }
 
-    /// The same with more to say: a type that is known at run time, the size of the communication
-    /// buffer, in place.
+    /// Begins a recording with more settings: a type that is known at run time, the size of the
+    /// communication buffer, in place.
     pub fn on(&self, ranks: u32) -> Setting<'_> {
         Setting {
             operator: self,
@@ -125,13 +127,13 @@ impl Operator {
         }
     }
 
-    /// Records what one rank does.
+    /// Records the tasks of one rank.
     pub(super) fn record_rank(&self, shape: OperatorShape, tape: &mut Tape) {
         record(shape, &self.goal, tape, &*self.function);
     }
 
-    /// Elements of the input, the output and the communication buffer of a rank, and where in the
-    /// output the input begins when the two are in place.
+    /// Returns the elements of the input, the output and the communication buffer of a rank, and
+    /// where in the output the input begins when the two are in place.
     pub(super) fn shape(
         &self,
         rank: u32,
@@ -178,31 +180,32 @@ pub struct Setting<'o> {
 }
 
 impl Setting<'_> {
-    /// The n of the operator, in elements; 0 if nothing is said.
+    /// Sets the n of the operator, in elements; 0 if nothing is said.
     pub fn count(self, count: usize) -> Self {
         Setting { count, ..self }
     }
 
-    /// The type of the elements; `f32` if nothing is said.
+    /// Sets the type of the elements; `f32` if nothing is said.
     pub fn dtype(self, dtype: DType) -> Self {
         Setting { dtype, ..self }
     }
 
-    /// Bytes of each rank's communication buffer; CANN's default of 400 MiB if nothing is said.
+    /// Sets the bytes of each rank's communication buffer; CANN's default of 400 MiB if nothing is
+    /// said.
     pub fn buffer_bytes(self, buffer: u64) -> Self {
         Setting { buffer, ..self }
     }
 
-    /// The input lies in the output: at its start, or for an all-gather at the rank's own block.
+    /// Puts the input into the output: at its start, or for an all-gather at the rank's own block.
     pub fn in_place(self) -> Self {
         Setting { in_place: true, ..self }
     }
 
-    /// Records it. See [`Operator::record`].
+    /// Records the operator. See [`Operator::record`].
     ///
     /// # Errors
     ///
-    /// See there.
+    /// Those of [`Operator::record`].
     #[track_caller]
     pub fn record(self) -> Result<Recorded, RecordError> {
         let Setting { operator, ranks, count, dtype, buffer, in_place } = self;

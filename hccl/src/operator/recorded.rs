@@ -17,7 +17,7 @@ impl Recorded {
         Recorded(tasks)
     }
 
-    /// The tasks, as data.
+    /// Returns the tasks, as data.
     pub fn tasks(&self) -> &ascend_operator::Operator {
         &self.0
     }
@@ -42,7 +42,7 @@ impl Recorded {
         plan::table(&self.plans(engine))
     }
 
-    /// The same as numbers, a plan for each rank.
+    /// Returns the same as numbers, a plan for each rank.
     pub fn plans(&self, engine: Engine) -> Vec<Plan> {
         self.0.ranks.iter().map(|tasks| Plan::of(tasks, engine)).collect()
     }
@@ -52,14 +52,14 @@ impl Recorded {
     /// complete, for any input and any speed of the threads; the rules are listed at [`check`].
     /// Nothing runs and nothing blocks.
     ///
-    /// A sum of floating point whose order is open is right, and may differ from run to run: that
+    /// A sum of floating point whose order is open is right, but may differ from run to run: that
     /// is a [note](Report::notes).
     pub fn check(&self) -> Report {
         check::check(&self.0)
     }
 
-    /// The same for operators that run one after the other on one communicator: they share its
-    /// threads, notifies and communication buffer.
+    /// Checks operators that run one after the other on one communicator: they share its threads,
+    /// notifies and communication buffer.
     pub fn check_all(operators: &[Recorded]) -> Report {
         let tasks: Vec<_> = operators.iter().map(|recorded| recorded.0.clone()).collect();
         check::check_all(&tasks)
@@ -101,18 +101,20 @@ impl Recorded {
         picture::graph(&self.0)
     }
 
-    /// The same with the tasks of a finding of [`check`](Self::check) in red, and what it says.
+    /// Returns the same with the tasks of a finding of [`check`](Self::check) in red, and the text
+    /// of the finding.
     pub fn graph_of(&self, finding: &check::Finding) -> String {
         picture::finding(std::slice::from_ref(&self.0), finding)
     }
 
-    /// When each task runs in a model, with what decides the time marked: the text of an SVG file.
+    /// Returns a picture of when each task runs in a model, with the tasks that decide the time
+    /// marked: the text of an SVG file.
     pub fn timeline(&self, model: &Model) -> String {
         picture::timeline(&self.0, model)
     }
 
-    /// The same with every task, for <https://ui.perfetto.dev>: the text of a JSON file in Chrome's
-    /// trace event format.
+    /// Returns the same with every task, for <https://ui.perfetto.dev>: the text of a JSON file in
+    /// Chrome's trace event format.
     pub fn trace(&self, model: &Model) -> String {
         picture::trace(&self.0, model)
     }

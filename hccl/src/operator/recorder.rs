@@ -19,7 +19,7 @@ pub struct Recorder<'r> {
     state: &'r State,
 }
 
-/// Records a function onto a tape, in place of what was there.
+/// Records a function onto a tape, in place of its earlier contents.
 pub(super) fn record(
     shape: OperatorShape,
     goal: &Arc<Goal>,
@@ -34,12 +34,12 @@ pub(super) fn record(
 }
 
 impl<'r> Recorder<'r> {
-    /// The rank that this is recorded for.
+    /// Returns the rank that this is recorded for.
     pub fn rank(&self) -> u32 {
         self.state.shape.rank
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> u32 {
         self.state.shape.ranks
     }
@@ -51,8 +51,8 @@ impl<'r> Recorder<'r> {
         (rank + distance % ranks).rem_euclid(ranks) as u32
     }
 
-    /// All other ranks, beginning with the next one, around the ring. So no two ranks begin with
-    /// the same one.
+    /// Returns all other ranks, beginning with the next one, around the ring. So no two ranks begin
+    /// with the same one.
     pub fn others(&self) -> impl Iterator<Item = u32> + use<> {
         let (rank, ranks) = (self.rank(), self.ranks());
         (1..ranks).map(move |distance| {
@@ -60,7 +60,7 @@ impl<'r> Recorder<'r> {
         })
     }
 
-    /// The number of elements that the operator is about: the n in the table of
+    /// Returns the number of elements of the operator: the n in the table of
     /// [`Operator`](super::Operator).
     pub fn count(&self) -> usize {
         self.state.shape.count
@@ -71,8 +71,8 @@ impl<'r> Recorder<'r> {
         &self.state.goal
     }
 
-    /// The rank that gives or gets what the others do not. An operator without one is a mistake,
-    /// and has rank 0.
+    /// Returns the rank that gives or gets the elements that the others do not. An operator without
+    /// a root is a mistake, and has rank 0.
     #[track_caller]
     pub fn root(&self) -> u32 {
         match self.state.goal.root() {
@@ -84,7 +84,7 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> DType {
         self.state.shape.dtype
     }
@@ -133,10 +133,10 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    /// Cuts the elements that the operator is about into rounds of at most `most`, as many as find
-    /// room in the communication buffer. Every rank has the same ones: ranges of the
-    /// [count](Self::count), or of the longest block of an all-to-all with a matrix. There is none
-    /// without elements. A `most` of 0 is a mistake: the buffer is too small for the operator.
+    /// Cuts the elements of the operator into rounds of at most `most`, as many as find room in the
+    /// communication buffer. Every rank has the same rounds: ranges of the [count](Self::count), or
+    /// of the longest block of an all-to-all with a matrix. There is none without elements. A
+    /// `most` of 0 is a mistake: the buffer is too small for the operator.
     ///
     /// ```
     /// use hccl::operator::*;
@@ -178,8 +178,8 @@ impl<'r> Recorder<'r> {
         LocalBuffer::whole(self.state, Memory::Buffer)
     }
 
-    /// The channel to a peer. Both ends must open it. A rank that is not there, or this one, is a
-    /// mistake.
+    /// Opens the channel to a peer. Both ends must open it. A rank that is not there, or this one,
+    /// is a mistake.
     #[track_caller]
     pub fn channel(&self, peer: u32) -> Channel<'r> {
         let (rank, ranks) = (self.rank(), self.ranks());
@@ -202,14 +202,14 @@ impl<'r> Recorder<'r> {
     }
 }
 
-/// Elements from one rank to another one.
+/// The number of elements from one rank to another one.
 fn block_of(counts: &[Vec<u64>], from: u32, to: u32) -> usize {
     let row = counts.get(from as usize);
     let count = row.and_then(|row| row.get(to as usize)).copied().unwrap_or_default();
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// Block `index` of those of these lengths.
+/// Block `index` of blocks of these lengths.
 #[track_caller]
 fn blocks(of: LocalBuffer<'_>, index: u32, length: impl Fn(u32) -> usize) -> LocalBuffer<'_> {
     let start = (0..index).map(&length).fold(0, usize::saturating_add);

@@ -1,13 +1,13 @@
 //! The resources that a communicator keeps for operators: threads, channels and buffers, acquired
 //! when an operator first needs them.
 //!
-//! They stay until the communicator goes, since nobody can give them back, and an operator that
-//! runs again acquires nothing. Threads have to be kept here: on A2 and A3 each request makes new
-//! ones, and a communicator has 200.
+//! The resources stay until the communicator goes, since nobody can give them back, and an operator
+//! that runs again acquires nothing. Threads have to be kept here: on A2 and A3 each request makes
+//! new ones, and a communicator has 200.
 //!
-//! To acquire a channel waits for the peer. Then a [helper thread](crate::comm) does that and tells
-//! the tasks, so what this takes is [shared](SharedResources) with it. Recording takes nothing of
-//! that.
+//! Acquiring a channel waits for the peer. Then a [helper thread](crate::comm) does that and tells
+//! the tasks, so these resources are [shared](SharedResources) with it. Recording takes none of
+//! them.
 //!
 //! Invariant: every handle here was made by this communicator, and is used only as long as that is
 //! live.
@@ -48,7 +48,7 @@ pub(crate) struct Operators {
 pub(super) struct SharedResources {
     /// The helper holds this as long as it waits for peers.
     pub(super) resources: Mutex<Resources>,
-    /// Why nothing can be run any more.
+    /// The reason why no operator can run any more.
     spoiled: OnceLock<Error>,
 }
 
@@ -58,16 +58,16 @@ pub(super) struct Resources {
     engines: [OfEngine; ENGINES],
     /// The handles that the tasks in hand name, the main thread's first.
     pub(super) threads: Vec<ThreadHandle>,
-    /// How many tasks of each thread are out.
+    /// The number of tasks of each thread that are out.
     pub(super) told: Vec<usize>,
 }
 
 /// The resources of one engine.
 #[derive(Default)]
 struct OfEngine {
-    /// Those with the most notifies first.
+    /// The threads, those with the most notifies first.
     threads: Vec<SubThread>,
-    /// By the peer's rank.
+    /// The channels, by the peer's rank.
     peers: Vec<Option<PeerChannel>>,
 }
 
@@ -77,7 +77,7 @@ struct SubThread {
     stream: StreamHandle,
 }
 
-/// A channel, and what it leads to.
+/// A channel, and the memory that it leads to.
 #[derive(Clone, Copy)]
 pub(super) struct PeerChannel {
     pub(super) channel: ChannelHandle,
@@ -101,14 +101,14 @@ pub(super) struct Site<'a> {
     pub(super) product: Option<Product>,
     pub(super) engine: Engine,
     pub(super) ranks: u32,
-    /// Bytes of the own communication buffer.
+    /// The bytes of the own communication buffer.
     pub(super) buffer: u64,
-    /// For how many seconds a wait waits; 0: for ever.
+    /// The time limit of a wait in seconds; 0: for ever.
     pub(super) seconds: u32,
 }
 
 impl Operators {
-    /// The own communication buffer, on this device.
+    /// Returns the own communication buffer, on this device.
     pub(super) fn buffer(&mut self, device: &Device, handle: &CommHandle) -> Result<Buffer> {
         if let Some(buffer) = self.buffer {
             return Ok(buffer);
@@ -119,8 +119,8 @@ impl Operators {
         Ok(*self.buffer.insert(unsafe { device.table().communication_buffer(comm) }?))
     }
 
-    /// Whether an operator that was run before has failed: then notifies may be left set, and
-    /// nobody knows which.
+    /// Checks that no operator that was run before has failed: after a failure notifies may be left
+    /// set, and nobody knows which.
     pub(super) fn check(&mut self) -> Result<()> {
         let shared = &self.shared;
         self.issued.retain(|Last { slot, issued, name, sequence }| {
@@ -135,7 +135,7 @@ impl Operators {
 }
 
 impl SharedResources {
-    /// An operator has failed of which tasks may be out: nothing can be run behind it.
+    /// Notes that an operator has failed whose tasks may be out: no operator can run behind it.
     pub(super) fn spoil(&self, operator: &'static str, sequence: u64, error: &Error) {
         self.spoiled.get_or_init(|| {
             let cause = Box::new(error.clone());
@@ -143,7 +143,7 @@ impl SharedResources {
         });
     }
 
-    /// Whether one has.
+    /// Checks that none has.
     pub(super) fn check(&self) -> Result<()> {
         self.spoiled.get().map_or(Ok(()), |why| Err(why.clone()))
     }
@@ -160,8 +160,8 @@ impl Resources {
         Ok(all)
     }
 
-    /// Everything that the recorded tasks need, with what is there already. Waits for peers to
-    /// which there are no channels. Gives the thread of the stream.
+    /// Acquires everything that the recorded tasks need and that is not there yet. Waits for peers
+    /// to which there are no channels. Returns the thread of the stream.
     ///
     /// # Safety
     ///
@@ -176,8 +176,8 @@ impl Resources {
         let (main, subs) =
             notifies.split_first().map_or((0, &[][..]), |(main, subs)| (*main, subs));
         let most = subs.iter().copied().max().unwrap_or(0);
-        // A notify of the main thread with which the stream starts it, and one of the stream with
-        // which it ends.
+        // There is a notify of the main thread with which the stream starts it, and one of the
+        // stream with which the thread ends.
         let (count, most, of_stream) = match site.engine {
             Engine::CpuTs => (subs.len(), most, main),
             Engine::AicpuTs => (notifies.len(), most.max(main + 1), 1),
@@ -194,13 +194,13 @@ impl Resources {
         }
     }
 
-    /// The channel to a peer.
+    /// Returns the channel to a peer.
     #[inline]
     pub(super) fn peer(&self, engine: Engine, rank: u32) -> Option<&PeerChannel> {
         self.engines[engine as usize].peers.get(rank as usize)?.as_ref()
     }
 
-    /// The streams of the threads in hand but the stream itself.
+    /// Returns the streams of the threads in hand, except for the stream itself.
     pub(super) fn streams(&self, engine: Engine) -> impl Iterator<Item = &StreamHandle> {
         let count = self.threads.len() - usize::from(engine == Engine::CpuTs);
         self.engines[engine as usize].threads.iter().take(count).map(|thread| &thread.stream)

@@ -60,7 +60,7 @@ impl Communicator {
     /// Begins to run an operator of one's own. See [`operator`](crate::operator).
     ///
     /// It is an operation like any collective: all ranks run it in the same order among the
-    /// communicator's operations, with the same number of elements and the same type; it takes a
+    /// communicator's operations, with the same number of elements and the same type. It takes a
     /// number, is ordered behind everything that uses the same buffers, and gives a [`Work`].
     /// Nothing happens before [`Run::submit`].
     ///
@@ -127,7 +127,7 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// One buffer for both: the whole output, in which the input lies at the start, or for an
+    /// Sets one buffer for both: the whole output, in which the input lies at the start, or for an
     /// all-gather at this rank's own block.
     ///
     /// For operators that gather to all, reduce, broadcast, or send all to all.
@@ -136,8 +136,8 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// The n of the operator, and its type, for ranks that neither give nor get anything and help
-    /// all the same. Elsewhere the buffers say it.
+    /// Sets the n of the operator, and its type, for ranks that neither give nor get anything but
+    /// help all the same. Elsewhere the buffers say it.
     pub fn count<E: Element>(mut self, count: usize) -> Self {
         self.count = Some((count, E::DTYPE));
         self
@@ -150,9 +150,9 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Records what this rank does, acquires what that needs, and issues it.
+    /// Records the tasks of this rank, acquires the resources that they need, and issues them.
     ///
-    /// The stream is one that runs: operators are not captured.
+    /// The stream is a running one: operators are not captured.
     ///
     /// ```compile_fail,E0308
     /// # use hccl::prelude::*;
@@ -175,11 +175,11 @@ impl<'a> Run<'a> {
     ///
     /// * [`Error::Operator`] with every mistake that recording finds on this rank, and its line;
     /// * [`Error::WrongLength`], [`Error::Uneven`] and [`Error::RootOnly`] when the buffers are not
-    ///   what the operator takes on this rank, [`Error::Overlap`] when input and output share
+    ///   those that the operator takes on this rank, [`Error::Overlap`] when input and output share
     ///   memory;
     /// * [`Error::NotSupported`] when no task reduces the type in this way: reductions are sums,
     ///   maxima and minima of `i8`, `i16`, `i32`, `f16`, `bf16` and `f32`;
-    /// * [`Error::Invalid`] for two types, and for what the operator has no use for;
+    /// * [`Error::Invalid`] for two types, and for an argument that the operator has no use for;
     /// * [`Error::OperatorFailed`] behind an operator of this communicator that has failed: then
     ///   notifies may be left set;
     /// * those that every operation has: [`Error::WrongDevice`], [`Error::WrongRuntime`],
@@ -243,7 +243,7 @@ impl<'a> Run<'a> {
         handle(stream, Ok(issued), name)
     }
 
-    /// The input and the output, where there are any.
+    /// Returns the input and the output, where there are any.
     fn regions(&self, tasks: &RankTasks) -> [Option<Region<'a>>; 2] {
         let RankTasks { input, output, in_place, .. } = *tasks;
         let Some(GivenBuffer { region, .. }) = &self.in_place else {
@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
         [part(in_place.unwrap_or(0), input), part(0, output)]
     }
 
-    /// Puts what this rank does onto the tape. Gives the communication buffer.
+    /// Puts the tasks of this rank onto the tape. Returns the communication buffer.
     fn record(&mut self, what: (usize, DType)) -> Result<Buffer> {
         let Member { operators, handle, device, label, world_size, .. } = &mut *self.member;
         let buffer = operators.buffer(device, handle)?;
@@ -276,7 +276,7 @@ impl<'a> Run<'a> {
 
 /// The checks before anything is recorded.
 impl Run<'_> {
-    /// Whether the operator is for these ranks.
+    /// Checks that the operator is for these ranks.
     fn check_goal(&self) -> Result<()> {
         match self.operator.goal() {
             Goal::Broadcast { root }
@@ -298,7 +298,7 @@ impl Run<'_> {
         }
     }
 
-    /// The type of all buffers.
+    /// Returns the type of all buffers.
     fn dtype(&self) -> Result<DType> {
         let given = [(INPUT, &self.input), (OUTPUT, &self.output), (BUFFER, &self.in_place)];
         let given =
@@ -313,7 +313,7 @@ impl Run<'_> {
         }
     }
 
-    /// The n of the operator, from the lengths of the buffers.
+    /// Returns the n of the operator, from the lengths of the buffers.
     fn elements(&self) -> Result<usize> {
         let (goal, rank, ranks) =
             (self.operator.goal(), self.member.label.rank, self.member.world_size);
@@ -377,7 +377,7 @@ impl Run<'_> {
         invalid(format!("the operator `{}` {text}", self.operator.name()))
     }
 
-    /// Whether there is a task that reduces like this.
+    /// Checks that there is a task that reduces like this.
     fn check_reduction(&self, dtype: DType) -> Result<()> {
         let (Some(op), Some(product)) = (self.operator.goal().reduces(), self.member.product)
         else {

@@ -9,17 +9,17 @@ use ascend_operator::{Goal, Memory, Piece, RankTasks, ReduceOp, Signal, Step, Ta
 use crate::dtype::DType;
 use crate::error::operator::Mistake;
 
-/// Notifies at each end of a channel that exposing and entering take.
+/// The number of notifies at each end of a channel that exposing and entering take.
 pub(super) const HANDSHAKE: u32 = 2;
 
-/// Threads that a fork can have: beyond what CANN gives, so that the checker can say what would be
+/// The most threads of a fork: beyond the limit of CANN, so that the checker can say what would be
 /// too many.
 pub(super) const MOST_THREADS: u32 = 4096;
 
 /// The place of a call in the source.
 pub(super) type Here = &'static Location<'static>;
 
-/// For whom an operator is recorded, and on what.
+/// The rank and the sizes that an operator is recorded for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OperatorShape {
     pub(crate) rank: u32,
@@ -28,7 +28,7 @@ pub(crate) struct OperatorShape {
     pub(crate) count: usize,
     pub(crate) dtype: DType,
     pub(crate) op: Option<ReduceOp>,
-    /// Elements of the input, the output and the communication buffer.
+    /// The elements of the input, the output and the communication buffer.
     pub(crate) sizes: [usize; 3],
     /// The place in the output at which the input begins, in elements, if it is a part of it.
     pub(crate) in_place: Option<usize>,
@@ -41,14 +41,14 @@ pub(crate) struct Tape {
     pub(crate) tasks: RankTasks,
     /// The thread of each task, in the order in which they were recorded.
     pub(super) order: Vec<u32>,
-    /// Notifies of each thread.
+    /// The number of notifies of each thread.
     pub(super) notifies: Vec<u32>,
     /// For each sub-thread: its notify with which it is started, and the main thread's with which
     /// it ends.
     frames: Vec<(u32, u32)>,
     /// The use of each channel, in the order in which they were opened.
     channels: Vec<ChannelUse>,
-    /// Notifies that are set, by thread and index, and since which line.
+    /// The notifies that are set, by thread and index, and the line that set them.
     pub(super) set: Vec<((u32, u32), Here)>,
     /// The [span](Visit) that the recording is in.
     pub(super) span: u32,
@@ -62,7 +62,7 @@ pub(crate) struct Tape {
 pub(super) struct ChannelUse {
     /// The own memory is the peer's, since this line.
     pub(super) exposed: Option<Here>,
-    /// The peer's memory is ours.
+    /// The peer's memory is ours, by this visit.
     pub(super) entered: Option<Visit>,
 }
 
@@ -84,7 +84,7 @@ impl Visit {
         Visit { since, thread, span, used: (span, Some(thread)) }
     }
 
-    /// A thread uses it. Whether it has certainly been entered by then.
+    /// Notes a use by a thread. Returns whether the visit has certainly begun by then.
     pub(super) fn use_by(&mut self, thread: u32, span: u32) -> bool {
         self.used = match self.used {
             (last, by) if last == span && by != Some(thread) => (span, None),
@@ -113,14 +113,15 @@ impl State {
         State { shape, goal, tape: RefCell::new(tape) }
     }
 
-    /// The function has ended.
+    /// Returns the tape, when the function has ended.
     pub(super) fn into_tape(self) -> Tape {
         let mut tape = self.tape.into_inner();
         tape.end();
         tape
     }
 
-    /// No caller runs code of the user meanwhile, so it is never asked for twice.
+    /// Changes the tape. No caller runs code of the user meanwhile, so the tape is never asked for
+    /// twice.
     pub(super) fn tape<R>(&self, change: impl FnOnce(&mut Tape) -> R) -> R {
         change(&mut self.tape.borrow_mut())
     }
@@ -135,7 +136,7 @@ impl State {
         self.tape(|tape| tape.mistakes.push(Mistake::new(text, source)));
     }
 
-    /// So many elements of a rank's memory, in bytes.
+    /// Returns `length` elements of a rank's memory, in bytes.
     #[inline]
     pub(super) fn piece(&self, rank: u32, memory: Memory, start: usize, length: usize) -> Piece {
         let size = self.shape.dtype.size() as u64;
@@ -177,12 +178,12 @@ impl Tape {
         }
     }
 
-    /// A fork begins or ends.
+    /// Begins the next span: a fork begins or ends.
     pub(super) fn next_span(&mut self) {
         self.span += 1;
     }
 
-    /// The function has ended: halves without their other half are mistakes.
+    /// Ends the function: halves without their other half are mistakes.
     fn end(&mut self) {
         for (ends, (peer, _)) in self.channels.iter().zip(&self.tasks.channels) {
             if let Some(since) = ends.exposed {
@@ -206,14 +207,14 @@ impl Tape {
         }
     }
 
-    /// A notify of a thread that nobody else has.
+    /// Returns a notify of a thread that nobody else has.
     pub(super) fn notify(&mut self, thread: u32) -> u32 {
         let next = &mut self.notifies[thread as usize];
         *next += 1;
         *next - 1
     }
 
-    /// How a sub-thread is started and ended.
+    /// Returns the signals with which a sub-thread is started and ended.
     pub(super) fn frame(&self, rank: u32, thread: u32) -> (Signal, Signal) {
         let (start, end) = self.frames[thread as usize - 1];
         (
@@ -222,7 +223,7 @@ impl Tape {
         )
     }
 
-    /// The number of the channel to a peer, which is opened if it is not.
+    /// Returns the number of the channel to a peer, which is opened if it is not open.
     pub(super) fn channel(&mut self, peer: u32) -> usize {
         let open = self.tasks.channels.iter().position(|(other, _)| *other == peer);
         open.unwrap_or_else(|| {

@@ -36,8 +36,8 @@ pub struct Threads<'f> {
 }
 
 impl<'f> Threads<'f> {
-    /// Thread `index`; 0 is the main thread. One that is not there is a mistake, and gives the main
-    /// thread.
+    /// Returns thread `index`; 0 is the main thread. An index that is not there is a mistake, and
+    /// gives the main thread.
     #[track_caller]
     pub fn get(&self, index: u32) -> Thread<'f> {
         if index >= self.count {
@@ -48,13 +48,13 @@ impl<'f> Threads<'f> {
         Thread { state: self.state, index }
     }
 
-    /// All of them, the main thread first.
+    /// Returns all threads, the main thread first.
     pub fn iter(&self) -> impl Iterator<Item = Thread<'f>> + use<'f> {
         let state = self.state;
         (0..self.count).map(move |index| Thread { state, index })
     }
 
-    /// The first N: `let [a, b] = threads.array();`. Fewer than there are to be is a mistake.
+    /// Returns the first N: `let [a, b] = threads.array();`. It is a mistake if there are fewer.
     #[track_caller]
     pub fn array<const N: usize>(&self) -> [Thread<'f>; N] {
         let here = *self;
@@ -75,9 +75,9 @@ impl<'r> Deref for MainThread<'r> {
 }
 
 impl MainThread<'_> {
-    /// Does something with `threads` threads, itself among them: starts `threads - 1` sub-threads,
-    /// and when the closure has recorded what all of them do, waits for their ends. A sub-thread
-    /// exists only within, so none is forgotten, and none starts another.
+    /// Runs a closure with `threads` threads, the main thread among them. It starts `threads - 1`
+    /// sub-threads, and when the closure has recorded what all of them do, waits for their ends. A
+    /// sub-thread exists only within the closure, so none is forgotten, and none starts another.
     ///
     /// Sub-threads are the same from fork to fork. With 0 or 1 there is only the main thread.
     ///
@@ -141,28 +141,28 @@ impl Drop for Fork<'_> {
     }
 }
 
-/// Within the rank.
+/// Tasks within the rank.
 impl<'f> Thread<'f> {
-    /// Its number: 0 is the main thread.
+    /// Returns its number: 0 is the main thread.
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// Copies elements (CANN: `HcommLocalCopyOnThread`). Both must have as many.
+    /// Copies elements (CANN: `HcommLocalCopyOnThread`). Both buffers must have the same length.
     #[track_caller]
     pub fn copy(&self, from: LocalBuffer<'_>, to: LocalBuffer<'_>) {
         self.transfer(from.piece(), to.piece(), None);
     }
 
     /// Combines elements into those at `into`, with the reduction of the operator (CANN:
-    /// `HcommLocalReduceOnThread`). Both must have as many.
+    /// `HcommLocalReduceOnThread`). Both buffers must have the same length.
     #[track_caller]
     pub fn reduce(&self, from: LocalBuffer<'_>, into: LocalBuffer<'_>) {
         let op = self.reduction();
         self.transfer(from.piece(), into.piece(), op);
     }
 
-    /// A notify for which this thread will wait.
+    /// Makes a notify for which this thread will wait.
     pub fn notify(&self) -> Notify<'f, Clear> {
         let index = self.state.tape(|tape| tape.notify(self.index));
         Notify::new(self.state, self.index, index)
@@ -207,7 +207,7 @@ impl<'f> Thread<'f> {
     }
 }
 
-/// Between ranks.
+/// Tasks between ranks.
 impl<'f> Thread<'f> {
     /// Lets the peer at this rank's communication buffer: tells it that the buffer is ready.
     #[track_caller]
@@ -252,8 +252,8 @@ impl<'f> Thread<'f> {
         Access { channel }
     }
 
-    /// Tells the peer that this rank has left its communication buffer: all that this thread did
-    /// there before is done.
+    /// Tells the peer that this rank has left its communication buffer: everything that this thread
+    /// did there before is done.
     #[track_caller]
     pub fn leave(&self, access: Access<'_>) {
         let (channel, here) = (access.channel, Location::caller());
@@ -311,7 +311,8 @@ impl<'f> Thread<'f> {
         }
     }
 
-    /// Copies elements of a peer (CANN: `HcommReadOnThread`). Both must have as many.
+    /// Copies elements of a peer (CANN: `HcommReadOnThread`). Both buffers must have the same
+    /// length.
     #[track_caller]
     pub fn read(&self, from: RemoteBuffer<'_>, to: LocalBuffer<'_>) {
         self.uses(from);
@@ -327,7 +328,8 @@ impl<'f> Thread<'f> {
         self.transfer(from.piece(), into.piece(), op);
     }
 
-    /// Copies elements to a peer (CANN: `HcommWriteOnThread`). Both must have as many.
+    /// Copies elements to a peer (CANN: `HcommWriteOnThread`). Both buffers must have the same
+    /// length.
     #[track_caller]
     pub fn write(&self, from: LocalBuffer<'_>, to: RemoteBuffer<'_>) {
         self.uses(to);
@@ -347,7 +349,7 @@ impl<'f> Thread<'f> {
 
     /// Sets signal `index` at the peer's end of the channel, for a protocol of one's own beside
     /// exposing and entering (CANN: `HcommChannelNotifyRecordOnThread`). The signals of a channel
-    /// count from 0 and are notifies behind the two of the handshake; each is one latched bit,
+    /// count from 0 and are notifies behind the two of the handshake. Each is one latched bit,
     /// recorded once and [awaited](Self::await_signal) once.
     #[track_caller]
     pub fn signal(&self, channel: Channel<'_>, index: u32) {
@@ -387,7 +389,7 @@ impl Thread<'_> {
         }
     }
 
-    /// This thread uses a peer's buffer.
+    /// Notes that this thread uses a peer's buffer.
     #[track_caller]
     #[inline]
     fn uses(&self, buffer: RemoteBuffer<'_>) {
@@ -412,7 +414,7 @@ impl Thread<'_> {
         self.state.mistake(here, text);
     }
 
-    /// The reduction of the operator.
+    /// Returns the reduction of the operator.
     #[track_caller]
     fn reduction(&self) -> Option<ReduceOp> {
         if self.state.shape.op.is_none() {
@@ -428,12 +430,12 @@ impl Thread<'_> {
     }
 }
 
-/// A notify at this rank's end.
+/// Returns a notify at this rank's end.
 fn ours(channel: Channel<'_>, index: u32) -> Signal {
     Signal::Channel { rank: channel.state.shape.rank, peer: channel.peer, index }
 }
 
-/// A notify at the peer's end.
+/// Returns a notify at the peer's end.
 fn theirs(channel: Channel<'_>, index: u32) -> Signal {
     Signal::Channel { rank: channel.peer, peer: channel.state.shape.rank, index }
 }

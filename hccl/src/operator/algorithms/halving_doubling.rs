@@ -1,8 +1,8 @@
-//! Recursive halving and doubling: in every step a rank shares what is left with one other, and
-//! each goes on with one half of it.
+//! Recursive halving and doubling: in every step a rank shares the remaining elements with one
+//! other, and each goes on with one half of them.
 //!
 //! log2 p steps, where a [ring](super::ring) takes p-1, and no more data. It wants a power of two
-//! of ranks; of any other number some ranks *fold* into a neighbour first, which costs a step and
+//! of ranks. With any other number some ranks *fold* into a neighbour first, which costs a step and
 //! all of their data.
 
 use super::{doublings, load_blocks, store_blocks};
@@ -71,7 +71,7 @@ pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
 /// Broadcast in as many steps as it takes to double one rank to all.
 pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks();
-    // How far behind the root this rank is.
+    // The distance of this rank behind the root.
     let distance = (op.rank() + ranks - op.root() % ranks) % ranks;
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());
@@ -94,9 +94,9 @@ pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
 /// even as can be.
 struct Pairs<'o, 'r> {
     op: &'o Recorder<'r>,
-    /// How many places there are.
+    /// The number of places.
     count: u32,
-    /// That of this rank.
+    /// The place of this rank.
     place: u32,
     /// The rank that leads in its place whatever its number, if any.
     first: Option<u32>,
@@ -138,7 +138,7 @@ impl<'o, 'r> Pairs<'o, 'r> {
         both.find(|rank| *rank != self.op.rank())
     }
 
-    /// The leader of two does something with the buffer of the other one.
+    /// Lets the leader of two do something with the buffer of the other one.
     fn fold(&self, main: &MainThread<'_>, body: impl FnOnce(u32, RemoteBuffer<'_>)) {
         if let Some(partner) = self.partner() {
             let channel = self.op.channel(partner);
@@ -149,7 +149,7 @@ impl<'o, 'r> Pairs<'o, 'r> {
         }
     }
 
-    /// The other one of two gets its share of the result.
+    /// Gives the other one of two its share of the result.
     fn unfold(&self, main: &MainThread<'_>, share: LocalBuffer<'_>) {
         if let Some(partner) = self.partner() {
             let channel = self.op.channel(partner);
@@ -160,8 +160,8 @@ impl<'o, 'r> Pairs<'o, 'r> {
         }
     }
 
-    /// Leaders sum up halves of halves, until each has the sum of its own place. `span` is what
-    /// belongs to some places.
+    /// Lets leaders sum up halves of halves, until each has the sum of its own place. `span` is the
+    /// buffer of a range of places.
     fn halve(&self, main: &MainThread<'_>, span: impl Fn(u32, u32) -> LocalBuffer<'r>) {
         for half in doublings(self.count).rev().filter(|_| self.leads()) {
             let channel = self.op.channel(self.leader(self.place ^ half));
@@ -171,7 +171,7 @@ impl<'o, 'r> Pairs<'o, 'r> {
         }
     }
 
-    /// Leaders read what the other half has, until each has everything.
+    /// Lets leaders read the elements of the other half, until each has everything.
     fn double(&self, main: &MainThread<'_>, span: impl Fn(u32, u32) -> LocalBuffer<'r>) {
         for half in doublings(self.count).filter(|_| self.leads()) {
             let other = self.place ^ half;

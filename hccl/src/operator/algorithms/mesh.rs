@@ -38,8 +38,8 @@ pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// AllReduce in one step: every rank reads everything and sums up everything. For small data: p-1
-/// times as much is sent as there is.
+/// AllReduce in one step: every rank reads everything and sums up everything. For small data: the
+/// ranks send p-1 times as much as there is.
 pub fn all_reduce_one_shot(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {
@@ -152,7 +152,8 @@ pub fn all_to_all(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// One step, after which part r of rank r is the sum of the parts r of all. They meet in the slots.
+/// One step, after which part r of rank r is the sum of the parts r of all. The parts meet in the
+/// slots.
 fn reduce_part(
     op: &Recorder<'_>,
     main: &mut MainThread<'_>,
@@ -174,8 +175,8 @@ fn reduce_part(
     (1..op.ranks()).for_each(|rank| main.reduce(slot(rank), part));
 }
 
-/// Does something with the buffer of each peer, on a thread for each, and lends the own one: what
-/// of both is for the peer to say.
+/// Does something with the buffer of each peer, on a thread for each, and lends the own one. The
+/// peer decides which part it uses.
 fn with_each(
     op: &Recorder<'_>,
     main: &mut MainThread<'_>,

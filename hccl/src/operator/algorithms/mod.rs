@@ -24,10 +24,10 @@
 //! | [`pipeline`] | the number of servers, or twice as many | all-reduce, reduce-scatter, all-gather |
 //! | [`hierarchical`] | those within and between groups | all but gather |
 //!
-//! They take any number of ranks and of elements, also fewer elements than ranks. Data that is
-//! larger than the communication buffer goes through it in [rounds](super::Recorder::rounds). All
-//! of them read: a rank puts its elements into its communication buffer, and its peers take them
-//! from there.
+//! The algorithms take any number of ranks and of elements, also fewer elements than ranks. Data
+//! that is larger than the communication buffer goes through it in
+//! [rounds](super::Recorder::rounds). All algorithms read: a rank puts its elements into its
+//! communication buffer, and its peers take them from there.
 //!
 //! The order of floating-point sums depends on nothing but the rank: every run gives the same bits,
 //! and an all-reduce the same ones on every rank. All-reduce, all-gather, all-to-all (of blocks of
@@ -47,10 +47,10 @@ use std::ops::Range;
 
 use super::{Channel, LocalBuffer, MainThread, Recorder};
 
-/// Some ranks that do something together, as *members* that count from 0.
+/// Ranks that do something together, as *members* that count from 0.
 struct Team<'o, 'r> {
     op: &'o Recorder<'r>,
-    /// None: all ranks.
+    /// The ranks of the members; `None`: all ranks.
     ranks: Option<&'o [u32]>,
     /// The number of this rank among the members.
     member: u32,
@@ -76,7 +76,7 @@ impl<'o, 'r> Team<'o, 'r> {
         (i64::from(self.member) + distance).rem_euclid(self.size().into()) as u32
     }
 
-    /// How many places this member is before another one, around the ring.
+    /// The number of places of this member before another one, around the ring.
     fn before(&self, other: u32) -> u32 {
         (other % self.size() + self.size() - self.member) % self.size()
     }
@@ -93,7 +93,7 @@ fn doublings(count: u32) -> impl DoubleEndedIterator<Item = u32> {
     (0..count.next_power_of_two().ilog2()).map(|exponent| 1 << exponent)
 }
 
-/// Copies what is for each rank in a round from the input to where that rank's part is.
+/// Copies the block for each rank in a round from the input to that rank's part.
 fn load_blocks(
     op: &Recorder<'_>,
     main: &MainThread<'_>,
@@ -106,7 +106,7 @@ fn load_blocks(
     }
 }
 
-/// Copies the part of each rank to where the output has what comes from that rank in a round.
+/// Copies the part of each rank to the block of the output that comes from that rank in a round.
 fn store_blocks(
     op: &Recorder<'_>,
     main: &MainThread<'_>,

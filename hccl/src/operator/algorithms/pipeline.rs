@@ -1,9 +1,9 @@
-//! Pipeline: blocks go round between servers while those that came before are passed on within each
-//! server.
+//! Pipeline: blocks go round between servers while the blocks of the step before are passed on
+//! within each server.
 //!
 //! Both kinds of links are busy at the same time. With q servers of as many cards each it takes q
 //! steps: cards of the same number form a ring over the servers, and the cards of a server a mesh.
-//! `cards` consecutive ranks are a server; what the slower of the two kinds takes is what counts.
+//! `cards` consecutive ranks are a server. The slower of the two kinds of links decides the time.
 
 use super::{load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer, Thread};
@@ -55,7 +55,7 @@ struct Grid<'o, 'r> {
 }
 
 impl<'o, 'r> Grid<'o, 'r> {
-    /// None if the ranks do not fill the servers.
+    /// Returns `None` if the ranks do not fill the servers.
     #[track_caller]
     fn of(op: &'o Recorder<'r>, cards: u32) -> Option<Self> {
         let (rank, ranks) = (op.rank(), op.ranks());
@@ -74,14 +74,14 @@ impl<'o, 'r> Grid<'o, 'r> {
         server * self.cards + card
     }
 
-    /// Part r of rank r becomes the sum of the parts r of all. In step k a rank sums up what its
-    /// server has for its card of another server, and adds what the servers before had.
+    /// Part r of rank r becomes the sum of the parts r of all. In step k a rank sums up the parts
+    /// that its server has for its card of another server, and adds the sum of the servers before.
     fn reduce_parts(&self, main: &mut MainThread<'_>, shared: LocalBuffer<'_>) {
         let ranks = self.op.ranks();
         for k in 0..self.servers {
             let part = shared.part(self.rank(self.card, k + 1), ranks);
             let slots = self.op.buffer().slice(shared.len()..);
-            // A slot for each card; what the servers before had comes to that of the own card.
+            // A slot for each card; the sum of the servers before comes to that of the own card.
             let slot = |card| slots.block(card, part.len());
             self.step(main, k > 0, true, |thread, peer, theirs| {
                 thread.read(theirs.at(part), slot(peer % self.cards));
@@ -91,8 +91,8 @@ impl<'o, 'r> Grid<'o, 'r> {
         }
     }
 
-    /// All ranks get part r of each rank r. In step k those of a server share what came to each in
-    /// the step before.
+    /// All ranks get part r of each rank r. In step k the ranks of a server share the parts that
+    /// came to each in the step before.
     fn gather_parts(&self, main: &mut MainThread<'_>, shared: LocalBuffer<'_>) {
         for k in 0..self.servers {
             self.step(main, k + 1 < self.servers, self.cards > 1, |thread, peer, theirs| {
@@ -104,8 +104,8 @@ impl<'o, 'r> Grid<'o, 'r> {
         }
     }
 
-    /// The card of the same number is visited in the server before, all others in this one: on a
-    /// thread each, which lends the own buffer too.
+    /// Visits the card of the same number in the server before, and all others in this one: each on
+    /// a thread, which lends the own buffer too.
     fn step(
         &self,
         main: &mut MainThread<'_>,

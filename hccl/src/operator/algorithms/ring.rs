@@ -1,8 +1,8 @@
 //! Ring: every rank reads from the one before it, while the next one reads from it.
 //!
-//! Few links, all of them busy all the time, and p-1 steps for what a [mesh](super::mesh) does in
-//! one: for large data, and for ranks that are connected in a ring. With more than two ranks each
-//! takes two threads, one for either neighbour, and two channels.
+//! Few links, all of them busy all the time, and p-1 steps where a [mesh](super::mesh) takes one:
+//! for large data, and for ranks that are connected in a ring. With more than two ranks each takes
+//! two threads, one for either neighbour, and two channels.
 
 use super::{load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer, Thread};
@@ -43,7 +43,7 @@ pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
 /// Scatter in p-1 steps: the blocks that have the longest way go first.
 pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks();
-    // How far behind the root this rank is.
+    // The distance of this rank behind the root.
     let distance = (op.rank() + ranks - op.root() % ranks) % ranks;
     for round in op.rounds(op.buffer().len() / ranks as usize) {
         let shared = op.buffer().slice(..ranks as usize * round.len());
@@ -53,7 +53,7 @@ pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
         for k in 0..ranks - 1 {
             let lends = distance <= k && distance + 1 < ranks;
             let visits = distance > 0 && distance <= k + 1;
-            // The block that goes so far behind the root, among the p-1 that leave it.
+            // The receiver of the block of step k, among the p-1 blocks that leave the root.
             let goes_to = (op.root() + distance + (ranks - 2 - k)) % ranks;
             let block = shared.part(goes_to, ranks);
             step(op, main, lends, visits, |thread, theirs| thread.read(theirs.at(block), block));
@@ -62,10 +62,10 @@ pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Gather in p-1 steps: each rank hands on what comes from behind it.
+/// Gather in p-1 steps: each rank hands on the blocks that come from behind it.
 pub fn gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks();
-    // How far the root is ahead.
+    // The distance of the root ahead of this rank.
     let distance = (op.root() % ranks + ranks - op.rank()) % ranks;
     for round in op.rounds(op.buffer().len() / ranks as usize) {
         let shared = op.buffer().slice(..ranks as usize * round.len());
@@ -82,7 +82,7 @@ pub fn gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Broadcast in p-1 steps: the whole goes from rank to rank.
+/// Broadcast in p-1 steps: all elements go from rank to rank.
 pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());

@@ -1,7 +1,7 @@
 //! Star: the root talks to all others at once, and they only to it.
 //!
-//! One step for what has a root. All of it goes through the links of the root: for small data, and
-//! for ranks that are connected with the root alone.
+//! One step for collectives that have a root. All data goes through the links of the root: for
+//! small data, and for ranks that are connected with the root alone.
 
 use super::load_blocks;
 use crate::operator::{MainThread, Recorder, RemoteBuffer, Thread};
@@ -62,7 +62,7 @@ pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Every leaf does something with the buffer of the root.
+/// Lets every leaf do something with the buffer of the root.
 fn from_the_root(
     op: &Recorder<'_>,
     main: &mut MainThread<'_>,
@@ -78,7 +78,7 @@ fn from_the_root(
     });
 }
 
-/// The root does something with the buffer of every leaf.
+/// Lets the root do something with the buffer of every leaf.
 fn to_the_root(
     op: &Recorder<'_>,
     main: &mut MainThread<'_>,

@@ -15,7 +15,7 @@ pub(super) struct Between<'o, 'r> {
     shared: LocalBuffer<'r>,
     /// The part of this rank.
     own: Range<usize>,
-    /// The elements of it that no group cuts.
+    /// The elements of the part, divided into stretches that no group cuts.
     stretches: Vec<Range<usize>>,
 }
 

@@ -19,13 +19,13 @@ use between::Between;
 pub struct Groups(Vec<Vec<u32>>);
 
 impl Groups {
-    /// These ranks form groups. Every rank of the operator must be in one of them.
+    /// Makes groups of these ranks. Every rank of the operator must be in one of them.
     pub fn new(groups: impl IntoIterator<Item = Vec<u32>>) -> Self {
         Groups(groups.into_iter().filter(|group| !group.is_empty()).collect())
     }
 
-    /// So many consecutive ranks each, as the cards of servers are; the last group has what is
-    /// left.
+    /// Makes groups of `size` consecutive ranks each, like the cards of servers; the last group has
+    /// the ranks that are left.
     pub fn of_size(ranks: u32, size: u32) -> Self {
         let starts = (0..ranks).step_by(size.max(1) as usize);
         Groups::new(
@@ -33,7 +33,7 @@ impl Groups {
         )
     }
 
-    /// The groups.
+    /// Returns the groups.
     pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
         self.0.iter().map(Vec::as_slice)
     }
@@ -147,8 +147,8 @@ pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     }
 }
 
-/// Scatter: the root gives each group's blocks to one of it, which scatters them there. G groups of
-/// m ranks take log2 G + log2 m steps.
+/// Scatter: the root gives each group's blocks to one member of it, which scatters them there. G
+/// groups of m ranks take log2 G + log2 m steps.
 pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let (count, root) = (groups.0.len(), home.place_of(op.root()));
@@ -183,16 +183,16 @@ pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     }
 }
 
-/// AlltoAll and AlltoAllV: what is for other groups goes to the member that has to do with the
-/// receiver, and the receiver gets it from there. G groups of m ranks take m-1 + G-1 steps, one
-/// message from a rank to each other group; of blocks of n elements in all, a rank sends ((m-1)/m +
+/// AlltoAll and AlltoAllV: blocks for other groups go to the member that is responsible for the
+/// receiver, and the receiver gets them from there. G groups of m ranks take m-1 + G-1 steps, one
+/// message from a rank to each other group. Of blocks of n elements in all, a rank sends ((m-1)/m +
 /// (G-1)/G) n.
 pub fn all_to_all(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let (ranks, size) = (op.ranks() as usize, home.team.size());
     for round in op.rounds(op.buffer().len() / (2 * ranks)) {
         let shared = op.buffer().slice(..ranks * round.len());
-        // For each receiver that is dealt to this rank, what the members have for it.
+        // For each receiver that is dealt to this rank, the elements that the members have for it.
         let relayed = op.buffer().slice(ranks * round.len()..);
         load_blocks(op, main, &round, shared);
         for k in 1..i64::from(size) {
@@ -235,7 +235,7 @@ pub fn all_to_all(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups)
     }
 }
 
-/// How many elements of a round one rank has for another.
+/// The number of elements of a round that one rank has for another.
 fn length(op: &Recorder<'_>, from: u32, to: u32, round: &Range<usize>) -> usize {
     let Goal::AllToAllV { counts } = op.goal() else { return round.len() };
     let count = counts.get(from as usize).and_then(|row| row.get(to as usize));
@@ -252,7 +252,7 @@ struct HomeGroup<'o, 'r> {
 }
 
 impl<'o, 'r> HomeGroup<'o, 'r> {
-    /// None if the groups are not a division of the ranks.
+    /// Returns `None` if the groups are not a division of the ranks.
     #[track_caller]
     fn of(op: &'o Recorder<'r>, groups: &'o Groups) -> Option<Self> {
         if !groups.divide(op.ranks()) {
@@ -284,20 +284,20 @@ impl<'o, 'r> HomeGroup<'o, 'r> {
         &self.groups[(self.group + distance) % self.groups.len()]
     }
 
-    /// The ranks of another group with which this rank has to do for its own: the members of a
-    /// group deal them out in turn.
+    /// The ranks of another group for which this rank is responsible: the members of a group deal
+    /// them out in turn.
     fn shared_out(&self, group: &'o [u32]) -> impl Iterator<Item = u32> + use<'o> {
         group.iter().copied().skip(self.place()).step_by(self.team.size() as usize)
     }
 
-    /// The ranks of other groups to which this rank hands what its group has for them: the members
-    /// deal out all of them in turn, the next group first.
+    /// The ranks of other groups to which this rank hands the elements that its group has for them.
+    /// The members deal out all of them in turn, the next group first.
     fn dealt(&self) -> impl Iterator<Item = u32> {
         let others = (1..self.groups.len()).flat_map(|distance| self.group_at(distance));
         others.copied().skip(self.place()).step_by(self.team.size() as usize)
     }
 
-    /// The blocks of all ranks with which a member of this group has to do, itself among them.
+    /// The blocks of all ranks for which a member of this group is responsible, itself among them.
     fn share(&self, member: u32, shared: LocalBuffer<'r>) -> impl Iterator<Item = LocalBuffer<'r>> {
         let (size, ranks) = (self.team.size() as usize, self.ranks);
         let all = self.groups.iter();
