@@ -14,7 +14,7 @@ use crate::error::finding::Finding;
 use crate::error::peers::MOST_RANKS;
 use crate::error::{Code, Error, Result};
 
-/// How far a stream is: a line of counters that the backend writes.
+/// The progress of a stream: a line of counters that the backend writes.
 #[derive(Clone, Copy)]
 pub(crate) struct Progress(*const AscendExtProgress);
 
@@ -29,21 +29,22 @@ impl Progress {
         self.0.addr()
     }
 
-    /// The ticket of the last task that entered the stream.
+    /// Returns the ticket of the last task that entered the stream.
     #[inline]
     pub(crate) fn submitted(self) -> u64 {
         // SAFETY: the line is mapped, aligned, and written with atomic stores only.
         unsafe { AtomicU64::from_ptr((&raw const (*self.0).submitted).cast_mut()) }.load(Acquire)
     }
 
-    /// Every task up to this ticket is finished and touches no memory any more.
+    /// Returns the highest completed ticket: every task up to it is finished and touches no memory
+    /// any more.
     #[inline]
     pub(crate) fn completed(self) -> u64 {
         // SAFETY: as in `submitted`.
         unsafe { AtomicU64::from_ptr((&raw const (*self.0).completed).cast_mut()) }.load(Acquire)
     }
 
-    /// How many tasks have failed.
+    /// Returns the number of tasks that have failed.
     #[inline]
     pub(crate) fn failed(self) -> u64 {
         // SAFETY: as in `submitted`.
@@ -52,9 +53,9 @@ impl Progress {
 }
 
 impl Table {
-    /// The stream's progress line, when the backend has one.
+    /// Returns the stream's progress line, if the backend has one.
     pub(crate) fn progress(&self, stream: &StreamHandle) -> Option<Progress> {
-        // Without these nobody could say which operation failed, or wait for one.
+        // Without these entries nobody could say which operation failed, or wait for one.
         self.functions().ascendExtStreamFailure?;
         self.functions().ascendExtAwaitTask?;
         let function = self.functions().ascendExtStreamProgress?;
@@ -64,7 +65,7 @@ impl Table {
         (code == 0 && !line.is_null()).then_some(Progress(line))
     }
 
-    /// Whether the task with this ticket failed, and how.
+    /// Returns how the task with this ticket failed, if it did.
     pub(crate) fn stream_failure(
         &self,
         stream: &StreamHandle,
@@ -84,7 +85,7 @@ impl Table {
     }
 
     /// Blocks until the task with this ticket is complete, or until `limit`. `patience` is how long
-    /// the caller means to wait in all. Whether it took all of `limit`.
+    /// the caller means to wait in all. Returns whether it took all of `limit`.
     pub(crate) fn await_task(
         &self,
         stream: &StreamHandle,
@@ -104,7 +105,8 @@ impl Table {
         }
     }
 
-    /// For which ranks one of the tasks with these tickets waits, where the backend can tell.
+    /// Returns the ranks that one of the tasks with these tickets waits for, where the backend can
+    /// tell.
     pub(crate) fn task_peers(
         &self,
         stream: &StreamHandle,
@@ -123,7 +125,7 @@ impl Table {
     }
 
     /// Tells the peers of a communicator that this rank issues nothing any more, where the backend
-    /// can. Any handle will do.
+    /// can. Takes any handle, also a stale one.
     pub(crate) fn leave(&self, comm: HcclComm, reason: &CStr) {
         if let Some(function) = self.functions().ascendExtCommLeave {
             // SAFETY: a stale handle is an error; the text is live for the call.
@@ -132,7 +134,8 @@ impl Table {
         }
     }
 
-    /// Ends a communicator for all ranks, where the backend can. Any handle will do.
+    /// Ends a communicator for all ranks, where the backend can. Takes any handle, also a stale
+    /// one.
     pub(crate) fn abort(&self, comm: HcclComm) {
         if let Some(function) = self.functions().ascendExtCommAbort {
             // SAFETY: a stale handle is an error.
@@ -152,9 +155,9 @@ impl Table {
         }
     }
 
-    /// Operations of no elements take a number on this communicator, where the backend can give
-    /// them one. Otherwise they take none, as in CANN, and a rank that makes one alone is not found
-    /// out.
+    /// Makes operations of no elements take a number on this communicator, where the backend can
+    /// give them one. Otherwise they take none, as in CANN, and a rank that makes one alone is not
+    /// found out.
     pub(crate) fn number_zeros(&self, comm: HcclComm) {
         if let Some(function) = self.functions().ascendExtCommNumbersZeros {
             // SAFETY: a stale handle is an error.
@@ -171,12 +174,13 @@ impl Table {
         }
     }
 
-    /// For waits of threads outside of the backend.
+    /// Returns the handle that tells the backend of waits of threads outside of it.
     pub(crate) fn thread_waits(&self) -> ThreadWaits {
         ThreadWaits(self.functions().ascendExtThreadWaits)
     }
 
-    /// How a call of the last group of this thread failed, when it did and the backend says so.
+    /// Returns how a call of the last group of this thread failed, if it did and the backend says
+    /// so.
     pub(crate) fn group_failure(&self, call: u32) -> Option<Error> {
         let function = self.functions().ascendExtGroupResult?;
         let mut code = HcclResult::HCCL_SUCCESS;
@@ -202,7 +206,7 @@ impl Table {
         unsafe { call!(self, ascendExtAwaitActivity, activity, limit) }
     }
 
-    /// Takes fresh devices: the block and the id of its first device.
+    /// Takes fresh devices. Returns the block and the id of its first device.
     #[cfg(feature = "emulator")]
     pub(crate) fn create_block(
         &self,
@@ -214,7 +218,7 @@ impl Table {
         Ok((block, first))
     }
 
-    /// Has a device of a block fail.
+    /// Sets a fault of a device of a block.
     #[cfg(feature = "emulator")]
     pub(crate) fn set_fault(&self, block: u32, fault: &ascend_sys::AscendExtFault) -> Result<()> {
         // SAFETY: the description is live.
@@ -228,7 +232,7 @@ impl Table {
         unsafe { call!(self, ascendExtFaultClear, block, device) }
     }
 
-    /// How many findings a block has.
+    /// Returns the number of findings of a block.
     pub(crate) fn count_findings(&self, block: u32) -> u32 {
         let mut count = 0;
         if let Some(function) = self.functions().ascendExtFindings {
@@ -238,7 +242,7 @@ impl Table {
         count
     }
 
-    /// One of them.
+    /// Returns one of the findings.
     pub(crate) fn finding(&self, block: u32, index: u32) -> Option<Finding> {
         use ascend_sys::AscendExtFindingForm as Form;
         let function = self.functions().ascendExtFinding?;
@@ -248,7 +252,7 @@ impl Table {
             let code =
                 unsafe { function(block, index, form, std::ptr::null_mut(), 0, &mut length) };
             let mut text = vec![0_u8; (code == 0).then(|| length.checked_add(1)).flatten()?];
-            // SAFETY: the text is as long as is said.
+            // SAFETY: the text is as long as the call is told.
             let code = unsafe {
                 function(block, index, form, text.as_mut_ptr().cast(), text.len(), &mut length)
             };
@@ -260,9 +264,9 @@ impl Table {
         Some(Finding { text, picture })
     }
 
-    /// A block begins or ends to record what its kernels do.
+    /// Begins or ends recording what the kernels of a block do.
     pub(crate) fn record_timeline(&self, block: u32, on: bool) -> Result<()> {
-        // Begun is only what can be told.
+        // A recording begins only if it can be read later.
         if self.functions().ascendExtTimeline.is_none() {
             return Err(self.missing("ascendExtTimeline"));
         }
@@ -283,7 +287,7 @@ impl Table {
         }?;
         let mut text = vec![0_u8; length.saturating_add(1)];
         let room = text.len();
-        // SAFETY: the text is as long as is said.
+        // SAFETY: the text is as long as the call is told.
         unsafe {
             let text = text.as_mut_ptr().cast();
             call!(self, ascendExtTimeline, block, form, text, room, &mut length)
@@ -292,7 +296,7 @@ impl Table {
         Ok(String::from_utf8_lossy(&text[..end]).into())
     }
 
-    /// The host itself touches pinned memory.
+    /// Tells the backend that the host itself touches pinned memory.
     pub(crate) fn host_touches(&self, start: *const c_void, bytes: usize, write: bool) {
         if let Some(function) = self.functions().ascendExtHostAccess {
             // SAFETY: the backend takes the address as a number.
@@ -301,16 +305,16 @@ impl Table {
     }
 
     pub(crate) fn destroy_block(&self, block: u32) -> Result<()> {
-        // SAFETY: takes a number; what was made in the block becomes a stale handle, which the
-        // backend checks.
+        // SAFETY: takes a number; everything that was made in the block becomes a stale handle,
+        // which the backend checks.
         unsafe { call!(self, ascendExtBlockDestroy, block) }
     }
 }
 
-/// Room for a text of the backend.
+/// The length of the array for a text of the backend.
 const ROOM: usize = 2048;
 
-/// The text that is written there, if any.
+/// Returns the text that is written there, if any.
 fn said(text: &[c_char]) -> Option<Box<str>> {
     Some(words(text)).filter(|text| !text.is_empty())
 }
@@ -320,14 +324,14 @@ fn said(text: &[c_char]) -> Option<Box<str>> {
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct ThreadWaits(Option<unsafe extern "C" fn(u32) -> ascend_sys::aclError>);
 
-/// The calling thread waits for another one, until this is dropped.
+/// A wait of the calling thread for another one, until this is dropped.
 pub(crate) struct ThreadWait {
     waits: ThreadWaits,
     patience: Duration,
 }
 
 impl ThreadWaits {
-    /// A wait of so long in all.
+    /// Begins a wait of this much time in all.
     pub(crate) fn begin(self, patience: Duration) -> ThreadWait {
         ThreadWait { waits: self, patience }
     }
@@ -341,12 +345,12 @@ impl ThreadWaits {
 }
 
 impl ThreadWait {
-    /// It goes on for a while.
+    /// Pauses the wait, since the thread goes on for a while.
     pub(crate) fn pause(&self) {
         self.waits.say(0);
     }
 
-    /// The thread has just found that it has to wait.
+    /// Tells that the thread has just found that it has to wait.
     pub(crate) fn look(&self) {
         self.waits.say(milliseconds(self.patience).unsigned_abs());
     }

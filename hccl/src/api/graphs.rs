@@ -15,7 +15,7 @@ unsafe impl Send for GraphHandle {}
 unsafe impl Sync for GraphHandle {}
 
 impl Table {
-    /// From now on the stream records. Mode RELAXED: other threads may copy meanwhile, and any
+    /// Begins a capture of the stream. Mode RELAXED: other threads may copy meanwhile, and any
     /// thread may end it.
     pub(crate) fn begin_capture(&self, stream: &StreamHandle) -> Result<()> {
         let mode = aclmdlRICaptureMode::ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
@@ -23,7 +23,7 @@ impl Table {
         unsafe { call!(self, aclmdlRICaptureBegin, stream.raw(), mode) }
     }
 
-    /// The stream no longer records.
+    /// Ends the capture of the stream.
     pub(crate) fn end_capture(&self, stream: &StreamHandle) -> Result<GraphHandle> {
         let mut graph = std::ptr::null_mut();
         // SAFETY: the handle is alive, the out parameter a live local.
@@ -31,11 +31,11 @@ impl Table {
         made("aclmdlRICaptureEnd", graph).map(GraphHandle)
     }
 
-    /// Enqueues what the graph has recorded.
+    /// Enqueues the recorded operations of the graph.
     ///
     /// # Safety
-    /// All that it uses is alive, and stays so, and unused by others, until this execution is
-    /// complete. The stream is alive.
+    /// Everything that the graph uses is alive, and stays so, and unused by others, until this
+    /// execution is complete. The stream is alive.
     pub(crate) unsafe fn execute_graph(
         &self,
         graph: &GraphHandle,
@@ -45,7 +45,7 @@ impl Table {
         unsafe { call!(self, aclmdlRIExecuteAsync, graph.0, stream) }
     }
 
-    /// Waits while it runs.
+    /// Destroys the graph. Waits while it runs.
     pub(crate) fn destroy_graph(&self, graph: GraphHandle) -> Result<()> {
         // SAFETY: the handle is moved in, so nobody has it any more.
         unsafe { call!(self, aclmdlRIDestroy, graph.0) }

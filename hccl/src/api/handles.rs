@@ -52,7 +52,7 @@ unsafe impl Send for ContextHandle {}
 unsafe impl Sync for ContextHandle {}
 
 impl StreamHandle {
-    /// The handle itself, for a call that enqueues.
+    /// Returns the handle itself, for a call that enqueues.
     #[inline]
     pub(crate) fn raw(&self) -> aclrtStream {
         self.0
@@ -70,7 +70,7 @@ impl StreamHandle {
     }
 }
 
-/// How a wait ended that CANN limits in time.
+/// The end of a wait with a time limit of CANN.
 pub(crate) enum Waited {
     /// The wait is over; the code is that of an earlier failure.
     Over(Result<()>),
@@ -79,7 +79,7 @@ pub(crate) enum Waited {
 }
 
 impl Table {
-    /// `aclInit`; a repeated one is fine, other code may use CANN too.
+    /// Calls `aclInit`; a repeated call is fine, since other code may use CANN too.
     pub(crate) fn init(&self) -> Result<()> {
         // SAFETY: a null configuration is CANN's default.
         match unsafe { call!(self, aclInit, std::ptr::null()) } {
@@ -112,7 +112,7 @@ impl Table {
             && context == wanted.0
     }
 
-    /// The calling thread's context; `None` when it has none.
+    /// Returns the calling thread's context; `None` when it has none.
     #[inline]
     pub(crate) fn current_context(&self) -> Result<Option<ContextHandle>> {
         let Some(function) = self.functions().aclrtGetCurrentContext else {
@@ -124,8 +124,8 @@ impl Table {
             0 if context.is_null() => Ok(None),
             0 => Ok(Some(ContextHandle(context))),
             NO_CONTEXT => {
-                // CANN notes this answer as an error of the thread. It is none, and must not turn
-                // up in a later text.
+                // CANN notes this answer as an error of the thread. It is no error, and must not
+                // turn up in a later text.
                 drop(self.recent_message());
                 Ok(None)
             }
@@ -135,11 +135,11 @@ impl Table {
 
     #[inline]
     pub(crate) fn set_context(&self, context: ContextHandle) -> Result<()> {
-        // SAFETY: the handle came from CANN; a stale one is answered with a code.
+        // SAFETY: the handle came from CANN, which answers a stale one with a code.
         unsafe { call!(self, aclrtSetCurrentContext, context.0) }
     }
 
-    /// A number that a device tells of itself (`aclrtGetDeviceInfo`).
+    /// Returns an attribute of a device, a number (`aclrtGetDeviceInfo`).
     pub(crate) fn device_info(&self, id: i32, attribute: aclrtDevAttr) -> Result<u32> {
         let (id, mut value) = (u32::try_from(id).unwrap_or(u32::MAX), 0);
         // SAFETY: the out parameter is a live local.
@@ -147,7 +147,7 @@ impl Table {
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
-    /// The name of the chip.
+    /// Returns the name of the chip.
     pub(crate) fn soc_name(&self) -> Option<String> {
         let function = self.functions().aclrtGetSocName?;
         // SAFETY: takes no arguments and returns static text or null.
@@ -157,7 +157,7 @@ impl Table {
         }
     }
 
-    /// Free and total bytes of the current device.
+    /// Returns the free and the total bytes of the current device.
     pub(crate) fn memory_info(&self) -> Result<(usize, usize)> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: the out parameters are live locals.
@@ -172,8 +172,8 @@ impl Table {
         made("aclrtCreateStream", stream).map(StreamHandle)
     }
 
-    /// Destroys a stream on which all is complete. The function that waits first would wait for a
-    /// device that has stopped, too.
+    /// Destroys a stream on which all is complete. CANN's other function waits first, and would
+    /// wait also for a device that has stopped.
     pub(crate) fn destroy_stream(&self, stream: StreamHandle) -> Result<()> {
         // SAFETY: the handle is moved in, so nobody has it any more.
         unsafe { call!(self, aclrtDestroyStreamForce, stream.0) }
@@ -209,7 +209,7 @@ impl Table {
         }
     }
 
-    /// An event; with `timed` it notes when it is reached.
+    /// Creates an event; with `timed` it notes when it is reached.
     pub(crate) fn create_event(&self, timed: bool) -> Result<EventHandle> {
         let flag = ACL_EVENT_SYNC | if timed { ACL_EVENT_TIME_LINE } else { 0 };
         let mut event = std::ptr::null_mut();
@@ -218,7 +218,7 @@ impl Table {
         made("aclrtCreateEventExWithFlag", event).map(EventHandle)
     }
 
-    /// A notify of the current device.
+    /// Creates a notify of the current device.
     pub(crate) fn create_notify(&self) -> Result<NotifyHandle> {
         let mut notify = std::ptr::null_mut();
         // SAFETY: the out parameter is a live local.
@@ -231,7 +231,8 @@ impl Table {
         unsafe { call!(self, aclrtDestroyNotify, notify.0) }
     }
 
-    /// Wakes the stream that waits for it, when what is in this one now is complete.
+    /// Makes this stream wake the stream that waits for the notify, when its present tasks are
+    /// complete.
     pub(crate) fn record_notify(&self, notify: &NotifyHandle, stream: &StreamHandle) -> Result<()> {
         // SAFETY: both handles are alive.
         unsafe { call!(self, aclrtRecordNotify, notify.0, stream.0) }
@@ -276,7 +277,7 @@ impl Table {
         Ok(self.waited("aclrtSynchronizeEventWithTimeout", code, EVENT_TIMEOUT))
     }
 
-    /// Milliseconds between two timed events that are both complete.
+    /// Returns the milliseconds between two timed events that are both complete.
     pub(crate) fn elapsed(&self, start: &EventHandle, end: &EventHandle) -> Result<f32> {
         let mut ms = 0.0;
         // SAFETY: both handles are alive, the out parameter is a live local.
@@ -284,7 +285,7 @@ impl Table {
         Ok(ms)
     }
 
-    /// Device memory of the current device.
+    /// Allocates device memory of the current device.
     pub(crate) fn malloc(&self, bytes: usize) -> Result<*mut c_void> {
         let mut pointer = std::ptr::null_mut();
         let policy = aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_FIRST;
@@ -293,7 +294,7 @@ impl Table {
         made("aclrtMalloc", pointer)
     }
 
-    /// Pinned host memory.
+    /// Allocates pinned host memory.
     pub(crate) fn malloc_host(&self, bytes: usize) -> Result<*mut c_void> {
         let mut pointer = std::ptr::null_mut();
         // SAFETY: the out parameter is a live local.
@@ -302,8 +303,8 @@ impl Table {
     }
 
     /// # Safety
-    /// `pointer` came from [`malloc`](Self::malloc), is freed once, and nothing that runs or is
-    /// queued uses it.
+    /// `pointer` came from [`malloc`](Self::malloc), is freed once, and no running or queued task
+    /// uses it.
     pub(crate) unsafe fn free(&self, pointer: *mut c_void) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { call!(self, aclrtFree, pointer) }
@@ -374,8 +375,8 @@ pub(super) fn made(function: &'static str, pointer: *mut c_void) -> Result<*mut 
     Ok(pointer)
 }
 
-/// Rounded up, so that a wait never ends early, and at least one: zero means different things to
-/// different functions.
+/// Returns the milliseconds, rounded up, so that a wait never ends early, and at least one: zero
+/// means different things to different functions.
 pub(super) fn milliseconds(limit: Duration) -> i32 {
     i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX).max(1)
 }

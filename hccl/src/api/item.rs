@@ -49,13 +49,13 @@ impl Item {
         self.0.remoteRank
     }
 
-    /// Elements.
+    /// Returns the number of elements.
     pub(crate) fn count(&self) -> usize {
         self.0.count as usize
     }
 
     pub(crate) fn dtype(&self) -> DType {
-        // Codes are positions: an item is only made of a `DType`.
+        // Codes are positions: items are only made of a `DType`.
         DType::ALL[self.0.dataType.0 as usize]
     }
 

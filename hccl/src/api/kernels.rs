@@ -35,8 +35,8 @@ pub(crate) struct ServerHandle {
 const SERVER: &CStr = c"RunAicpuKfcSrvLaunch";
 const LIBRARY: &str = "opp/built-in/op_impl/aicpu/config/libccl_kernel.json";
 
-/// The first argument of the server: version 1 in its lowest bits, and from bit 4 on how many
-/// contexts follow.
+/// The first argument of the server: version 1 in its lowest bits, and from bit 4 on the number of
+/// contexts that follow.
 fn descriptor(contexts: usize) -> u64 {
     1 | (contexts as u64) << 4
 }
@@ -46,7 +46,8 @@ impl Table {
     pub(crate) fn load_kernel(&self, bytes: &[u8], name: &str) -> Result<KernelHandle> {
         let mut binary = std::ptr::null_mut();
         let (data, length) = (bytes.as_ptr().cast(), bytes.len());
-        // SAFETY: the bytes are as many as is said; no options; the out parameter is a live local.
+        // SAFETY: there are as many bytes as the call is told; no options; the out parameter is a
+        // live local.
         unsafe {
             call!(self, aclrtBinaryLoadFromData, data, length, std::ptr::null(), &mut binary)
         }?;
@@ -87,20 +88,20 @@ impl Table {
         }
     }
 
-    /// No launch of it may be unfinished.
+    /// Unloads a kernel. No launch of it may be unfinished.
     pub(crate) fn unload_kernel(&self, kernel: KernelHandle) -> Result<()> {
         // SAFETY: the handle is moved in, so nobody has it any more.
         unsafe { call!(self, aclrtBinaryUnLoad, kernel.binary) }
     }
 
-    /// No launch of it may be unfinished.
+    /// Unloads a server. No launch of it may be unfinished.
     pub(crate) fn unload_server(&self, server: ServerHandle) -> Result<()> {
         let ended = self.destroy_stream(server.stream);
         self.unload_kernel(server.kernel).and(ended)
     }
 
-    /// The context of a communicator for the operations of this tiling struct: a pointer to memory
-    /// of the device, which belongs to the communicator.
+    /// Returns the context of a communicator for the operations of this tiling struct: a pointer to
+    /// memory of the device, which belongs to the communicator.
     ///
     /// # Safety
     ///
@@ -123,8 +124,8 @@ impl Table {
     ///
     /// # Safety
     ///
-    /// The stream is live. The words are what the kernel takes, and the memory that they point to
-    /// stays allocated until it ends.
+    /// The stream is live. The words are those that the kernel takes, and the memory that they
+    /// point to stays allocated until it ends.
     pub(crate) unsafe fn launch_kernel(
         &self,
         kernel: &KernelHandle,
@@ -153,7 +154,8 @@ impl Table {
         };
         let (function, none) = (kernel.function, std::ptr::null_mut());
         let block = block.as_mut_ptr().cast();
-        // SAFETY: the caller's promise; the block is as long as is said, and the place lies in it.
+        // SAFETY: the caller's promise; the block is as long as the call is told, and the place
+        // lies in it.
         unsafe {
             call!(
                 self,

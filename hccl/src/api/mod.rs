@@ -5,7 +5,7 @@
 //! which is read on the same thread at once because CANN keeps it per thread and only until the
 //! next call.
 //!
-//! [`handles`] wraps what AscendCL needs in owned handles, so that the floors above need no
+//! [`handles`] wraps the objects of AscendCL in owned handles, so that the floors above need no
 //! `unsafe` for streams and events, [`item`] a message of a list, [`entries`] the optional entries
 //! (`ascendExt*`); nothing here knows which backend filled the table.
 
@@ -24,8 +24,8 @@ use crate::error::{Code, Error, Result};
 
 /// Calls a function of the table: `unsafe { call!(table, aclrtFree, pointer) }?`.
 ///
-/// To be used inside an `unsafe` block, whose comment says why the arguments are what the function
-/// needs.
+/// Use it inside an `unsafe` block, whose comment says why the arguments are those that the
+/// function needs.
 macro_rules! call {
     ($table:expr, $function:ident $(, $argument:expr)* $(,)?) => {
         match $table.functions().$function {
@@ -46,7 +46,7 @@ pub(crate) struct Table {
     sources: Box<[String]>,
 }
 
-/// The text that the backend has written into an array, up to its NUL.
+/// Returns the text that the backend has written into an array, up to its NUL.
 pub(crate) fn words(text: &[c_char]) -> Box<str> {
     let bytes: Vec<u8> =
         text.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
@@ -73,13 +73,13 @@ impl Table {
         &self.sources
     }
 
-    /// The error that a function of the table is not there.
+    /// Returns the error for a function that the table does not have.
     #[cold]
     pub(crate) fn missing(&self, function: &'static str) -> Error {
         Error::MissingSymbol { function, tried: self.sources.clone(), context: None }
     }
 
-    /// CANN's text about the last failure on this thread.
+    /// Returns CANN's text about the last failure on this thread.
     #[cold]
     pub(crate) fn recent_message(&self) -> Option<Box<str>> {
         let function = self.functions.aclGetRecentErrMsg?;

@@ -42,7 +42,7 @@ impl Status for PrimitiveStatus {
     }
 }
 
-/// As [`call!`](super::call) for a primitive, whose codes are those of HCCL though their type is
+/// As [`call!`](super::call) for a primitive, whose codes are those of HCCL, though their type is
 /// that of AscendCL.
 macro_rules! tell {
     ($table:expr, $function:ident $(, $argument:expr)* $(,)?) => {
@@ -55,7 +55,7 @@ macro_rules! tell {
     };
 }
 
-/// How a primitive reduces.
+/// The type and the operation of a primitive that reduces.
 pub(crate) type PrimitiveReduction = (DType, ascend_operator::ReduceOp);
 
 fn numbers((dtype, op): PrimitiveReduction) -> (HcommDataType, HcommReduceOp) {
@@ -75,7 +75,7 @@ fn numbers((dtype, op): PrimitiveReduction) -> (HcommDataType, HcommReduceOp) {
 /// reads or writes is live memory of the thread's device, or memory that the peer of the channel
 /// has exchanged, until the thread has run the primitive.
 impl Table {
-    /// The own communication buffer, which the first call makes.
+    /// Returns the own communication buffer, which the first call makes.
     pub(crate) unsafe fn communication_buffer(&self, comm: HcclComm) -> Result<Buffer> {
         let (mut start, mut bytes) = (ptr::null_mut(), 0);
         // SAFETY: the caller's promise; the out parameters are live locals.
@@ -83,7 +83,7 @@ impl Table {
         Ok(Buffer { start, bytes })
     }
 
-    /// As many threads as there is room for.
+    /// Acquires as many threads as there is room for.
     pub(crate) unsafe fn acquire_threads(
         &self,
         comm: HcclComm,
@@ -92,11 +92,11 @@ impl Table {
         threads: &mut [ThreadHandle],
     ) -> Result<()> {
         let (count, threads) = (threads.len() as u32, threads.as_mut_ptr());
-        // SAFETY: the caller's promise; the array is as long as is said.
+        // SAFETY: the caller's promise; the array is as long as the call is told.
         unsafe { call!(self, HcclThreadAcquire, comm, engine, count, notifies, threads) }
     }
 
-    /// The thread that a stream of ours is to the communicator.
+    /// Returns the communicator's thread for a stream of ours.
     #[inline]
     pub(crate) unsafe fn thread_of_stream(
         &self,
@@ -112,7 +112,7 @@ impl Table {
         Ok(thread)
     }
 
-    /// The stream behind a thread.
+    /// Returns the stream behind a thread.
     pub(crate) unsafe fn stream_of_thread(
         &self,
         comm: HcclComm,
@@ -123,7 +123,7 @@ impl Table {
             (ThreadResType::THREAD_RES_TYPE_STREAM, size_of::<aclrtStream>() as u32);
         // SAFETY: the caller's promise; the out parameter is a live local of that length.
         unsafe { call!(self, HcclThreadResGetInfo, comm, thread, kind, length, &mut stream) }?;
-        // SAFETY: it lives as long as the communicator, as the thread's handle does.
+        // SAFETY: the stream lives as long as the communicator, as the thread's handle does.
         Ok(unsafe { StreamHandle::from_raw(stream) })
     }
 
@@ -150,7 +150,7 @@ impl Table {
         Ok(channels)
     }
 
-    /// The communication buffer of the peer.
+    /// Returns the communication buffer of the peer.
     pub(crate) unsafe fn remote_buffer(
         &self,
         comm: HcclComm,
@@ -162,10 +162,10 @@ impl Table {
         Ok(Buffer { start, bytes })
     }
 
-    /// From here on primitives of this OS thread are gathered.
+    /// Starts a batch: from here on primitives of this OS thread are gathered.
     #[inline]
     pub(crate) fn start_batch(&self) -> Result<()> {
-        // SAFETY: a null tag is the one that keeps nothing for later.
+        // SAFETY: a null tag is the one with which nothing is kept for later.
         unsafe { tell!(self, HcommBatchModeStart, ptr::null()) }
     }
 
@@ -188,7 +188,7 @@ impl Table {
         unsafe { tell!(self, HcommLocalCopyOnThread, thread, to, from, bytes) }
     }
 
-    /// So many elements.
+    /// Reduces `count` elements.
     #[inline]
     pub(crate) unsafe fn local_reduce(
         &self,
@@ -229,7 +229,7 @@ impl Table {
         unsafe { tell!(self, HcommWriteOnThread, thread, channel, to, from, bytes) }
     }
 
-    /// So many elements.
+    /// Reduces `count` elements of the peer.
     #[inline]
     pub(crate) unsafe fn read_reduce(
         &self,
@@ -244,7 +244,7 @@ impl Table {
         unsafe { tell!(self, HcommReadReduceOnThread, thread, channel, to, from, count, dtype, op) }
     }
 
-    /// So many elements.
+    /// Reduces `count` elements into those of the peer.
     #[inline]
     pub(crate) unsafe fn write_reduce(
         &self,

@@ -8,7 +8,7 @@ use super::{Table, words};
 use crate::dtype::{DType, ReduceKind};
 use crate::error::peers::{CommCause, MOST_RANKS, PeerCall, PeerReport, PeerState, Presence};
 
-/// Room for what the backend says of a rank.
+/// The length of the array for the backend's text about a rank.
 const ROOM: usize = 512;
 
 /// Asks for the ranks of one communicator. The handle may be stale: then there is nothing to tell.
@@ -32,7 +32,7 @@ pub(crate) struct PeerSource {
 }
 
 impl Table {
-    /// For the ranks of a communicator.
+    /// Returns the source for the ranks of a communicator.
     pub(crate) fn peers_of(&self, comm: HcclComm) -> PeerSource {
         let functions = self.functions();
         PeerSource {
@@ -50,7 +50,7 @@ impl Table {
     pub(crate) fn peers_of_attempt(&self) -> Option<PeerReport> {
         let source = self.peers_of(std::ptr::null_mut());
         let (cause, sequence) = source.cause()?;
-        // As many as are known: the ranks may disagree about how many there are.
+        // The states of the known ranks: the ranks may disagree about how many there are.
         let ranks: Box<[PeerState]> =
             (0..MOST_RANKS).map_while(|rank| source.rank(0, rank)).collect();
         let report = PeerReport { failed: false, cause: Some(cause), sequence, ranks };
@@ -59,7 +59,7 @@ impl Table {
 }
 
 impl PeerSource {
-    /// Tells them that this rank issues nothing any more, where the backend can.
+    /// Tells the ranks that this one issues nothing any more, where the backend can.
     pub(crate) fn leave(&self, table: &Table, reason: &CStr) {
         table.leave(self.raw(), reason);
     }
@@ -74,7 +74,7 @@ impl PeerSource {
         Some(PeerReport { failed: true, cause: Some(cause), sequence, ranks })
     }
 
-    /// Why it has failed, and in which collective.
+    /// Returns why the communicator has failed, and in which collective.
     fn cause(&self) -> Option<(CommCause, u64)> {
         let function = self.failure?;
         let mut cause = AscendExtCommCause::ASCEND_EXT_COMM_WELL;
@@ -169,7 +169,7 @@ const COLLECTIVES: [(&str, &str); 12] = [
     ("barrier", "HcclBarrier"),
 ];
 
-/// Whether it is one in which the backend sees the ranks.
+/// Whether it is a collective, in which the backend sees the ranks.
 pub(crate) fn is_collective(operation: &str) -> bool {
     COLLECTIVES.iter().any(|(name, _)| *name == operation)
 }

@@ -33,7 +33,7 @@ pub struct Plan<'a> {
     /// The device of this rank.
     #[builder(default, setter(strip_option))]
     device: Option<&'a Device>,
-    /// Short for the device of this runtime that has the number of the rank.
+    /// The runtime: short for its device that has the number of the rank.
     #[builder(default, setter(strip_option))]
     runtime: Option<&'a Runtime>,
     /// The number of this rank, below the number of ranks.
@@ -42,15 +42,15 @@ pub struct Plan<'a> {
     world_size: u32,
     /// The root info, by which the ranks meet; the same for all of them.
     root_info: &'a RootInfo,
-    /// Settings; the same for all ranks.
+    /// The settings; the same for all ranks.
     #[builder(default)]
     config: CommConfig,
 }
 
 impl Communicator {
-    /// The way to make a communicator out of a [`RootInfo`]: `.device(&device)` or
-    /// `.runtime(&runtime)`, `.rank(r)`, `.world_size(n)`, `.root_info(&root)`, if need be
-    /// `.config(config)`, and `.build()`, and then `.await?` or `.wait()?`.
+    /// Makes a communicator out of a [`RootInfo`]: `.device(&device)` or `.runtime(&runtime)`,
+    /// `.rank(r)`, `.world_size(n)`, `.root_info(&root)`, if need be `.config(config)`, and
+    /// `.build()`, and then `.await?` or `.wait()?`.
     ///
     /// | setting | type | |
     /// | --- | --- | --- |
@@ -61,9 +61,9 @@ impl Communicator {
     /// | `root_info` | `&RootInfo` | required: where the ranks meet; the same for all of them |
     /// | `config` | [`CommConfig`] | settings, the same for all ranks; CANN's defaults unless given |
     ///
-    /// `build` returns at once; what it returns is a future of the communicator, which is there
-    /// when all ranks have called it: see [`Pending`]. Ranks of one process may build in one
-    /// thread. CANN: `HcclCommInitRootInfoConfig`.
+    /// `build` returns at once, with a future of the communicator, which is there when all ranks
+    /// have called it: see [`Pending`]. Ranks of one process may build in one thread. CANN:
+    /// `HcclCommInitRootInfoConfig`.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl Communicator {
 }
 
 impl Communicator {
-    /// One of all ranks of a run, which has had `before` others.
+    /// Makes the communicator of all ranks of a run, which has had `before` others.
     pub(crate) fn join_run(
         device: &Device,
         (rank, world_size): (u32, u32),
@@ -137,7 +137,7 @@ pub(super) enum Meets {
 }
 
 impl Meets {
-    /// As far as it is known before they meet.
+    /// The number of ranks, as far as it is known before they meet.
     fn world_size(&self) -> Option<u32> {
         match self {
             Meets::RootInfo(_, world_size) => Some(*world_size),
@@ -149,7 +149,7 @@ impl Meets {
 /// The title of the communicator of all ranks, unless it has a name.
 pub(super) const WORLD: &str = "world";
 
-/// A mistake that is found before anybody is asked.
+/// The error for a mistake that is found before anybody is asked.
 pub(super) fn refused(
     operation: &'static str,
     title: &str,
@@ -214,7 +214,7 @@ impl Join {
     pub(super) fn make(self) -> Result<Communicator> {
         let Join { operation, device, rank, meets, title, mut config, exec_seconds } = self;
         let table = device.table();
-        // One that was dropped may still have the name, or be the one of a rank table that the
+        // A dropped communicator may still have the name, or be the one of a rank table that the
         // device is in.
         device.reap();
         let _bound = device.bind()?;
@@ -257,16 +257,16 @@ impl Join {
 }
 
 impl Communicator {
-    /// One communicator over several devices of this process, which is all of its ranks: rank `i`
-    /// is `devices[i]`.
+    /// Makes the communicators of several devices of this process, which are all of the ranks: rank
+    /// `i` is `devices[i]`.
     ///
-    /// Returns at once; what it returns is a future of the communicators, see [`Pending`]. CANN:
+    /// Returns at once, with a future of the communicators, see [`Pending`]. CANN:
     /// `HcclCommInitAll`.
     ///
     /// # Errors
     ///
     /// [`Error::Empty`] without devices, [`Error::WrongRuntime`] when they belong to different
-    /// runtimes, [`Error::Invalid`] when one is named twice, and what CANN says.
+    /// runtimes, [`Error::Invalid`] when one is named twice, and the error of CANN.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -290,7 +290,7 @@ impl Communicator {
     }
 }
 
-/// They are devices of one runtime, each named once. Returns the first.
+/// Checks that they are devices of one runtime, each named once. Returns the first.
 fn check_devices(devices: &[Device]) -> Result<&Device> {
     let Some(first) = devices.first() else {
         return Err(Error::Empty { operation: INIT_ALL, what: "the list of devices" });
@@ -316,7 +316,7 @@ fn make_all(first: &Device, devices: &[Device]) -> Result<Vec<Communicator>> {
     // SAFETY: both arrays have `count` elements and are live for the call.
     unsafe { call!(table, HcclCommInitAll, count, ids.as_mut_ptr(), raw.as_mut_ptr()) }
         .map_err(|error| error.in_operation(|| making(INIT_ALL, None)))?;
-    // All are owned before the first can fail.
+    // All get an owner before the first call can fail.
     let made: Vec<Result<Communicator>> = (raw.into_iter().zip(devices).enumerate())
         .map(|(rank, (raw, device))| {
             let (place, title) = ((rank as u32, count), Some(WORLD.into()));

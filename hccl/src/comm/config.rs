@@ -1,9 +1,9 @@
 //! The settings of a communicator: `HcclCommConfig`, version 11, with every field checked before
 //! CANN sees it.
 //!
-//! CANN reads some mistakes silently (an execution timeout out of range is ignored or rounded, an
+//! CANN accepts some mistakes silently (an execution timeout out of range is ignored or rounded, an
 //! over-long name is cut), so the checks here are stricter than its own. A setting that is not
-//! given keeps what the environment variable says, and else CANN's default.
+//! given keeps the value of the environment variable, or else CANN's default.
 
 use std::ffi::c_char;
 use std::time::Duration;
@@ -58,13 +58,13 @@ use crate::error::product::Product;
     field_defaults(default, setter(strip_option))
 )]
 pub struct CommConfig {
-    /// Size of one staging buffer of the communicator, in MiB, at least 1; CANN's default is 200.
-    /// HCCL reserves twice this much device memory.
+    /// The size of one staging buffer of the communicator, in MiB, at least 1; CANN's default
+    /// is 200. HCCL reserves twice this much device memory.
     buffer_mib: Option<u32>,
     /// Whether the same inputs give the same bits on every run.
     deterministic: Option<Deterministic>,
-    /// Name of the communicator, 1 to 127 bytes, no NUL. A device cannot have two communicators of
-    /// one name.
+    /// The name of the communicator, 1 to 127 bytes, no NUL. A device cannot have two communicators
+    /// of one name.
     #[builder(setter(into))]
     name: Option<String>,
     /// A note of the user that HCCL writes to its logs, 1 to 127 bytes, no NUL.
@@ -72,35 +72,36 @@ pub struct CommConfig {
     note: Option<String>,
     /// The place where operations are unfolded into device tasks.
     expansion: Option<Expansion>,
-    /// Traffic class of RDMA packets: a multiple of 4, at most 252; CANN's default is 132.
+    /// The traffic class of RDMA packets: a multiple of 4, at most 252; CANN's default is 132.
     rdma_traffic_class: Option<u32>,
-    /// Service level of RDMA packets: 0 to 7; CANN's default is 4.
+    /// The service level of RDMA packets: 0 to 7; CANN's default is 4.
     rdma_service_level: Option<u32>,
-    /// Rank of this process in the whole job, for reports only.
+    /// The rank of this process in the whole job, for reports only.
     world_rank: Option<u32>,
-    /// Number of the job, for reports only.
+    /// The number of the job, for reports only.
     job_id: Option<u64>,
     /// Whether captured graphs may use buffers in place of the staging buffer.
     graph_zero_copy: Option<bool>,
-    /// How long an operation may wait on the device for its peers: whole seconds, at least 1, at
-    /// most 2,147,483,647; on the Ascend 950 a multiple of 68, at most 17,340. CANN's default is
+    /// The time that an operation may wait on the device for its peers: whole seconds, at least 1,
+    /// at most 2,147,483,647; on the Ascend 950 a multiple of 68, at most 17,340. CANN's default is
     /// 1836 s.
     exec_timeout: Option<Duration>,
-    /// Algorithms by level, in the syntax of the environment variable `HCCL_ALGO`, 1 to 1599 bytes.
+    /// The algorithms by level, in the syntax of the environment variable `HCCL_ALGO`, 1 to 1599
+    /// bytes.
     #[builder(setter(into))]
     algorithm: Option<String>,
     /// Whether and how a failed operation is issued again (A3).
     retry: Option<Retry>,
-    /// Communicators of a device that name the same buffer share one staging buffer; their
-    /// operations must then be issued on one stream. 1 to 127 bytes, no NUL.
+    /// The name of a staging buffer that communicators of a device share if they name the same one;
+    /// their operations must then be issued on one stream. 1 to 127 bytes, no NUL.
     #[builder(setter(into))]
     shared_buffer: Option<String>,
-    /// Priority of the packets: 0 to 7.
+    /// The priority of the packets: 0 to 7.
     quality_of_service: Option<u32>,
-    /// Address space reserved for symmetric windows on each rank, in GiB, at least 1; CANN's
+    /// The address space reserved for symmetric windows on each rank, in GiB, at least 1; CANN's
     /// default is 16.
     symmetric_window_gib: Option<u64>,
-    /// Depth of the send queue of a channel, in entries, at least 1.
+    /// The depth of the send queue of a channel, in entries, at least 1.
     channel_queue_depth: Option<u32>,
 }
 
@@ -134,7 +135,7 @@ pub enum Expansion {
     CcuScheduler,
 }
 
-/// How a failed operation is issued again (A3).
+/// The settings for issuing a failed operation again (A3).
 ///
 /// | setting | type | default | |
 /// | --- | --- | --- | --- |
@@ -157,14 +158,14 @@ pub struct Retry {
     /// Whether operations between super-pods are issued again; `false` unless told.
     #[builder(default)]
     between_superpods: bool,
-    /// How many times: 1 to 10; once unless told.
+    /// The number of attempts: 1 to 10; once unless told.
     #[builder(default = 1)]
     attempts: u32,
-    /// How long to wait before the first attempt: whole milliseconds, at most 60 s; 5 s unless
+    /// The time to wait before the first attempt: whole milliseconds, at most 60 s; 5 s unless
     /// told.
     #[builder(default = Duration::from_secs(5))]
     hold: Duration,
-    /// How long to wait between attempts: whole milliseconds, at most 60 s; 1 s unless told.
+    /// The time to wait between attempts: whole milliseconds, at most 60 s; 1 s unless told.
     #[builder(default = Duration::from_secs(1))]
     interval: Duration,
 }
@@ -176,26 +177,25 @@ fn refuse<T>(setting: &'static str, value: impl ToString, rule: &'static str) ->
 }
 
 impl CommConfig {
-    /// Gives a name where the user gave none, unless it is longer than CANN takes: then CANN makes
-    /// one.
+    /// Sets a name if the user gave none, unless it is longer than CANN takes: then CANN makes one.
     pub(super) fn name_if_none(&mut self, name: impl FnOnce() -> String) {
         if self.name.is_none() {
             self.name = Some(name()).filter(|name| name.len() < initial().hcclCommName.len());
         }
     }
 
-    /// The name that the user gave.
+    /// Returns the name that the user gave.
     pub(super) fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// How long an operation may wait for its peers, if it is set.
+    /// Returns the seconds that an operation may wait for its peers, if that is set.
     pub(crate) fn exec_seconds(&self) -> Option<u32> {
         self.exec_timeout.map(|limit| u32::try_from(limit.as_secs()).unwrap_or(u32::MAX))
     }
 
-    /// The settings as CANN's structure, with every field checked against the rules of the product,
-    /// if it is known.
+    /// Returns the settings as CANN's structure, with every field checked against the rules of the
+    /// product, if it is known.
     pub(crate) fn to_raw(&self, product: Option<Product>) -> ConfigResult<HcclCommConfig> {
         let mut raw = initial();
         if let Some(mib) = self.buffer_mib {
@@ -319,10 +319,10 @@ fn text(setting: &'static str, value: Option<&str>, into: &mut [c_char]) -> Conf
     Ok(())
 }
 
-/// In seconds. CANN takes 0 as well, for ever, which is a wait without a deadline.
+/// Returns the time in seconds. CANN takes 0 as well, for ever, which is a wait without a deadline.
 fn exec_timeout(timeout: Duration, product: Option<Product>) -> ConfigResult<i32> {
-    // The Ascend 950 counts in steps of 68 seconds: CANN would round down, or ignore what is too
-    // long.
+    // The Ascend 950 counts in steps of 68 seconds: CANN would round down, or ignore a time that is
+    // too long.
     let (most, step, rule) = match product {
         Some(Product::Ascend950) => {
             (17_340, 68, "it must be a multiple of 68 s, 68 to 17340, on the Ascend 950")
@@ -407,7 +407,8 @@ mod tests {
         assert_eq!(raw.hcclSymWinMaxMemSizePerRank, 16);
     }
 
-    /// The builders are generated, and nobody sees there what a setting takes.
+    /// The builders are generated, so the tables are the only place where a user sees what a
+    /// setting takes.
     #[test]
     fn every_setting_is_in_a_table_of_the_documentation() {
         let files = [

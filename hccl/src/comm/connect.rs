@@ -15,11 +15,11 @@ impl Communicator {
     /// Makes the links that collectives need. All ranks call it: it is a [`barrier`](Self::barrier)
     /// on a stream of its own, and takes its number.
     ///
-    /// Nobody has to: the first collective makes the links, on a helper thread. But a stream that
-    /// [captures](crate::Graph) takes collectives only when the links are made, and a first
-    /// operation is faster then.
+    /// Calling it is optional: the first collective makes the links, on a helper thread. But a
+    /// stream that [captures](crate::Graph) takes collectives only when the links are made, and a
+    /// first operation is faster then.
     ///
-    /// Returns at once; what it returns is a future, see [`Pending`]. CANN: `HcclBarrier`.
+    /// Returns at once, with a future, see [`Pending`]. CANN: `HcclBarrier`.
     ///
     /// # Errors
     ///
@@ -57,12 +57,12 @@ impl Communicator {
     /// names this one; it is a [batch](Self::batch) with a message of one byte each way, and takes
     /// the numbers of these.
     ///
-    /// Returns at once; what it returns is a future, see [`Pending`]. CANN: `HcclBatchSendRecv`.
+    /// Returns at once, with a future, see [`Pending`]. CANN: `HcclBatchSendRecv`.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchRank`] and [`Error::OwnMessage`] for a peer that is none, else those of a
-    /// batch.
+    /// [`Error::NoSuchRank`] and [`Error::OwnMessage`] for a rank that cannot be a peer, else those
+    /// of a batch.
     pub fn connect_to(&mut self, peers: &[u32]) -> Pending<()> {
         if peers.is_empty() {
             return Pending::ready(Ok(()));

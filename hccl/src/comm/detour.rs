@@ -52,12 +52,12 @@ use crate::order::stream_slot::{Elsewhere, StreamSlot};
 /// The calls of CANN that enqueue the operation.
 type Call = Box<dyn FnOnce(&Table, &StreamHandle) -> Result<(), CallFailure> + Send>;
 
-/// Why they have failed, and what they leave.
+/// The reason why the calls have failed, and the state that they leave.
 pub(crate) struct CallFailure {
     pub(crate) error: Error,
     /// Whether something was enqueued all the same, behind which the by-way waits.
     pub(crate) is_out: bool,
-    /// Whether nobody knows any more how the communicators stand, so that they end.
+    /// Whether the state of the communicators is unknown, so that they end.
     pub(crate) aborts: bool,
 }
 
@@ -73,7 +73,7 @@ impl From<Error> for CallFailure {
 pub(crate) struct Alike<'a> {
     /// The other communicators that it uses.
     pub(crate) others: &'a [&'a Member],
-    /// The address of something of which it keeps the order.
+    /// The address of an object whose operations keep their order.
     pub(crate) key: Option<u64>,
 }
 
@@ -87,10 +87,10 @@ pub(crate) struct Users {
     pub(crate) needs: Needs,
 }
 
-/// Those of the communicators of one operation.
+/// The handles of the communicators of one operation.
 pub(crate) type Handles = SmallVec<[Arc<CommHandle>; 1]>;
 
-/// Different for every communicator that there is.
+/// Returns a number that is different for every communicator that there is.
 pub(crate) fn label_key(label: &Arc<Label>) -> u64 {
     Arc::as_ptr(label).addr() as u64
 }
@@ -126,8 +126,8 @@ impl Drop for DetourHold {
 }
 
 impl Member {
-    /// Whether an operation can be issued by the calling thread: the call will not wait for other
-    /// ranks, and none that came before it is still to be issued, which is nothing to a capture.
+    /// Whether the calling thread can issue an operation: the call will not wait for other ranks,
+    /// and no earlier operation is still to be issued. A capture ignores the second condition.
     #[inline]
     pub(crate) fn is_linked<S: StreamState>(&self, takes: Takes<'_>) -> bool {
         self.handle.links.are_made(takes) && (!S::RUNS || self.device.linking().is_idle())
@@ -150,7 +150,7 @@ impl Member {
         })
     }
 
-    /// The same for one that has more in common with others, or may leave a part of itself.
+    /// The same for an operation that shares more with others, or may leave a part of itself.
     #[cold]
     pub(crate) fn issue_alike<S: StreamState>(
         &self,
@@ -196,7 +196,7 @@ pub(crate) fn issue_by_helper<S: StreamState>(
     let device = stream.device();
     let table = device.table();
     let name = operation.name;
-    // All that can fail comes before anything moves.
+    // All calls that can fail come before anything moves.
     let helper = device.linking().reserve(operation.name)?;
     let by_way = device.stream()?;
     let event = device.lend_event()?;
@@ -270,7 +270,7 @@ impl Detour {
             queue.slot.faults.add(number..=number, None, error);
         };
         let mut uses = vec![(queue.slot, number)];
-        // Until it has its tasks: a stream that is dropped without any is gone at once.
+        // Kept until it has its tasks: a stream that is dropped without any is gone at once.
         let mut by_way = Some(by_way);
         let mut aborts = false;
         self.end.begun.store(true, Release);
@@ -334,13 +334,13 @@ struct ByWay {
     _held: DetourHold,
 }
 
-/// How the operation ends.
+/// The outcome of the operation.
 struct End {
     /// Whether its call has begun.
     begun: AtomicBool,
     /// The by-way, once the operation is on it.
     way: OnceLock<ByWay>,
-    /// The ranks to which messages have no links before.
+    /// The ranks whose links for messages were not made before.
     links: Vec<u32>,
 }
 
@@ -348,7 +348,7 @@ impl Elsewhere for End {
     fn failure(&self) -> Option<Error> {
         let ByWay { number, tickets, stream, .. } = self.way.get()?;
         // The notify may have come before its record has returned on the helper thread. Then that
-        // is about to publish the number, with the lock held.
+        // thread is about to publish the number, with the lock held.
         drop(stream.slot().issuing());
         // The stream that waited may have given up.
         if stream.slot().is_complete(*number) {

@@ -4,7 +4,7 @@
 //! undefined behaviour and not an error. It also frees the buffers of a communicator at once, under
 //! the operations in flight that use them. So the handle is destroyed in one place only: when its
 //! communicator has been dropped and its operations are complete ([`crate::device::deferred`]). An
-//! abort destroys nothing. It refuses what comes later and tells the peers.
+//! abort destroys nothing. It refuses later operations and tells the peers.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::order::label::Label;
 use crate::order::patience::alarm;
 use crate::order::stamps::{Conflicts, Stamps, are_complete};
 
-/// So long after a rank of a run has dropped a communicator its peers are told: the rank may be
-/// about to return an error, which says more.
+/// The delay after which peers are told that a rank of a run has dropped a communicator: the rank
+/// may be about to return an error, which says more.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// See the [module](self).
@@ -32,17 +32,17 @@ pub(crate) struct CommHandle {
     label: Arc<Label>,
     destroyed: AtomicBool,
     origin: Origin,
-    /// How many communicators of some of its ranks there are, which must be destroyed before it.
+    /// The number of communicators of some of its ranks, which must be destroyed before it.
     parts: AtomicUsize,
-    /// How many operations are on a detour, and parts being made.
+    /// The number of operations on a detour, and of parts that are being made.
     detours: AtomicUsize,
-    /// Dropped, and its peers are not told yet.
+    /// It was dropped, and its peers are not told yet.
     leaves_soon: AtomicBool,
     pub(crate) links: Links,
 }
 
-/// A communicator in whose name something is still to be issued, or of which a part is made.
-/// Dropped meanwhile it is neither destroyed nor gone for its peers.
+/// Keeps a communicator that still has operations to issue, or of which a part is made. If it is
+/// dropped meanwhile, it is neither destroyed nor gone for its peers.
 pub(crate) struct KeptComm {
     pub(super) handle: Arc<CommHandle>,
     device: Device,
@@ -59,12 +59,12 @@ impl KeptComm {
 impl Drop for KeptComm {
     fn drop(&mut self) {
         self.handle.label.leave_after_it(self.device.table());
-        // Not before: nobody destroys it in that call.
+        // Not before the call: nobody destroys it while the call runs.
         self.handle.release();
     }
 }
 
-/// How a communicator came about.
+/// The way in which a communicator came about.
 pub(crate) enum Origin {
     /// Made here, for itself.
     Own,
@@ -83,15 +83,15 @@ unsafe impl Sync for CommHandle {}
 impl CommHandle {
     /// # Safety
     ///
-    /// `raw` is a communicator that nobody else destroys, or, if it is foreign, destroys before the
-    /// last operation on it is complete and its `Communicator` is dropped; and every table given to
-    /// the methods is the one that made it.
+    /// `raw` is a communicator that nobody else destroys. If it is foreign, nobody destroys it
+    /// before the last operation on it is complete and its `Communicator` is dropped. Every table
+    /// given to the methods is the one that made it.
     pub(crate) unsafe fn new(raw: HcclComm, label: Arc<Label>, origin: Origin) -> Self {
         if let Origin::Part(whole) = &origin {
             whole.parts.fetch_add(1, Ordering::Relaxed);
         }
         if matches!(origin, Origin::Foreign) {
-            // Its owner.
+            // The count of its owner.
             label.join();
         }
         let parts = AtomicUsize::new(0);
@@ -110,8 +110,8 @@ impl CommHandle {
         self.parts.load(Ordering::Acquire) != 0
     }
 
-    /// The handle for a call, or `None` after an abort. It is live as long as its communicator,
-    /// which the caller holds.
+    /// Returns the handle for a call, or `None` after an abort. It is live as long as its
+    /// communicator, which the caller holds.
     #[inline]
     pub(crate) fn calling(&self) -> Option<HcclComm> {
         (!self.is_aborted()).then_some(self.raw)
@@ -126,7 +126,7 @@ impl CommHandle {
         self.destroyed.load(Ordering::Acquire)
     }
 
-    /// Different for every communicator that there is.
+    /// Returns a number that is different for every communicator that there is.
     pub(crate) fn key(self: &Arc<Self>) -> u64 {
         Arc::as_ptr(self).addr() as u64
     }
@@ -135,7 +135,7 @@ impl CommHandle {
         &self.label
     }
 
-    /// Until its [release](Self::release) the communicator is not destroyed.
+    /// Holds the communicator: until its [release](Self::release) it is not destroyed.
     pub(super) fn hold(&self) {
         self.detours.fetch_add(1, Ordering::Relaxed);
     }
@@ -144,7 +144,7 @@ impl CommHandle {
         self.detours.fetch_sub(1, Ordering::Release);
     }
 
-    /// The handle itself, live as long as its communicator.
+    /// Returns the handle itself, live as long as its communicator.
     pub(crate) fn raw(&self) -> HcclComm {
         self.raw
     }
@@ -158,7 +158,7 @@ impl CommHandle {
         table.abort(self.raw);
     }
 
-    /// Its communicator issues nothing more, which is told after [`GRACE`].
+    /// Notes that its communicator issues nothing more, which peers are told after [`GRACE`].
     pub(super) fn leave_soon(self: &Arc<Self>, device: &Device, reason: &'static CStr) {
         let (handle, runtime) = (self.clone(), device.runtime().downgrade());
         self.leaves_soon.store(true, Ordering::Release);
@@ -178,7 +178,7 @@ impl CommHandle {
         }
     }
 
-    /// Destroys the handle unless that has happened. Some context of its device is current. CANN:
+    /// Destroys the handle unless that has happened. A context of its device is current. CANN:
     /// `HcclCommDestroy`.
     ///
     /// For a deferred destroy: the communicator has been dropped, so that no call is under way or
@@ -209,7 +209,7 @@ impl Retire for RetiredCommunicator {
         "communicator"
     }
 
-    /// CANN wants the graphs of a communicator to go first.
+    /// CANN wants the graphs of a communicator to be destroyed first.
     fn order(&self) -> u8 {
         1
     }
@@ -219,7 +219,7 @@ impl Retire for RetiredCommunicator {
         !in_use && are_complete(&mut self.stamps)
     }
 
-    /// Its end would be all that the peers learn.
+    /// Destroying it would be all that the peers learn.
     fn is_held_back(&self) -> bool {
         self.handle.leaves_soon.load(Ordering::Acquire)
     }
@@ -233,7 +233,7 @@ impl Retire for RetiredCommunicator {
     }
 }
 
-/// Ends a communicator from another thread.
+/// A handle to end a communicator from another thread.
 ///
 /// For a watchdog, or a thread that learns that a peer is gone: the thread that uses the
 /// communicator may itself be waiting. May be cloned and sent anywhere, and outlives the
@@ -254,13 +254,13 @@ impl AbortHandle {
     ///
     /// The emulator tells the peers of every communicator, however it was made. With a communicator
     /// its parts end (from [`split`](crate::Communicator::split) or
-    /// [`subset`](crate::Communicator::subset)); with a part only that: the whole goes on. CANN
-    /// cannot tell anybody: there the operations themselves end with the backend's own time-outs,
-    /// and keep their buffers until then; the peers' waits end with their deadlines.
+    /// [`subset`](crate::Communicator::subset)). With a part only that part ends: the whole goes
+    /// on. CANN cannot tell anybody: there the operations themselves end with the backend's own
+    /// time-outs, and keep their buffers until then; the peers' waits end with their deadlines.
     ///
-    /// Does not wait, and destroys nothing: operations in flight use the communicator's memory. It
-    /// is destroyed (`HcclCommDestroy`) after the communicator has been dropped and they are
-    /// complete. Aborting twice, or after the drop, does nothing.
+    /// Does not wait, and destroys nothing: operations in flight use the communicator's memory. The
+    /// communicator is destroyed (`HcclCommDestroy`) after it has been dropped and these operations
+    /// are complete. Aborting twice, or after the drop, does nothing.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ impl Member {
         }
     }
 
-    /// An operation has been issued.
+    /// Counts an operation that has been issued.
     #[inline]
     pub(crate) fn count(&mut self, takes: Takes<'_>) {
         match takes {
@@ -54,7 +54,7 @@ impl Member {
         }
     }
 
-    /// An operation of this communicator, as a stream takes it.
+    /// Describes an operation of this communicator for a stream.
     #[inline]
     pub(crate) fn operation<'a>(
         &'a self,
@@ -65,8 +65,8 @@ impl Member {
         Operation { name, communicator: Some((&self.label, sequence)), takes }
     }
 
-    /// The handle for an enqueue call on `stream`, whose issue lock is held, in the issue order of
-    /// the device.
+    /// Returns the handle for an enqueue call on `stream`, whose issue lock is held, in the issue
+    /// order of the device.
     #[inline(always)]
     pub(crate) fn enter<S: StreamState>(&self, stream: &Stream<S>) -> Result<HcclComm> {
         self.device.issue_order().take(stream.slot());
@@ -76,7 +76,7 @@ impl Member {
         }
     }
 
-    /// Waits until all that is [on a detour](super::detour) on this device has been issued: for
+    /// Waits until all operations [on a detour](super::detour) on this device have been issued: for
     /// calls that wait for other ranks by contract, and come in the program's order.
     pub(crate) fn let_detours_pass(&self, operation: &'static str, sequence: u64) -> Result<()> {
         let deadline = self.device.runtime().deadline();
@@ -91,7 +91,7 @@ impl Member {
         Err(Error::Timeout { what: what.into(), after: deadline, message, context })
     }
 
-    /// Says which operation an error is about, unless it says so itself.
+    /// Adds the operation to an error, unless the error has one itself.
     #[cold]
     pub(crate) fn explain(&self, operation: &'static str, sequence: u64, error: Error) -> Error {
         self.label.explain(operation, sequence, error)

@@ -20,10 +20,10 @@ use crate::sync::lock;
 /// The links of a rank.
 pub(crate) struct Links {
     rank: u32,
-    /// It is the only rank, which waits for nobody.
+    /// It is the only rank, so no call waits for another one.
     is_alone: bool,
     collectives: AtomicBool,
-    /// Ways in which kernels communicate.
+    /// The ways in which kernels communicate and whose links are made.
     kernels: Mutex<SmallVec<[u64; 2]>>,
     /// A bit for each rank.
     peers: Box<[AtomicU64]>,
@@ -34,7 +34,7 @@ pub(crate) struct Links {
 pub(crate) enum Needs {
     All,
     Peers(SmallVec<[u32; 2]>),
-    /// Those of a kernel that communicates in this way.
+    /// The links of a kernel that communicates in this way.
     Kernel(u64),
 }
 
@@ -70,7 +70,7 @@ impl Links {
             || word.is_some_and(|word| word.load(Acquire) >> (peer % u64::BITS) & 1 != 0)
     }
 
-    /// The ranks to which links are not made that messages need.
+    /// Returns the ranks to which messages need links that are not made.
     pub(crate) fn lacking(&self, needs: &Needs) -> Vec<u32> {
         match needs {
             Needs::Peers(peers) => peers.iter().copied().filter(|peer| !self.has(*peer)).collect(),
@@ -78,7 +78,7 @@ impl Links {
         }
     }
 
-    /// From now on these are made.
+    /// Notes that these links are made.
     pub(crate) fn made(&self, needs: &Needs) {
         match needs {
             Needs::All => self.collectives.store(true, Release),

@@ -10,27 +10,27 @@
 //! * Operations are numbered: collectives by communicator, messages by sender and receiver. Errors
 //!   carry the number, which is the same on all ranks.
 //! * Two operations of one communicator are never in flight unordered: an operation on another
-//!   stream than the one before waits, on the device, for that one (CANN shares buffers and signals
+//!   stream than the one before waits for that one on the device (CANN shares buffers and signals
 //!   among the operations of a communicator).
 //! * The operations of all communicators of a device are issued one at a time (the private module
 //!   `order::issue_order` says how), as CANN demands.
-//! * Dropped with operations in flight, a communicator is put aside and destroyed when they are
-//!   complete. Dropping never blocks.
+//! * If a communicator is dropped with operations in flight, it is put aside and destroyed when
+//!   they are complete. Dropping never blocks.
 //!
 //! # First contact
 //!
 //! The first collective of a communicator, the first message to each peer, the first [operator of
-//! one's own](Communicator::run) with each peer, and the first kernel that communicates make links:
-//! that takes until the peers make theirs, for at most the connection time-out (120 s unless
+//! one's own](Communicator::run) with each peer, and the first kernel that communicates make links.
+//! That takes until the peers make theirs, for at most the connection time-out (120 s unless
 //! `HCCL_CONNECT_TIMEOUT` says otherwise). CANN waits for that inside the call. Here a helper
-//! thread makes the call, the operation keeps its place in its stream, and what goes wrong comes
-//! with its [`Work`](crate::Work). So ranks may share a thread. As long as links are being made,
-//! whatever of the device belongs to communicators is issued by the helper too, in the program's
-//! order, also replays; copies, and kernels that do not communicate, are not held up.
+//! thread makes the call, the operation keeps its place in its stream, and its
+//! [`Work`](crate::Work) tells errors. So ranks may share a thread. As long as links are being
+//! made, the helper also issues everything of the device that belongs to communicators, in the
+//! program's order, also replays; copies, and kernels that do not communicate, are not held up.
 //! [`connect`](Communicator::connect) and [`connect_to`](Communicator::connect_to) make links ahead
 //! of time.
 //!
-//! Communicators themselves are made by a helper thread, too: what makes one returns a future,
+//! A helper thread makes communicators themselves, too: a function that makes one returns a future,
 //! [`Pending`](crate::Pending).
 //!
 //! One call waits inside, by contract: the end of a [`group`](crate::group()). CANN may make more
@@ -79,17 +79,18 @@ use crate::order::stamps::Stamps;
 use handle::{CommHandle, Origin, RetiredCommunicator};
 use scratch::ScratchBlock;
 
-/// State of a [`Communicator`] that issues operations.
+/// The state of a [`Communicator`] that issues operations.
 #[derive(Debug)]
 pub enum Active {}
 
-/// State of a [`Communicator`] after [`suspend`](Communicator::suspend): it can only be resumed.
+/// The state of a [`Communicator`] after [`suspend`](Communicator::suspend): it can only be
+/// resumed.
 #[derive(Debug)]
 pub enum Suspended {}
 
 /// One rank's membership in a group of ranks, and its right to issue operations among them.
 ///
-/// See the [module](self) for what a communicator sees to, and [`collective`](crate::collective)
+/// See the [module](self) for the duties of a communicator, and [`collective`](crate::collective)
 /// and [`batch`](crate::batch) for the operations.
 ///
 /// # Dropping and forgetting
@@ -130,21 +131,21 @@ pub(crate) struct Member {
     /// The product of the device, when it is known.
     pub(crate) product: Option<Product>,
     pub(crate) label: Arc<Label>,
-    /// CANN's, not what it is called in texts.
+    /// The name by which CANN knows it, not its title.
     pub(crate) name: Box<str>,
     pub(crate) world_size: u32,
     /// The stamps of the operations in flight: each one writes the communicator.
     pub(crate) stamps: Arc<Stamps>,
     pub(crate) peers: Peers,
-    /// How many batches this communicator has issued itself.
+    /// The number of batches that this communicator has issued itself.
     pub(crate) batches: u64,
     pub(crate) lists: Lists,
     pub(crate) scratch: ScratchBlock,
     /// The resources for operators of one's own.
     pub(crate) operators: Operators,
-    /// For how many seconds its operations may wait for peers on the device; 0: for ever.
+    /// The seconds for which its operations may wait for peers on the device; 0: for ever.
     pub(crate) exec_seconds: u32,
-    /// How often it has been split.
+    /// The number of splits so far.
     splits: u64,
     /// Set by a run, which then tells the peers itself when the rank is gone.
     alive: Option<Arc<()>>,
@@ -152,18 +153,18 @@ pub(crate) struct Member {
 
 const FROM_RAW: &str = "Communicator::from_raw";
 
-/// Names a call that makes a communicator, as long as that has no name.
+/// Names a call that makes a communicator, as long as the communicator has no name.
 fn making(operation: &'static str, rank: Option<u32>) -> OpContext {
     OpContext { rank, ..OpContext::new(operation, 0) }
 }
 
 impl Communicator {
-    /// A communicator that somebody else made, for example a training framework. It is never
+    /// Takes a communicator that somebody else made, for example a training framework. It is never
     /// destroyed here. Does not block.
     ///
-    /// Its rank and size are asked for (`HcclGetRankId`, `HcclGetRankSize`). Operations are
-    /// numbered from 1 as if there had been none before, so the numbers in errors count those that
-    /// were issued here.
+    /// CANN gives its rank and size (`HcclGetRankId`, `HcclGetRankSize`). Operations are numbered
+    /// from 1 as if there had been none before, so the numbers in errors count those that were
+    /// issued here.
     ///
     /// Its drop tells the peers nothing, since the owner may go on: they are told when the owner
     /// ends it, where the backend can tell them. An [abort](AbortHandle) ends it for everybody, the
@@ -182,7 +183,7 @@ impl Communicator {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a null pointer, else what CANN says.
+    /// [`Error::Invalid`] for a null pointer, else the error of CANN.
     pub unsafe fn from_raw(device: &Device, raw: HcclComm) -> Result<Self> {
         if raw.is_null() {
             let problem = "the HcclComm is null".into();
@@ -198,7 +199,8 @@ impl Communicator {
                 .and_then(|()| call!(table, HcclGetRankSize, raw, &mut world_size))
         }
         .map_err(|error| error.in_operation(|| making(FROM_RAW, None)))?;
-        // SAFETY: the caller's promise, and what CANN has just said.
+        // SAFETY: the caller's promise, and the rank and size are those that CANN has just
+        // returned.
         unsafe {
             Self::from_parts(FROM_RAW, raw, device, (rank, world_size), None, Origin::Foreign)
         }
@@ -206,9 +208,9 @@ impl Communicator {
 
     /// # Safety
     ///
-    /// `raw` is a communicator of `device` with this rank and size, which nobody else destroys, or
-    /// what [`from_raw`](Self::from_raw) wants when it is foreign. Without a title it is called by
-    /// its name.
+    /// `raw` is a communicator of `device` with this rank and size, which nobody else destroys. If
+    /// it is foreign, the conditions of [`from_raw`](Self::from_raw) hold instead. Without a title
+    /// it is called by its name.
     unsafe fn from_parts(
         operation: &'static str,
         raw: HcclComm,
@@ -258,18 +260,18 @@ impl Communicator {
 }
 
 impl<S> Communicator<S> {
-    /// The number of this rank.
+    /// Returns the number of this rank.
     pub fn rank(&self) -> u32 {
         self.member.label.rank
     }
 
-    /// The number of ranks.
+    /// Returns the number of ranks.
     pub fn world_size(&self) -> u32 {
         self.member.world_size
     }
 
-    /// The name by which CANN knows it, which is the same on all ranks: that of a group in tiling
-    /// data. Unless [`CommConfig::name`](CommConfig) gave one, CANN has made it. CANN:
+    /// Returns the name by which CANN knows it, which is the same on all ranks: that of a group in
+    /// tiling data. Unless [`CommConfig::name`](CommConfig) gave one, CANN has made it. CANN:
     /// `HcclGetCommName`.
     pub fn name(&self) -> &str {
         &self.member.name
@@ -298,14 +300,14 @@ impl<S> Communicator<S> {
         &self.member.label.communicator
     }
 
-    /// The device of this rank.
+    /// Returns the device of this rank.
     pub fn device(&self) -> &Device {
         &self.member.device
     }
 
-    /// How many messages to or from `peer` have been issued, in this direction. The k-th message
-    /// from one rank to another on the one side belongs to the k-th on the other, so the two
-    /// numbers tell who has fallen behind. 0 for a rank that does not exist.
+    /// Returns the number of messages to or from `peer` that have been issued, in this direction.
+    /// The k-th message from one rank to another on the one side belongs to the k-th on the other,
+    /// so the two numbers tell which rank has fallen behind. 0 for a rank that does not exist.
     pub fn messages(&self, direction: Direction, peer: u32) -> u64 {
         self.member.messages(direction, peer)
     }
@@ -332,15 +334,15 @@ impl<S> Communicator<S> {
         self.abort_handle().abort()
     }
 
-    /// A handle with which another thread can end the communicator.
+    /// Returns a handle with which another thread can end the communicator.
     pub fn abort_handle(&self) -> AbortHandle {
         let (handle, device) = (self.member.handle.clone(), self.member.device.clone());
         AbortHandle { handle, device }
     }
 
-    /// The `HcclComm`, for calls of CANN that `hccl` does not wrap. It stays the communicator's:
-    /// operations that are issued with it are neither numbered nor ordered with the communicator's
-    /// own.
+    /// Returns the `HcclComm`, for calls of CANN that `hccl` does not wrap. It stays the
+    /// communicator's: operations that are issued with it are neither numbered nor ordered with the
+    /// communicator's own.
     pub fn as_raw(&self) -> HcclComm {
         self.member.handle.raw()
     }
@@ -353,7 +355,8 @@ impl<S> Communicator<S> {
 }
 
 impl Member {
-    /// How many messages were issued to or from a peer, by this communicator and its graphs.
+    /// Returns the number of messages to or from a peer that this communicator and its graphs have
+    /// issued.
     #[inline]
     pub(crate) fn messages(&self, direction: Direction, peer: u32) -> u64 {
         self.peers.issued(direction, peer) + self.label.replayed_messages(direction, peer)
@@ -370,7 +373,7 @@ pub(crate) fn reason_to_leave() -> &'static std::ffi::CStr {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // A graph may go on to issue in its name, and is the one that leaves then.
+        // A graph may go on to issue in its name, and then tells the peers when it leaves.
         let reason = reason_to_leave();
         self.label.note_drop(reason);
         match self.alive {

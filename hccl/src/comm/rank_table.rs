@@ -1,4 +1,4 @@
-//! How communicators are made of rank tables: files that say which rank is on which device of which
+//! Making communicators from rank tables: files that say which rank is on which device of which
 //! server.
 
 use std::ffi::CString;
@@ -17,18 +17,18 @@ impl Communicator {
     /// Makes the communicator of all ranks in a rank table, in which this one is `rank`.
     ///
     /// `table` is the path of a file in CANN's format: version 1.0 (A2, A3), 1.2 (A3) or 2.0
-    /// (Ascend 950). The rank must be in it, and `device` be the rank's device there; on the
-    /// emulator only where all are of one server, since the devices of several servers are those of
-    /// several machines.
+    /// (Ascend 950). The rank must be in it, and `device` be the rank's device there. The emulator
+    /// takes only tables of one server, since the devices of several servers are those of several
+    /// machines.
     ///
     /// Ranks of the emulator meet when their tables say the same and their processes are of one
     /// user, be they threads of one process or processes of one machine. Nothing in a table is used
     /// as an address. So two jobs on one machine need tables that differ, for instance in
     /// `server_id`.
     ///
-    /// Returns at once; what it returns is a future of the communicator, which is there when all
-    /// ranks have called this: see [`Pending`]. A device is in one communicator of a rank table at
-    /// a time. CANN: `HcclCommInitClusterInfoConfig`.
+    /// Returns at once, with a future of the communicator, which is there when all ranks have
+    /// called this: see [`Pending`]. A device is in one communicator of a rank table at a time.
+    /// CANN: `HcclCommInitClusterInfoConfig`.
     ///
     /// # Errors
     ///

@@ -12,9 +12,9 @@ use crate::error::{Error, Result};
 
 /// The address at which the ranks of one communicator meet, made by one rank and given to all.
 ///
-/// How it gets to the others is the program's affair: threads of one process clone it, processes
-/// pass its [bytes](Self::to_bytes) through a file, a socket or a launcher. One `RootInfo` makes
-/// one communicator.
+/// The program brings it to the other ranks: threads of one process clone it, processes pass its
+/// [bytes](Self::to_bytes) through a file, a socket or a launcher. One `RootInfo` makes one
+/// communicator.
 ///
 /// The process that made it must stay alive until all ranks have built their communicator: it
 /// listens for them.
@@ -36,7 +36,7 @@ pub struct RootInfo {
 }
 
 impl RootInfo {
-    /// Length of [`to_bytes`](Self::to_bytes): 4108.
+    /// The length of [`to_bytes`](Self::to_bytes): 4108.
     pub const BYTES: usize = size_of::<HcclRootInfo>();
 
     /// Opens the meeting point on this host, next to `device`.
@@ -55,7 +55,7 @@ impl RootInfo {
         Ok(Self { raw: Arc::new(raw) })
     }
 
-    /// One that no other process gets to see. The backend is told, if it asks.
+    /// Opens one that no other process gets to see. The backend is told, if it asks.
     pub(crate) fn of_this_process(device: &Device) -> Result<Self> {
         let root_info = Self::new(device)?;
         if let Some(stays) = device.table().functions().ascendExtRootInfoStays {
@@ -66,14 +66,15 @@ impl RootInfo {
         Ok(root_info)
     }
 
-    /// The bytes to send to the other ranks, 4108 of them. They have no meaning of their own.
+    /// Returns the bytes to send to the other ranks, 4108 of them. They have no meaning of their
+    /// own.
     pub fn to_bytes(&self) -> &[u8; Self::BYTES] {
         // SAFETY: `c_char` and `u8` have the same size and alignment, and every byte is
         // initialised.
         unsafe { &*(&raw const self.raw.internal).cast() }
     }
 
-    /// From the bytes that another rank sent.
+    /// Makes a root info of the bytes that another rank sent.
     ///
     /// # Errors
     ///
@@ -115,7 +116,7 @@ impl PartialEq for RootInfo {
 
 impl Eq for RootInfo {}
 
-/// The readable beginning of the bytes: by convention an address.
+/// Shows the readable beginning of the bytes: by convention an address.
 impl fmt::Debug for RootInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.to_bytes();

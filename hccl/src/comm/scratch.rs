@@ -13,7 +13,7 @@ use crate::memory::allocation::{Owned, Region};
 pub(crate) struct ScratchBlock(Option<Owned>);
 
 impl ScratchBlock {
-    /// Sees to it that there are as many bytes.
+    /// Grows to this many bytes, unless it has as many.
     #[inline]
     pub(crate) fn hold(&mut self, device: &Device, bytes: usize) -> Result<()> {
         match &self.0 {
@@ -24,13 +24,13 @@ impl ScratchBlock {
 
     #[cold]
     fn grow(&mut self, device: &Device, bytes: usize) -> Result<()> {
-        // The old one goes first, and is freed when the operations that write it are complete.
+        // The old block goes first, and is freed when the operations that write it are complete.
         self.0 = None;
         self.0 = Some(Owned::device(device, bytes.max(1))?);
         Ok(())
     }
 
-    /// All of it; `None` before anybody needed any.
+    /// Returns all of it; `None` before anybody needed any.
     #[inline]
     pub(crate) fn region(&self) -> Option<Region<'_>> {
         self.0.as_ref().map(|block| block.region(block.all()))

@@ -13,21 +13,21 @@ use crate::memory::DeviceBuffer;
 use crate::order::work::Work;
 use crate::pending::Pending;
 
-/// Identifiers from here on are those of splits.
+/// The first identifier of a split: smaller ones are those of subsets.
 const SPLITS: u64 = 1 << 32;
 
 const SUBSET: &str = "subset";
 const SPLIT: &str = "split";
 
 impl Communicator {
-    /// A communicator of some ranks of this one, which all of them name alike. Position in `ranks`
-    /// is the rank in it.
+    /// Makes a communicator of some ranks of this one, which all of them name alike. The position
+    /// in `ranks` is the rank in it.
     ///
     /// Its members call this with the same `ranks` and the same `id`, which tells it from other
     /// subsets of this communicator. Ranks that are not members get `None`, and need not call it.
     /// The members meet in the first operation.
     ///
-    /// Returns at once; what it returns is a future, see [`Pending`].
+    /// Returns at once, with a future, see [`Pending`].
     ///
     /// Its name is that of this communicator with `_sub_` and the `id`, unless
     /// [`subset_with`](Self::subset_with) gives one. CANN: `HcclCreateSubCommConfig`.
@@ -37,7 +37,7 @@ impl Communicator {
     /// [`Error::Empty`] without ranks, [`Error::NoSuchRank`] for one that this communicator does
     /// not have, [`Error::Invalid`] when one is named twice, for the `id` `u32::MAX`, which CANN
     /// reserves, and on a communicator that is itself part of another one: CANN does not divide
-    /// these again. Else what CANN says, for example when the name is in use on the device.
+    /// these again. Else the error of CANN, for example when the name is in use on the device.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -75,7 +75,7 @@ impl Communicator {
         }
     }
 
-    /// The part, if this rank is a member of it.
+    /// Returns the part, if this rank is a member of it.
     fn check_subset(
         &self,
         ranks: &[u32],
@@ -110,16 +110,17 @@ impl Communicator {
     ///
     /// All ranks call it. They tell each other their colors and keys in an
     /// [`all_gather`](Self::all_gather) on a stream of its own, so it is a collective like others,
-    /// with its number. Returns at once; what it returns is a future, see [`Pending`]. CANN:
+    /// with its number. Returns at once, with a future, see [`Pending`]. CANN:
     /// `HcclCreateSubCommConfig`.
     ///
-    /// Names are that of this communicator with `_split`, the number of the split and the number of
-    /// the color in the order of colors, unless [`split_with`](Self::split_with) gives one.
+    /// The names are that of this communicator with `_split`, the number of the split and the
+    /// number of the color in the order of colors, unless [`split_with`](Self::split_with) gives
+    /// one.
     ///
     /// # Errors
     ///
     /// Those of `all_gather` and of a wait for it; [`Error::Invalid`] on a communicator that is
-    /// itself part of another one: CANN does not divide these again. Else what CANN says.
+    /// itself part of another one: CANN does not divide these again. Else the error of CANN.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -160,7 +161,7 @@ impl Communicator {
         }
     }
 
-    /// The ranks tell each other their colors and keys. Does not wait for that.
+    /// Lets the ranks tell each other their colors and keys. Does not wait for that.
     fn begin_split(&mut self, color: Option<u32>, key: u32, config: CommConfig) -> Result<Split> {
         self.member.check_dividable(SPLIT)?;
         // A mistake in it is told before anything moves.
@@ -234,7 +235,7 @@ impl PartPlan {
         let handle = &kept.handle;
         let PartPlan { title, mut config, members, .. } = self;
         let Members { mut ranks, own, id } = members;
-        // One that was dropped may still have the name.
+        // A dropped communicator may still have the name.
         device.reap();
         let _bound = device.bind()?;
         let context = || handle.label().context(operation, 0);
@@ -293,13 +294,13 @@ struct Split {
     rank: u32,
     config: CommConfig,
     stream: Stream,
-    /// Color and key of each rank, when `work` is complete.
+    /// The color and the key of each rank, when `work` is complete.
     all: DeviceBuffer<i64>,
     work: Work,
 }
 
 impl Split {
-    /// Blocks until all ranks have told.
+    /// Makes the part of this rank. Blocks until all ranks have told.
     fn make(self) -> Result<Option<Communicator>> {
         let Split { mut part, color, number: split, rank: own, mut config, stream, all, work } =
             self;

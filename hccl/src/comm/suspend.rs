@@ -14,16 +14,16 @@ impl Communicator {
     /// Stops the communicator, so that devices can be repaired after a memory error. CANN:
     /// `HcclCommSuspend` (A2 and A3).
     ///
-    /// Only [`resume`](Communicator::resume) can be called on what comes back.
+    /// Only [`resume`](Communicator::resume) can be called on the returned communicator.
     ///
     /// # Errors
     ///
-    /// When CANN refuses, the communicator comes back, unchanged, in the error.
+    /// The error of CANN, with the communicator, unchanged.
     pub fn suspend(self) -> Result<Communicator<Suspended>, Unchanged<Active>> {
         let result = self.member.call("suspend", |raw, device| {
             // SAFETY: a live handle, and no operation is being issued on it.
             match unsafe { call!(device.table(), HcclCommSuspend, raw) } {
-                // Says that the device has stopped, where operations are unfolded there.
+                // This code says that the device has stopped, where operations are unfolded there.
                 Err(Error::Call { code: Code::Hccl(code), .. })
                     if code == ascend_sys::HcclResult::HCCL_E_SUSPENDING.0 =>
                 {
@@ -42,7 +42,7 @@ impl Communicator<Suspended> {
     ///
     /// # Errors
     ///
-    /// When CANN refuses, the communicator comes back, still suspended, in the error.
+    /// The error of CANN, with the communicator, still suspended.
     pub fn resume(self) -> Result<Communicator, Unchanged<Suspended>> {
         let result = self.member.call("resume", |raw, device| {
             // SAFETY: a live handle, and no operation is being issued on it.
@@ -62,7 +62,7 @@ impl<S> Communicator<S> {
 }
 
 impl Member {
-    /// A call of CANN that is not an operation.
+    /// Makes a call of CANN that is not an operation.
     fn call(
         &self,
         operation: &'static str,
@@ -80,7 +80,7 @@ impl Member {
     }
 }
 
-/// A communicator whose state CANN refused to change, and why.
+/// A communicator whose state CANN refused to change, and the reason.
 #[derive(thiserror::Error)]
 #[error("{error}")]
 pub struct Unchanged<S> {

@@ -66,7 +66,7 @@ const COMPARED: &[Number] = &[I16, I32, I64, U16, U32, U64, F16, F32];
 /// The types that at least one product fills with.
 const FILLED: &[Number] = &[I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32];
 
-/// Whether a product takes this type. Notes a mistake if not.
+/// Notes a mistake unless this is on vector cores and some product takes the type.
 fn takes<E: Element>(recorder: &mut KernelRecorder, call: &str, types: &[Number]) {
     recorder.only_on(Core::Aiv, &format!("`{call}`"));
     if !types.contains(&number::<E>()) {
