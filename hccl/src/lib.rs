@@ -77,7 +77,10 @@ pub use dtype::{bf16, f16};
 pub use error::{Error, ErrorKind, Result};
 pub use group::{Group, GroupWork, group};
 pub use hccl_job as job;
-pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Download, HostBuffer};
+pub use memory::{
+    DeviceBuffer, DeviceSlice, DeviceSliceMut, Download, DownloadInto, HostBuffer, HostSlice,
+    HostSliceMut,
+};
 pub use order::work;
 pub use pending::Pending;
 pub use ranks::{Rank, RankError};
@@ -94,6 +97,7 @@ pub mod prelude {
     pub use crate::memory::{Destination, Source, Uninit};
     pub use crate::{
         Capturing, Device, DeviceBuffer, DeviceSlice, DeviceSliceMut, Event, Graph, HostBuffer,
+        HostSlice, HostSliceMut,
     };
     pub use crate::{Pending, Product, Rank, Runtime, Stream, Work};
 }

@@ -8,6 +8,7 @@ mod awaiting;
 mod edges;
 mod failures;
 mod handles;
+mod host;
 mod in_flight;
 mod memory;
 mod order;

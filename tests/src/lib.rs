@@ -188,6 +188,8 @@ mod book {
     mod processes {}
     #[doc = include_str!("../../docs/src/how-to/time-limits.md")]
     mod time_limits {}
+    #[doc = include_str!("../../docs/src/how-to/host-memory.md")]
+    mod host_memory {}
     #[doc = include_str!("../../docs/src/how-to/capture.md")]
     mod capture {}
     #[doc = include_str!("../../docs/src/how-to/tracing.md")]

@@ -1,4 +1,4 @@
-//! What becomes of kernels that can never finish, when nobody has checked them first.
+//! The outcome of kernels that can never finish, if they were not checked first.
 
 use ascend_emulator_testing::common::{self, Block, message};
 use ascend_emulator_testing::kernel::build::Builder;
@@ -55,7 +55,7 @@ fn calls(change: impl Fn(&mut Vec<Call>)) -> Program {
     kernel(&calls, Number::I32, INT32)
 }
 
-/// A reduce-scatter of two turns, and then what a test wants.
+/// A reduce-scatter of two turns, then the steps of a test.
 fn custom(
     body: impl Fn(&mut Builder, ascend_program::ClientId, ascend_program::TaskId),
 ) -> Program {
@@ -112,7 +112,7 @@ fn a_missing_commit_ends_all_ranks_with_the_state_of_cores_and_server() {
     ] {
         assert!(text.contains(piece), "{piece:?} is not in: {text}");
     }
-    // The others learn who is to blame, and nobody waits for a time limit.
+    // The others learn which rank is to blame, and no rank waits for a time limit.
     let (code, text) = &ended[0][0];
     assert!(*code != 0 && text.contains("rank 1"), "{text}");
     assert!(start.elapsed() < Duration::from_secs(120));
@@ -120,7 +120,7 @@ fn a_missing_commit_ends_all_ranks_with_the_state_of_cores_and_server() {
 
 #[test]
 fn a_wait_without_a_commit_returns_at_once() {
-    // As on hardware: -1, which nobody looks at. What hangs is Finalize.
+    // As on hardware: the call returns -1, which the kernel ignores. Finalize hangs.
     let program = |_| {
         custom(|b, client, task| {
             b.wait(task);
@@ -128,7 +128,7 @@ fn a_wait_without_a_commit_returns_at_once() {
             b.finalize(client);
         })
     };
-    // Whoever comes second may hear of the other first.
+    // The rank that comes second may hear of the other first.
     let ended = run(program, [true, true]);
     let texts: Vec<_> = ended.iter().map(|rank| rank[0].1.as_str()).collect();
     let texts = texts.join("\n");
@@ -283,8 +283,8 @@ fn on_product(
     )
 }
 
-/// All-reduces from x to y, then from y to z, of so many turns each of 64 elements; what a test
-/// wants, and the end.
+/// All-reduces from x to y, then from y to z, with the given turns of 64 elements each; then the
+/// steps of a test, and the end.
 fn chained(
     turns: [u64; 2],
     commit: bool,
@@ -324,7 +324,7 @@ fn turns_of_a_950_run_in_the_order_of_their_commits() {
     }
 }
 
-/// Where the hardware does not mind: waits in another order, and a task of no turns, which is none.
+/// The hardware tolerates waits in another order, and a task of no turns, which is no task.
 #[test]
 fn a2_and_a3_take_waits_in_any_order_and_a_repeat_of_nothing() {
     let crossed = chained([1, 1], true, |b, [first, second]| {
@@ -347,7 +347,7 @@ fn a2_and_a3_take_waits_in_any_order_and_a_repeat_of_nothing() {
     }
 }
 
-/// A turn too many is ignored, but for a 950, which runs it on what follows.
+/// A turn too many is ignored, except by a 950, which runs it on the data that follows.
 #[test]
 fn a_950_runs_a_turn_that_is_committed_too_often() {
     let program = chained([1, 1], false, |b, [first, second]| {
@@ -366,7 +366,7 @@ fn a_950_runs_a_turn_that_is_committed_too_often() {
     }
 }
 
-/// The engine of a 950 has 64 places: what does not fit is owed until a wait makes room.
+/// The engine of a 950 has 64 places: turns that do not fit are owed until a wait makes room.
 #[test]
 fn turns_beyond_64_places_need_waits_on_a_950() {
     let waits = chained([100, 20], true, |b, [first, second]| {
@@ -394,7 +394,7 @@ fn hangs(program: &Program, pieces: &[&str]) {
     assert!(texts.iter().any(whole), "{pieces:?} are not in: {texts:?}");
 }
 
-/// One wait too many returns at once, but for a 950, where nobody answers it.
+/// One wait too many returns at once, except on a 950, where it is never answered.
 #[test]
 fn a_wait_too_many_hangs_on_a_950_only() {
     let program = chained([1, 1], true, |b, [first, second]| {
@@ -407,7 +407,7 @@ fn a_wait_too_many_hangs_on_a_950_only() {
     hangs(&program, &["waits in Wait for place 2 of the engine", "server of rank"]);
 }
 
-/// With queues every core that writes has to say that it is done.
+/// With queues every core that writes has to report that it is done.
 #[test]
 fn a_core_with_queues_that_does_not_finalise_is_told() {
     const BATCH_WRITE: u32 = 18;

@@ -41,22 +41,32 @@ impl Owned {
         Region { allocation: self, range }
     }
 
-    /// Waits until no device writes these bytes any more, and with `reads` until none reads them either.
-    pub(super) fn wait(
-        &self,
-        range: &Range<usize>,
-        reads: bool,
-        limit: Duration,
-        waiter: &'static str,
-    ) -> Result<()> {
-        self.unfinished(range, reads).wait(limit, waiter)
+    /// The host is about to read or write these bytes of pinned memory itself.
+    #[inline]
+    pub(super) fn host_touches(&self, range: &Range<usize>, write: bool) {
+        if let Backing::Pinned(runtime) = &self.backing {
+            let first = self.pointer().wrapping_byte_add(range.start);
+            runtime.host_touches(first, range.end - range.start, write);
+        }
     }
 
-    /// The host is about to read or write the first `bytes` of pinned memory itself.
-    #[inline]
-    pub(super) fn host_touches(&self, bytes: usize, write: bool) {
-        if let Backing::Pinned(runtime) = &self.backing {
-            runtime.host_touches(self.pointer(), bytes, write);
+    /// The host is about to access these bytes of pinned memory. Waits until no device writes them, and
+    /// for a write until none reads them either, up to the runtime's deadline.
+    pub(super) fn host_accesses(
+        &self,
+        range: &Range<usize>,
+        write: bool,
+        waiter: &'static str,
+    ) -> Result<()> {
+        self.unfinished(range, write).wait(self.runtime().deadline(), waiter)?;
+        self.host_touches(range, write);
+        Ok(())
+    }
+
+    fn runtime(&self) -> &Runtime {
+        match &self.backing {
+            Backing::Device(device) | Backing::Foreign(device) => device.runtime(),
+            Backing::Pinned(runtime) => runtime,
         }
     }
 

@@ -7,10 +7,11 @@ use std::task::{Context, Poll, ready};
 use ndarray::{Array, ArrayBase, Data, Dimension, Shape, ShapeBuilder};
 
 use super::allocation::Region;
-use super::{DeviceBuffer, DeviceSlice, Download, transfer};
+use super::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Download, transfer};
 use crate::device::{Device, Stream};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
+use crate::order::work::Work;
 
 impl Device {
     /// A buffer with a copy of an array in row-major order, whatever its layout.
@@ -24,21 +25,46 @@ impl Device {
         S: Data<Elem = T>,
         D: Dimension,
     {
-        if let Some(data) = array.as_slice() {
-            return self.upload(data, stream);
-        }
         let buffer = self.alloc::<T>(array.len())?;
-        transfer::upload_with(&buffer.region(), stream, |block: *mut T| {
-            for (at, &value) in array.iter().enumerate() {
-                // SAFETY: the block has room for the buffer's elements, which are as many as the array's.
-                unsafe { block.add(at).write(value) };
-            }
-        })?;
+        upload(&buffer.region(), array, stream)?;
         Ok(buffer.written())
     }
 }
 
+/// Copies an array to as many elements of a device, in row-major order.
+fn upload<T, S, D>(
+    destination: &Region<'_>,
+    array: &ArrayBase<S, D>,
+    stream: &Stream,
+) -> Result<Work>
+where
+    T: Element,
+    S: Data<Elem = T>,
+    D: Dimension,
+{
+    transfer::check_length::<T>("upload_array", "the array", destination, array.len())?;
+    if let Some(data) = array.as_slice() {
+        return transfer::upload(destination, data, stream);
+    }
+    transfer::upload_with(destination, stream, |block: *mut T| {
+        for (at, &value) in array.iter().enumerate() {
+            // SAFETY: the block has room for the destination's elements, which are as many as the array's.
+            unsafe { block.add(at).write(value) };
+        }
+    })
+}
+
 impl<T: Element> DeviceBuffer<T> {
+    /// Copies an array, in row-major order whatever its layout, to the buffer, which has as many
+    /// elements. The array is copied when the call returns, the buffer is written later.
+    pub fn upload_array<S, D>(&mut self, array: &ArrayBase<S, D>, stream: &Stream) -> Result<Work>
+    where
+        S: Data<Elem = T>,
+        D: Dimension,
+    {
+        self.whole_mut().upload_array(array, stream)
+    }
+
     /// Copies to the host: a future that gives an array of this shape, which must have as many elements as the buffer.
     ///
     /// ```
@@ -66,6 +92,34 @@ impl<T: Element> DeviceSlice<'_, T> {
         Sh: ShapeBuilder,
     {
         DownloadArray::new(&self.region(), shape, stream)
+    }
+}
+
+impl<T: Element> DeviceSliceMut<'_, T> {
+    /// Copies an array to the slice, which has as many elements. As
+    /// [`DeviceBuffer::upload_array`](super::DeviceBuffer::upload_array).
+    ///
+    /// ```
+    /// # fn main() -> hccl::Result<()> {
+    /// # let runtime = hccl::Runtime::emulator(1)?;
+    /// # let device = runtime.device(0)?;
+    /// # let stream = device.stream()?;
+    /// // Two matrices in one buffer, the second one transposed.
+    /// let mut both = device.zeros::<i32>(8, &stream)?;
+    /// let (mut first, mut second) = both.split_at_mut(4)?;
+    /// let a = ndarray::array![[1, 2], [3, 4]];
+    /// first.upload_array(&a, &stream)?;
+    /// second.upload_array(&a.t(), &stream)?;
+    /// assert_eq!(both.to_vec(&stream).wait()?, [1, 2, 3, 4, 1, 3, 2, 4]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn upload_array<S, D>(&mut self, array: &ArrayBase<S, D>, stream: &Stream) -> Result<Work>
+    where
+        S: Data<Elem = T>,
+        D: Dimension,
+    {
+        upload(&self.region(), array, stream)
     }
 }
 

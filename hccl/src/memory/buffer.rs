@@ -6,8 +6,9 @@ use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
 use super::allocation::{Owned, Region, size_in_bytes};
+use super::host_slice::{HostDestination, HostSource};
 use super::slice::{bytes, part};
-use super::{DeviceSlice, DeviceSliceMut, Download, HostBuffer, Source, transfer};
+use super::{DeviceSlice, DeviceSliceMut, Download, DownloadInto, Source, transfer};
 use crate::device::{Device, Stream, StreamState};
 use crate::dtype::Element;
 use crate::error::Result;
@@ -94,7 +95,7 @@ impl<T: Element> DeviceBuffer<T> {
         DeviceSlice::new(&self.memory, 0..self.len)
     }
 
-    fn whole_mut(&mut self) -> DeviceSliceMut<'_, T> {
+    pub(super) fn whole_mut(&mut self) -> DeviceSliceMut<'_, T> {
         DeviceSliceMut::new(&self.memory, 0..self.len)
     }
 
@@ -143,13 +144,41 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole().to_vec(stream)
     }
 
-    /// Copies to pinned memory of the same length (`aclrtMemcpyAsync`).
-    pub fn copy_to(&self, host: &mut HostBuffer<T>, stream: &Stream) -> Result<Work> {
+    /// Copies to the host, into a slice of the same length: a future, with [`wait`](DownloadInto::wait).
+    ///
+    /// The copy is enqueued now; if that is refused, the future says so. The device writes to a pinned
+    /// block of the runtime, and the data moves to `destination` when the future is awaited, so a
+    /// future that is dropped or forgotten leaves `destination` as it was.
+    ///
+    /// ```
+    /// # fn main() -> hccl::Result<()> {
+    /// # let runtime = hccl::Runtime::emulator(1)?;
+    /// # let device = runtime.device(0)?;
+    /// # let stream = device.stream()?;
+    /// let x = device.upload(&[1.0_f32, 2.0, 3.0], &stream)?;
+    /// let mut all = vec![0.0; 5];
+    /// x.download_into(&mut all[1..4], &stream).wait()?; // or .await
+    /// assert_eq!(all, [0.0, 1.0, 2.0, 3.0, 0.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn download_into<'d>(
+        &self,
+        destination: &'d mut [T],
+        stream: &Stream,
+    ) -> DownloadInto<'d, T> {
+        self.whole().download_into(destination, stream)
+    }
+
+    /// Copies to pinned memory of the same length (`aclrtMemcpyAsync`): `&mut` of a
+    /// [`HostBuffer`](super::HostBuffer), or a part of one.
+    pub fn copy_to(&self, host: impl HostDestination<T>, stream: &Stream) -> Result<Work> {
         self.whole().copy_to(host, stream)
     }
 
-    /// Copies from pinned memory of the same length (`aclrtMemcpyAsync`).
-    pub fn copy_from_host(&mut self, host: &HostBuffer<T>, stream: &Stream) -> Result<Work> {
+    /// Copies from pinned memory of the same length (`aclrtMemcpyAsync`): a reference to a
+    /// [`HostBuffer`](super::HostBuffer), or a part of one.
+    pub fn copy_from_host(&mut self, host: impl HostSource<T>, stream: &Stream) -> Result<Work> {
         self.whole_mut().copy_from_host(host, stream)
     }
 

@@ -1,4 +1,4 @@
-//! Device memory on its way to a `Vec`.
+//! Device memory on its way to a `Vec` or a slice.
 
 #![forbid(unsafe_code)]
 
@@ -21,45 +21,122 @@ use crate::order::work::Work;
 /// gives the block back when the device is done with it.
 #[must_use = "the data is lost unless the download is awaited"]
 pub struct Download<T: Element> {
-    state: Result<(Work, Owned), Option<Error>>,
+    landing: Landing,
     len: usize,
     marker: PhantomData<fn() -> T>,
 }
 
+/// A copy to the caller's slice that has been enqueued: a future, and [`wait`](Self::wait) for code
+/// that is not asynchronous. See [`DeviceBuffer::download_into`](super::DeviceBuffer::download_into).
+///
+/// The device writes to a pinned block of the runtime; the data moves to the slice when the download
+/// is awaited. After an error the slice is as it was.
+#[must_use = "the slice is left as it is unless the download is awaited"]
+pub struct DownloadInto<'d, T: Element> {
+    landing: Landing,
+    destination: &'d mut [T],
+}
+
+/// A pinned block that a device writes to.
+struct Landing {
+    operation: &'static str,
+    /// `Err(None)` when the outcome has been taken.
+    state: Result<(Work, Owned), Option<Error>>,
+}
+
 impl<T: Element> Download<T> {
     pub(super) fn new(source: &Region<'_>, stream: &Stream) -> Self {
-        let state = transfer::download(source, stream).map_err(Some);
-        Self { state, len: source.bytes() / size_of::<T>(), marker: PhantomData }
+        let landing = Landing::new("to_vec", transfer::download("to_vec", source, stream));
+        Self { landing, len: source.bytes() / size_of::<T>(), marker: PhantomData }
     }
 
     #[cfg(feature = "ndarray")]
     pub(super) fn refused(error: Error) -> Self {
-        Self { state: Err(Some(error)), len: 0, marker: PhantomData }
+        Self { landing: Landing::new("to_vec", Err(error)), len: 0, marker: PhantomData }
     }
 
     /// Waits for the data, up to the runtime's deadline.
     pub fn wait(self) -> Result<Vec<T>> {
-        let (work, block) = self.state.map_err(taken)?;
-        work.wait()?;
-        Ok(transfer::read_block(&block, self.len))
+        Ok(transfer::read_block(&self.landing.wait()?, self.len))
     }
 
     /// Waits for the data, up to `limit`. After a timeout the download is gone.
     pub fn wait_timeout(self, limit: Duration) -> Result<Vec<T>> {
-        let (work, block) = self.state.map_err(taken)?;
-        work.wait_timeout(limit)?;
-        Ok(transfer::read_block(&block, self.len))
+        Ok(transfer::read_block(&self.landing.wait_timeout(limit)?, self.len))
     }
 
     /// Whether [`wait`](Self::wait) would return at once.
     pub fn is_done(&self) -> bool {
-        self.state.as_ref().map_or(true, |(work, _)| work.is_done())
+        self.landing.is_done()
     }
 }
 
-fn taken(error: Option<Error>) -> Error {
+impl<'d, T: Element> DownloadInto<'d, T> {
+    pub(super) fn new(source: &Region<'_>, destination: &'d mut [T], stream: &Stream) -> Self {
+        let operation = "download_into";
+        let len = destination.len();
+        let begun = transfer::check_length::<T>(operation, "the destination", source, len)
+            .and_then(|()| transfer::download(operation, source, stream));
+        Self { landing: Landing::new(operation, begun), destination }
+    }
+
+    /// Waits for the data, up to the runtime's deadline.
+    pub fn wait(self) -> Result<()> {
+        transfer::read_block_into(&self.landing.wait()?, self.destination);
+        Ok(())
+    }
+
+    /// Waits for the data, up to `limit`. After a timeout the download is gone, and the slice is as
+    /// it was.
+    pub fn wait_timeout(self, limit: Duration) -> Result<()> {
+        transfer::read_block_into(&self.landing.wait_timeout(limit)?, self.destination);
+        Ok(())
+    }
+
+    /// Whether [`wait`](Self::wait) would return at once.
+    pub fn is_done(&self) -> bool {
+        self.landing.is_done()
+    }
+}
+
+impl Landing {
+    fn new(operation: &'static str, begun: Result<(Work, Owned)>) -> Self {
+        Landing { operation, state: begun.map_err(Some) }
+    }
+
+    fn wait(self) -> Result<Owned> {
+        let (work, block) = self.state.map_err(|error| taken(self.operation, error))?;
+        work.wait()?;
+        Ok(block)
+    }
+
+    fn wait_timeout(self, limit: Duration) -> Result<Owned> {
+        let (work, block) = self.state.map_err(|error| taken(self.operation, error))?;
+        work.wait_timeout(limit)?;
+        Ok(block)
+    }
+
+    fn is_done(&self) -> bool {
+        self.state.as_ref().map_or(true, |(work, _)| work.is_done())
+    }
+
+    /// The block, when the device has written it.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Owned>> {
+        let outcome = match &mut self.state {
+            Ok((work, _)) => ready!(Pin::new(work).poll(cx)),
+            Err(_) => Ok(()),
+        };
+        let landed = std::mem::replace(&mut self.state, Err(None));
+        Poll::Ready(outcome.and_then(|()| match landed {
+            Ok((_, block)) => Ok(block),
+            Err(error) => Err(taken(self.operation, error)),
+        }))
+    }
+}
+
+fn taken(operation: &'static str, error: Option<Error>) -> Error {
     error.unwrap_or(Error::Invalid {
-        operation: "to_vec",
+        operation,
         problem: "the download was polled again after it had given its result".into(),
     })
 }
@@ -68,14 +145,16 @@ impl<T: Element> Future for Download<T> {
     type Output = Result<Vec<T>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let len = self.len;
-        let result = match &mut self.state {
-            Ok((work, block)) => {
-                ready!(Pin::new(work).poll(cx)).map(|()| transfer::read_block(block, len))
-            }
-            Err(error) => Err(taken(error.take())),
-        };
-        self.state = Err(None);
-        Poll::Ready(result)
+        let block = ready!(self.landing.poll(cx));
+        Poll::Ready(block.map(|block| transfer::read_block(&block, self.len)))
+    }
+}
+
+impl<T: Element> Future for DownloadInto<'_, T> {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let block = ready!(self.landing.poll(cx));
+        Poll::Ready(block.map(|block| transfer::read_block_into(&block, self.destination)))
     }
 }

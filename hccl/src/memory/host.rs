@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::RangeBounds;
 
 use super::allocation::{Owned, Region, size_in_bytes};
+use super::host_slice::{HostSlice, HostSliceMut};
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::runtime::Runtime;
@@ -11,7 +13,8 @@ use crate::runtime::Runtime;
 /// Elements in pinned host memory, which the devices of a runtime copy to and from without a detour.
 ///
 /// The host sees them as a slice when no device writes (or, for a mutable slice, reads) them; [`as_slice`](Self::as_slice)
-/// and [`as_mut_slice`](Self::as_mut_slice) wait for that. Used by streams of two devices at once, the second operation
+/// and [`as_mut_slice`](Self::as_mut_slice) wait for that. [`slice`](Self::slice) and [`slice_mut`](Self::slice_mut) name
+/// a part, whose waits leave the other parts alone. Used by streams of two devices at once, the second operation
 /// waits in the call, because events do not reach across devices.
 ///
 /// ```
@@ -29,7 +32,6 @@ use crate::runtime::Runtime;
 pub struct HostBuffer<T: Element> {
     memory: Owned,
     len: usize,
-    runtime: Runtime,
     marker: PhantomData<T>,
 }
 
@@ -37,10 +39,10 @@ impl<T: Element> HostBuffer<T> {
     pub(crate) fn new(runtime: &Runtime, len: usize) -> Result<Self> {
         let bytes = size_in_bytes::<T>(len)?;
         let memory = Owned::pinned(&runtime.some_device()?, bytes)?;
-        memory.host_touches(bytes, true);
+        memory.host_touches(&(0..bytes), true);
         // SAFETY: the block has at least `bytes` bytes and is complete, fresh or from the pool, so nobody else uses it.
         unsafe { std::ptr::write_bytes(memory.pointer().cast::<u8>(), 0, bytes) };
-        Ok(Self { memory, len, runtime: runtime.clone(), marker: PhantomData })
+        Ok(Self { memory, len, marker: PhantomData })
     }
 
     /// Length in elements.
@@ -56,24 +58,54 @@ impl<T: Element> HostBuffer<T> {
     /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it is an error. Contents are
     /// unspecified when a copy to them failed.
     pub fn as_slice(&self) -> Result<&[T]> {
-        self.wait(false, "as_slice")?;
-        // SAFETY: no device writes them, and none can start to while `self` is borrowed; the block is page aligned, holds
-        // `len` elements and was zeroed, and any bits are a valid element.
-        Ok(unsafe { std::slice::from_raw_parts(self.memory.pointer().cast(), self.len) })
+        self.whole().as_slice()
     }
 
     /// The elements, to change. Waits until no device reads or writes them, up to the runtime's deadline.
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
-        self.wait(true, "as_mut_slice")?;
-        // SAFETY: as in `as_slice`; nor does any device read them.
-        Ok(unsafe { std::slice::from_raw_parts_mut(self.memory.pointer().cast(), self.len) })
+        self.whole_mut().into_mut_slice()
     }
 
-    /// Waits for writes, and with `reads`, which a mutable slice needs, for reads too.
-    fn wait(&self, reads: bool, waiter: &'static str) -> Result<()> {
-        self.memory.wait(&self.memory.all(), reads, self.runtime.deadline(), waiter)?;
-        self.memory.host_touches(self.len * size_of::<T>(), reads);
-        Ok(())
+    /// Elements `range`, to copy from or to read. A range that is not inside is an error.
+    ///
+    /// ```
+    /// # fn main() -> hccl::Result<()> {
+    /// # let runtime = hccl::Runtime::emulator(1)?;
+    /// # let device = runtime.device(0)?;
+    /// # let stream = device.stream()?;
+    /// let x = device.upload(&[1_i32, 2, 3, 4], &stream)?;
+    /// let mut host = runtime.host_buffer::<i32>(6)?;
+    /// x.slice(2..)?.copy_to(host.slice_mut(1..3)?, &stream)?;
+    /// assert_eq!(host.as_slice()?, [0, 3, 4, 0, 0, 0]);
+    /// let mut y = device.zeros::<i32>(2, &stream)?;
+    /// y.copy_from_host(host.slice(2..4)?, &stream)?;
+    /// assert_eq!(y.to_vec(&stream).wait()?, [4, 0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'_, T>> {
+        self.whole().slice(range)
+    }
+
+    /// Elements `range`, to copy to or to write. A range that is not inside is an error.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<HostSliceMut<'_, T>> {
+        self.whole_mut().into_slice_mut(range)
+    }
+
+    /// Two parts to write: the first `mid` elements and the rest.
+    pub fn split_at_mut(
+        &mut self,
+        mid: usize,
+    ) -> Result<(HostSliceMut<'_, T>, HostSliceMut<'_, T>)> {
+        self.whole_mut().split_at_mut(mid)
+    }
+
+    fn whole(&self) -> HostSlice<'_, T> {
+        HostSlice::new(&self.memory, 0..self.len)
+    }
+
+    fn whole_mut(&mut self) -> HostSliceMut<'_, T> {
+        HostSliceMut::new(&self.memory, 0..self.len)
     }
 
     pub(crate) fn region(&self) -> Region<'_> {

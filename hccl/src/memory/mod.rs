@@ -3,7 +3,8 @@
 //! A [`DeviceBuffer`] is memory of one device. It is never a Rust reference: the only way to it is an operation on a
 //! [`Stream`](crate::Stream). A [`HostBuffer`] is pinned host memory, which devices copy to and from at full speed and which
 //! the host sees as a slice when no device uses it. Data of ordinary slices goes through pinned blocks of the runtime, so
-//! [`Device::upload`](crate::Device::upload) and [`DeviceBuffer::to_vec`] take and give plain slices and vectors.
+//! [`Device::upload`](crate::Device::upload), [`DeviceBuffer::to_vec`] and [`DeviceBuffer::download_into`] take and give plain
+//! slices and vectors.
 //!
 //! # Why this is safe
 //!
@@ -20,6 +21,7 @@ pub(crate) mod block;
 mod buffer;
 mod download;
 mod host;
+mod host_slice;
 pub(crate) mod pool;
 mod slice;
 pub(crate) mod traits;
@@ -28,7 +30,8 @@ pub(crate) mod transfer;
 #[cfg(feature = "ndarray")]
 pub use array::DownloadArray;
 pub use buffer::{DeviceBuffer, Init, Uninit};
-pub use download::Download;
+pub use download::{Download, DownloadInto};
 pub use host::HostBuffer;
+pub use host_slice::{HostDestination, HostSlice, HostSliceMut, HostSource};
 pub use slice::{DeviceSlice, DeviceSliceMut};
 pub use traits::{Destination, Refused, Source};

@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 
 use super::allocation::{Owned, Region};
-use super::{Download, HostBuffer, Source, transfer};
+use super::host_slice::{HostDestination, HostSource};
+use super::{Download, DownloadInto, Source, transfer};
 use crate::device::{Stream, StreamState};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
@@ -78,8 +79,18 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         Download::new(&self.region(), stream)
     }
 
+    /// Copies to the host, into a slice of the same length. As
+    /// [`DeviceBuffer::download_into`](super::DeviceBuffer::download_into).
+    pub fn download_into<'d>(
+        &self,
+        destination: &'d mut [T],
+        stream: &Stream,
+    ) -> DownloadInto<'d, T> {
+        DownloadInto::new(&self.region(), destination, stream)
+    }
+
     /// Copies to pinned memory of the same length. As [`DeviceBuffer::copy_to`](super::DeviceBuffer::copy_to).
-    pub fn copy_to(&self, host: &mut HostBuffer<T>, stream: &Stream) -> Result<Work> {
+    pub fn copy_to(&self, host: impl HostDestination<T>, stream: &Stream) -> Result<Work> {
         transfer::copy_to_host::<T>(&self.region(), &host.region(), stream)
     }
 
@@ -159,7 +170,7 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
 
     /// Copies from pinned memory of the same length. As
     /// [`DeviceBuffer::copy_from_host`](super::DeviceBuffer::copy_from_host).
-    pub fn copy_from_host(&mut self, host: &HostBuffer<T>, stream: &Stream) -> Result<Work> {
+    pub fn copy_from_host(&mut self, host: impl HostSource<T>, stream: &Stream) -> Result<Work> {
         transfer::copy_from_host::<T>(&host.region(), &self.region(), stream)
     }
 

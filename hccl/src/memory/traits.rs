@@ -19,6 +19,11 @@ pub(crate) mod sealed {
         fn region(&self) -> Region<'_>;
     }
 
+    /// How the crate reaches a destination on the host.
+    pub trait HostDestination {
+        fn region(&self) -> Region<'_>;
+    }
+
     /// How the crate reaches a destination and gives it back.
     pub trait Destination<S: StreamState = Open>: Sized {
         /// Whether it was never written: then an operation must write all of it.

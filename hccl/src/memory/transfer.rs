@@ -4,6 +4,8 @@
 //! touched by the host until it is complete. Host memory that a copy names is always a pinned allocation with stamps, never
 //! the caller's.
 
+use std::mem::MaybeUninit;
+
 use ascend_sys::aclrtMemcpyKind;
 
 use super::allocation::{Owned, Region};
@@ -14,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::order::issue::{Issued, Operation};
 use crate::order::work::Work;
 
-fn check_length<T>(
+pub(super) fn check_length<T>(
     operation: &'static str,
     what: &'static str,
     expected: &Region<'_>,
@@ -101,7 +103,7 @@ pub(super) fn upload_with<T: Element>(
     fill: impl FnOnce(*mut T),
 ) -> Result<Work> {
     let block = Owned::pinned(stream.device(), destination.bytes())?;
-    block.host_touches(destination.bytes(), true);
+    block.host_touches(&(0..destination.bytes()), true);
     fill(block.pointer().cast());
     let source = block.region(0..destination.bytes());
     let kind = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_DEVICE;
@@ -110,27 +112,46 @@ pub(super) fn upload_with<T: Element>(
 }
 
 /// To a pinned block, which is to be read when the work is complete.
-pub(super) fn download(source: &Region<'_>, stream: &Stream) -> Result<(Work, Owned)> {
+pub(super) fn download(
+    name: &'static str,
+    source: &Region<'_>,
+    stream: &Stream,
+) -> Result<(Work, Owned)> {
     let block = Owned::pinned(stream.device(), source.bytes())?;
     let destination = block.region(0..source.bytes());
     let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST;
     let (from, to) = ((source, "the source"), (&destination, "the pinned block"));
-    let work = enqueue("to_vec", from, to, kind, stream)?;
+    let work = enqueue(name, from, to, kind, stream)?;
     Ok((work, block))
 }
 
 /// The first `len` elements of a pinned block whose download is complete.
 pub(super) fn read_block<T: Element>(block: &Owned, len: usize) -> Vec<T> {
-    debug_assert!(len * size_of::<T>() <= block.bytes());
-    block.host_touches(len * size_of::<T>(), false);
     let mut values = Vec::with_capacity(len);
-    // SAFETY: the block holds `len` elements (a download of as many bytes went there), is aligned (a page), and no device
-    // uses it any more; any bits are a valid element.
-    unsafe {
-        std::ptr::copy_nonoverlapping(block.pointer().cast::<T>(), values.as_mut_ptr(), len);
-        values.set_len(len);
-    }
+    read_into(block, &mut values.spare_capacity_mut()[..len]);
+    // SAFETY: all of them have been written.
+    unsafe { values.set_len(len) };
     values
+}
+
+/// The first elements of such a block, to as many places.
+fn read_into<T: Element>(block: &Owned, places: &mut [MaybeUninit<T>]) {
+    let bytes = size_of_val(places);
+    debug_assert!(bytes <= block.bytes());
+    block.host_touches(&(0..bytes), false);
+    // SAFETY: the block holds as many elements (a download of as many bytes went there), is aligned (a page), and no
+    // device uses it any more; any bits are a valid element. The places are borrowed mutably.
+    unsafe {
+        let first = block.pointer().cast::<MaybeUninit<T>>();
+        std::ptr::copy_nonoverlapping(first, places.as_mut_ptr(), places.len());
+    }
+}
+
+/// The first elements of a pinned block whose download is complete, to a slice.
+pub(super) fn read_block_into<T: Element>(block: &Owned, destination: &mut [T]) {
+    let (first, len) = (destination.as_mut_ptr().cast(), destination.len());
+    // SAFETY: the elements are borrowed mutably, and only initialised ones are written to them.
+    read_into::<T>(block, unsafe { std::slice::from_raw_parts_mut(first, len) });
 }
 
 pub(crate) fn copy_to_host<T: Element>(
@@ -138,9 +159,9 @@ pub(crate) fn copy_to_host<T: Element>(
     host: &Region<'_>,
     stream: &Stream,
 ) -> Result<Work> {
-    check_length::<T>("copy_to", "the host buffer", source, host.bytes() / size_of::<T>())?;
+    check_length::<T>("copy_to", HOST, source, host.bytes() / size_of::<T>())?;
     let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST;
-    enqueue("copy_to", (source, "the source"), (host, "the host buffer"), kind, stream)
+    enqueue("copy_to", (source, "the source"), (host, HOST), kind, stream)
 }
 
 pub(crate) fn copy_from_host<T: Element>(
@@ -149,10 +170,12 @@ pub(crate) fn copy_from_host<T: Element>(
     stream: &Stream,
 ) -> Result<Work> {
     let operation = "copy_from_host";
-    check_length::<T>(operation, "the host buffer", destination, host.bytes() / size_of::<T>())?;
+    check_length::<T>(operation, HOST, destination, host.bytes() / size_of::<T>())?;
     let kind = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_DEVICE;
-    enqueue(operation, (host, "the host buffer"), (destination, "the destination"), kind, stream)
+    enqueue(operation, (host, HOST), (destination, "the destination"), kind, stream)
 }
+
+const HOST: &str = "the host buffer";
 
 #[inline]
 pub(crate) fn fill_zero<S: StreamState>(

@@ -11,6 +11,8 @@ fn handles_are_send_and_sync() {
     check::<Event>();
     check::<DeviceBuffer<f32>>();
     check::<HostBuffer<f32>>();
+    check::<HostSliceMut<'static, f32>>();
+    check::<DownloadInto<'static, f32>>();
     check::<Work>();
     check::<Download<f32>>();
     check::<Error>();

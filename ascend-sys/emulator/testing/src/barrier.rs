@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::ranks::slow;
 
-/// As [`std::sync::Barrier`], but the wait for a thread that has failed ends: who waits too long
-/// panics, so that a failed assertion is a failed test and not one that never ends.
+/// As [`std::sync::Barrier`], but the wait for a thread that has failed ends: a thread that waits
+/// too long panics, so that a failed assertion is a failed test and not one that never ends.
 pub struct Barrier {
     threads: usize,
     limit: Duration,
@@ -34,7 +34,7 @@ impl Barrier {
     ///
     /// # Panics
     ///
-    /// When they do not come, here and for all who come later.
+    /// If they do not come; then for all later callers too.
     pub fn wait(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(!state.given_up, "somebody has waited too long for the others");

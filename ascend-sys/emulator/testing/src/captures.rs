@@ -1,4 +1,4 @@
-//! Captures for tests: modes, states, and what is captured in them.
+//! Captures for tests: modes, states, and the captured tasks.
 
 use crate::common::{D2D, malloc};
 use crate::{fails, ok};

@@ -1,5 +1,5 @@
-//! What the tests share: the table called as a C program would call it, and blocks of devices of
-//! their own.
+//! The common parts of the tests: the table called as a C program would call it, and blocks of
+//! devices of their own.
 
 use ascend_sys::*;
 use std::ffi::{CStr, c_void};

@@ -1,4 +1,4 @@
-//! A library of CPU kernels, and what the host reads of device memory.
+//! A library of CPU kernels, and reads of device memory by the host.
 
 use crate::common::message;
 use crate::ok;
@@ -37,7 +37,7 @@ pub fn load(path: &Path) -> aclrtBinHandle {
     binary
 }
 
-/// What code of the host would read at an address; `None` where it would fault.
+/// The bytes that code of the host would read at an address; `None` where it would fault.
 pub fn host_reads(at: *const c_void, bytes: usize) -> Option<Vec<u8>> {
     let mut read = vec![0u8; bytes];
     let local = libc::iovec { iov_base: read.as_mut_ptr().cast(), iov_len: bytes };

@@ -122,7 +122,7 @@ pub struct Ready {
     pub server: aclrtFuncHandle,
     pub tiling: Vec<u8>,
     pub context: *mut c_void,
-    /// Of the server.
+    /// The stream of the server.
     pub stream: aclrtStream,
 }
 
@@ -131,7 +131,7 @@ impl Ready {
         Ready::of(rank, program, tiling(operations, &name_of(rank.comm)))
     }
 
-    /// With a tiling struct that is filled.
+    /// A kernel with a tiling struct that is filled.
     pub fn of(rank: &Rank, program: &Program, tiling: Vec<u8>) -> Ready {
         let context = context(rank, &tiling);
         let binary = load(program);
@@ -203,7 +203,7 @@ pub struct Together {
 }
 
 impl Together {
-    /// With an input and an output of so many bytes each.
+    /// A block with an input and an output of `bytes` bytes on each rank.
     pub fn new(ranks: u32, program: &Program, operations: &[u32], bytes: usize) -> Together {
         Together::on(common::Block::new(ranks), ranks, program, operations, bytes)
     }
@@ -303,7 +303,7 @@ pub struct Call {
     pub stride: u64,
     pub repeat: u64,
     pub commit: bool,
-    /// Of an AlltoAllV.
+    /// The lists of an AlltoAllV.
     pub lists: [Vec<u64>; 4],
 }
 
@@ -338,8 +338,8 @@ pub fn operation(b: &mut Builder, call: &Call, x: Base, y: Base, dtype: u32) -> 
     }
 }
 
-/// A kernel that prepares the calls, commits what is not committed yet turn by turn, waits for all,
-/// and ends as the pages do.
+/// A kernel that prepares the calls, commits the turns that are not committed yet one by one, waits
+/// for all, and ends as CANN's pages do.
 pub fn kernel(calls: &[Call], number: Number, dtype: u32) -> Program {
     let mut b = Builder::new(Mix::MixAiv10);
     let (x, y) = (b.input("x", number), b.output("y", number));
@@ -399,7 +399,7 @@ pub fn run_on(
 
 pub const BLANK: u8 = 0xee;
 
-/// What a call does to the outputs, element by element.
+/// The effect of a call on the outputs, element by element.
 pub fn naive(call: &Call, inputs: &[Vec<i32>], outputs: &mut [Vec<i32>]) {
     let ranks = inputs.len();
     let (at, count) = (call.at as usize, call.count as usize);
@@ -427,7 +427,7 @@ pub fn naive(call: &Call, inputs: &[Vec<i32>], outputs: &mut [Vec<i32>]) {
     }
 }
 
-/// Runs a call, and compares what comes out with the naive rule.
+/// Runs a call, and compares the result with the naive rule.
 pub fn is_naive(product: u32, call: &Call, inputs: &[Vec<i32>]) {
     let (length, blank) = (inputs[0].len(), i32::from_le_bytes([BLANK; 4]));
     let mut expected = vec![vec![blank; length]; inputs.len()];

@@ -1,4 +1,4 @@
-//! What the tests of operators share: threads, channels and memory of a rank.
+//! The common parts of the operator tests: threads, channels and memory of a rank.
 
 use crate::common::{self, Block};
 use crate::ranks::{Rank, on_block};
@@ -114,7 +114,7 @@ pub fn at(address: *mut c_void, offset: usize) -> *mut c_void {
     address.wrapping_byte_add(offset)
 }
 
-/// For every product, all at the same time: for tests that mostly wait.
+/// Runs for every product, all at the same time: for tests that mostly wait.
 pub fn on_each_product(run: impl Fn(u32) + Sync) {
     std::thread::scope(|scope| {
         for product in PRODUCTS {
@@ -136,7 +136,7 @@ pub fn meet(rank: &Rank) {
     finish(rank);
 }
 
-/// Issues what a kernel of the product's AICPU would, or what the host does elsewhere.
+/// Issues as a kernel of the product's AICPU would, or as the host does elsewhere.
 pub fn in_batch(run: impl FnOnce()) {
     crate::issue!(HcommBatchModeStart(c"test".as_ptr()));
     run();

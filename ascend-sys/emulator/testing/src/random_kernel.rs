@@ -1,5 +1,5 @@
 //! Random small kernels: vectors and collectives in any order, on several ranks and blocks, and
-//! what comes out of them by a plain loop over the elements.
+//! their results by a plain loop over the elements.
 
 use crate::kernel::build::Builder;
 use crate::kernel::*;
@@ -13,7 +13,7 @@ const FP32: u32 = 4;
 /// Elements that a core takes at a time.
 const TILE: u64 = 64;
 
-/// What a program does, one tensor after the other; the first one is its input.
+/// A step of a program, one tensor after the other; the first one is its input.
 pub enum Stage {
     /// `scale * (a operator b)`, element by element.
     Vector {
@@ -90,7 +90,8 @@ impl Sample {
                         collective(b, client, call, *reduction, [tensors[*from], *to]);
                     }
                 }
-                // Other cores go on with what this one has made, or was the first to wait for.
+                // Other cores go on with the results of this one, or with those that it was the
+                // first to wait for.
                 b.sync_vectors();
             }
             b.finalize(client);
@@ -98,7 +99,7 @@ impl Sample {
         b.done()
     }
 
-    /// What each rank has in the end: all tensors behind the input.
+    /// The final tensors of each rank: all tensors behind the input.
     pub fn expected(&self, inputs: &[Vec<f32>]) -> Vec<Vec<Vec<f32>>> {
         let mut all: Vec<Vec<Vec<f32>>> = vec![inputs.to_vec()];
         for stage in &self.stages {
@@ -221,7 +222,7 @@ fn apply(operator: VectorBinary, a: f32, b: f32) -> f32 {
     }
 }
 
-/// What a collective makes of the inputs of all ranks, which it takes in their order.
+/// The result of a collective on the inputs of all ranks, which it takes in their order.
 fn moved(call: &Call, reduction: Reduction, inputs: &[Vec<f32>], outputs: &mut [Vec<f32>]) {
     let (all, stride) = ((call.count * call.repeat) as usize, call.stride as usize);
     let reduced = |at: usize| {

@@ -40,23 +40,23 @@ pub fn full() -> bool {
 }
 
 /// Whether the program runs under a tool that makes it slow (`HCCL_TEST_SLOW=1`). Then random tests
-/// take fewer turns and large ones fewer bytes: what differs from turn to turn are values.
+/// take fewer turns and large ones fewer bytes: only values differ from turn to turn.
 pub fn slow() -> bool {
     std::env::var_os("HCCL_TEST_SLOW").is_some_and(|value| value == "1")
 }
 
-/// Devices that wait as long as CANN's do: for what must be told without a time limit, however slow
-/// the machine is.
+/// Devices that wait as long as CANN's do: for errors that must be reported without a time limit,
+/// however slow the machine is.
 pub fn patient(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { deviceCount: ranks, ..Block::config() }
 }
 
-/// Devices that do not wait for long: for what a time limit tells.
+/// Devices with a short wait: for errors that a time limit reports.
 pub fn impatient(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { connectTimeoutMs: 1000, execTimeoutMs: 1000, ..patient(ranks) }
 }
 
-/// The time limit of tests in which somebody does not come, in milliseconds: all the others have
+/// The time limit of tests in which one rank does not come, in milliseconds: all the others have
 /// come long before its end, also on a busy machine.
 pub fn limit() -> u32 {
     if slow() { 20_000 } else { 5000 }
@@ -97,7 +97,7 @@ pub fn config(name: &str) -> HcclCommConfig {
     config
 }
 
-/// What became of a call of the last group.
+/// The result of a call of the last group.
 pub fn group_result(index: u32) -> (u32, String) {
     let mut code = HcclResult(99);
     let mut text = [0 as c_char; 2000];

@@ -29,16 +29,16 @@ fn sleeps(thread: u32) -> bool {
     state(Path::new(&format!("/proc/self/task/{thread}"))) == Some('S')
 }
 
-/// What a thread is at, by its directory in `/proc`; a thread that has ended is at nothing.
+/// The state of a thread, by its directory in `/proc`; none for a thread that has ended.
 fn state(thread: &Path) -> Option<char> {
     let stat = std::fs::read_to_string(thread.join("stat")).ok()?;
     // The name of the thread, in parentheses, may have anything in it.
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Waits until every thread of these processes, but the calling one, sleeps: found so in so many
-/// looks in a row, 10 ms apart. For tests in which somebody else is to wait already. Returns after
-/// half a minute in any case, since a thread that looks after others may be awake now and then.
+/// Waits until every thread of these processes, but the calling one, sleeps: `looks` times in a
+/// row, 10 ms apart. For tests in which another thread must be waiting already. Returns after half
+/// a minute in any case, since a thread that looks after others may be awake now and then.
 pub fn until_asleep(processes: &[u32], looks: usize) {
     let own = std::fs::read_link("/proc/thread-self").unwrap_or_default();
     let all_sleep = || {
@@ -74,7 +74,7 @@ mod tests {
             ends.recv().unwrap();
         });
         let number = its_number.recv().unwrap();
-        // It has still to come out of the call that sends.
+        // The thread still has to leave the call that sends.
         let began = Instant::now();
         while sleeps(number) {
             assert!(began.elapsed() < Duration::from_secs(120), "it does not sleep");

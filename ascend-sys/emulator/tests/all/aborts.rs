@@ -8,7 +8,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 
-/// Has a stream wait for an event that nobody records.
+/// Lets a stream wait for an event that is never recorded.
 fn hold(stream: aclrtStream) {
     let mut event = null_mut();
     ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
@@ -117,7 +117,7 @@ fn in_order() -> [aclrtStream; 2] {
     streams
 }
 
-/// Has a stream wait for what another one has now.
+/// Lets a stream wait for the present tasks of another one.
 fn follow(stream: aclrtStream, other: aclrtStream) {
     let mut event = null_mut();
     ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
@@ -134,7 +134,7 @@ fn behind_what_never_comes(memory: *mut c_void) -> aclrtStream {
     takes
 }
 
-/// A thread that sleeps until the stream is done, and so has it woken by what it waits for.
+/// A thread that sleeps until the stream is done, so that the tasks in front must wake the stream.
 fn waiting_for(stream: aclrtStream, device: i32) -> thread::JoinHandle<aclError> {
     let stream = stream as usize;
     let waiter = thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! What each operation refuses, on each product, and in which order it looks: every mistake alone,
-//! and every two at once.
+//! The mistakes that each operation refuses, on each product, and the order of its checks: every
+//! mistake alone, and every two at once.
 
 mod operations;
 
@@ -14,7 +14,7 @@ use std::ptr::null_mut;
 const TOO_MANY: u64 = 0x8_0000_0000;
 const RANKS: usize = 3;
 
-/// The arguments of a call, all of them right. Not every operation has each.
+/// The arguments of a call, all of them correct. Not every operation has each.
 #[derive(Clone)]
 struct Arguments {
     send: *mut c_void,
@@ -32,7 +32,7 @@ struct Arguments {
     recv_counts: Vec<u64>,
     recv_places: Vec<u64>,
     matrix: Vec<u64>,
-    /// Which arrays are NULL.
+    /// The arrays that are NULL.
     without: [bool; 4],
 }
 
@@ -234,7 +234,7 @@ fn without_what_it_has_not(rank: &Rank) {
     let matrix = [0u64, 0, 4, 0];
     let receiver = if rank.rank == 0 { other } else { null_mut() };
     hccl!(HcclAlltoAllVC(on_root(full), matrix.as_ptr().cast(), t, receiver, t, comm, stream));
-    // Rank 1 sends to rank 0, and nobody anything else.
+    // Only rank 1 sends, to rank 0.
     let (four, none) = ([4u64, 0], [0u64, 4]);
     let (sends, receives) = if rank.rank == 1 { (four, [0; 2]) } else { ([0; 2], none) };
     let (s, r) = (sends.as_ptr().cast(), receives.as_ptr().cast());

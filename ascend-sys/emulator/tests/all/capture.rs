@@ -1,4 +1,4 @@
-//! Captured streams: what is recorded, and what a graph does.
+//! Captured streams: the recorded tasks, and the executions of a graph.
 
 use ascend_emulator_testing::captures::*;
 use ascend_emulator_testing::common::*;
@@ -13,7 +13,7 @@ fn what_is_issued_in_between_is_recorded_and_runs_at_every_execution() {
     let _block = Block::one();
     let (s, t) = (stream(), stream());
     let (a, b) = (filled(300_000, 1), filled(300_000, 2));
-    // What was issued before runs at once.
+    // Earlier tasks run at once.
     set(a, 300_000, 3, s);
     ok!(aclmdlRICaptureBegin(s, RELAXED));
     copy(b, a, 300_000, s);
@@ -39,7 +39,7 @@ fn what_is_issued_in_between_is_recorded_and_runs_at_every_execution() {
     // A graph that is unknown is gone already.
     ok!(aclmdlRIDestroy(graph));
     fails!(100000, ["NULL"], aclmdlRIDestroy(null_mut()));
-    // The stream runs again what it is given.
+    // The stream runs its tasks again.
     set(a, 8, 5, s);
     ok!(aclrtSynchronizeStream(s));
     assert_eq!(read(a, 8), [5; 8]);

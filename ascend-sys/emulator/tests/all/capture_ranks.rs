@@ -1,5 +1,4 @@
-//! Operations of communicators in graphs: what they do at each execution, and how ranks that differ
-//! learn of it.
+//! Operations of communicators in graphs: their executions, and how ranks that differ learn of it.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::*;
@@ -88,9 +87,9 @@ fn collectives_and_messages_run_at_every_execution() {
             (values(large, 30_000), values(from, 1)),
             (vec![3; 30_000], vec![previous.into()])
         );
-        // Rank 1 has got from rank 0 what that had from rank 2.
+        // Rank 1 has got from rank 0 the data that rank 0 had from rank 2.
         assert_eq!(values(small, 1), [[0, 2, 2][rank.rank as usize]]);
-        // With calls between, on whatever streams: the numbers go on.
+        // With calls between, on any streams: the numbers go on.
         let other = stream();
         for _ in 0..2 {
             ok!(aclmdlRIExecuteAsync(graph, rank.stream));

@@ -1,4 +1,4 @@
-//! Captured streams: what is refused, and what that does to the capture.
+//! Captured streams: the calls that are refused, and their effect on the capture.
 
 use ascend_emulator_testing::captures::*;
 use ascend_emulator_testing::common::*;
@@ -61,7 +61,7 @@ fn a_stream_that_does_not_come_back_ends_the_capture() {
     join();
     end_fails(s, 107025, "has not come back");
     assert_eq!((status(s).0, status(t).0), (NONE, NONE), "the recording is discarded");
-    // Recorded, and nobody waits for it.
+    // Recorded, but never waited for.
     join();
     ok!(aclrtRecordEvent(back, t));
     end_fails(s, 107025, "has not come back");
@@ -187,7 +187,7 @@ fn what_takes_effect_at_once_is_forbidden_by_mode() {
     assert_eq!((unsafe_calls(a, t), elsewhere()), (FORBIDDEN, FORBIDDEN));
     let mut host = [0u8; 8];
     fails!(107000, ["pageable"], aclrtMemcpyAsync(a, 8, host.as_mut_ptr().cast(), 8, H2D, s));
-    // RELAXED lifts the ban for this thread, which learns what its mode was.
+    // RELAXED lifts the ban for this thread, which gets its earlier mode.
     let mut mode = RELAXED;
     ok!(aclmdlRICaptureThreadExchangeMode(&mut mode));
     assert_eq!(mode, GLOBAL);

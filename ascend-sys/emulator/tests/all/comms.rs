@@ -8,7 +8,7 @@ use ascend_emulator_testing::{call, hccl, ok, refuses};
 use ascend_sys::*;
 use std::ffi::{CStr, c_void};
 
-/// One element more than an operation takes.
+/// One element more than an operation accepts.
 const MANY: u64 = 0x8_0000_0000;
 
 #[test]
@@ -193,9 +193,9 @@ fn single_mistakes(rank: &Rank, product: u32) {
     refuses!(HCCL_E_PARA, ["buf", "free"], HcclBroadcast(freed, 1, t, 0, comm, stream));
 }
 
-/// Which of two mistakes is told: a count of zero is none at all, then come null pointers, the
-/// count, the type, the reduction or the root, and what the pointers point to. The two
-/// implementations of CANN agree in this order.
+/// The order in which two mistakes are reported: a count of zero is no mistake, then come null
+/// pointers, the count, the type, the reduction or the root, and the targets of the pointers. The
+/// two implementations of CANN agree in this order.
 fn two_mistakes(rank: &Rank, product: u32) {
     let (comm, stream) = (rank.comm, rank.stream);
     let null = std::ptr::null_mut::<c_void>();
@@ -217,7 +217,7 @@ fn two_mistakes(rank: &Rank, product: u32) {
     // The count before the type.
     refuses!(HCCL_E_PARA, ["count"], HcclAllReduce(b, b, MANY, bad_type, o, comm, stream));
     refuses!(HCCL_E_PARA, ["count"], HcclBroadcast(b, MANY, bad_type, 0, comm, stream));
-    // The type before the reduction: one that nobody has, and one that is not reduced.
+    // The type before the reduction: one that does not exist, and one that is not reduced.
     let uint8 = HcclDataType(7);
     refuses!(
         HCCL_E_NOT_SUPPORT,
@@ -234,7 +234,7 @@ fn two_mistakes(rank: &Rank, product: u32) {
     }
     // The type before the root.
     refuses!(HCCL_E_NOT_SUPPORT, ["INT128"], HcclBroadcast(b, 1, bad_type, 1, comm, stream));
-    // All of them before what the pointers point to.
+    // All of them before the targets of the pointers.
     refuses!(HCCL_E_PARA, ["count"], HcclAllReduce(host, host, MANY, t, o, comm, stream));
     refuses!(HCCL_E_NOT_SUPPORT, ["INT128"], HcclAllReduce(host, b, 1, bad_type, o, comm, stream));
     refuses!(HCCL_E_NOT_SUPPORT, ["9"], HcclAllReduce(host, b, 1, t, bad_op, comm, stream));

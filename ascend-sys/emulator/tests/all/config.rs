@@ -26,7 +26,7 @@ const LAYOUTS: [(u32, usize, bool); 16] = [
     (10, 2232, true),
     (10, 2240, true),
     (11, 2248, true),
-    // Of a client that leaves room for what may come, and of a release that is yet to come.
+    // A client that leaves room for additions, and a release that is yet to come.
     (10, 2248 + 4096, true),
     (12, 3000, true),
 ];
@@ -59,7 +59,7 @@ fn every_layout_makes_a_communicator() {
     for product in [2, 3, 950] {
         on_block(one(product), |rank| {
             for (number, (version, size, has_algorithm)) in LAYOUTS.into_iter().enumerate() {
-                // Old versions are aligned to four; nobody may count on more than one.
+                // Old versions are aligned to four; callers may not rely on more than one.
                 for align in [0, 4, 1] {
                     let name = format!("layout-{number}-{align}");
                     let (storage, start) = client(version, size, &name, align);

@@ -1,4 +1,5 @@
-//! Devices, contexts and what is current in a thread; handles that are stale or were never any.
+//! Devices, contexts and the current context of a thread; handles that are stale or were never
+//! valid.
 
 use ascend_emulator_testing::captures;
 use ascend_emulator_testing::common::*;
@@ -59,7 +60,7 @@ fn a_device_tells_its_numbers_of_cores_and_its_sizes() {
     let cores = aclrtDevAttr::ACL_DEV_ATTR_CUBE_CORE_NUM;
     fails!(100000, ["value is NULL"], aclrtGetDeviceInfo(id, cores, null_mut()));
     fails!(107001, [], aclrtGetDeviceInfo(u32::MAX, cores, &mut value));
-    // Of the A3 the size of the cache is not known, of no product that of a warp.
+    // The size of the cache is not known for the A3, that of a warp for no product.
     for unknown in [aclrtDevAttr::ACL_DEV_ATTR_WARP_SIZE, aclrtDevAttr::ACL_DEV_ATTR_L2_CACHE_SIZE]
     {
         fails!(207000, ["A3 tells its numbers"], aclrtGetDeviceInfo(id, unknown, &mut value));

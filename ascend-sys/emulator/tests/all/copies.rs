@@ -175,7 +175,7 @@ fn words_are_filled_whole_and_no_byte_more() {
     let found = words(read(a, 4 * WORDS + 8));
     assert!(found[1..=WORDS].iter().all(|word| *word == 0x0102_0304));
     assert_eq!((found[0], found[WORDS + 1]), (0xeeee_eeee, 0xeeee_eeee));
-    // The rest of the room stays as it is, in a stream too, and behind what is queued.
+    // The rest of the room stays as it is, in a stream too, and behind the queued tasks.
     gate.close(s);
     ok!(aclrtMemsetAsync(a, 16, 0, 16, s));
     ok!(aclrtMemsetD32Async(a, 16, 0xffee_ddcc, 3, s));

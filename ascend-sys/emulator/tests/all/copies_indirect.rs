@@ -126,7 +126,7 @@ fn what_is_wrong_with_an_address_in_memory_fails_the_task() {
     set(from, malloc(64));
     ok!(aclrtFree(c));
     copy(0, &["dst: ", "was freed by aclrtFree"]);
-    // A description that nobody has written, and one of memory that is gone.
+    // A description that was never written, and one of memory that is gone.
     ok!(aclrtMemset(d, 32, 0, 32));
     ok!(aclrtMemcpyAsyncWithDesc(d, D2D, s));
     fails!(107000, ["no description of a copy"], aclrtSynchronizeStream(s));

@@ -92,7 +92,7 @@ fn a_kernel_runs_in_the_order_of_its_stream_and_reaches_memory_of_the_device() {
     let (s, y, add) = (stream(), malloc(4096), kernel("Add"));
     for round in 1..20 {
         ok!(aclrtMemsetAsync(y, 4096, 0, 4096, s));
-        // What is on the stack is copied at the launch.
+        // Arguments on the stack are copied at the launch.
         launch(add, &mut Add { words: y, count: 512, more: round }, s);
         launch(add, &mut Add { words: y, count: 256, more: 1000 }, s);
         ok!(aclrtSynchronizeStream(s));
@@ -102,7 +102,7 @@ fn a_kernel_runs_in_the_order_of_its_stream_and_reaches_memory_of_the_device() {
     }
 }
 
-/// The arguments of the kernel `Collect`, with what its placeholder stands for.
+/// The arguments of the kernel `Collect`, with the data of its placeholder.
 #[repr(C)]
 struct Collect {
     to: *mut c_void,

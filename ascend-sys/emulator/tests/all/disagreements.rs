@@ -1,5 +1,5 @@
-//! What goes wrong between ranks in each collective: calls that do not go together, and ranks that
-//! do not come.
+//! Failures between the ranks of each collective: calls that do not match, and ranks that do not
+//! come.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -66,7 +66,7 @@ const MATRIX: [u64; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 9];
 /// Rank 1 sends 66 elements to rank 2, not 6.
 const ANOTHER: [u64; 9] = [1, 2, 3, 4, 5, 66, 7, 8, 9];
 
-/// Pairs of calls that do not go together, and what the texts must show.
+/// Pairs of calls that do not match, and the contents that the texts must have.
 fn mismatches() -> Vec<(Op, Op, Vec<&'static str>)> {
     use Op::*;
     let reduce = Reduce(4, FP32, SUM, 0);
@@ -157,8 +157,8 @@ fn a_mismatch_fails_every_rank_and_shows_both_sides() {
                     rank.sync();
                 }
                 let (code, buffers) = issue(rank, if rank.rank == 1 { second } else { first });
-                // Without links the calls themselves say so, unless it takes the tables to see it.
-                // Who comes last may see the failure of the others.
+                // Without links the calls themselves report it, unless the mistake can be seen only
+                // in the tables. The rank that comes last may see the failure of the others.
                 let text = if code.0 == 0 { rank.sync_fails().1 } else { common::message() };
                 for piece in pieces.iter().chain(&["EI0005", "rank 1"]) {
                     assert!(
@@ -167,7 +167,7 @@ fn a_mismatch_fails_every_rank_and_shows_both_sides() {
                     );
                 }
                 refuses!(HCCL_E_PARA, ["EI0005"], HcclBarrier(rank.comm, rank.stream));
-                // Nobody touches the buffers any more.
+                // The buffers are no longer in use.
                 buffers.into_iter().for_each(|buffer| rank.free(buffer));
             });
         }
@@ -239,7 +239,7 @@ fn a_rank_that_leaves_or_gives_up_ends_the_operation_of_the_others() {
                 if rank.rank == 2 {
                     issued.wait();
                     if aborts {
-                        // Comes too late for the others, who end because of rank 0.
+                        // Comes too late for the others, whose operation ends because of rank 0.
                         std::thread::sleep(Duration::from_millis(30));
                     } else {
                         hccl!(HcclCommDestroy(rank.comm));
@@ -273,7 +273,7 @@ fn an_operation_that_ended_early_leaves_the_memory_alone() {
     });
 }
 
-/// Two ranks give up, and write into what they offered; the third comes after that.
+/// Two ranks give up, and write into the buffers that they offered; the third comes after that.
 fn ends_early(op: Op) {
     let (issue_together, given_up, done) = (Barrier::new(2), Barrier::new(3), Barrier::new(3));
     on_block(impatient_once_linked(3), |rank| {

@@ -77,7 +77,7 @@ impl Side {
     fn export(&self, memory: HcommMemHandle) -> Vec<u8> {
         let (mut bytes, mut length) = (null_mut(), 0);
         issue!(HcommMemExport(self.endpoint, memory, &mut bytes, &mut length));
-        // SAFETY: the library has said that so many lie there.
+        // SAFETY: the library has returned the start and the number of the bytes.
         unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length as usize) }.to_vec()
     }
 
@@ -95,7 +95,7 @@ fn status(channel: ChannelHandle) -> i32 {
     status
 }
 
-/// What one side carries to the other by its own means.
+/// The data that one side carries to the other by its own means.
 struct Carrier<T = ()>(Barrier, [std::sync::Mutex<Option<T>>; 2]);
 
 impl<T> Carrier<T> {
@@ -133,7 +133,7 @@ fn imported_memory_is_written_and_read_over_a_channel_without_a_communicator() {
             issue!(HcommChannelNotifyRecordOnThread(thread, channel, 1));
             issue!(HcommChannelNotifyWaitOnThread(thread, channel, 1, LONG));
             issue!(HcommLocalCopyOnThread(thread, output, at(window, 100), 64));
-            // What was written there is read back.
+            // The written data is read back.
             issue!(HcommReadOnThread(thread, channel, at(output, 64), at(theirs.addr, 100), 64));
             finish(rank);
             let (mine, other) = (rank.rank as u8 + 1, 2 - rank.rank as u8);

@@ -50,11 +50,11 @@ fn register(endpoint: EndpointHandle, tag: &str, memory: &CommMem) -> HcommMemHa
     handle
 }
 
-/// An export, carried to somebody else.
+/// An export, carried to another process.
 fn export(endpoint: EndpointHandle, memory: HcommMemHandle) -> Vec<u8> {
     let (mut bytes, mut length) = (null_mut(), 0);
     hcomm!(HcommMemExport(endpoint, memory, &mut bytes, &mut length));
-    // SAFETY: the library has said that so many lie there.
+    // SAFETY: the library has returned the start and the number of the bytes.
     unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length as usize) }.to_vec()
 }
 

@@ -1,5 +1,5 @@
-//! Engine contexts: what an operator keeps with a communicator from its first call to the later
-//! ones.
+//! Engine contexts: data that an operator keeps with a communicator from its first call to the
+//! later ones.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::ranks::{Rank, on_block, on_ranks};
@@ -229,7 +229,7 @@ fn contexts_end_with_their_rank_of_the_communicator() {
             assert_eq!(free_memory(), before);
             let mut bytes = [0u8; 4];
             let to = bytes.as_mut_ptr().cast();
-            // Memory of the host may be somebody else's by now: it is shared by all tests.
+            // Memory of the host may have another owner by now: all tests share it.
             fails!(107000, ["HcclCommDestroy"], aclrtMemcpy(to, 4, context, 4, common::D2H));
         }
     });
@@ -244,7 +244,7 @@ fn a_context_of_the_device_can_be_freed_while_a_task_uses_it() {
         let target = rank.upload(&[9; 64]);
         ok!(aclrtMemcpyAsync(target, 64, context, 64, common::D2D, rank.stream));
         hccl!(HcclEngineCtxDestroy(rank.comm, c"late".as_ptr(), AICPU));
-        // What is allocated now does not get the bytes that the task still reads.
+        // A new allocation does not get the bytes that the task still reads.
         let other = rank.upload(&[5; 64]);
         gate.open();
         rank.sync();

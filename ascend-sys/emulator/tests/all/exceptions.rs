@@ -1,4 +1,4 @@
-//! Callbacks that hear of tasks that fail, and what they can ask.
+//! Callbacks for failed tasks, and the questions that they can ask.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::threads::this_thread;
@@ -32,8 +32,8 @@ impl Told {
     }
 }
 
-/// The callbacks belong to the process, so the tests here take turns. Those elsewhere have tasks
-/// that fail too; each test looks at its own device.
+/// The callbacks belong to the process, so the tests here take turns. Tests elsewhere have failed
+/// tasks too; each test checks its own device.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -160,7 +160,7 @@ fn a_callback_may_wait_for_streams_and_block() {
     gate.close(t);
     ok!(aclrtExceptionInfoCallbackRegister(Some(wait)));
     fail_on(s);
-    // One that is unregistered before it is called hears of nothing.
+    // A callback that is unregistered before its call is not called.
     await_that(|| STARTED.load(Ordering::Acquire));
     // The callback waits for the other stream. This one goes on, and the other one too.
     let a = malloc(8);
@@ -168,7 +168,7 @@ fn a_callback_may_wait_for_streams_and_block() {
     ok!(aclrtSynchronizeStream(s));
     gate.open();
     ok!(aclrtSynchronizeStream(t));
-    // Nothing waits for a callback that blocks.
+    // No task waits for a callback that blocks.
     ok!(aclrtExceptionInfoCallbackUnregister(Some(wait)));
     ok!(aclrtMemsetAsync(a, 8, 4, 8, t));
     ok!(aclrtSynchronizeDevice());

@@ -1,4 +1,4 @@
-//! What goes wrong between ranks, and what each of them is told.
+//! Failures between ranks, and the errors that each of them gets.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -31,7 +31,7 @@ fn issue(rank: &Rank, op: Op) -> HcclResult {
     }
 }
 
-/// Pairs of calls that do not go together, and what the texts must show.
+/// Pairs of calls that do not match, and the contents that the texts must have.
 const MISMATCHES: [(Op, Op, &str, &str); 7] = [
     (Op::AllReduce(4, FP32, SUM), Op::AllReduce(5, FP32, SUM), "count 4", "count 5"),
     (Op::AllReduce(4, FP32, SUM), Op::AllReduce(4, INT32, SUM), "FP32", "INT32"),
@@ -68,7 +68,7 @@ fn a_later_mismatch_fails_the_stream_of_every_rank() {
             rank.sync();
             let op = if rank.rank == 1 { second } else { first };
             let code = issue(rank, op);
-            // Who comes last may see the failure of the others in the call.
+            // The rank that comes last may see the failure of the others in the call.
             let (code, text) = if code.0 == 0 {
                 rank.sync_fails()
             } else {
@@ -271,7 +271,7 @@ fn an_aborted_stream_ends_the_operation_of_the_others() {
     });
 }
 
-/// What stands before it in the stream, and should have made its data, has not been done either.
+/// Earlier tasks of the stream, which should have made its data, have not run either.
 #[test]
 fn a_message_that_an_aborted_stream_had_not_come_to_is_not_sent() {
     let called = Barrier::new(2);

@@ -1,5 +1,5 @@
-//! Devices that are told to fail: what the rank sees, what its peers see, and that nothing is left
-//! behind.
+//! Devices that are told to fail: the errors of the rank, those of its peers, and that nothing is
+//! left behind.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::{self, Block, message};
@@ -56,7 +56,7 @@ fn with_faults_on(
     });
 }
 
-/// In place.
+/// An all-reduce in place.
 fn all_reduce(rank: &Rank, buffer: *mut c_void, count: u64) -> HcclResult {
     call!(HcclAllReduce(buffer, buffer, count, FP32, SUM, rank.comm, rank.stream))
 }
@@ -160,7 +160,7 @@ fn a_rank_that_leaves_is_gone_for_all() {
             );
             refuses!(HCCL_E_PARA, ["communicator"], HcclGetRankSize(comm, &mut 0));
         } else {
-            // Where the news is faster than the call, the call itself says so.
+            // If the news is faster than the call, the call itself reports it.
             match all_reduce(rank, buffer, 4) {
                 HcclResult::HCCL_SUCCESS => {
                     let (code, text) = rank.sync_fails();
@@ -183,7 +183,7 @@ fn a_wrong_count_is_shown_to_both_sides() {
     with_faults(&[fault(AscendExtFaultKind::ASCEND_EXT_FAULT_WRONG_COUNT, 1, 3)], |rank| {
         let buffer = rank.upload(&[0; 16]);
         meet(rank, buffer);
-        // Who comes when the others have found the difference learns of it from the call.
+        // A rank that comes when the others have found the difference learns of it from the call.
         let text = match all_reduce(rank, buffer, 4) {
             HcclResult::HCCL_SUCCESS => {
                 let (code, text) = rank.sync_fails();

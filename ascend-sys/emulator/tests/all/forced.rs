@@ -155,8 +155,8 @@ fn a_device_is_reset_by_force_whatever_its_streams_wait_for() {
         if rank.rank == 1 {
             return;
         }
-        // A collective without its peer, a notify and an event that nobody records, and work behind
-        // each.
+        // A collective without its peer, a notify and an event that are never recorded, and work
+        // behind each.
         hccl!(HcclAllReduce(buffer, buffer, 4, FP32, SUM, rank.comm, rank.stream));
         let (s, t, mut notify, mut event) = (stream(), stream(), null_mut(), null_mut());
         ok!(aclrtCreateNotify(&mut notify, 0));

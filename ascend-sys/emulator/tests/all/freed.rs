@@ -1,5 +1,5 @@
-//! A buffer that is freed while nothing is queued yet that would keep it: what is allocated there
-//! next is left alone.
+//! A buffer that is freed before anything that would keep it is queued: the next allocation at its
+//! place is left alone.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -47,7 +47,7 @@ fn freed_in_the_call(call: impl Fn(&Rank, *mut c_void) -> HcclResult + Sync) {
             ok!(aclrtSetDevice(device));
             free_and_take(std::ptr::with_exposed_provenance_mut(buffer));
             ok!(aclrtSetDevice(rank.device));
-            // Its peer has come to the call, but not to the operation.
+            // Its peer has made the call, but not the operation.
             let own = rank.upload(&[1; BYTES]);
             let _ = call(rank, own);
             over.wait();

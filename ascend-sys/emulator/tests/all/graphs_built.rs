@@ -1,4 +1,4 @@
-//! Graphs that are built: streams are bound, and what they are given becomes the graph.
+//! Built graphs: streams are bound, and their tasks become the graph.
 
 use ascend_emulator_testing::captures::{ACTIVE, NONE, event, status};
 use ascend_emulator_testing::common::*;
@@ -41,7 +41,7 @@ fn what_bound_streams_are_given_runs_at_each_execution() {
         ok!(aclrtSynchronizeStream(x));
         assert_eq!(read(b, 64), [7; 64]);
     }
-    // The streams run again what they are given.
+    // The streams run their tasks again.
     ok!(aclrtMemsetAsync(a, 64, 1, 64, t));
     ok!(aclrtSynchronizeStream(t));
     assert_eq!(read(a, 64), [1; 64]);

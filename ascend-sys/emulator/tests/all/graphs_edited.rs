@@ -1,4 +1,4 @@
-//! Graphs that a program looks into, and whose tasks it edits.
+//! Graphs that a program inspects, and whose tasks it edits.
 
 use super::kernels_doors::program;
 use super::values::{has, word};

@@ -1,4 +1,4 @@
-//! Groups: one thread that speaks for several ranks, and what a group refuses.
+//! Groups: one thread that speaks for several ranks, and the calls that a group refuses.
 
 mod messages;
 mod world;
@@ -139,7 +139,7 @@ fn numbered_zeros_in_a_group_meet_like_any_operation() {
         assert_eq!(world.all_reduce(rank, buffers[rank], 0).0, 0);
     }
     hccl!(HcclGroupEnd());
-    // Nobody has met anybody so far.
+    // No ranks have met so far.
     hccl!(HcclGroupStart());
     for rank in world.ranks() {
         assert_eq!(world.all_reduce(rank, buffers[rank], 0).0, 0);
@@ -205,7 +205,7 @@ fn what_a_call_names_must_stay_until_the_end() {
     assert_eq!(world.all_reduce(1, kept, 1).0, 0);
     world.set(0);
     ok!(aclrtFree(gone));
-    // The other rank has met this one, so only its stream can say what is missing.
+    // The other rank has met this one, so only its stream can report what is missing.
     let destroyed = world.comms[0] as usize;
     std::thread::scope(|scope| {
         scope.spawn(|| {

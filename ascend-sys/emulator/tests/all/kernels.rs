@@ -64,7 +64,7 @@ fn all_to_all_as_on_its_page() {
     }
 }
 
-/// The table of uneven counts: what rank i sends to rank j is what rank j receives from rank i.
+/// The table of uneven counts: rank i sends to rank j as much as rank j receives from rank i.
 #[test]
 fn uneven_all_to_all_v() {
     let sends = [[3, 3, 3, 3], [2, 2, 3, 2], [1, 4, 4, 4], [3, 3, 3, 3]];

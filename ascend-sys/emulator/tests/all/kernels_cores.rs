@@ -1,4 +1,4 @@
-//! What cores do: copies, arithmetic, products, flags, and memory that is what the product has.
+//! Cores: copies, arithmetic, products, flags, and the memory of each product.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::*;
@@ -147,8 +147,8 @@ fn a_kernel_that_breaks_a_rule_is_not_begun() {
     }
 }
 
-/// Copies 64 floats in, casts them to half floats, and adds them in eight pieces of eight to what
-/// is there.
+/// Copies 64 floats in, casts them to half floats, and adds them in eight pieces of eight to the
+/// data there.
 #[test]
 fn casts_pieces_and_atomic_adds() {
     let mut b = builder(Mix::AivOnly);
@@ -301,7 +301,7 @@ fn local_memory_is_what_the_product_has() {
     }
 }
 
-/// What the checker cannot know is found when it is done.
+/// Mistakes that the checker cannot know are found when the kernel runs.
 #[test]
 fn a_length_from_data_beyond_any_memory_is_refused() {
     for length in [u64::MAX, u64::MAX / 4, u64::MAX / 4 - 3, u64::from(u32::MAX), 65] {

@@ -243,7 +243,7 @@ fn stale_handles_and_wrong_devices_are_errors() {
         ["numBlocks is 0"],
         aclrtLaunchKernelWithConfig(function, 0, here, null_mut(), list, null_mut())
     );
-    // What was launched runs on when its binary is unloaded behind it.
+    // A launched kernel runs on when its binary is unloaded behind it.
     let gate = Gate::new();
     gate.close(here);
     ok!(aclrtLaunchKernelWithConfig(function, 2, here, null_mut(), list, null_mut()));
@@ -267,7 +267,7 @@ fn stale_handles_and_wrong_devices_are_errors() {
     );
 }
 
-/// Behind the workspace may stand how many bytes of each buffer the kernel is to have.
+/// Behind the workspace may stand the number of bytes of each buffer that the kernel is to have.
 #[test]
 fn a_kernel_can_be_given_a_part_of_an_allocation() {
     let _block = Block::one();
@@ -373,7 +373,7 @@ fn contexts_are_checked_against_communicator_and_tiling() {
         let head = read(context, 32);
         assert_eq!(head[16..24], [rank.rank, 2].map(u32::to_le_bytes).concat());
         assert_eq!(u64::from_le_bytes(head[8..16].try_into().unwrap()), 16 << 20);
-        // From an argument object, it is the same.
+        // With an argument object, the result is the same.
         let (mut object, mut other) = (null_mut(), null_mut());
         hccl!(HcclKfcAllocOpArgs(&mut object));
         hccl!(HcclKfcOpArgsSetCommEngine(object, 2));

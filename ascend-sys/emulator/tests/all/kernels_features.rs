@@ -1,4 +1,4 @@
-//! What clients do beside the plain collectives: fine-grained exchange, two groups, windows,
+//! Features of clients beside the plain collectives: fine-grained exchange, two groups, windows,
 //! one-sided writes, polling.
 
 use ascend_emulator_testing::common::*;
@@ -66,7 +66,7 @@ fn a_fine_grained_exchange_names_its_blocks() {
     }
 }
 
-/// An all-gather of one communicator whose output a reduce-scatter of another one takes up.
+/// An all-gather of one communicator whose output is the input of a reduce-scatter of another one.
 #[test]
 fn a_task_of_one_group_waits_for_a_task_of_the_other() {
     let mut second = ascend_sys::HcclRootInfo::default();
@@ -174,7 +174,7 @@ fn windows_are_reached_by_copies_and_by_one_sided_writes() {
             let _ = (x, y);
         });
         let ready = Ready::new(rank, &b.done(), &[BATCH_WRITE]);
-        // The own window, from the context; the other rank's, from what it tells.
+        // The own window, from the context; the other rank's, from the message of that rank.
         let word =
             |at: usize| u64::from_le_bytes(read(ready.context, 48)[at..at + 8].try_into().unwrap());
         let window = word(32);

@@ -43,7 +43,7 @@ fn a_block_beyond_a_window_ends_the_kernels_of_all_ranks() {
         let (code, text) = rank.sync_fails();
         assert_ne!(code, 0);
         assert_ne!(call!(aclrtSynchronizeStream(ready.stream)), 0);
-        // A rank whose communicator is gone has no window any more, which would be told first.
+        // A rank whose communicator is gone has no window any more; that error would come first.
         failed.wait();
         ready.end();
         hccl!(HcclCommDestroy(rank.comm));
@@ -54,8 +54,8 @@ fn a_block_beyond_a_window_ends_the_kernels_of_all_ranks() {
     assert!(texts[0].contains("the communication server of rank 1 has failed"), "{}", texts[0]);
 }
 
-/// When a kernel begins, all ranks have windows. One that has ended its communicator has none any
-/// more, and that is told with what to do.
+/// When a kernel begins, all ranks have windows. A rank that has ended its communicator has none
+/// any more; the error names that and the remedy.
 #[test]
 fn the_window_of_a_rank_that_has_left_is_an_error() {
     let config = AscendExtBlockConfig {

@@ -1,4 +1,4 @@
-//! Kernels on each product: the same collectives, and what only some of them have.
+//! Kernels on each product: the same collectives, and those that only some of them have.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::build::Builder;
@@ -81,7 +81,7 @@ fn an_all_to_all_v_is_for_a3_and_950() {
     let lists = [vec![3, 5], vec![0, 3], vec![3, 5], vec![0, 3]];
     let uneven = |rank: usize| {
         let mut lists = lists.clone();
-        // What a rank sends to each, and gets from each.
+        // The counts that a rank sends to each, and gets from each.
         lists[2] = vec![lists[0][rank]; 2];
         lists[3] = vec![0, lists[0][rank]];
         vec![Call { lists, ..Call::new(ALL_TO_ALL_V, 0, 0, 0, 1) }]
@@ -164,7 +164,7 @@ fn the_own_block_stays_out_of_the_result_where_the_host_says_so() {
     }
 }
 
-/// What older operators call: the tiling struct is read where it lies.
+/// The calls of older operators: the tiling struct is read where it lies.
 #[test]
 fn older_clients_are_for_a2_and_a3() {
     let calls = [Call::new(ALL_GATHER, 0, 16, 20, 1)];

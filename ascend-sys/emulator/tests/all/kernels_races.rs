@@ -1,4 +1,4 @@
-//! Kernels where races are looked for: one operation each, with what it and its server have
+//! Kernels in checked mode: one operation each, with the memory that it and its server have
 //! touched.
 
 use ascend_emulator_testing::common::*;
@@ -71,8 +71,8 @@ fn what_nothing_orders_against_a_kernel_is_found() {
     together.end();
 }
 
-/// What it touches is written down once it is known to be there: with rows from memory, it might be
-/// any number.
+/// The memory that it touches is recorded once it is known to exist: with rows from memory, the
+/// size might be any number.
 #[test]
 fn a_product_of_more_rows_than_there_is_memory_is_refused() {
     let mut b = Builder::new(Mix::MixAic11);

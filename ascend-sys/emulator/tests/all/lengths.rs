@@ -10,7 +10,7 @@ use ascend_sys::*;
 use std::ffi::{c_char, c_void};
 use std::ptr::{null, null_mut};
 
-/// More than there is memory, each in its own way: beyond `isize`, beyond what is free, beyond a
+/// More bytes than memory, each in its own way: beyond `isize`, beyond the free memory, beyond a
 /// limit.
 const HUGE: [usize; 5] = [usize::MAX, usize::MAX - 7, 1 << 63, isize::MAX as usize, 1 << 40];
 
@@ -23,7 +23,7 @@ fn at_the_end_of_memory() -> *mut u8 {
         libc::mmap(null_mut(), 2 * PAGE, all, private | libc::MAP_ANONYMOUS, -1, 0)
     };
     assert_ne!(two, libc::MAP_FAILED);
-    // SAFETY: the second page of the mapping made above, which nobody uses.
+    // SAFETY: the second page of the mapping made above, which is not in use.
     assert_eq!(unsafe { libc::munmap(two.byte_add(PAGE), PAGE) }, 0);
     two.wrapping_byte_add(PAGE - 64).cast()
 }
@@ -112,7 +112,7 @@ fn arguments_of_kernels_have_a_size() {
         );
     }
     fails!(100000, ["userArgsSize"], aclrtKernelArgsGetMemSize(function, usize::MAX, &mut size));
-    // All of a large allocation, for a function that does not say how many arguments it has.
+    // All of a large allocation, for a function that does not tell the number of its arguments.
     let (_, server) = ascend_emulator_testing::kernel::server();
     let large = malloc(32 << 20);
     fails!(100000, ["argsSize"], aclrtLaunchKernel(server, 1, large, 32 << 20, s));

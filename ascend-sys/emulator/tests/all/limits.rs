@@ -1,4 +1,4 @@
-//! How many cores kernels are to use, and how long they may wait.
+//! The number of cores that kernels use, and the time that they may wait.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{call, fails, ok};

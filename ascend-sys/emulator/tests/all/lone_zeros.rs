@@ -1,5 +1,5 @@
 //! Calls in which a rank has nothing to move, and which the others do not make: they take no number
-//! and meet nobody.
+//! and meet no rank.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -225,7 +225,7 @@ fn numbered_zeros_on_all_ranks_succeed_and_keep_the_order() {
             call_with_nothing(name, rank);
             sums_up(rank, name);
         }
-        // Of different operations none is taken for another.
+        // Different operations are not taken for each other.
         let name = if rank.rank == 0 { "HcclAllGatherV" } else { "HcclAlltoAllVC" };
         let (comm, stream, counts) = (rank.comm, rank.stream, [0u64; 4]);
         let counts = counts.as_ptr().cast::<c_void>();

@@ -158,7 +158,7 @@ fn what_is_freed_stays_reserved_up_to_the_threshold() {
     give(4 << 20);
     assert_eq!([USED, RESERVED].map(|attr| get(p, attr)), [0, 1 << 20]);
     assert_eq!(free(), before - (1 << 20));
-    // It takes what is reserved.
+    // The allocation takes reserved memory.
     let a = allocate(p, 1000, s);
     assert_eq!(get(p, RESERVED), 1 << 20);
     ok!(aclrtMemPoolTrimTo(p, 1 << 19));
@@ -219,7 +219,7 @@ fn an_abort_and_the_end_of_a_device_free_what_is_queued_and_what_is_left() {
     let _ = call!(aclrtSynchronizeStream(s));
     assert_eq!(get(p, USED), get(p, RESERVED));
     assert!(get(p, USED) < MOST as u64);
-    // A free that is still queued when the device ends frees nothing of what comes after.
+    // A free that is still queued when the device ends frees no later allocation.
     let b = allocate(p, MOST, s);
     ok!(aclrtStreamWaitEvent(s, e));
     ok!(aclrtMemPoolFreeAsync(b, s));
@@ -357,7 +357,7 @@ fn arguments_that_are_wrong_are_refused() {
     let inside = a.wrapping_byte_add(8);
     fails!(107000, ["is 8 bytes inside"], aclrtMemPoolFreeAsync(inside, s));
     fails!(107000, ["memory of a pool", "aclrtMemPoolFreeAsync"], aclrtFree(a));
-    // In the order of streams of its device only.
+    // Only in the order of streams of its device.
     ok!(aclrtSetDevice(block.first + 1));
     fails!(
         107003,

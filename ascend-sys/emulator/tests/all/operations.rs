@@ -54,7 +54,7 @@ impl Op {
         }
     }
 
-    /// What a rank receives.
+    /// The data that a rank receives.
     fn expected(self, dtype: u32, inputs: &[Vec<u8>], rank: u32, block: usize) -> Vec<u8> {
         let part = |from: usize, at: usize| inputs[from][at * block..(at + 1) * block].to_vec();
         let all = 0..inputs.len();
@@ -91,7 +91,7 @@ impl Op {
     }
 }
 
-/// How a rank's buffers lie.
+/// The places of a rank's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     Apart,
@@ -228,7 +228,7 @@ fn buffers_that_overlap_in_ways_that_mean_nothing() {
                 .filter(|op| op.reduction().is_none_or(|op| op == 0))
             {
                 for (count, by) in [(20, 3), (5000, 16), (5000, 4999), (40_000, 12_345)] {
-                    // What is sent is overwritten, as far as it is received upon.
+                    // The received data overwrites a part of the data to send.
                     let (me, block) = (rank.rank, count * 4);
                     let inputs: Vec<_> = (0..ranks)
                         .map(|r| sample(2, count * op.blocks(r, ranks).0, u64::from(r)))
@@ -255,7 +255,7 @@ fn buffers_that_overlap_in_ways_that_mean_nothing() {
 #[test]
 fn operations_in_flight_one_behind_the_other() {
     on_ranks(4, |rank| {
-        // Each takes what the one before has left: 32 rounds of gather and reduce-scatter multiply
+        // Each takes the result of the one before: 32 rounds of gather and reduce-scatter multiply
         // by 4.
         let count = 3000;
         let one = [1i64.to_ne_bytes(); 3000].concat();

@@ -1,5 +1,5 @@
-//! Channels and communication memory: what is refused with which code, how the two ends meet, and
-//! what they reach.
+//! Channels and communication memory: errors and their codes, how the two ends meet, and the memory
+//! that they reach.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
 
-/// What a call of `HcclChannelAcquire` returns, and the text.
+/// The result of a call of `HcclChannelAcquire`, and the text.
 fn acquire(rank: &Rank, engine: CommEngine, descs: &[HcclChannelDesc]) -> (HcclResult, String) {
     let _ = common::message();
     let mut channels = vec![0; descs.len()];
@@ -83,7 +83,7 @@ fn a_description_of_another_version_is_read_as_far_as_it_reaches() {
             let good = desc(1 - rank.rank, protocol_of(product), 3);
             let mut newer = good;
             (newer.header.version, newer.header.size) = (9, good.header.size + 64);
-            // It ends behind the notifies: whatever lies there is no list of memory.
+            // It ends behind the notifies: the bytes there are no list of memory.
             let mut older = good;
             older.header.size = std::mem::offset_of!(HcclChannelDesc, notifyNum) as u32 + 4;
             (older.memHandles, older.memHandleNum) = (std::ptr::dangling_mut(), 7);
@@ -107,7 +107,7 @@ fn each_engine_has_the_protocols_of_its_product() {
             for (engine, number) in engines {
                 let taken = (-1..=10).filter(|over| {
                     let (code, text) = acquire(rank, engine, &[desc(1, CommProtocol(*over), 0)]);
-                    // To those that are good nobody comes: the other rank has left.
+                    // The good ones do not meet their peer: the other rank has left.
                     assert!(matches!(code.0, 1 | 21), "{text}");
                     code == HcclResult::HCCL_E_REMOTE
                 });
@@ -184,7 +184,7 @@ fn ends_that_differ_are_shown_to_both_ranks() {
                 text.contains("EI0005") && text.contains("ROCE") && text.contains(over),
                 "{text}"
             );
-            // It is no reason to give up: the next try is a new one.
+            // That is no reason to give up: the next try is a new one.
             channels(rank, engine, &[desc(peer, usual, 1)]);
         });
     }
@@ -264,7 +264,8 @@ fn a_mesh_is_acquired_in_any_order() {
 fn only_channels_of_the_collective_unit_are_destroyed() {
     on_product(950, 2, |rank| {
         let peer = 1 - rank.rank;
-        // It has eight notifies, whatever is asked for: so the two may ask for different numbers.
+        // It has eight notifies, whatever number is asked for, so the two may ask for different
+        // numbers.
         let unit = channels(rank, CCU, &[desc(peer, UB_CTP, rank.rank)])[0];
         let other = channels(rank, CPU, &[desc(peer, ROCE, 1)])[0];
         let thread = threads(rank, CPU, 1, 0)[0];
@@ -274,7 +275,7 @@ fn only_channels_of_the_collective_unit_are_destroyed() {
         let comm = rank.comm;
         refuses!(HCCL_E_PTR, ["channels"], HcclChannelDestroy(comm, null(), 1));
         refuses!(HCCL_E_PARA, ["channelNum"], HcclChannelDestroy(comm, &unit, 0));
-        // All are tried; the first error is told.
+        // All are tried; the first error is reported.
         refuses!(
             HCCL_E_NOT_SUPPORT,
             ["CCU"],

@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 
 const RANKS: usize = 3;
-/// Of each rank's input.
+/// The bytes of each rank's input.
 const BYTES: usize = 5000;
 const TAG: *const std::ffi::c_char = c"all_gather".as_ptr();
 
@@ -19,26 +19,26 @@ const TAG: *const std::ffi::c_char = c"all_gather".as_ptr();
 const ACK: u32 = 0;
 const DATA: u32 = 1;
 
-/// What the device side needs: made once, and kept in a context of the device.
+/// The resources of the device side: made once, and kept in a context of the device.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Resources {
     rank: u64,
-    /// The first is the main thread. Each serves one peer.
+    /// The threads; the first is the main thread. Each serves one peer.
     threads: [u64; RANKS - 1],
     channels: [u64; RANKS - 1],
     buffer: u64,
     peers: [u64; RANKS - 1],
 }
 
-/// What the host side needs, in a context of the host.
+/// The resources of the host side, in a context of the host.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct HostSide {
     main: u64,
 }
 
-/// On the main thread, behind those of the other threads: the host's signal to start.
+/// The notify of the main thread, behind those of the other threads: the host's signal to start.
 const START: u32 = RANKS as u32 - 2;
 
 fn peers(rank: u64) -> impl Iterator<Item = u32> {
@@ -51,7 +51,7 @@ fn describe(rank: &Rank, product: u32, peer: u32) -> HcclChannelDesc {
     if product == 950 {
         let (mut links, mut count) = (null_mut::<CommLink>(), 0);
         hccl!(HcclRankGraphGetLinks(rank.comm, 0, rank.rank, peer, &mut links, &mut count));
-        // SAFETY: the library has said that so many lie there.
+        // SAFETY: the library has returned the start and the number of the links.
         let links = unsafe { std::slice::from_raw_parts(links, count as usize) };
         let link = links.iter().find(|link| link.srcEndpointDesc.protocol == UB_CTP).unwrap();
         (desc.localEndpoint, desc.remoteEndpoint) = (link.srcEndpointDesc, link.dstEndpointDesc);
@@ -97,7 +97,7 @@ fn kept(rank: &Rank, engine: CommEngine) -> Option<*mut c_void> {
     }
 }
 
-/// One call of the operator: returns what it works with.
+/// One call of the operator: returns the resources that it uses.
 fn all_gather(rank: &Rank, product: u32, input: *mut c_void, output: *mut c_void) -> Resources {
     // The stream may be another one in each call.
     let host = stream_thread(rank, 1);

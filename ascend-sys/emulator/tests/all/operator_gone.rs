@@ -1,4 +1,4 @@
-//! Ends of channels that are gone: what their peers are told, at once and with which code.
+//! Ends of channels that are gone: the errors that their peers get, at once and with which code.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -10,7 +10,7 @@ use ascend_sys::*;
 #[test]
 fn an_end_whose_other_one_failed_with_a_third_rank_is_told_so_and_made_anew() {
     on_each_product(|product| {
-        // Rank 2 never comes, so rank 0 makes no channel, and what rank 1 has of it leads nowhere.
+        // Rank 2 never comes, so rank 0 makes no channel, and rank 1's end leads nowhere.
         let config = AscendExtBlockConfig { connectTimeoutMs: limit(), ..block(product, 3) };
         let barrier = Barrier::new(3);
         on_block(config, |rank| {
@@ -54,7 +54,7 @@ fn an_end_whose_other_one_failed_with_a_third_rank_is_told_so_and_made_anew() {
     });
 }
 
-/// The channel. On a busy machine one rank may come too late for the other, more than once.
+/// Makes the channel. On a busy machine one rank may come too late for the other, more than once.
 fn channel_at_last(rank: &Rank, it: HcclChannelDesc) -> ChannelHandle {
     let mut channel = 0;
     loop {
@@ -118,7 +118,7 @@ fn memory_of_a_peer_that_has_ended_its_communicator_is_out_of_reach() {
             barrier.wait();
             if rank.rank == 1 {
                 hccl!(HcclCommDestroy(rank.comm));
-                // What lies there now is nobody's business but rank 1's.
+                // The bytes at this place now belong to rank 1 only.
                 let other = common::malloc(size as usize);
                 barrier.wait();
                 barrier.wait();

@@ -1,4 +1,4 @@
-//! Lists of transfers, what does not block, and what the host does itself.
+//! Lists of transfers, transfers that do not block, and those that the host does itself.
 
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::*;
@@ -156,7 +156,7 @@ fn what_does_not_block_is_for_the_host_of_950() {
                 assert!(
                     common::read(own, 100_000) == yours && common::read(output, 100_000) == mine
                 );
-                // In no thread: it is done when the call returns.
+                // On no thread: it is done when the call returns.
                 issue!(HcommWriteNbi(channel, at(theirs, 2 << 20), input, n));
                 issue!(HcommChannelFence(channel));
                 issue!(HcommReadNbi(channel, output, at(theirs, 2 << 20), n));

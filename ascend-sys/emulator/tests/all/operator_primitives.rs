@@ -57,7 +57,7 @@ fn a_write_is_seen_behind_its_record() {
             issue!(HcommLocalCopyOnThread(thread, output, at(own, 64), BYTES as u64));
             finish(rank);
             assert!(common::read(output, BYTES) == sample(7, BYTES, (1 - rank.rank).into()));
-            // Nobody leaves before the other has written.
+            // No rank leaves before the other has written.
             finish(rank);
         });
     }
@@ -100,7 +100,7 @@ fn everything_that_is_reduced_in_transfer_is_reduced() {
                 assert!(written == expected, "write-reduce of {dtype}, {op}");
                 let expected = reduce(dtype, op, &[data(me), data(7)]);
                 assert!(common::read(local, bytes) == expected, "local reduce of {dtype}, {op}");
-                // The peer has read what lies in the own buffer.
+                // The peer has read the bytes of the own buffer.
                 issue!(HcommChannelNotifyRecordOnThread(thread, channel, 2));
                 issue!(HcommChannelNotifyWaitOnThread(thread, channel, 2, LONG));
                 finish(rank);
@@ -343,7 +343,7 @@ fn batch_modes_do_not_nest_and_end_with_their_tag() {
         let (memory, output) = (upload(&[6; 64]), upload(&[0; 64]));
         issue!(HcommLocalCopyOnThread(thread, output, memory, 64));
         not_issued!(HCCL_E_PARA, ["\"a\"", "\"b\""], HcommBatchModeEnd(c"b".as_ptr()));
-        // What was freed in between is found at the end.
+        // Memory that was freed in between is found at the end.
         let freed = common::malloc(64);
         issue!(HcommLocalCopyOnThread(thread, freed, memory, 64));
         ok!(aclrtFree(freed));

@@ -7,8 +7,8 @@ use ascend_emulator_testing::ranks::{self, Rank};
 use ascend_emulator_testing::{hccl, issue, ok};
 use ascend_sys::*;
 
-/// Runs the ranks of a checked block, each of which issues; then they wait. What a thread was told
-/// by a wait, all threads know: so none waits before all have issued. Gives the findings.
+/// Runs the ranks of a checked block, each of which issues; then they wait. A wait gives its
+/// knowledge to all threads, so no rank waits before all have issued. Returns the findings.
 fn watched(count: u32, issue: impl Fn(&mut Rank) + Sync) -> Vec<String> {
     let check = AscendExtCheck::ASCEND_EXT_CHECK_RACES.0;
     let block = common::Block::with(AscendExtBlockConfig { check, ..operator::block(3, count) });

@@ -1,5 +1,4 @@
-//! Threads of operators: what is refused with which code, quotas, sharing, and what is behind a
-//! thread.
+//! Threads of operators: errors and their codes, quotas, sharing, and the stream behind a thread.
 
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::{self, *};
@@ -111,7 +110,7 @@ fn a_communicator_has_two_hundred_threads_and_as_many_notifies_as_sixteen_bits_c
             let comm = rank.comm;
             threads(rank, CPU_TS, 150, 0);
             let mut more = [0; 300];
-            // All engines together.
+            // The quota is for all engines together.
             refuses!(
                 HCCL_E_UNAVAIL,
                 ["EI0007", "200"],
@@ -142,7 +141,7 @@ fn a_communicator_has_two_hundred_threads_and_as_many_notifies_as_sixteen_bits_c
                 ["EI0007", "65535 notifies", "65536"],
                 HcclThreadAcquire(comm, CPU_TS, count, 2, more.as_mut_ptr())
             );
-            // Those on streams of the program count for neither.
+            // Threads on streams of the program count for neither quota.
             let wrapped = stream_thread(rank, 1000);
             issue!(HcommThreadNotifyRecordOnThread(wrapped, wrapped, 999));
             issue!(HcommThreadNotifyWaitOnThread(wrapped, 999, LONG));
@@ -161,7 +160,7 @@ fn on_950_a_later_call_gets_the_first_threads_again_and_their_missing_notifies()
         assert!(five[3..].iter().all(|thread| !three.contains(thread)));
         // Another engine has threads of its own.
         assert!(threads(rank, CPU, 2, 4).iter().all(|thread| !five.contains(thread)));
-        // What was recorded in a notify that was there before is still set.
+        // A record in an earlier notify is still set.
         issue!(HcommThreadNotifyRecordOnThread(three[0], three[1], 3));
         assert_eq!(threads(rank, AICPU, 2, 40), three[..2]);
         issue!(HcommThreadNotifyWaitOnThread(three[1], 3, LONG));
@@ -304,7 +303,7 @@ fn threads_outside_of_communicators_are_freed() {
         issue!(HcommThreadFree(two.as_ptr(), 2));
         not_issued!(HCCL_E_PARA, ["thread"], HcommThreadFree(two.as_ptr(), 1));
         not_issued!(HCCL_E_PARA, ["destroyed"], HcommThreadNotifyWaitOnThread(two[0], 0, 0));
-        // What is left ends with the device.
+        // The remaining threads end with the device.
         issue!(HcommThreadAlloc(AICPU, 2, it, to));
         ok!(aclrtResetDevice(block.first));
         not_issued!(HCCL_E_PARA, ["thread"], HcommThreadFree(two.as_ptr(), 1));

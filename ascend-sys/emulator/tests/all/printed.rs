@@ -1,5 +1,5 @@
-//! A printed kernel, compiled for the host and run on its cores and its server there, computes what
-//! the emulator computes. All of them with `HCCL_TEST_FULL=1`, else some.
+//! Compiles a printed kernel for the host and runs it on its cores and its server there: the result
+//! is that of the emulator. Tests all kernels with `HCCL_TEST_FULL=1`, else some.
 
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::kernel::{Given, Ready, context, function, launch, load, server};

@@ -70,7 +70,7 @@ fn counters_and_failures() {
     assert_eq!(read(a, 8), [9; 8], "later tasks run all the same");
 }
 
-/// As on a device, where a program that waits for events only learns of its failures all the same.
+/// As on a device, a program that waits for events only learns of its failures all the same.
 #[test]
 fn an_event_says_once_how_the_tasks_before_it_ended() {
     let _block = Block::one();

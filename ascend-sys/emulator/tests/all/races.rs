@@ -1,8 +1,7 @@
-//! Checked mode finds what nothing orders, and finds nothing in the repaired program.
+//! Checked mode finds accesses that nothing orders, and finds nothing in the repaired program.
 //!
 //! Every race is a small program with a switch: without the repair there must be exactly the
-//! finding that explains it, with the repair none. Nothing here depends on what runs at the same
-//! time.
+//! finding that explains it, with the repair none. The result does not depend on the actual timing.
 
 mod comms;
 mod host;
@@ -11,7 +10,7 @@ mod operations;
 mod setup;
 mod streams;
 
-/// Each row of the page on checked mode has a program here that is wrong in that way.
+/// Each row of the page on checked mode has a program here with that mistake.
 #[test]
 fn every_row_of_the_page_is_planted() {
     let page = include_str!("../../../../docs/src/how-to/checked-mode.md");

@@ -1,4 +1,4 @@
-//! The rank graph: what ranks are told of the emulated network, product by product.
+//! The rank graph: the description of the emulated network that ranks get, product by product.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::ranks::config;
@@ -28,7 +28,7 @@ impl World {
         World::of(product, &[ranks])
     }
 
-    /// With so many ranks on each of some blocks.
+    /// A world with the given ranks on each of some blocks.
     fn of(product: u32, ranks: &[u32]) -> World {
         let block = |ranks: &u32| {
             let config = AscendExtBlockConfig { deviceCount: *ranks, product, ..Block::config() };
@@ -56,7 +56,7 @@ impl Drop for World {
 
 /// A list that the library owns.
 fn list<T: Copy>((start, length): (*mut T, u32)) -> Vec<T> {
-    // SAFETY: the library has said that so many lie there.
+    // SAFETY: the library has returned the start and the number of the entries.
     unsafe { std::slice::from_raw_parts(start, length as usize) }.to_vec()
 }
 
@@ -111,7 +111,8 @@ fn address(endpoint: &EndpointDesc) -> (i32, Vec<u8>) {
     (endpoint.commAddr.type_.0, unsafe { endpoint.commAddr.anon_1.raws }.to_vec())
 }
 
-/// What is expected of a layer: its shape, the sizes of its instances, the protocols of its links.
+/// The expected properties of a layer: its shape, the sizes of its instances, the protocols of its
+/// links.
 type Expected<'a> = (CommTopo, &'a [u32], &'a [CommProtocol]);
 
 #[test]
@@ -257,7 +258,7 @@ fn a_950_tells_topology_instances_and_endpoints() {
             assert_eq!(list(told), [0]);
             let mut shape = CommTopo::COMM_TOPO_RESERVED;
             hccl!(HcclRankGraphGetTopoType(*comm, layer, 0, &mut shape));
-            // The layer says that servers differ; what an instance is like says the instance.
+            // The layer reports that servers differ; the instance reports its own shape.
             assert_eq!(shape, if layer == 0 { MESH } else { CLOS });
             assert_eq!(topo(*comm, layer), if layer == 0 { CUSTOM } else { CLOS });
             hccl!(HcclRankGraphGetRanksByTopoInst(*comm, layer, 0, &mut told.0, &mut told.1));

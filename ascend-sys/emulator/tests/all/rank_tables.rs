@@ -30,7 +30,7 @@ impl File {
     }
 }
 
-/// Version 1.0, of one server, with as many devices.
+/// A table of version 1.0, of one server, with one device for each rank.
 fn one_server(name: &str, ranks: u32) -> File {
     let device = |rank| format!("{{\"device_id\": \"{rank}\", \"rank_id\": \"{rank}\"}}");
     let devices: Vec<_> = (0..ranks).map(device).collect();
@@ -50,7 +50,7 @@ fn join(path: &CString, rank: u32) -> HcclComm {
     comm
 }
 
-/// What rank and number of ranks a communicator says, and the sum of the ranks.
+/// The rank and the number of ranks that a communicator reports, and the sum of the ranks.
 fn sum_of_ranks(comm: HcclComm) -> [u32; 3] {
     let (mut rank, mut ranks) = (0, 0);
     hccl!(HcclGetRankId(comm, &mut rank));
@@ -272,7 +272,7 @@ fn ranks_that_do_not_come_are_named() {
     }
 }
 
-/// A pipe that nobody writes to, and a group that brings a device to two tables.
+/// A pipe without a writer, and a group that brings a device to two tables.
 #[test]
 fn a_pipe_is_no_table_and_a_group_does_not_join_twice() {
     let (first, second, block) = (one_server("first", 1), one_server("second", 1), Block::new(1));

@@ -1,5 +1,5 @@
-//! Which memory a stream reaches: that of its own device, that of peers with access, and never that
-//! of another block.
+//! The memory that a stream reaches: that of its own device, that of peers with access, and never
+//! that of another block.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{call, ok};

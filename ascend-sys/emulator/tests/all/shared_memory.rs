@@ -1,5 +1,5 @@
-//! Physical memory that is exported: the same bytes wherever it is mapped, and what is refused. Two
-//! processes share it in the tests of the package `hccl-tests`.
+//! Exported physical memory: the same bytes wherever it is mapped, and the errors. Two processes
+//! share it in the tests of the package `hccl-tests`.
 
 use super::virtual_memory::{UNIT, free_bytes, physical, reserve};
 use ascend_emulator_testing::common::*;
@@ -53,7 +53,7 @@ fn exported_memory_is_the_same_wherever_it_is_mapped() {
     map(a, first);
     is_filled(a, 3);
     ok!(aclrtUnmapMem(a));
-    // Nothing else is mapped where its bytes are.
+    // Nothing else is mapped at the place of its bytes.
     let other = physical(block.first, UNIT);
     fails!(207000, ["exported has its bytes at"], aclrtMapMem(a, UNIT, 0, other, 0));
     // The range can go, and new memory is elsewhere.

@@ -1,6 +1,6 @@
-//! Callbacks for what becomes of devices and streams, and what else a device says of itself.
+//! Callbacks for the states of devices and streams, and other information on a device.
 //!
-//! Callbacks are the process's: those here look at their own devices and streams only.
+//! Callbacks belong to the process: those here check their own devices and streams only.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{call, fails, ok};
@@ -9,12 +9,12 @@ use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
 use std::sync::Mutex;
 
-/// What a callback was told, of the device or stream with this number.
+/// The report to a callback, about the device or stream with this number.
 struct Told {
     of: u64,
     /// State or stage, and the timeout of an abort.
     states: Mutex<Vec<(u32, u32)>>,
-    /// What a callback of aborts returns.
+    /// The return value of a callback of aborts.
     answer: i32,
 }
 
@@ -100,7 +100,7 @@ fn sets_and_resets_of_a_device_are_told_before_and_behind() {
     );
 }
 
-/// Sets the device that it is called for, which tells nobody.
+/// Sets the device that it is called for, which reports nothing.
 unsafe extern "C" fn sets_again(number: i32, state: aclrtDeviceState, told: *mut c_void) {
     // SAFETY: it is registered with one.
     let of = unsafe { &*told.cast::<Told>() }.of;
@@ -199,7 +199,7 @@ fn floats_overflow_to_infinity() {
     fails!(207000, ["SATURATION"], aclrtSetDeviceSatMode(aclrtFloatOverflowMode(0)));
     fails!(107000, ["mode is 2"], aclrtSetDeviceSatMode(aclrtFloatOverflowMode(2)));
     fails!(100000, ["mode is NULL"], aclrtGetDeviceSatMode(null_mut()));
-    // It is so: a sum of halves.
+    // The exception is real: a sum of halves.
     let (most, a, b, s) = ([0xff, 0x7b], malloc(2), malloc(2), stream());
     write(a, &most);
     write(b, &most);

@@ -1,5 +1,5 @@
-//! How communicators are: errors, states, callbacks around them, suspending, and spare network
-//! cards.
+//! The status of communicators: errors, states, callbacks around them, suspending, and spare
+//! network cards.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::Block;
@@ -68,7 +68,7 @@ fn a_state_is_asked_for_by_name_on_950() {
     });
 }
 
-/// What `HcclGetCommAsyncError` tells rank 0 after something that ends the communicator.
+/// The result of `HcclGetCommAsyncError` on rank 0 after something that ends the communicator.
 fn async_error(product: u32, end: impl Fn(&mut Rank) + Sync) -> HcclResult {
     let config = AscendExtBlockConfig { product, ..impatient_once_linked(2) };
     let told = on_block(config, |rank| {
@@ -144,21 +144,21 @@ fn suspending_answers_by_the_mode_of_expansion() {
 }
 
 thread_local! {
-    /// What the callbacks of this test have seen: their own number and the phase.
+    /// The calls of the callbacks of this test: their own number and the phase.
     static SEEN: RefCell<Vec<(usize, i32)>> = const { RefCell::new(Vec::new()) };
     /// Whether it is the thread of this test. The callbacks are those of the process, and other
     /// tests end their communicators undisturbed.
     static HEARS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Notes who was called when; a number from 100 on refuses the phase that is its rest.
+/// Notes the callback and the phase; a number from 100 on refuses the phase that is its rest.
 unsafe extern "C" fn note(_: HcclComm, phase: HcclCommStatePhase, args: *mut c_void) -> HcclResult {
     SEEN.with_borrow_mut(|seen| seen.push((args.addr(), phase.0)));
     let refuses = HEARS.get() && args.addr() == 100 + phase.0 as usize;
     HcclResult(if refuses { 7 } else { 0 })
 }
 
-/// Tries what would wait for itself.
+/// Tries calls that would wait for themselves.
 unsafe extern "C" fn come_back(
     comm: HcclComm,
     phase: HcclCommStatePhase,
@@ -207,7 +207,7 @@ fn callbacks_are_called_around_the_end_and_on_950_around_the_resuming() {
     hccl!(HcclCommDestroy(comm));
     assert_eq!(seen(), [(3, 0), (2, 0), (3, 1), (2, 1)]);
 
-    // One that refuses ends it with its code, before anything is done.
+    // A callback that refuses ends it with its code, before anything is done.
     let comm = make();
     register("a", 100);
     let code = call!(HcclCommDestroy(comm));
@@ -240,7 +240,7 @@ fn callbacks_are_called_around_the_end_and_on_950_around_the_resuming() {
             HcclCommRegCommStateCallback(name.as_ptr(), Some(note), args)
         );
     }
-    // What stays refuses nothing.
+    // A callback that stays refuses nothing.
     hccl!(HcclCommRegCommStateCallback(name, Some(note), args));
     drop(block);
     // No device is set, as in the constructor of a library; and a device of another product is.

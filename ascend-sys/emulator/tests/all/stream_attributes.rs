@@ -1,4 +1,4 @@
-//! What a program sets of a stream, and is told of it again.
+//! Attributes that a program sets of a stream, and reads again.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{fails, ok};

@@ -30,7 +30,7 @@ fn make(rank: &Rank, ranks: &[u32], id: u64, config: HcclCommConfig) -> HcclComm
     sub
 }
 
-/// The sum of what the ranks of a communicator pass.
+/// The sum of the values that the ranks of a communicator pass.
 fn sum(rank: &Rank, comm: HcclComm, value: f32) -> f32 {
     let buffer = rank.upload(&value.to_ne_bytes());
     hccl!(HcclAllReduce(buffer, buffer, 1, FP32, SUM, comm, rank.stream));
@@ -244,7 +244,7 @@ fn ranks_that_disagree_are_told_both_sides() {
         }
         turn.wait();
         if rank.rank == 0 {
-            // It was there first, and learns of it when it uses what it has.
+            // It was there first, and learns of the difference when it uses its communicator.
             refuses!(HCCL_E_PARA, [code, one, two, what], HcclBarrier(sub, rank.stream));
             hccl!(HcclCommDestroy(sub));
         }
@@ -280,7 +280,7 @@ fn a_rank_that_never_makes_it_is_missed_by_name() {
 fn a_rank_that_leaves_leaves_its_parts() {
     let made = Barrier::new(2);
     on_ranks(2, |rank| {
-        // One that rank 1 has made, and one that it will not make any more.
+        // One communicator that rank 1 has made, and one that it will not make any more.
         let both = make(rank, &[0, 1], 1, config(""));
         if rank.rank == 0 {
             let alone = make(rank, &[0, 1], 2, config(""));

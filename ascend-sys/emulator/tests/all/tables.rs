@@ -46,7 +46,7 @@ fn all_gather_v(rank: &Rank, dtype: u32, counts: &[u64], seed: u64) {
         .zip(0u64..)
         .map(|(n, r)| sample(dtype, *n as usize, seed ^ r << 40))
         .collect();
-    // Where a rank wants the blocks is its own affair.
+    // Each rank chooses the places of its blocks.
     let (displacements, end) = scattered(counts, &mut Random(seed + me as u64));
     let mut memory = vec![HOLE; end * element];
     let (send, recv) = (rank.upload(&blocks[me]), rank.upload(&memory));
@@ -93,7 +93,8 @@ fn reduce_scatter_v(rank: &Rank, dtype: u32, op: u32, counts: &[u64], seed: u64)
     [send, recv].into_iter().for_each(|buffer| rank.free(buffer));
 }
 
-/// With a matrix of counts that all ranks know; `packed` passes it to `HcclAlltoAllVC`.
+/// An all-to-all with a matrix of counts that all ranks know; `packed` passes it to
+/// `HcclAlltoAllVC`.
 fn all_to_all(rank: &Rank, dtype: u32, matrix: &[u64], packed: bool, seed: u64) {
     let (me, p, element) = (rank.rank as usize, rank.ranks as usize, size(dtype));
     let block = |from: usize, to: usize| {
@@ -232,7 +233,7 @@ fn what_has_no_elements_may_lie_anywhere() {
             let me = rank.rank as usize;
             for count in [3u64, 100_000] {
                 let bytes = count as usize * 4;
-                // All that there is belongs to rank 1.
+                // All data belongs to rank 1.
                 let (counts, places) = ([0, count], [FAR, 0]);
                 let lists = (numbers(&counts), numbers(&places));
                 let of = |r: u64| sample(2, count as usize, r);
@@ -280,7 +281,7 @@ fn buffers_that_overlap_in_part() {
 #[test]
 fn many_in_flight_before_anybody_waits() {
     on_ranks(3, |rank| {
-        // What rank r has goes to rank r + 1, again and again.
+        // Again and again, the data of rank r goes to rank r + 1.
         let (me, next) = (rank.rank as usize, (rank.rank as usize + 1) % 3);
         let (mut sends, mut receives) = ([0u64; 3], [0u64; 3]);
         (sends[next], receives[(me + 2) % 3]) = (2000, 2000);

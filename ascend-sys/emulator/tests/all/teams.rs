@@ -1,4 +1,4 @@
-//! Teams: who can be in one, and the windows that they know.
+//! Teams: their possible members, and the windows that they know.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::operator::{self, on_product};
@@ -245,7 +245,7 @@ fn the_channels_of_a_team_are_found_by_a_query() {
             reserved: [0; 4],
         };
         if rank.rank == 1 {
-            // Who is in no team of the others has nothing to do.
+            // A rank that is in no team of the others has nothing to do.
             return;
         }
         hccl!(HcclSubTeamCreate(all, &describe(&[2, 0]), &mut sub));
@@ -285,7 +285,7 @@ fn a_team_has_the_protocol_of_its_channels() {
             ..Default::default()
         };
         hccl!(HcclTeamChannelsCreate(comm, all, &channels));
-        // The channel is there: nobody is waited for, though only one rank asks.
+        // The channel exists already: the call waits for no rank, though only one rank asks.
         if rank.rank == 0 {
             let desc = operator::desc(1, protocol, 1);
             hccl!(HcclChannelAcquire(comm, channels.engine, &desc, 1, &mut channel));

@@ -10,7 +10,7 @@ use std::ptr::{null, null_mut};
 const LAUNCH: HcclDedicatedThreadType = HcclDedicatedThreadType::HCCL_DED_THREAD_TYPE_AICPU_LAUNCH;
 const LAUNCH_GE: HcclDedicatedThreadType =
     HcclDedicatedThreadType::HCCL_DED_THREAD_TYPE_AICPU_LAUNCH_GE;
-/// Those that put the launches of a device in order.
+/// The notifies that order the launches of a device.
 const ORDERS: std::ops::RangeInclusive<i32> = 2..=5;
 
 fn dedicated(comm: HcclComm, purpose: HcclDedicatedThreadType, notifies: u32) -> ThreadHandle {
@@ -28,7 +28,7 @@ fn a_dedicated_thread_is_made_once_for_its_purpose() {
             assert_ne!(launch, 0);
             assert_eq!(dedicated(comm, LAUNCH, 3), launch);
             assert_eq!(dedicated(comm, LAUNCH_GE, 1), 0);
-            // The later calls have added notifies, and it runs what it is given.
+            // The later calls have added notifies, and the thread runs its tasks.
             let own = threads(rank, CPU_TS, 1, 0)[0];
             let (from, to) = (upload(&[5; 64]), upload(&[0; 64]));
             issue!(HcommThreadNotifyWaitOnThread(launch, 2, LONG));
@@ -46,7 +46,7 @@ fn communicators_of_a_device_share_the_threads_that_order_launches_once_there_ar
         let orders = || ORDERS.map(HcclDedicatedThreadType);
         let mut device = rank.device;
         let mut made: Vec<HcclComm> = Vec::new();
-        // With a block of the AI CPU for each communicator nothing is to be put in order.
+        // With a block of the AI CPU for each communicator no order is needed.
         while made.len() < 5 {
             let mut comm = null_mut();
             hccl!(HcclCommInitAll(1, &mut device, &mut comm));

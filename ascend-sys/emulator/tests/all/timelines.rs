@@ -1,5 +1,5 @@
-//! Timelines of kernels: everything that a launch does is in them, once, in its place; and nothing
-//! when nobody asks.
+//! Timelines of kernels: they have every step of a launch, once, in its place; and nothing without
+//! a request.
 
 use ascend_emulator_testing::alone;
 use ascend_emulator_testing::common::*;
@@ -27,7 +27,7 @@ fn told(block: u32, form: AscendExtTimelineForm) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// Records what `run` does on a block.
+/// Records the execution of `run` on a block.
 fn record(block: &Block, run: impl FnOnce()) -> Trace {
     ok!(ascendExtTimelineRecord(block.number, 1));
     run();
@@ -93,7 +93,7 @@ impl Trace {
             }
             let to = from + nanoseconds(&event["dur"]);
             let outer: &mut Vec<(u64, u64)> = open.entry(place).or_default();
-            // What is written behind a span begins behind it, or lies within it as a part.
+            // A span written behind another one begins behind it, or lies within it as a part.
             let inside = |&(start, end): &(u64, u64)| start <= from && to <= end && start < end;
             while outer.last().is_some_and(|last| !inside(last)) {
                 let (_, end) = outer.pop().unwrap();
@@ -220,7 +220,7 @@ fn every_block_turn_and_transfer_is_there_once() {
         assert_eq!(link.names(0), turns);
         let bytes: Vec<_> = link.spans.iter().map(|span| span.says["bytes"].clone()).collect();
         assert_eq!(bytes, [256, 256, 88]);
-        // What comes in moves when the server says so, and no rank is late to that.
+        // Received data moves at the time that the server records, and no rank is late for that.
         let server = trace.row(&format!("rank {to}"), "server");
         let moves = server.spans.iter().filter(|span| span.name == "moves");
         for (carried, moved) in link.spans.iter().zip(moves) {
@@ -258,7 +258,7 @@ fn nothing_is_recorded_when_nobody_asks() {
     });
     assert_eq!(launches(&trace), 2);
     assert_eq!(trace.row("links", "0 → 1").spans.len(), 6);
-    // What is told for other processes has all of it.
+    // The form for other processes has all of it.
     let form = AscendExtTimelineForm::ASCEND_EXT_TIMELINE_RECORD;
     let all = ascend_timeline::Records::from_text(&told(number, form)).unwrap();
     assert_eq!((ascend_timeline::trace(&all), all.processes()), (told(number, TRACE), 1));
@@ -312,7 +312,7 @@ fn a_launch_that_fails_is_there_too() {
     let mut b = Builder::new(Mix::AivOnly);
     b.program.groups = 0;
     let y = b.output("y", Number::U64);
-    // Where it writes stands in memory, so that nobody sees it before.
+    // The address is in memory, so the checker does not see it before.
     let (start, at, value) = (b.at(y, 0), b.variable("at", Number::U64), b.n(7));
     b.step(Step::Read(at, Read::Global(start)));
     let place = Place { base: y, offset: b.get(at) };
@@ -336,7 +336,7 @@ fn a_launch_that_fails_is_there_too() {
     assert!(svg.contains("failure: kernel: ") && svg.contains(">device 0: kernel: "), "{svg}");
 }
 
-/// Products lie within what the core runs, with their sizes.
+/// Products lie within the part of a core's run that has them, with their sizes.
 #[test]
 fn products_are_parts_of_what_a_core_runs() {
     let mut b = Builder::new(Mix::MixAic12);
@@ -503,7 +503,7 @@ fn the_environment_gets_the_timeline_of_the_whole_process() {
     let own = told(together.block.number, TRACE);
     assert_eq!(Trace::read(&own).row("rank 0", "kernel").spans.len(), 2, "as it was");
     together.end();
-    // SAFETY: the child ends at once, by what a program calls at its end.
+    // SAFETY: the child ends at once, by the function that a program calls at its end.
     let child = unsafe { libc::fork() };
     if child == 0 {
         std::process::exit(0);

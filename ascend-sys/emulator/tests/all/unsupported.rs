@@ -1,5 +1,5 @@
-//! What functions answer that the emulator does not do. That each of the list does is tested with
-//! the shared libraries (`hccl-tests`).
+//! The answers of functions that the emulator does not support. Tests with the shared libraries
+//! (`hccl-tests`) check every function of the list.
 
 use ascend_emulator::UNSUPPORTED;
 use ascend_emulator_testing::common::message;

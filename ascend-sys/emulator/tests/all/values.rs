@@ -85,7 +85,7 @@ fn the_host_and_copies_end_a_wait_too() {
     wait(at, 2, ACL_STREAM_WAIT_VALUE_EQ, s);
     assert!(!idle(s));
     write(at, &1u64.to_ne_bytes());
-    // The stream goes on by itself: nobody waits for it.
+    // The stream goes on by itself, although no thread waits for it.
     let began = Instant::now();
     while has(seen) == 0 {
         assert!(began.elapsed() < Duration::from_secs(120), "the host's write was not seen");

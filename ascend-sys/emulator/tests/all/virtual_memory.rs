@@ -1,4 +1,4 @@
-//! Reserved addresses and physical memory: mapping, what stays of the bytes, accounting, wrong
+//! Reserved addresses and physical memory: mapping, the bytes that remain, accounting, wrong
 //! arguments.
 
 use ascend_emulator_testing::common::*;
@@ -48,7 +48,7 @@ fn pieces_side_by_side_are_used_as_one() {
         ["reaches 1 bytes beyond the end"],
         aclrtMemsetAsync(start, 4 * UNIT + 1, 0, 4 * UNIT + 1, s)
     );
-    // A gap ends what is used as one.
+    // A gap ends a range.
     ok!(aclrtUnmapMem(start.wrapping_byte_add(UNIT)));
     fails!(107000, ["beyond the end"], aclrtMemset(start, 2 * UNIT, 0, 2 * UNIT));
     fails!(107000, ["freed by aclrtUnmapMem"], aclrtMemset(start.wrapping_byte_add(UNIT), 8, 0, 8));
@@ -81,7 +81,7 @@ fn bytes_stay_with_the_physical_memory() {
     map(behind, first);
     is_filled(behind, 1);
     is_filled(a, 2);
-    // To another range; the first one is released.
+    // The memory moves to another range; the first one is released.
     ok!(aclrtUnmapMem(a));
     ok!(aclrtUnmapMem(behind));
     map(b, first);
@@ -124,7 +124,7 @@ fn physical_memory_counts_until_nothing_names_it() {
     assert_eq!(free_bytes(), UNIT);
     ok!(aclrtUnmapMem(start));
     assert_eq!(free_bytes(), 2 * UNIT);
-    // What is left over ends with the device.
+    // The remaining memory ends with the device.
     let left = physical(block.first, UNIT);
     ok!(aclrtMapMem(start, UNIT, 0, left, 0));
     ok!(aclrtResetDevice(block.first));
@@ -294,7 +294,7 @@ fn wrong_arguments_of_virtual_memory_are_named() {
     fails!(107000, ["aclrtUnmapMem ends it"], aclrtFree(second));
     let mut key = [0; 65];
     fails!(207000, ["aclrtMapMem"], aclrtIpcMemGetExportKey(second, UNIT, key.as_mut_ptr(), 65, 1));
-    // Of another device, once nothing of the first one is mapped.
+    // Memory of another device, once nothing of the first one is mapped.
     ok!(aclrtUnmapMem(second));
     ok!(aclrtMapMem(start, UNIT, 0, foreign, 0));
     let mut attributes = aclrtPtrAttributes::default();

@@ -24,7 +24,7 @@ fn a_block_that_asks_for_no_size_gets_what_is_left() {
     let _roomy = Block::with(config(2, 0));
     let mut taken = Vec::new();
     let mut memory = 16 << 40;
-    // As much as there is, in ever smaller pieces, but for 64 GiB.
+    // All of it but 64 GiB, in ever smaller pieces.
     while memory >= 2 * GIB {
         let (mut number, mut first) = (0, 0);
         if call!(ascendExtBlockCreate(&config(1, memory), &mut number, &mut first)) == 0 {
@@ -37,8 +37,7 @@ fn a_block_that_asks_for_no_size_gets_what_is_left() {
     let spare = taken.iter().rposition(|block| total(block) >= 32 * GIB).unwrap();
     let mut left = total(&taken[spare]);
     drop(taken.remove(spare));
-    // How large the last piece is that is no smaller depends on what else the process has mapped
-    // where.
+    // The smallest size of the last piece depends on the other mappings of the process.
     while left > 64 * GIB {
         left /= 2;
         taken.push(Block::with(config(1, left)));
@@ -47,7 +46,7 @@ fn a_block_that_asks_for_no_size_gets_what_is_left() {
     let found = total(&block);
     assert!((2 * GIB..64 * GIB).contains(&found), "{found}");
     drop(block);
-    // What is asked for is what there is, or an error.
+    // The request gets all that there is, or an error.
     let (mut number, mut first) = (0, 0);
     let code = call!(ascendExtBlockCreate(&config(4, 64 * GIB), &mut number, &mut first));
     assert_ne!(code, 0);

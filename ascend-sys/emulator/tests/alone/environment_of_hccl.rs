@@ -1,5 +1,5 @@
-//! Variables of CANN's that describe the devices of C programs: which are visible, and what HCCL
-//! checks when it is initialised.
+//! Variables of CANN's that describe the devices of C programs: the visible devices, and the checks
+//! of HCCL when it is initialised.
 
 use ascend_emulator_testing::common::{malloc, malloc_host};
 use ascend_emulator_testing::ranks::{config, root_info};
@@ -125,7 +125,7 @@ fn a_timeout_that_is_none_is_told_when_hccl_starts() {
     is_refused("HCCL_CONNECT_TIMEOUT=7201");
 }
 
-/// What `HcclConfigGetInfo` says of a communicator whose configuration has this mode.
+/// The answer of `HcclConfigGetInfo` for a communicator whose configuration has this mode.
 fn answered(mode: u32) -> u32 {
     let mut config = config("");
     config.hcclOpExpansionMode = mode;

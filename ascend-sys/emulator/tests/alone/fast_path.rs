@@ -7,8 +7,8 @@ use ascend_emulator_testing::hccl;
 use ascend_emulator_testing::ranks::{self, on_ranks};
 use ascend_sys::*;
 
-/// What the quietest of many rounds allocates on all threads together. A thread that loses its core
-/// puts the other to sleep, which may allocate; some rounds go undisturbed.
+/// The allocations of the quietest of many rounds, on all threads together. A thread that loses its
+/// core puts the other to sleep, which may allocate; some rounds go undisturbed.
 fn least_of_rounds(round: impl Fn(&mut ranks::Rank, *mut std::ffi::c_void) + Sync) -> u64 {
     const ROUNDS: usize = 500;
     let turn = Barrier::new(2);
@@ -19,7 +19,7 @@ fn least_of_rounds(round: impl Fn(&mut ranks::Rank, *mut std::ffi::c_void) + Syn
             turn.wait();
             let before = counting_allocator::in_process();
             round(rank, buffer);
-            // Nobody begins the next round before this one is counted.
+            // The next round does not begin before this one is counted.
             turn.wait();
             least = least.min(counting_allocator::in_process() - before);
             turn.wait();
@@ -31,7 +31,7 @@ fn least_of_rounds(round: impl Fn(&mut ranks::Rank, *mut std::ffi::c_void) + Syn
 
 const BYTES: usize = 400 * 1024;
 
-/// One test, because the counter is the process's.
+/// One test, because the counter belongs to the process.
 #[test]
 fn operations_in_the_steady_state_allocate_nothing() {
     alone!();

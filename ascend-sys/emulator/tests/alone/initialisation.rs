@@ -84,7 +84,7 @@ fn a_thread_without_a_device_has_the_default_one() {
         device
     });
     assert_eq!(other.join().unwrap(), 3);
-    // Such a thread has set nothing, so one reset is enough.
+    // This thread has set nothing, so one reset is enough.
     ok!(aclrtSetDevice(3));
     ok!(aclrtResetDevice(3));
     fails!(107002, ["device 3"], aclrtResetDevice(3));

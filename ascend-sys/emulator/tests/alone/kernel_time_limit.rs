@@ -17,7 +17,7 @@ fn a_launch_without_a_limit_of_its_own_gives_up_at_that_of_the_process() {
         let ready = Ready::new(rank, &program, &[ALL_REDUCE]);
         ok!(aclrtSetOpExecuteTimeOutWithMs(40));
         let began = Instant::now();
-        // Nobody launches the kernel that the server waits for.
+        // The kernel that the server waits for is never launched.
         ready.serve();
         fails!(107020, ["gave up after 0.0 s"], aclrtSynchronizeStream(ready.stream));
         assert!(began.elapsed() >= Duration::from_millis(40));

@@ -1,5 +1,5 @@
-//! Recorded kernels that somebody has damaged: each is refused, fails, or does something else, and
-//! nothing panics.
+//! Recorded kernels that were damaged: each is refused, fails, or does something else, and nothing
+//! panics.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::build::Builder;
@@ -39,8 +39,8 @@ fn scaled() -> Program {
 #[test]
 fn a_damaged_kernel_is_refused_or_ends() {
     alone!();
-    // SAFETY: the only test of this program, before anything else in it reads the environment.
-    // Nobody stops them beforehand.
+    // SAFETY: the only test of this program, before anything else in it reads the environment. The
+    // kernels are not checked beforehand.
     unsafe { std::env::set_var("ASCEND_EMULATOR_KERNELS", "unchecked") };
     let _block = Block::one();
     let whole = scaled().to_bytes();

@@ -8,7 +8,7 @@ use ascend_emulator_testing::kernel::*;
 use ascend_emulator_testing::ok;
 use ascend_program::layout::Number;
 
-/// What the process and the device have.
+/// The resources of the process and the device.
 #[derive(Debug)]
 struct Left {
     allocations: i64,
@@ -21,7 +21,7 @@ fn left(device: i32) -> Left {
     let (mut free, mut total) = (0, 0);
     ok!(aclrtSetDevice(device));
     ok!(aclrtGetMemInfo(ascend_sys::aclrtMemAttr::ACL_HBM_MEM, &mut free, &mut total));
-    // Where there is such a directory.
+    // On systems that have this directory.
     let entries = |path: &str| std::fs::read_dir(path).ok().map(Iterator::count);
     Left {
         allocations: counting_allocator::live(),

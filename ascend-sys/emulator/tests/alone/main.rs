@@ -1,6 +1,6 @@
-//! Tests that need a process of their own: they count its threads, its memory or its allocations,
-//! set variables of its environment, fork it, or leave a device set in a thread that runs host
-//! functions, which from then on counts as awake.
+//! Tests that need a process of their own. They count its threads, its memory or its allocations,
+//! set variables of its environment, or fork it. Or they leave a device set in a thread that runs
+//! host functions, which from then on counts as awake.
 //!
 //! Each of them starts this program once more, for itself alone, one after the other.
 

@@ -1,4 +1,4 @@
-//! What a program asks for by mistake takes no memory.
+//! Requests that are mistakes take no memory.
 
 use ascend_emulator_testing::operator::{AICPU_TS, CPU, on_product};
 use ascend_emulator_testing::ranks::{Rank, impatient, on_block};
@@ -43,7 +43,7 @@ fn contexts_of_engines_take_no_memory_that_nobody_has_used() {
                 );
             }
         }
-        // All of the host's pinned memory but a little: zeros that nobody has written.
+        // Nearly all of the host's pinned memory: zeros that were never written.
         hccl!(HcclEngineCtxCreate(comm, tag, CPU, 1 << 39, &mut context));
         // SAFETY: memory of the context.
         let last = unsafe { context.cast::<u8>().add((1 << 39) - 1) };

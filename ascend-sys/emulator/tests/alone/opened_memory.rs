@@ -1,4 +1,5 @@
-//! Device memory at its own addresses: for nobody, until the process loads CPU kernels.
+//! Device memory at its own addresses: the host cannot access it until the process loads CPU
+//! kernels.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::cpu_kernels::{compile, host_reads, load, path_of};

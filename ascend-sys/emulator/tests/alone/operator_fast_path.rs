@@ -8,7 +8,7 @@ use ascend_sys::*;
 
 const BYTES: usize = 400 * 1024;
 
-/// One test, because the counter is the process's.
+/// One test, because the counter belongs to the process.
 #[test]
 fn primitives_in_the_steady_state_allocate_nothing() {
     alone!();
@@ -49,7 +49,7 @@ fn primitives_in_the_steady_state_allocate_nothing() {
                 issue!(HcommBatchModeEnd(std::ptr::null()));
                 rank.sync();
             }
-            // Nobody begins the next round before this one is counted.
+            // The next round does not begin before this one is counted.
             turn.wait();
             least = least.min(counting_allocator::in_process() - before);
             turn.wait();

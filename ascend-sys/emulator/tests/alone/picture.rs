@@ -9,8 +9,8 @@ use ascend_emulator_testing::ok;
 use ascend_sys::*;
 use std::path::Path;
 
-/// On a thread called main, and the first in its process: so all names and numbers are the same
-/// every time.
+/// Runs on a thread called main, and as the first in its process, so that all names and numbers are
+/// the same every time.
 fn races() -> [String; 2] {
     const SIZE: usize = 4096;
     // SAFETY: the only test of this process, which has no other thread that reads the environment.
@@ -30,7 +30,7 @@ fn races() -> [String; 2] {
     ok!(aclrtStreamWaitEvent(transfer, event));
     let half = gradient.wrapping_byte_add(SIZE / 2);
     ok!(aclrtMemcpyAsync(copy, SIZE, half, SIZE / 2, D2D, transfer));
-    // And nobody has waited for the copy.
+    // And the host does not wait for the copy.
     let mut host = [0_u8; SIZE];
     ok!(aclrtMemcpy(host.as_mut_ptr().cast(), SIZE, copy, SIZE, D2H));
     let mut count = 0;

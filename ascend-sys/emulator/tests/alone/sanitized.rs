@@ -68,6 +68,6 @@ fn a_use_of_freed_memory_is_reported() {
     if wrong {
         ok!(aclrtFreeHost(memory.cast()));
     }
-    // SAFETY: the memory stays mapped. That it may be nobody's is what the sanitizer is to see.
+    // SAFETY: the memory stays mapped. It may be freed, and the sanitizer is to see that.
     std::hint::black_box(unsafe { memory.add(100).read_volatile() });
 }

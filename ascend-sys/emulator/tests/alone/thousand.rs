@@ -26,7 +26,7 @@ fn block() -> Block {
     })
 }
 
-/// What the first rank gives; the others give one more each. The sum is exact.
+/// The values of the first rank; each further rank gives one more. The sum is exact.
 fn values(rank: u32) -> Vec<u8> {
     (0..COUNT).flat_map(|i| ((rank as usize + i % 7) as f32).to_ne_bytes()).collect()
 }
@@ -37,7 +37,7 @@ fn sum() -> Vec<u8> {
     (0..COUNT).flat_map(|i| all(i).to_ne_bytes()).collect()
 }
 
-/// Prints what each step takes.
+/// Prints the time and memory of each step.
 struct Steps(Instant, Instant);
 
 impl Steps {

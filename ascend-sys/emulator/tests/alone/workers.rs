@@ -1,4 +1,4 @@
-//! What nobody waits for is run all the same, on as many cores as are free.
+//! Work that no thread waits for is run all the same, on as many cores as are free.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::*;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const BIG: usize = 128 << 20;
 
-/// For how long each thread of the emulator's own has run so far: its number and nanoseconds.
+/// The run time so far of each thread of the emulator's own: its number and nanoseconds.
 fn own_threads() -> Vec<(i32, u64)> {
     let threads = fs::read_dir("/proc/self/task").unwrap().filter_map(|entry| {
         let path = entry.ok()?.path();
@@ -28,7 +28,7 @@ fn own_threads() -> Vec<(i32, u64)> {
     threads.collect()
 }
 
-/// How many of them have run for at least a millisecond since.
+/// The number of them that have run for at least a millisecond since.
 fn at_work_since(before: &[(i32, u64)]) -> usize {
     let since = |(number, time): &(i32, u64)| {
         time - before.iter().find(|(other, _)| other == number).map_or(0, |(_, time)| *time)
@@ -53,8 +53,8 @@ fn look_on(stream: aclrtStream) {
     }
 }
 
-/// One round of something: whether two of the emulator's threads have worked on it. For a while the
-/// machine may have no core to spare, so there are rounds for a minute.
+/// One round of work: returns whether two of the emulator's threads have worked on it. For a while
+/// the machine may have no core to spare, so there are rounds for a minute.
 fn two_threads_work(what: &str, began: Instant, round: impl FnOnce()) -> bool {
     if thread::available_parallelism().is_ok_and(|n| n.get() == 1) {
         eprintln!("{what}: one core only, so there are no workers");
@@ -67,7 +67,7 @@ fn two_threads_work(what: &str, began: Instant, round: impl FnOnce()) -> bool {
     at_work_since(&before) >= 2
 }
 
-/// One test, because the threads are the process's.
+/// One test, because the threads belong to the process.
 #[test]
 fn what_nobody_waits_for_runs_on_several_threads() {
     alone!();

@@ -1,4 +1,4 @@
-//! Batches of messages: data, order, rules, and what goes wrong.
+//! Batches of messages: data, order, rules, and failures.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::ranks::values::{Random, sample, size};
@@ -24,7 +24,7 @@ fn batch(rank: &Rank, items: &mut [HcclSendRecvItem]) {
     hccl!(HcclBatchSendRecv(items.as_mut_ptr(), count, rank.comm, rank.stream));
 }
 
-/// What `from` sends to `to` as its k-th message.
+/// The k-th message from `from` to `to`.
 fn message(from: u32, to: u32, k: usize, bytes: usize) -> Vec<u8> {
     sample(7, bytes, u64::from(from) << 32 | u64::from(to) << 16 | k as u64)
 }
@@ -36,7 +36,7 @@ fn everybody_to_everybody_in_any_order_of_items() {
             let me = rank.rank;
             for round in 0..if slow() { 1 } else { 4u64 } {
                 // For every pair, itself included, two messages, or more than have a place, of
-                // sizes that both sides can work out.
+                // sizes that both sides can compute.
                 let each = if ranks <= 3 { 11 } else { 2 };
                 let bytes = |from: u32, to: u32, k: usize| {
                     let sizes = [1, 100, 65_536, 65_537, if slow() { 131_073 } else { 300_000 }];
@@ -210,7 +210,7 @@ fn rules_by_product() {
             let (code, text) = refused(&mut [item(SEND, a, 0, 0)]);
             let expected = if product == 950 { 0 } else { 1 };
             assert_eq!(code.0, expected, "{text}");
-            // What a rank sends to itself must pair, in count and type.
+            // The messages of a rank to itself must pair, in count and type.
             let wrong: [&mut [HcclSendRecvItem]; 4] = [
                 &mut [item(SEND, a, 4, 0)],
                 &mut [item(SEND, a, 4, 0), item(RECV, b, 5, 0)],
@@ -269,7 +269,7 @@ fn a_message_that_had_to_wait_for_a_place_is_compared_too() {
         batch(rank, &mut items);
         let (_, text) = rank.sync_fails();
         assert!(text.contains("the counts of message #7 from rank 0 to rank 1 differ"), "{text}");
-        // Those before it have arrived.
+        // The messages before it have arrived.
         if rank.rank == 1 {
             assert_eq!(rank.download(buffers[5], 64), [5; 64]);
         }
@@ -336,7 +336,7 @@ fn an_unmatched_item_times_out_and_says_what_it_waits_for() {
         for piece in ["EI0002", "rank 1 to receive 200000 x UINT8", "rank 1 to send 5 x UINT8"] {
             assert!(text.contains(piece), "{piece} is not in: {text}");
         }
-        // Nobody touches the buffer any more.
+        // The buffer is no longer in use.
         rank.free(buffer);
     });
 }

@@ -1,5 +1,5 @@
-//! Deadlocks are reported, with everybody who is in them, by waits that have no limit; what may
-//! still go on is left alone.
+//! Waits without a limit report deadlocks, with every participant. Waits that may still end are
+//! left alone.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::ranks::{FP32, Rank, SUM, on_block, root_info, slow};
@@ -85,7 +85,7 @@ fn a_thread_that_may_still_record_is_waited_for() {
     recorder.join().unwrap();
 }
 
-/// Sets a device later than anybody would wait for it who had proof: see `STILL`.
+/// Sets a device later than any thread with proof of a deadlock would wait for it: see `STILL`.
 const LATE: Duration = Duration::from_millis(2500);
 
 #[test]
@@ -128,7 +128,7 @@ fn what_may_be_a_deadlock_is_printed_and_goes_on() {
     // The call has moved for the last time long before the stream has stood for ten seconds.
     std::thread::sleep(Duration::from_secs(1));
     ok!(aclrtStreamWaitEvent(s, e as aclrtEvent));
-    // Whoever looks at a stream moves nothing.
+    // A query of a stream moves nothing.
     let (waits, is_over) = (s as usize, std::sync::Arc::new(AtomicBool::new(false)));
     let asked = is_over.clone();
     let asks = std::thread::spawn(move || {

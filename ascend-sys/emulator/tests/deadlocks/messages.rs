@@ -34,7 +34,7 @@ fn around_a_ring_of_any_number_of_ranks_and_types() {
                 let of = |rank: u32| sample(dtype, count, u64::from(rank) * 100 + u64::from(dtype));
                 let (a, b) = (rank.upload(&of(rank.rank)), rank.upload(&vec![0; bytes]));
                 let (n, t) = (count as u64, HcclDataType(dtype));
-                // Rank 0 receives first: all others wait for the rank before them, and nobody in a
+                // Rank 0 receives first: all others wait for the rank before them, and there is no
                 // circle.
                 for first in [rank.rank != 0, rank.rank == 0] {
                     if first {
@@ -93,7 +93,7 @@ fn a_send_is_complete_only_when_its_receiver_has_the_data() {
     let asked = Barrier::new(2);
     on_ranks(2, |rank| {
         let buffer = rank.upload(&[rank.rank as u8; 8]);
-        // The first meets the peer inside the call; the second is what is looked at.
+        // The first meets the peer inside the call; the test is about the second.
         for round in 0..2 {
             if rank.rank == 0 {
                 send(rank, buffer, 8, 1);
@@ -238,7 +238,7 @@ fn a_peer_that_leaves_ends_the_wait() {
         for piece in ["rank 1 is gone (it has destroyed its communicator)", "HcclSend #2"] {
             assert!(text.contains(piece), "{piece} is not in: {text}");
         }
-        // Nobody touches the buffer any more.
+        // The buffer is no longer in use.
         rank.free(buffer);
     });
 }

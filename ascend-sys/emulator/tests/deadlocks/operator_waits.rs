@@ -1,4 +1,5 @@
-//! Notifies of threads and channels: latched, one bit, and what becomes of a wait that nobody ends.
+//! Notifies of threads and channels: latched, one bit, and the outcome of a wait that is never
+//! ended.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -31,7 +32,7 @@ fn a_record_before_the_wait_is_kept() {
             issue!(HcommThreadNotifyWaitOnThread(thread, 2, LONG));
             issue!(HcommChannelNotifyWaitOnThread(thread, channel, 1, LONG));
             rank.sync();
-            // Each end has its own: what this rank records is the other's.
+            // Each end has its own: a record of this rank sets a notify of the other.
             issue!(HcommChannelNotifyRecordOnThread(thread, channel, 0));
             issue!(HcommChannelNotifyWaitOnThread(thread, channel, 0, LONG));
             rank.sync();
@@ -87,7 +88,7 @@ fn a_wait_that_is_too_long_says_who_should_have_recorded_and_ends_the_communicat
 
 #[test]
 fn the_default_limit_is_that_of_the_communicator_or_what_the_thread_has_set() {
-    // It waits for half a second if nothing else is said.
+    // The default wait is half a second.
     let config = AscendExtBlockConfig { execTimeoutMs: 500, ..block(3, 1) };
     on_block(config, |rank| {
         rank.join();
@@ -129,7 +130,8 @@ fn a_sub_thread_that_fails_is_seen_in_the_stream_of_the_program() {
                 issue!(HcommThreadNotifyWaitOnThread(main, 0, LONG));
                 issue!(HcommThreadNotifyRecordOnThread(main, host, 0));
                 issue!(HcommThreadNotifyWaitOnThread(sub, 0, LONG));
-                // Nobody records this one; the record behind it must not let the main thread go on.
+                // This notify is never recorded; the record behind it must not let the main thread
+                // go on.
                 issue!(HcommThreadNotifyWaitOnThread(sub, 1, 1));
                 issue!(HcommThreadNotifyRecordOnThread(sub, main, 0));
             });
@@ -162,7 +164,7 @@ fn ranks_that_wait_for_each_other_are_told_at_once() {
                     "which rank 1 records",
                 ],
             );
-            // Five seconds are what it takes where nothing is certain.
+            // Without certainty it takes five seconds.
             assert!(began.elapsed() < Duration::from_secs(60));
             hccl!(HcclCommDestroy(rank.comm));
         });
@@ -177,7 +179,7 @@ fn who_waits_for_a_rank_that_is_gone_is_told_so() {
             let thread = stream_thread(rank, 1);
             let channel = channels(rank, CPU, &[desc(1 - rank.rank, protocol_of(product), 2)])[0];
             if rank.rank == 0 {
-                // What the other has recorded before counts.
+                // Earlier records of the other rank count.
                 issue!(HcommChannelNotifyWaitOnThread(thread, channel, 0, 0));
                 issue!(HcommChannelNotifyWaitOnThread(thread, channel, 1, 0));
                 let gone = ACL_ERROR_RT_SUSPECT_REMOTE_ERROR;

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 /// Number, bytes and kind of the types that are reduced on some product.
 pub const REDUCIBLE: [u32; 9] = [0, 1, 2, 3, 4, 5, 6, 10, 11];
 
-/// Those that are moved on some product.
+/// The types that some product moves.
 pub const MOVABLE: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15, 16, 17];
 
 pub fn size(dtype: u32) -> usize {

@@ -211,7 +211,7 @@ pub fn operations(product: u32) -> Vec<Operation> {
             mistakes: vec![COMM, STREAM],
         },
     ];
-    // Where 950 takes a stream of NULL as the default stream.
+    // A 950 takes a stream of NULL as the default stream.
     let stream = (product != 950).then_some(STREAM);
     all.push(Operation {
         name: "HcclScatter",

@@ -98,7 +98,7 @@ fn messages_have_their_own_limits_and_mistakes() {
     }
     let (comm, stream) = (world.comms[0], world.streams[0]);
     refuses!(HCCL_E_INTERNAL, ["2048"], HcclSend(buffer, 1, FP32, 1, comm, stream));
-    // Nobody receives: on this product the end says so.
+    // No rank receives: on this product the end reports that.
     refuses!(HCCL_E_INTERNAL, ["EI0006", "rank 1"], HcclGroupEnd());
     let (code, text) = group_result(2047);
     assert_eq!(HcclResult(code), HcclResult::HCCL_E_TIMEOUT, "{text}");

@@ -7,7 +7,7 @@ use ascend_sys::*;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// All ranks of a communicator, in the hands of one thread.
+/// All ranks of a communicator, driven by one thread.
 pub struct World {
     pub block: Block,
     pub comms: Vec<HcclComm>,
@@ -61,7 +61,7 @@ impl World {
         bytes.chunks_exact(4).map(|value| f32::from_ne_bytes(value.try_into().unwrap())).collect()
     }
 
-    /// In place.
+    /// An all-reduce in place.
     pub fn all_reduce(&self, rank: usize, buffer: *mut c_void, count: usize) -> HcclResult {
         self.set(rank);
         let (comm, stream) = (self.comms[rank], self.streams[rank]);

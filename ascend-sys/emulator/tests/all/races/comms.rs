@@ -1,4 +1,4 @@
-//! Communicators: what their operations touch, and whom they order.
+//! Communicators: the memory that their operations touch, and the threads that they order.
 
 use super::setup::*;
 use ascend_emulator_testing::barrier::Barrier;
@@ -170,7 +170,8 @@ fn one_communicator_on_two_streams() {
     });
 }
 
-/// Rank 1 writes, both take part in a broadcast, and rank 0 copies what rank 1 has written.
+/// Rank 1 writes, both take part in a broadcast, and rank 0 copies the data that rank 1 has
+/// written.
 fn fetch_behind_a_broadcast(place: &Place<'_>, root: u32) {
     let (x, y, shared) = (place.memory(), place.memory(), place.memory());
     let theirs = place.swap(x, 1);

@@ -1,4 +1,4 @@
-//! What the host does meanwhile: frees, copies, its own memory, functions in streams.
+//! Simultaneous work of the host: frees, copies, its own memory, functions in streams.
 
 use super::setup::*;
 use ascend_emulator_testing::common::{D2H, Gate};

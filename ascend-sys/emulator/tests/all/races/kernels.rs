@@ -95,8 +95,7 @@ fn a_part_of_a_kernel_comes_after_very_many_turns() {
     planted(late, &PIECES);
 }
 
-/// Of a loop that is too long even for the second look, what was read in it is not taken for what
-/// is read behind it.
+/// If a loop is too long even for the second look, its reads are not taken for the reads behind it.
 #[test]
 fn what_is_read_behind_a_loop_that_is_too_long_is_not_known() {
     let mut b = Builder::new(Mix::MixAiv10);
@@ -131,7 +130,7 @@ fn what_is_written_to_a_window_by_its_address_is_written() {
     b.step(Step::Copy(Copy::Set { to, value }));
     b.step(Step::Copy(Copy::Clean(to)));
     let v = b.variable("v", Number::U8);
-    // What is written, and what is not.
+    // A byte that is written, and one that is not.
     for byte in [0, 4] {
         let from = b.at(Base::WindowIn(client, own), byte);
         b.step(Step::Read(v, Read::Global(from)));

@@ -11,7 +11,7 @@ type Bytes = &'static [[usize; 2]];
 type Operation = fn(&Place<'_>, *mut c_void, *mut c_void);
 
 /// Two blocks of 256 elements for two ranks, one element apart where the operation has
-/// displacements. With what each does: the bytes that rank 1 reads and that it writes.
+/// displacements. With each operation stand the bytes that rank 1 reads and those that it writes.
 const OPERATIONS: [(&str, Operation, Bytes, Bytes); 13] = {
     const HALF: &[[usize; 2]] = &[[0, 1024]];
     const WHOLE: &[[usize; 2]] = &[[0, 2048]];
@@ -152,7 +152,7 @@ const OPERATIONS: [(&str, Operation, Bytes, Bytes); 13] = {
     ]
 };
 
-/// What else touches a byte of the operation is found, and what touches the bytes beside it is not.
+/// Another access to a byte of the operation is found, and an access to the bytes beside it is not.
 #[track_caller]
 fn touches(name: &str, operation: Operation, bytes: &[[usize; 2]], written: bool) {
     for [start, end] in bytes {

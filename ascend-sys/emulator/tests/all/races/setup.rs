@@ -1,4 +1,4 @@
-//! A checked block with two streams, and what every race needs.
+//! A checked block with two streams, and the common helpers of every race.
 
 use ascend_emulator_testing::common::{self, Block, POLICY};
 use ascend_emulator_testing::{call, ok};
@@ -62,8 +62,8 @@ pub fn told(block: &Block, index: u32, form: AscendExtFindingForm) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// How many allocations each device of a block had before: their numbers go on when a device is
-/// used again. Devices count from 0 in their block, as in texts.
+/// The number of allocations that each device of a block had before: their numbers go on when a
+/// device is used again. Devices count from 0 in their block, as in texts.
 pub struct Numbers(Vec<(i32, u64)>);
 
 impl Numbers {
@@ -94,9 +94,9 @@ impl Numbers {
     }
 }
 
-/// The piece that says how little the second stream knew of the first: nothing, or only tasks
-/// before. The host is one lane for all threads, so what other tests have waited for counts too, in
-/// slots of streams that are used again.
+/// The part of a finding that tells the knowledge of the second stream about the first: nothing, or
+/// only earlier tasks. The host is one lane for all threads, so the waits of other tests count too,
+/// in slots of streams that are used again.
 pub const UNORDERED: &str = "knew nothing, or too little";
 
 /// Runs a program without and with its repair. Without it there is one finding, which holds all the
@@ -155,7 +155,7 @@ pub fn event() -> aclrtEvent {
     event
 }
 
-/// `to` waits for what is in `from` now.
+/// Lets `to` wait for the tasks that are in `from` now.
 pub fn order(from: aclrtStream, to: aclrtStream) {
     let event = event();
     ok!(aclrtRecordEvent(event, from));

@@ -373,7 +373,7 @@ fn an_execution_of_a_graph_races_like_what_it_holds() {
         copy(y, x, two.a);
         ok!(aclmdlRICaptureEnd(two.a, &mut graph));
         ok!(aclmdlRIExecuteAsync(graph, two.a));
-        // What the execution has written can be read behind it.
+        // The output of the execution can be read behind it.
         copy(two.memory(), y, two.a);
         sync(two.a);
         fill(x, two.b);

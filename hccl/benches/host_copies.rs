@@ -1,0 +1,106 @@
+//! Copies between host and device, next to plain `memcpy`s of the same bytes.
+//!
+//!     cargo bench -p hccl --bench host_copies
+//!
+//! Two ranks of one process copy at the same time, each tied to one core. What the bytes need is one
+//! `memcpy` for pinned memory, and two for ordinary memory, which goes through a pinned block; a new
+//! `Vec` is touched for the first time besides. Operations and `memcpy`s take turns within each round,
+//! and the best round counts, of the slower rank.
+
+mod pin;
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use hccl::prelude::*;
+use pin::pin;
+
+/// Bytes of one copy.
+const SIZES: &[usize] = &[64 << 10, 1 << 20, 4 << 20, 32 << 20];
+const ROUNDS: usize = 5;
+
+/// The plain copies, and the operations with the plain copy that each is compared with.
+const PLAIN: [&str; 3] = ["one memcpy", "two memcpys", "two memcpys, to a new Vec"];
+const OPERATIONS: [(&str, usize); 5] =
+    [("copy_from_host", 0), ("copy_to", 0), ("upload", 1), ("download_into", 1), ("to_vec", 2)];
+const ALL: usize = PLAIN.len() + OPERATIONS.len();
+
+type Nanoseconds = [f64; ALL];
+
+fn main() -> hccl::Result<()> {
+    for &bytes in SIZES {
+        let runtime = Runtime::emulator(2)?;
+        let ranks = runtime.run_ranks(2, |rank| {
+            pin(rank.index() as usize);
+            measure(&rank, bytes / 4)
+        })?;
+        let mut best = [f64::MAX; ALL];
+        for round in 0..ROUNDS {
+            for (at, best) in best.iter_mut().enumerate() {
+                let slower = ranks.iter().map(|rounds| rounds[round][at]).fold(0.0, f64::max);
+                *best = best.min(slower);
+            }
+        }
+        println!("{bytes} bytes");
+        for (name, time) in PLAIN.iter().zip(best) {
+            println!("{name:>28} {:>10.1} us", time / 1e3);
+        }
+        for ((name, plain), time) in OPERATIONS.iter().zip(&best[PLAIN.len()..]) {
+            println!("{name:>28} {:>10.1} us {:>6.2}", time / 1e3, time / best[*plain]);
+        }
+        println!();
+    }
+    Ok(())
+}
+
+/// One rank's times of each round.
+fn measure(rank: &Rank, elements: usize) -> hccl::Result<Vec<Nanoseconds>> {
+    let stream = rank.device().stream()?;
+    let mut comm = rank.communicator()?;
+    let repeats = (40_000_000 / (elements + 1000)).clamp(3, 1000);
+    // Nothing is zero: some machines move zeros faster.
+    let data: Vec<f32> = (0..elements).map(|at| at as f32 + 1.0).collect();
+    let [mut staged, mut landed] = [(); 2].map(|()| data.clone());
+    let mut host = rank.runtime().host_buffer::<f32>(elements)?;
+    host.as_mut_slice()?.copy_from_slice(&data);
+    let mut on_device = rank.device().upload(&data, &stream)?;
+    let mut time = |what: &mut dyn FnMut() -> hccl::Result<()>| -> hccl::Result<f64> {
+        what()?;
+        comm.barrier(&stream)?.wait()?;
+        let since = Instant::now();
+        for _ in 0..repeats {
+            what()?;
+        }
+        Ok(since.elapsed().as_nanos() as f64 / repeats as f64)
+    };
+    (0..ROUNDS)
+        .map(|_| {
+            Ok([
+                time(&mut || {
+                    copy(&data, &mut landed);
+                    Ok(())
+                })?,
+                time(&mut || {
+                    copy(&data, &mut staged);
+                    copy(&staged, &mut landed);
+                    Ok(())
+                })?,
+                time(&mut || {
+                    copy(&data, &mut staged);
+                    black_box(black_box(&staged).to_vec());
+                    Ok(())
+                })?,
+                time(&mut || on_device.copy_from_host(&host, &stream)?.wait())?,
+                time(&mut || on_device.copy_to(&mut host, &stream)?.wait())?,
+                time(&mut || on_device.upload(&data, &stream)?.wait())?,
+                time(&mut || on_device.download_into(&mut landed, &stream).wait())?,
+                time(&mut || on_device.to_vec(&stream).wait().map(|data| drop(black_box(data))))?,
+            ])
+        })
+        .collect()
+}
+
+fn copy(from: &[f32], to: &mut [f32]) {
+    to.copy_from_slice(black_box(from));
+    black_box(to);
+}

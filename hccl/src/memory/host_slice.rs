@@ -1,0 +1,214 @@
+//! Parts of pinned memory, and what a copy can read from and write to on the host.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Range, RangeBounds};
+
+use super::HostBuffer;
+use super::allocation::{Owned, Region};
+use super::slice::{bytes, part};
+use super::traits::sealed;
+use crate::dtype::Element;
+use crate::error::{Error, Result};
+
+/// Some elements of a [`HostBuffer`], to copy from or to read.
+pub struct HostSlice<'a, T: Element> {
+    allocation: &'a Owned,
+    /// In elements of the allocation.
+    range: Range<usize>,
+    marker: PhantomData<&'a T>,
+}
+
+/// Some elements of a [`HostBuffer`], to copy to or to write. Disjoint ones may be used at the
+/// same time, and do not wait for one another: the host reads one while a device writes the other.
+pub struct HostSliceMut<'a, T: Element> {
+    allocation: &'a Owned,
+    /// In elements of the allocation.
+    range: Range<usize>,
+    marker: PhantomData<&'a mut T>,
+}
+
+impl<'a, T: Element> HostSlice<'a, T> {
+    pub(super) fn new(allocation: &'a Owned, range: Range<usize>) -> Self {
+        Self { allocation, range, marker: PhantomData }
+    }
+
+    /// Length in elements.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an error.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'a, T>> {
+        Ok(Self::new(self.allocation, part(&self.range, range)?))
+    }
+
+    /// The elements. Waits until no device writes them, up to the runtime's deadline. As
+    /// [`HostBuffer::as_slice`].
+    pub fn as_slice(&self) -> Result<&'a [T]> {
+        let range = bytes::<T>(&self.range);
+        self.allocation.host_accesses(&range, false, "as_slice")?;
+        let first = self.allocation.pointer().wrapping_byte_add(range.start);
+        // SAFETY: the range lies inside the allocation, which is aligned and initialised; any bits
+        // are a valid element. No device writes the range, and none can start to while it is borrowed.
+        Ok(unsafe { std::slice::from_raw_parts(first.cast(), self.len()) })
+    }
+
+    pub(crate) fn region(&self) -> Region<'_> {
+        self.allocation.region(bytes::<T>(&self.range))
+    }
+}
+
+impl<T: Element> Clone for HostSlice<'_, T> {
+    fn clone(&self) -> Self {
+        Self::new(self.allocation, self.range.clone())
+    }
+}
+
+impl<'a, T: Element> HostSliceMut<'a, T> {
+    /// The caller has borrowed these elements mutably for `'a`.
+    pub(super) fn new(allocation: &'a Owned, range: Range<usize>) -> Self {
+        Self { allocation, range, marker: PhantomData }
+    }
+
+    /// Length in elements.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// A part of the slice to copy from, in elements relative to its start.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'_, T>> {
+        Ok(HostSlice::new(self.allocation, part(&self.range, range)?))
+    }
+
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an error.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<HostSliceMut<'_, T>> {
+        Ok(HostSliceMut::new(self.allocation, part(&self.range, range)?))
+    }
+
+    pub(super) fn into_slice_mut(self, range: impl RangeBounds<usize>) -> Result<Self> {
+        Ok(Self::new(self.allocation, part(&self.range, range)?))
+    }
+
+    /// Two parts: the first `mid` elements and the rest.
+    pub fn split_at_mut(self, mid: usize) -> Result<(Self, Self)> {
+        let first = part(&self.range, ..mid)?;
+        let second = part(&self.range, mid..)?;
+        Ok((Self::new(self.allocation, first), Self::new(self.allocation, second)))
+    }
+
+    /// Pieces of `size` elements, the last one perhaps shorter.
+    pub fn chunks_mut(self, size: usize) -> Result<impl Iterator<Item = HostSliceMut<'a, T>>> {
+        if size == 0 {
+            return Err(Error::Empty { operation: "chunks_mut", what: "a chunk" });
+        }
+        let (allocation, end) = (self.allocation, self.range.end);
+        Ok(self.range.step_by(size).map(move |start| {
+            HostSliceMut::new(allocation, start..start.saturating_add(size).min(end))
+        }))
+    }
+
+    /// The elements. Waits until no device writes them. As [`HostBuffer::as_slice`].
+    pub fn as_slice(&self) -> Result<&[T]> {
+        HostSlice::new(self.allocation, self.range.clone()).as_slice()
+    }
+
+    /// The elements, to change. Waits until no device reads or writes them. As
+    /// [`HostBuffer::as_mut_slice`].
+    pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
+        HostSliceMut::new(self.allocation, self.range.clone()).into_mut_slice()
+    }
+
+    pub(super) fn into_mut_slice(self) -> Result<&'a mut [T]> {
+        let range = bytes::<T>(&self.range);
+        self.allocation.host_accesses(&range, true, "as_mut_slice")?;
+        let first = self.allocation.pointer().wrapping_byte_add(range.start);
+        // SAFETY: as in `HostSlice::as_slice`; nor does any device read the range, and `self` is the
+        // only borrow of it for `'a`.
+        Ok(unsafe { std::slice::from_raw_parts_mut(first.cast(), self.len()) })
+    }
+
+    pub(crate) fn region(&self) -> Region<'_> {
+        self.allocation.region(bytes::<T>(&self.range))
+    }
+}
+
+/// Pinned memory that a copy can read: `&HostBuffer<T>`, [`HostSlice<T>`](HostSlice), or a reference
+/// to one or to a [`HostSliceMut<T>`](HostSliceMut).
+///
+/// The trait is sealed.
+#[diagnostic::on_unimplemented(
+    message = "a device cannot copy `{T}` elements from `{Self}`",
+    note = "pass `&host` of a `HostBuffer`, or a part of it (`host.slice(a..b)?`); the elements of an ordinary slice are copied by `upload`"
+)]
+pub trait HostSource<T: Element>: sealed::Source {}
+
+/// Pinned memory that a copy can write: `&mut HostBuffer<T>`, [`HostSliceMut<T>`](HostSliceMut) or
+/// `&mut` of one.
+///
+/// The trait is sealed.
+#[diagnostic::on_unimplemented(
+    message = "a device cannot copy `{T}` elements to `{Self}`",
+    note = "pass `&mut host` of a `HostBuffer`, or a part of it (`host.slice_mut(a..b)?`); an ordinary slice is filled by `download_into`"
+)]
+pub trait HostDestination<T: Element>: sealed::HostDestination {}
+
+macro_rules! source {
+    ($($type:ty),*) => { $(
+        impl<T: Element> sealed::Source for $type {
+            fn region(&self) -> Region<'_> {
+                (*self).region()
+            }
+        }
+        impl<T: Element> HostSource<T> for $type {}
+    )* };
+}
+source!(&HostBuffer<T>, &HostSlice<'_, T>, &HostSliceMut<'_, T>);
+
+impl<T: Element> sealed::Source for HostSlice<'_, T> {
+    fn region(&self) -> Region<'_> {
+        HostSlice::region(self)
+    }
+}
+impl<T: Element> HostSource<T> for HostSlice<'_, T> {}
+
+macro_rules! destination {
+    ($($type:ty),*) => { $(
+        impl<T: Element> sealed::HostDestination for $type {
+            fn region(&self) -> Region<'_> {
+                (**self).region()
+            }
+        }
+        impl<T: Element> HostDestination<T> for $type {}
+    )* };
+}
+destination!(&mut HostBuffer<T>, &mut HostSliceMut<'_, T>);
+
+impl<T: Element> sealed::HostDestination for HostSliceMut<'_, T> {
+    fn region(&self) -> Region<'_> {
+        HostSliceMut::region(self)
+    }
+}
+impl<T: Element> HostDestination<T> for HostSliceMut<'_, T> {}
+
+impl<T: Element> fmt::Debug for HostSlice<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostSlice<{}>({:?})", T::DTYPE, self.range)
+    }
+}
+
+impl<T: Element> fmt::Debug for HostSliceMut<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostSliceMut<{}>({:?})", T::DTYPE, self.range)
+    }
+}
