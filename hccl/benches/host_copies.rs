@@ -3,7 +3,7 @@
 //!     cargo bench -p hccl --bench host_copies
 //!
 //! Two ranks of one process copy at the same time, each tied to one core. What the bytes need is one
-//! `memcpy` for pinned memory, and two for ordinary memory, which goes through a pinned block; a new
+//! `memcpy` for pinned and registered memory, and two for ordinary memory, which goes through a pinned block; a new
 //! `Vec` is touched for the first time besides. Operations and `memcpy`s take turns within each round,
 //! and the best round counts, of the slower rank.
 
@@ -21,8 +21,15 @@ const ROUNDS: usize = 5;
 
 /// The plain copies, and the operations with the plain copy that each is compared with.
 const PLAIN: [&str; 3] = ["one memcpy", "two memcpys", "two memcpys, to a new Vec"];
-const OPERATIONS: [(&str, usize); 5] =
-    [("copy_from_host", 0), ("copy_to", 0), ("upload", 1), ("download_into", 1), ("to_vec", 2)];
+const OPERATIONS: [(&str, usize); 7] = [
+    ("copy_from_host", 0),
+    ("copy_to", 0),
+    ("from a registered Vec", 0),
+    ("to a registered Vec", 0),
+    ("upload", 1),
+    ("download_into", 1),
+    ("to_vec", 2),
+];
 const ALL: usize = PLAIN.len() + OPERATIONS.len();
 
 type Nanoseconds = [f64; ALL];
@@ -63,6 +70,7 @@ fn measure(rank: &Rank, elements: usize) -> hccl::Result<Vec<Nanoseconds>> {
     let [mut staged, mut landed] = [(); 2].map(|()| data.clone());
     let mut host = rank.runtime().host_buffer::<f32>(elements)?;
     host.as_mut_slice()?.copy_from_slice(&data);
+    let mut mine = rank.runtime().register(data.clone())?;
     let mut on_device = rank.device().upload(&data, &stream)?;
     let mut time = |what: &mut dyn FnMut() -> hccl::Result<()>| -> hccl::Result<f64> {
         what()?;
@@ -92,6 +100,8 @@ fn measure(rank: &Rank, elements: usize) -> hccl::Result<Vec<Nanoseconds>> {
                 })?,
                 time(&mut || on_device.copy_from_host(&host, &stream)?.wait())?,
                 time(&mut || on_device.copy_to(&mut host, &stream)?.wait())?,
+                time(&mut || on_device.copy_from_host(&mine, &stream)?.wait())?,
+                time(&mut || on_device.copy_to(&mut mine, &stream)?.wait())?,
                 time(&mut || on_device.upload(&data, &stream)?.wait())?,
                 time(&mut || on_device.download_into(&mut landed, &stream).wait())?,
                 time(&mut || on_device.to_vec(&stream).wait().map(|data| drop(black_box(data))))?,

@@ -79,7 +79,7 @@ pub use group::{Group, GroupWork, group};
 pub use hccl_job as job;
 pub use memory::{
     DeviceBuffer, DeviceSlice, DeviceSliceMut, Download, DownloadInto, HostBuffer, HostSlice,
-    HostSliceMut,
+    HostSliceMut, Registered,
 };
 pub use order::work;
 pub use pending::Pending;
@@ -97,7 +97,7 @@ pub mod prelude {
     pub use crate::memory::{Destination, Source, Uninit};
     pub use crate::{
         Capturing, Device, DeviceBuffer, DeviceSlice, DeviceSliceMut, Event, Graph, HostBuffer,
-        HostSlice, HostSliceMut,
+        HostSlice, HostSliceMut, Registered,
     };
     pub use crate::{Pending, Product, Rank, Runtime, Stream, Work};
 }

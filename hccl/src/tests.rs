@@ -13,6 +13,7 @@ mod in_flight;
 mod memory;
 mod order;
 mod protocols;
+mod registered;
 mod waiting;
 
 use std::future::Future;

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use ascend_sys::{
     ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, ACL_NOTIFY_DEFAULT, aclrtContext, aclrtDevAttr,
-    aclrtEvent, aclrtEventRecordedStatus, aclrtMemAttr, aclrtMemMallocPolicy, aclrtMemcpyKind,
-    aclrtNotify, aclrtStream, aclrtStreamStatus,
+    aclrtEvent, aclrtEventRecordedStatus, aclrtHostRegisterType, aclrtMemAttr,
+    aclrtMemMallocPolicy, aclrtMemcpyKind, aclrtNotify, aclrtStream, aclrtStreamStatus,
 };
 
 use super::{Table, call};
@@ -315,6 +315,25 @@ impl Table {
     pub(crate) unsafe fn free_host(&self, pointer: *mut c_void) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { call!(self, aclrtFreeHost, pointer) }
+    }
+
+    /// Registers pages of the program's own, so that devices copy to and from them directly.
+    ///
+    /// # Safety
+    /// The pages stay valid until they are [unregistered](Self::unregister_host).
+    pub(crate) unsafe fn register_host(&self, pages: *mut c_void, bytes: usize) -> Result<()> {
+        // Copies name the memory by its own address.
+        let mut device_address = std::ptr::null_mut();
+        let kind = aclrtHostRegisterType::ACL_HOST_REGISTER_MAPPED;
+        // SAFETY: the caller's promise; the out parameter is a live local.
+        unsafe { call!(self, aclrtHostRegister, pages, bytes as u64, kind, &mut device_address) }
+    }
+
+    /// # Safety
+    /// `pages` was registered, and nothing that runs or is queued uses it.
+    pub(crate) unsafe fn unregister_host(&self, pages: *mut c_void) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { call!(self, aclrtHostUnregister, pages) }
     }
 
     /// Enqueues a copy.

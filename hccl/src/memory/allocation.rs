@@ -2,13 +2,15 @@
 //!
 //! Dropped while operations use it, the block goes to the list of its device, or of the pool, and is freed when they are complete.
 
+use std::any::Any;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, Range};
 use std::time::Duration;
 
-use super::block::Block;
+use super::block::{Block, Origin};
 use super::pool::Pool;
+use super::registration::Registration;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::order::issue::{MemoryPlace, Touch};
@@ -22,6 +24,8 @@ enum Backing {
     Pinned(Runtime),
     /// Somebody else's device memory: never freed here.
     Foreign(Device),
+    /// Memory of the program, which this device has registered.
+    Registered(Device),
 }
 
 /// An allocation with an owner. Dropped, its block goes to the list of where it is.
@@ -44,9 +48,15 @@ impl Owned {
     /// The host is about to read or write these bytes of pinned memory itself.
     #[inline]
     pub(super) fn host_touches(&self, range: &Range<usize>, write: bool) {
-        if let Backing::Pinned(runtime) = &self.backing {
-            let first = self.pointer().wrapping_byte_add(range.start);
-            runtime.host_touches(first, range.end - range.start, write);
+        let touched = match (&self.backing, self.registration()) {
+            (Backing::Pinned(_), _) => range.clone(),
+            // The rest is nothing to the backend.
+            (Backing::Registered(_), Some(registration)) => registration.within_pages(range),
+            _ => return,
+        };
+        if !touched.is_empty() {
+            let first = self.pointer().wrapping_byte_add(touched.start);
+            self.runtime().host_touches(first, touched.len(), write);
         }
     }
 
@@ -59,13 +69,26 @@ impl Owned {
         waiter: &'static str,
     ) -> Result<()> {
         self.unfinished(range, write).wait(self.runtime().deadline(), waiter)?;
+        if let Some(registration) = self.registration() {
+            registration.before_program_reads(range, self.touching());
+            if write {
+                registration.program_writes(range);
+            }
+        }
         self.host_touches(range, write);
         Ok(())
     }
 
+    /// Tells the backend of a touch of pinned memory, by its address.
+    fn touching(&self) -> impl Fn(*mut c_void, usize, bool) {
+        |first, bytes, write| self.runtime().host_touches(first, bytes, write)
+    }
+
     fn runtime(&self) -> &Runtime {
         match &self.backing {
-            Backing::Device(device) | Backing::Foreign(device) => device.runtime(),
+            Backing::Device(device) | Backing::Foreign(device) | Backing::Registered(device) => {
+                device.runtime()
+            }
             Backing::Pinned(runtime) => runtime,
         }
     }
@@ -74,7 +97,7 @@ impl Owned {
     pub(crate) fn device(device: &Device, bytes: usize) -> Result<Owned> {
         device.reap_if_due();
         let pointer = device.malloc(bytes)?;
-        Ok(Owned::new(Block::new(pointer, bytes, false), Backing::Device(device.clone())))
+        Ok(Owned::new(Block::new(pointer, bytes, Origin::Device), Backing::Device(device.clone())))
     }
 
     /// A pinned block of at least so many bytes, from the pool of the runtime when it has one. Contents are unspecified.
@@ -104,9 +127,62 @@ impl Owned {
         Ok(Owned::new(block, Backing::Pinned(runtime.clone())))
     }
 
+    /// Memory of the program, registered.
+    ///
+    /// # Safety
+    /// The memory stays where it is and initialised, and is valid to read (and to write, if anything is
+    /// to be written), until its owner is dropped or [given back](Self::unregister). Nobody else writes
+    /// it until then (or reads it, if anything is to be written).
+    pub(super) unsafe fn registered(
+        device: &Device,
+        pointer: *mut c_void,
+        bytes: usize,
+    ) -> Result<Owned> {
+        device.reap_if_due();
+        let _bound = device.bind()?;
+        // SAFETY: the caller's promise.
+        let registration = unsafe { Registration::new(device.table(), pointer, bytes) }?;
+        let block = Block::new(pointer, bytes, Origin::Registered(Box::new(registration)));
+        Ok(Owned::new(block, Backing::Registered(device.clone())))
+    }
+
+    /// What keeps registered memory alive.
+    pub(super) fn keep(&mut self, owner: Box<dyn Any + Send>) {
+        if let Some(registration) = self.block.registration_mut() {
+            registration.keep(owner);
+        }
+    }
+
+    /// Ends a registration when no device uses the memory any more; its owner. After an error it goes
+    /// on.
+    #[allow(clippy::result_large_err, reason = "the memory comes back, and it is called seldom")]
+    pub(super) fn unregister(
+        mut self,
+        waiter: &'static str,
+    ) -> Result<Option<Box<dyn Any + Send>>, (Error, Owned)> {
+        let closed = self.host_accesses(&self.all(), true, waiter).and_then(|()| {
+            let device = match &self.backing {
+                Backing::Registered(device) => device.clone(),
+                Backing::Device(_) | Backing::Pinned(_) | Backing::Foreign(_) => return Ok(None),
+            };
+            let _bound = device.bind()?;
+            let Some(registration) = self.block.registration_mut() else { return Ok(None) };
+            registration.close(device.table())?;
+            Ok(registration.take_owner())
+        });
+        closed.map_err(|error| (error, self))
+    }
+
+    /// Leaves registered memory registered, which no device uses any more, and forgets of it.
+    pub(super) fn abandon(mut self) {
+        if let Some(registration) = self.block.registration_mut() {
+            registration.abandon();
+        }
+    }
+
     /// Memory of somebody else.
     pub(super) fn foreign(device: &Device, pointer: *mut c_void, bytes: usize) -> Owned {
-        Owned::new(Block::new(pointer, bytes, false), Backing::Foreign(device.clone()))
+        Owned::new(Block::new(pointer, bytes, Origin::Device), Backing::Foreign(device.clone()))
     }
 }
 
@@ -124,6 +200,11 @@ impl Drop for Owned {
         let block = unsafe { ManuallyDrop::take(&mut self.block) };
         match &self.backing {
             Backing::Device(device) => device.state().retired.push(block),
+            Backing::Registered(device) => {
+                device.state().retired.push(block);
+                // The memory is the program's, which may need it.
+                device.reap_in_drop();
+            }
             Backing::Pinned(runtime) => runtime.pool().retire(block),
             Backing::Foreign(_) => {}
         }
@@ -205,6 +286,35 @@ impl<'a> Region<'a> {
         self.allocation.pointer().wrapping_byte_add(self.range.start)
     }
 
+    /// Where a device reaches the byte `at`, and how many bytes from there on lie in one piece.
+    #[inline]
+    pub(super) fn piece(&self, at: usize) -> (*mut c_void, usize) {
+        let left = self.bytes() - at;
+        match self.allocation.registration() {
+            None => (self.pointer().wrapping_byte_add(at), left),
+            Some(registration) => {
+                let (first, bytes) = registration.piece(self.range.start + at);
+                (first, bytes.min(left))
+            }
+        }
+    }
+
+    /// An operation is about to be issued by which a device reads the bytes.
+    #[inline]
+    pub(super) fn before_device_reads(&self) {
+        if let Some(registration) = self.allocation.registration() {
+            registration.before_device_reads(&self.range, self.allocation.touching());
+        }
+    }
+
+    /// An operation has been enqueued by which a device writes the bytes.
+    #[inline]
+    pub(super) fn device_writes(&self) {
+        if let Some(registration) = self.allocation.registration() {
+            registration.device_writes(&self.range);
+        }
+    }
+
     /// How many bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
@@ -241,6 +351,7 @@ impl<'a> Region<'a> {
         let place = match &self.allocation.backing {
             Backing::Device(device) | Backing::Foreign(device) => MemoryPlace::Device(device),
             Backing::Pinned(runtime) => MemoryPlace::Host(runtime),
+            Backing::Registered(device) => MemoryPlace::Host(device.runtime()),
         };
         let stamps = &self.allocation.block.stamps;
         Touch { stamps, range: self.range.clone(), access, place, what }

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
+use super::registration::Registration;
 use crate::api::Table;
 use crate::error::{Error, Result};
 use crate::order::stamps::{Conflicts, Stamps, are_complete};
@@ -23,8 +24,16 @@ pub(crate) struct Block {
     bytes: usize,
     /// Shared with the graphs that use the memory: while there is one, it is not freed.
     pub(super) stamps: Arc<Stamps>,
-    pinned: bool,
+    origin: Origin,
     next: Option<Box<Block>>,
+}
+
+/// Where a block comes from, and so how it is given back.
+pub(super) enum Origin {
+    Device,
+    Pinned,
+    /// Memory of the program.
+    Registered(Box<Registration>),
 }
 
 // SAFETY: the pointer is only a number here. What is behind it is reached through operations on streams, which CANN takes
@@ -34,14 +43,14 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Memory that was just allocated, or is somebody else's. `pinned` tells which call frees it.
-    pub(super) fn new(pointer: *mut c_void, bytes: usize, pinned: bool) -> Box<Self> {
-        Box::new(Block { pointer, bytes, stamps: Arc::new(Stamps::new()), pinned, next: None })
+    /// Memory that was just allocated, or is somebody else's.
+    pub(super) fn new(pointer: *mut c_void, bytes: usize, origin: Origin) -> Box<Self> {
+        Box::new(Block { pointer, bytes, stamps: Arc::new(Stamps::new()), origin, next: None })
     }
 
     /// Fresh pinned memory. Some context of the runtime must be current.
     pub(super) fn pinned(table: &Table, bytes: usize) -> Result<Box<Self>> {
-        Ok(Self::new(table.malloc_host(bytes)?, bytes, true))
+        Ok(Self::new(table.malloc_host(bytes)?, bytes, Origin::Pinned))
     }
 
     #[inline]
@@ -56,6 +65,22 @@ impl Block {
     /// Its whole range of bytes.
     pub(crate) fn all(&self) -> Range<usize> {
         0..self.bytes
+    }
+
+    /// How memory of the program is registered.
+    #[inline]
+    pub(super) fn registration(&self) -> Option<&Registration> {
+        match &self.origin {
+            Origin::Registered(registration) => Some(registration),
+            Origin::Device | Origin::Pinned => None,
+        }
+    }
+
+    pub(super) fn registration_mut(&mut self) -> Option<&mut Registration> {
+        match &mut self.origin {
+            Origin::Registered(registration) => Some(registration),
+            Origin::Device | Origin::Pinned => None,
+        }
     }
 
     /// Whether nothing uses it any more, and no graph will. Never blocks.
@@ -75,11 +100,15 @@ impl Block {
         }
     }
 
-    fn try_free(self: Box<Self>, table: &Table) -> Result<(), (Box<Self>, Error)> {
+    fn try_free(mut self: Box<Self>, table: &Table) -> Result<(), (Box<Self>, Error)> {
         // SAFETY: the block is moved in, so it is freed once; the caller has seen that its stamps are complete, and
         // whoever could make new ones had to borrow it.
         let result = unsafe {
-            if self.pinned { table.free_host(self.pointer) } else { table.free(self.pointer) }
+            match &mut self.origin {
+                Origin::Device => table.free(self.pointer),
+                Origin::Pinned => table.free_host(self.pointer),
+                Origin::Registered(registration) => registration.close(table),
+            }
         };
         result.map_err(|error| (self, error))
     }

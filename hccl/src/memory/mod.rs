@@ -4,7 +4,8 @@
 //! [`Stream`](crate::Stream). A [`HostBuffer`] is pinned host memory, which devices copy to and from at full speed and which
 //! the host sees as a slice when no device uses it. Data of ordinary slices goes through pinned blocks of the runtime, so
 //! [`Device::upload`](crate::Device::upload), [`DeviceBuffer::to_vec`] and [`DeviceBuffer::download_into`] take and give plain
-//! slices and vectors.
+//! slices and vectors. Memory of the program's own can be [registered](Registered): then devices copy to and from it where it
+//! is.
 //!
 //! # Why this is safe
 //!
@@ -23,6 +24,8 @@ mod download;
 mod host;
 mod host_slice;
 pub(crate) mod pool;
+mod registered;
+mod registration;
 mod slice;
 pub(crate) mod traits;
 pub(crate) mod transfer;
@@ -33,5 +36,6 @@ pub use buffer::{DeviceBuffer, Init, Uninit};
 pub use download::{Download, DownloadInto};
 pub use host::HostBuffer;
 pub use host_slice::{HostDestination, HostSlice, HostSliceMut, HostSource};
+pub use registered::{GivenBack, HostMemory, HostMemoryMut, Registered};
 pub use slice::{DeviceSlice, DeviceSliceMut};
 pub use traits::{Destination, Refused, Source};

@@ -1,8 +1,8 @@
 //! The copies. This is where bytes of the host meet bytes of a device.
 //!
 //! Invariant: every copy is issued with stamps on both sides before it is enqueued, so both ranges stay allocated and are not
-//! touched by the host until it is complete. Host memory that a copy names is always a pinned allocation with stamps, never
-//! the caller's.
+//! touched by the host until it is complete. Host memory that a copy names is always an allocation with stamps, pinned or
+//! registered, never an ordinary slice of the caller.
 
 use std::mem::MaybeUninit;
 
@@ -51,16 +51,23 @@ fn enqueue_copy<S: StreamState>(
 ) -> Result<Issued> {
     let bytes = source.bytes();
     let touches = [source.read(source_name), destination.write(destination_name)];
+    source.before_device_reads();
     S::issue(stream, Operation::new(name), &touches, |raw| {
-        // CANN refuses to copy nothing.
-        if bytes == 0 {
-            return Ok(());
+        let mut at = 0;
+        // CANN refuses to copy nothing. All of it is one piece, unless one of the two is registered memory.
+        while at < bytes {
+            let ((from, piece), (to, room)) = (source.piece(at), destination.piece(at));
+            let piece = piece.min(room);
+            // SAFETY: both regions are stamped, see the module's invariant; both have `bytes` bytes,
+            // and from these places on as many as the piece.
+            unsafe { stream.table().copy(to, from.cast_const(), piece, kind, raw) }?;
+            if at == 0 {
+                // Also when a later piece is refused.
+                destination.device_writes();
+            }
+            at += piece;
         }
-        // SAFETY: both regions are stamped, see the module's invariant; `bytes` is the length of both.
-        unsafe {
-            let (to, from) = (destination.pointer(), source.pointer().cast_const());
-            stream.table().copy(to, from, bytes, kind, raw)
-        }
+        Ok(())
     })
 }
 

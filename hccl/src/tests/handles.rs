@@ -13,6 +13,7 @@ fn handles_are_send_and_sync() {
     check::<HostBuffer<f32>>();
     check::<HostSliceMut<'static, f32>>();
     check::<DownloadInto<'static, f32>>();
+    check::<Registered<Vec<f32>>>();
     check::<Work>();
     check::<Download<f32>>();
     check::<Error>();

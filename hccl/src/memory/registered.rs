@@ -1,0 +1,352 @@
+//! Memory of the program's own that devices copy to and from without a detour.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::RangeBounds;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::allocation::{Owned, Region};
+use super::host_slice::{HostDestination, HostSlice, HostSliceMut, HostSource};
+use super::traits::sealed;
+use crate::dtype::Element;
+use crate::error::{Error, Result};
+use crate::runtime::Runtime;
+
+/// Memory that can be [registered](Runtime::register): `Vec<T>`, `Box<[T]>`, `Arc<[T]>`, or the
+/// storage of a tensor library.
+///
+/// # Safety
+///
+/// For the slice that [`memory`](Self::memory) returns, from then on until the value is dropped:
+///
+/// * it stays allocated and at the same address, also while the value is moved;
+/// * its elements are initialised, and it is valid for reads through the pointer;
+/// * nobody writes to it, except hccl, and owners of a value that implements [`HostMemoryMut`] through
+///   that value.
+pub unsafe trait HostMemory: Send + 'static {
+    /// The type of its elements.
+    type Element: Element;
+
+    /// Its elements. Called once.
+    fn memory(&mut self) -> NonNull<[Self::Element]>;
+}
+
+/// Memory that devices can copy to as well: `Vec<T>` and `Box<[T]>`.
+///
+/// # Safety
+///
+/// The slice of [`HostMemory::memory`] is valid for writes through the pointer too, and until the value
+/// is dropped nobody else reads or writes it.
+pub unsafe trait HostMemoryMut: HostMemory {}
+
+// SAFETY: a vector that nobody touches keeps its elements where they are, initialised.
+unsafe impl<T: Element> HostMemory for Vec<T> {
+    type Element = T;
+    fn memory(&mut self) -> NonNull<[T]> {
+        NonNull::from(self.as_mut_slice())
+    }
+}
+// SAFETY: it is the only owner.
+unsafe impl<T: Element> HostMemoryMut for Vec<T> {}
+
+// SAFETY: as for a vector.
+unsafe impl<T: Element> HostMemory for Box<[T]> {
+    type Element = T;
+    fn memory(&mut self) -> NonNull<[T]> {
+        NonNull::from(&mut **self)
+    }
+}
+// SAFETY: it is the only owner.
+unsafe impl<T: Element> HostMemoryMut for Box<[T]> {}
+
+// SAFETY: the elements stay where they are while there is an owner, and an `Arc` that is shared is not
+// written to.
+unsafe impl<T: Element> HostMemory for Arc<[T]> {
+    type Element = T;
+    fn memory(&mut self) -> NonNull<[T]> {
+        NonNull::from(&**self)
+    }
+}
+
+/// Memory of the program, registered: devices copy to and from it where it is, as with a
+/// [`HostBuffer`](super::HostBuffer). Made by [`Runtime::register`].
+///
+/// [`into_inner`](Self::into_inner) gives the memory back when the devices are done with it. Dropped,
+/// it keeps the memory until then. Copies are made with [`copy_to`](crate::DeviceBuffer::copy_to) and
+/// [`copy_from_host`](crate::DeviceBuffer::copy_from_host), also of [parts](Self::slice).
+pub struct Registered<M: HostMemory> {
+    memory: Owned,
+    len: usize,
+    marker: PhantomData<fn() -> M>,
+}
+
+/// A call was refused or has failed; here is what it had taken by value.
+pub struct GivenBack<V> {
+    /// Why.
+    pub error: Error,
+    /// What the call had taken.
+    pub value: V,
+}
+
+impl<M: HostMemory> Registered<M> {
+    /// Length in elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it is
+    /// an error. Contents are unspecified when a copy to them failed.
+    pub fn as_slice(&self) -> Result<&[M::Element]> {
+        self.whole().as_slice()
+    }
+
+    /// Elements `range`, to copy from or to read. A range that is not inside is an error.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'_, M::Element>> {
+        self.whole().slice(range)
+    }
+
+    fn whole(&self) -> HostSlice<'_, M::Element> {
+        HostSlice::new(&self.memory, 0..self.len)
+    }
+
+    /// Waits until the devices are done with the memory, up to the runtime's deadline, and gives it
+    /// back (`aclrtHostUnregister`). Returns at once when each [`Work`](crate::Work) that uses it is
+    /// complete, so a task awaits those first.
+    ///
+    /// # Errors
+    ///
+    /// The memory stays registered and comes back with the error. Contents are unspecified when a copy
+    /// to them failed.
+    #[allow(clippy::result_large_err, reason = "the memory comes back, and it is called seldom")]
+    pub fn into_inner(self) -> Result<M, GivenBack<Self>> {
+        match self.memory.unregister("into_inner") {
+            Ok(owner) => match owner.map(|owner| owner.downcast::<M>()) {
+                Some(Ok(memory)) => Ok(*memory),
+                _ => unreachable!("it was registered with its owner, which is taken once"),
+            },
+            Err((error, memory)) => {
+                Err(GivenBack { error, value: Self { memory, len: self.len, marker: PhantomData } })
+            }
+        }
+    }
+}
+
+impl<M: HostMemoryMut> Registered<M> {
+    /// The elements, to change. Waits until no device reads or writes them, up to the runtime's deadline.
+    pub fn as_mut_slice(&mut self) -> Result<&mut [M::Element]> {
+        self.whole_mut().into_mut_slice()
+    }
+
+    /// Elements `range`, to copy to or to write. A range that is not inside is an error.
+    pub fn slice_mut(
+        &mut self,
+        range: impl RangeBounds<usize>,
+    ) -> Result<HostSliceMut<'_, M::Element>> {
+        self.whole_mut().into_slice_mut(range)
+    }
+
+    fn whole_mut(&mut self) -> HostSliceMut<'_, M::Element> {
+        HostSliceMut::new(&self.memory, 0..self.len)
+    }
+}
+
+impl Runtime {
+    /// Registers memory of the program (`aclrtHostRegister`), so that devices copy to and from it where
+    /// it is: `Vec<T>` and `Box<[T]>`, and `Arc<[T]>`, which can only be copied from.
+    ///
+    /// The memory need not be aligned. The backend registers whole pages of 4 KiB; at either end, what
+    /// shares a page with other memory (less than 4 KiB) goes through pinned memory, as the data of
+    /// [`upload`](crate::DeviceBuffer::upload) does, in the same order on the stream. So memory of less
+    /// than a page gains nothing from being registered. Registering costs system calls; it is for memory
+    /// that is copied more than once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MissingSymbol`] when the backend cannot register memory (CANN can from 8.5.0 on), and
+    /// [`Error::Call`] when it refuses, for example (507910) because a page is registered already, as that
+    /// of another owner of the same `Arc`. The memory comes back with the error.
+    ///
+    /// ```
+    /// # fn main() -> hccl::Result<()> {
+    /// # let runtime = hccl::Runtime::emulator(1)?;
+    /// # let device = runtime.device(0)?;
+    /// # let stream = device.stream()?;
+    /// let mut mine = runtime.register(vec![1.0_f32; 10_000])?;
+    /// let mut x = device.zeros::<f32>(10_000, &stream)?;
+    /// x.copy_from_host(&mine, &stream)?;
+    /// x.slice(..5)?.copy_to(mine.slice_mut(5..10)?, &stream)?;
+    /// mine.as_mut_slice()?[0] = 2.0; // waits for both
+    /// let mine: Vec<f32> = mine.into_inner()?;
+    /// assert_eq!(mine[..2], [2.0, 1.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn register<M: HostMemory>(&self, memory: M) -> Result<Registered<M>, GivenBack<M>> {
+        // In its place before it is asked for its elements.
+        let mut owner = Box::new(memory);
+        let slice = owner.memory();
+        // SAFETY: the promise of the trait; the owner is kept by the registration.
+        match unsafe { self.register_slice(slice) } {
+            Ok(mut memory) => {
+                memory.keep(owner);
+                Ok(Registered { memory, len: slice.len(), marker: PhantomData })
+            }
+            Err(error) => Err(GivenBack { error, value: *owner }),
+        }
+    }
+
+    /// Registers borrowed memory while `scope` runs: devices copy from `data` where it is.
+    ///
+    /// When `scope` returns or panics, the call waits until no device uses `data` any more. As with
+    /// [`std::thread::scope`], no deadline ends that wait, since the memory is the caller's afterwards:
+    /// it goes on, with a warning at each [deadline](Runtime::deadline), until what the copies wait for has come
+    /// or has failed. So `scope` is a closure; a guard could be forgotten. Otherwise as
+    /// [`register`](Self::register).
+    ///
+    /// ```
+    /// # fn main() -> hccl::Result<()> {
+    /// # let runtime = hccl::Runtime::emulator(1)?;
+    /// # let device = runtime.device(0)?;
+    /// # let stream = device.stream()?;
+    /// let data = [7_i32; 5000];
+    /// let mut x = device.zeros::<i32>(5000, &stream)?;
+    /// runtime.lend(&data, |data| x.copy_from_host(data, &stream))?;
+    /// assert_eq!(x.to_vec(&stream).wait()?, data);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lend<T: Element, R>(
+        &self,
+        data: &[T],
+        scope: impl FnOnce(HostSlice<'_, T>) -> Result<R>,
+    ) -> Result<R> {
+        // SAFETY: the slice is borrowed until the guard has ended the registration, and only read, as a
+        // `HostSlice` is.
+        let lent = Lent::new(unsafe { self.register_slice(NonNull::from(data)) }?);
+        scope(HostSlice::new(lent.memory(), 0..data.len()))
+    }
+
+    /// As [`lend`](Self::lend), for memory that devices copy to as well.
+    ///
+    /// ```
+    /// # fn main() -> hccl::Result<()> {
+    /// # let runtime = hccl::Runtime::emulator(1)?;
+    /// # let device = runtime.device(0)?;
+    /// # let stream = device.stream()?;
+    /// let x = device.upload(&[1_u8, 2, 3], &stream)?;
+    /// let mut data = vec![0_u8; 100_000];
+    /// runtime.lend_mut(&mut data, |mut data| {
+    ///     x.copy_to(data.slice_mut(50_000..50_003)?, &stream)
+    /// })?;
+    /// assert_eq!(data[50_000..50_004], [1, 2, 3, 0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lend_mut<T: Element, R>(
+        &self,
+        data: &mut [T],
+        scope: impl FnOnce(HostSliceMut<'_, T>) -> Result<R>,
+    ) -> Result<R> {
+        let len = data.len();
+        // SAFETY: the slice is borrowed mutably until the guard has ended the registration.
+        let lent = Lent::new(unsafe { self.register_slice(NonNull::from(data)) }?);
+        scope(HostSliceMut::new(lent.memory(), 0..len))
+    }
+
+    /// # Safety
+    /// As for [`Owned::registered`].
+    unsafe fn register_slice<T: Element>(&self, slice: NonNull<[T]>) -> Result<Owned> {
+        let bytes = slice.len() * size_of::<T>();
+        // SAFETY: the caller's promise.
+        unsafe { Owned::registered(&self.some_device()?, slice.as_ptr().cast(), bytes) }
+    }
+}
+
+/// Borrowed memory that is registered. Dropped, it waits until no device uses it.
+struct Lent(Option<Owned>);
+
+impl Lent {
+    fn new(memory: Owned) -> Self {
+        Lent(Some(memory))
+    }
+
+    fn memory(&self) -> &Owned {
+        match &self.0 {
+            Some(memory) => memory,
+            None => unreachable!("only a drop takes it"),
+        }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        /// A wait that fails at once, since another rank has failed, is tried again after this time.
+        const PAUSE: Duration = Duration::from_millis(20);
+        while let Some(memory) = self.0.take() {
+            let Err((error, memory)) = memory.unregister("lend") else { return };
+            if memory.unfinished(&memory.all(), true).is_empty() {
+                // The devices are done with it. Its pages stay registered.
+                tracing::warn!("memory could not be unregistered: {error}");
+                return memory.abandon();
+            }
+            if error.is_timeout() {
+                tracing::warn!("memory that was lent is still in use: {error}");
+            }
+            std::thread::sleep(PAUSE);
+            self.0 = Some(memory);
+        }
+    }
+}
+
+impl<M: HostMemory> sealed::Source for &Registered<M> {
+    fn region(&self) -> Region<'_> {
+        self.memory.region(self.memory.all())
+    }
+}
+impl<M: HostMemory> HostSource<M::Element> for &Registered<M> {}
+
+impl<M: HostMemoryMut> sealed::HostDestination for &mut Registered<M> {
+    fn region(&self) -> Region<'_> {
+        self.memory.region(self.memory.all())
+    }
+}
+impl<M: HostMemoryMut> HostDestination<M::Element> for &mut Registered<M> {}
+
+impl<M: HostMemory> fmt::Debug for Registered<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Registered<{}>({} elements)", M::Element::DTYPE, self.len)
+    }
+}
+
+impl<V> From<GivenBack<V>> for Error {
+    fn from(given_back: GivenBack<V>) -> Self {
+        given_back.error
+    }
+}
+
+impl<V> fmt::Debug for GivenBack<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // For people, as that of the error: `unwrap` prints it.
+        fmt::Debug::fmt(&self.error, f)
+    }
+}
+
+impl<V> fmt::Display for GivenBack<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+// The text is that of the error, so the source is that of the error too.
+impl<V> std::error::Error for GivenBack<V> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
