@@ -10,6 +10,11 @@
 //! | [`Sum`] [`Max`] [`Min`] | all products | all products | 950 | does not compile |
 //! | [`Prod`] | all products | does not compile | 950 | does not compile |
 //! | moved (broadcast, send, receive) | all products | all products | all products | all products |
+//!
+//! A type that is known at run time only is a [`DType`], and [`DType::is_reduced_by`] answers the second question. 8-bit floats
+//! are [bytes](fp8) to HCCL.
+
+pub mod fp8;
 
 use std::fmt;
 
@@ -101,6 +106,11 @@ macro_rules! elements {
             pub const fn name(self) -> &'static str {
                 match self { $(DType::$name => $text,)* }
             }
+
+            /// The type with this [name](Self::name).
+            pub fn from_name(name: &str) -> Option<DType> {
+                match name { $($text => Some(DType::$name),)* _ => None }
+            }
         }
 
         $(
@@ -183,13 +193,29 @@ impl fmt::Display for ReduceKind {
 }
 
 macro_rules! reduces {
-    ($op:ident: $($element:ty)*) => { $(impl Reduce<$op> for $element {})* };
+    ($($op:ident: $($element:ty)*;)*) => {
+        $($(impl Reduce<$op> for $element {})*)*
+
+        impl DType {
+            /// Whether at least one Ascend product reduces such elements in this way: what [`Reduce`] says of
+            /// types, for a type that is known at run time only.
+            pub const fn is_reduced_by(self, kind: ReduceKind) -> bool {
+                match kind {
+                    $(ReduceKind::$op => {
+                        $(self.code() == <$element as Element>::DTYPE.code())||*
+                    })*
+                }
+            }
+        }
+    };
 }
 
-reduces!(Sum: i8 i16 i32 i64 u64 f16 bf16 f32 f64);
-reduces!(Max: i8 i16 i32 i64 u64 f16 bf16 f32 f64);
-reduces!(Min: i8 i16 i32 i64 u64 f16 bf16 f32 f64);
-reduces!(Prod: i8 i32 i64 u64 f16 f32 f64);
+reduces! {
+    Sum: i8 i16 i32 i64 u64 f16 bf16 f32 f64;
+    Max: i8 i16 i32 i64 u64 f16 bf16 f32 f64;
+    Min: i8 i16 i32 i64 u64 f16 bf16 f32 f64;
+    Prod: i8 i32 i64 u64 f16 f32 f64;
+}
 
 #[cfg(test)]
 mod tests {
@@ -204,7 +230,23 @@ mod tests {
     }
 
     #[test]
+    fn a_type_is_reduced_at_run_time_as_the_table_says() {
+        for dtype in DType::ALL.iter().copied() {
+            let [sum, prod, max, min] =
+                [ReduceKind::Sum, ReduceKind::Prod, ReduceKind::Max, ReduceKind::Min]
+                    .map(|kind| dtype.is_reduced_by(kind));
+            let is_plain = matches!(dtype, DType::U8 | DType::U16 | DType::U32);
+            assert_eq!((sum, max, min), (!is_plain, !is_plain, !is_plain), "{dtype}");
+            assert_eq!(prod, !is_plain && !matches!(dtype, DType::I16 | DType::BF16), "{dtype}");
+        }
+    }
+
+    #[test]
     fn names_are_those_of_rust() {
+        for dtype in DType::ALL.iter().copied() {
+            assert_eq!(DType::from_name(dtype.name()), Some(dtype));
+        }
+        assert_eq!(DType::from_name("F32"), None);
         assert_eq!(<bf16 as Element>::DTYPE.to_string(), "bf16");
         assert_eq!(Prod::KIND.to_string(), "prod");
     }

@@ -78,8 +78,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use group::{Group, GroupWork, group};
 pub use hccl_job as job;
 pub use memory::{
-    DeviceBuffer, DeviceSlice, DeviceSliceMut, Download, DownloadInto, HostBuffer, HostSlice,
-    HostSliceMut, Registered,
+    DeviceBuffer, DeviceSlice, DeviceSliceMut, Download, DownloadInto, DynBuffer, DynSlice,
+    DynSliceMut, HostBuffer, HostSlice, HostSliceMut, Registered,
 };
 pub use order::work;
 pub use pending::Pending;

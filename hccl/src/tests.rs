@@ -5,6 +5,7 @@
 //! A [`Gate`] keeps a stream busy, so that work is really in flight when things are dropped.
 
 mod awaiting;
+mod dynamic;
 mod edges;
 mod failures;
 mod handles;

@@ -21,6 +21,9 @@
 //! complete on this rank, and how it ended. Every later operation that uses the same buffers, on
 //! whatever stream, is ordered behind it without waiting on the host.
 //!
+//! Elements whose type is known at run time only have the same collectives
+//! ([`Communicator::dynamic`]).
+//!
 //! All ranks must issue the same collectives, in the same order, with the same number of elements,
 //! the same type, reduction and root; what a rank does differently is an error that names both
 //! sides where the backend compares (the emulator always does; CANN when links are built), and
@@ -66,6 +69,7 @@
 
 mod barrier;
 mod check;
+mod dynamic;
 mod issue;
 mod matrix;
 mod message;
@@ -76,6 +80,7 @@ mod reduction;
 mod variable;
 
 pub use crate::error::counts::{CountsError, MOST_ELEMENTS};
+pub use dynamic::DynCollectives;
 pub use matrix::CountMatrix;
 pub use partition::Partition;
 

@@ -362,7 +362,7 @@ impl Member {
 
     /// CANN wants memory to receive into on every rank: without a destination it is `scratch`.
     #[inline]
-    fn reduce<'a>(
+    pub(super) fn reduce<'a>(
         &self,
         what: CheckedReduction,
         from: &Region<'a>,

@@ -70,6 +70,7 @@ debug! {
     WrongDevice { operation, what, expected, found }
     WrongRuntime { operation, what }
     WrongLength { operation, what, expected, found }
+    WrongType { operation, what, expected, found }
     OutOfRange { range, length }
     Empty { operation, what }
     TooLarge { elements, element }
@@ -81,6 +82,7 @@ debug! {
     NoSuchRank { what, rank, world_size }
     TooManyElements { count }
     NotSupported { dtype, kind, product, who, instead }
+    NotReduced { dtype, kind }
     RootOnly { what, root, rank }
     OwnMessage { rank }
     Uneven { what, length, world_size }

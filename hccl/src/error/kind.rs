@@ -43,7 +43,9 @@ impl Error {
         use ErrorKind as Kind;
         match self.root_cause() {
             Error::NoBackend { .. } => Kind::NoBackend,
-            Error::MissingSymbol { .. } | Error::NotSupported { .. } => Kind::Unsupported,
+            Error::MissingSymbol { .. } | Error::NotSupported { .. } | Error::NotReduced { .. } => {
+                Kind::Unsupported
+            }
             Error::Call { code, .. } | Error::Failed { code, .. } => {
                 let kind = kind_of(*code);
                 let differs = ["HCCL_E_PARA", "ACL_ERROR_RT_AICPU_EXCEPTION"];
@@ -78,6 +80,7 @@ impl Error {
             Error::WrongDevice { .. }
             | Error::WrongRuntime { .. }
             | Error::WrongLength { .. }
+            | Error::WrongType { .. }
             | Error::OutOfRange { .. }
             | Error::Empty { .. }
             | Error::TooLarge { .. }
@@ -119,6 +122,7 @@ impl Error {
             Error::WrongDevice { operation, .. }
             | Error::WrongRuntime { operation, .. }
             | Error::WrongLength { operation, .. }
+            | Error::WrongType { operation, .. }
             | Error::Empty { operation, .. }
             | Error::Overlap { operation, .. }
             | Error::Invalid { operation, .. } => Some(operation),

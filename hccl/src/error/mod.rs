@@ -135,6 +135,17 @@ pub enum Error {
         /// Elements found.
         found: usize,
     },
+    /// The elements are of another type, which only shows at run time.
+    WrongType {
+        /// The operation.
+        operation: &'static str,
+        /// Which argument.
+        what: &'static str,
+        /// The type needed.
+        expected: crate::dtype::DType,
+        /// The type found.
+        found: crate::dtype::DType,
+    },
     /// A range does not lie inside the buffer.
     OutOfRange {
         /// The range, in elements.
@@ -224,6 +235,13 @@ pub enum Error {
         who: &'static str,
         /// The advice: what to do instead.
         instead: &'static str,
+    },
+    /// No product reduces this type with this reduction, which only shows at run time.
+    NotReduced {
+        /// Type of the elements.
+        dtype: crate::dtype::DType,
+        /// The reduction.
+        kind: crate::dtype::ReduceKind,
     },
     /// An argument of the root only: the root lacks it, or another rank gives it.
     RootOnly {

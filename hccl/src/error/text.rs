@@ -85,6 +85,7 @@ impl Error {
             Error::WrongDevice { operation, .. }
             | Error::WrongRuntime { operation, .. }
             | Error::WrongLength { operation, .. }
+            | Error::WrongType { operation, .. }
             | Error::Empty { operation, .. }
             | Error::Overlap { operation, .. }
             | Error::Invalid { operation, .. } => ErrorSite::Function(operation),
@@ -134,6 +135,9 @@ impl Error {
             Error::WrongLength { what, expected, found, .. } => {
                 write!(f, "{what} has {}, {expected} are needed", counted(*found, "element"))
             }
+            Error::WrongType { what, expected, found, .. } => {
+                write!(f, "{what} has elements of type {found}, {expected} are needed")
+            }
             Error::OutOfRange { range, length } => {
                 let (start, end) = (range.start, range.end);
                 write!(f, "the range {start}..{end} does not lie in {}", counted(*length, "element"))
@@ -168,6 +172,9 @@ impl Error {
             }
             Error::NotSupported { dtype, kind, product, who, .. } => {
                 write!(f, "the {product} does not reduce {dtype} ({kind}); {who}")
+            }
+            Error::NotReduced { dtype, kind } => {
+                write!(f, "no Ascend product reduces {dtype} ({kind})")
             }
             Error::RootOnly { what, root, rank } if root == rank => {
                 write!(f, "rank {rank} is the root and has not given {what}")
@@ -258,6 +265,10 @@ impl Error {
             ),
             Error::TooManyElements { .. } => f.write_str("\nIssue several operations over slices."),
             Error::NotSupported { instead, .. } => write!(f, "\n{instead}"),
+            Error::NotReduced { .. } => write!(
+                f,
+                "\nConvert before reducing, for example u8, u16 or i16 to i32, u32 to i64, bf16 to f32."
+            ),
             Error::Operator(error) => match first_line(&error.to_string()).1 {
                 Some(rest) => write!(f, "\n{rest}"),
                 None => Ok(()),

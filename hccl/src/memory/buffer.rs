@@ -91,6 +91,16 @@ impl<T: Element, S> DeviceBuffer<T, S> {
 }
 
 impl<T: Element> DeviceBuffer<T> {
+    /// What it is made of.
+    pub(super) fn into_parts(self) -> (Owned, usize, Device) {
+        (self.memory, self.len, self.device)
+    }
+
+    /// Memory that holds so many elements of the type.
+    pub(super) fn from_parts(memory: Owned, len: usize, device: Device) -> Self {
+        Self { memory, len, device, marker: PhantomData }
+    }
+
     pub(super) fn whole(&self) -> DeviceSlice<'_, T> {
         DeviceSlice::new(&self.memory, 0..self.len)
     }

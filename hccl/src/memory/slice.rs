@@ -59,6 +59,11 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         Self { allocation, range, marker: PhantomData }
     }
 
+    /// Where it is, in elements of the allocation.
+    pub(super) fn into_parts(self) -> (&'a Owned, Range<usize>) {
+        (self.allocation, self.range)
+    }
+
     /// Length in elements.
     pub fn len(&self) -> usize {
         self.range.len()
@@ -113,6 +118,11 @@ impl<T: Element> Clone for DeviceSlice<'_, T> {
 impl<'a, T: Element> DeviceSliceMut<'a, T> {
     pub(super) fn new(allocation: &'a Owned, range: Range<usize>) -> Self {
         Self { allocation, range, marker: PhantomData }
+    }
+
+    /// Where it is, in elements of the allocation.
+    pub(super) fn into_parts(self) -> (&'a Owned, Range<usize>) {
+        (self.allocation, self.range)
     }
 
     /// Length in elements.

@@ -1,0 +1,286 @@
+//! The collectives for elements whose type is known at run time only.
+
+use super::CheckedReduction;
+use super::Partition;
+use super::op::CollectiveOp;
+use super::partition::DESTINATION;
+use crate::comm::Communicator;
+use crate::device::{Stream, StreamState};
+use crate::dtype::{DType, ReduceKind};
+use crate::error::batch::Direction;
+use crate::error::{Error, Result};
+use crate::memory::{DynSlice, DynSliceMut};
+
+/// The collectives of a communicator, for [`DynBuffer`](crate::DynBuffer)s and parts of them. Made by
+/// [`Communicator::dynamic`].
+///
+/// Each method is the one of [`Communicator`] with the same name; what the compiler checks there is
+/// checked when the operation is issued, before anything moves: [`Error::WrongType`] when source and
+/// destination hold elements of different types, [`Error::NotReduced`] when no product reduces the type.
+/// A [`DeviceBuffer`](crate::DeviceBuffer) and its slices may stand on either side. Groups and
+/// batches take elements of known types only.
+pub struct DynCollectives<'c> {
+    comm: &'c mut Communicator,
+}
+
+impl Communicator {
+    /// The collectives for elements whose type is known at run time only.
+    ///
+    /// ```
+    /// use hccl::dtype::{DType, ReduceKind};
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(2)?;
+    /// let sums = runtime.run_ranks(2, |rank| {
+    ///     let stream = rank.device().stream()?;
+    ///     let mut comm = rank.communicator()?;
+    ///     // As a file or a message says.
+    ///     let (dtype, bytes) = (DType::I16, [1, 0, 2, 0]);
+    ///     let mut x = rank.device().dynamic_zeros(dtype, 2, &stream)?;
+    ///     x.bytes_mut().upload(&bytes, &stream)?;
+    ///     comm.dynamic().all_reduce_in_place(&mut x, ReduceKind::Sum, &stream)?;
+    ///     x.bytes().to_vec(&stream).wait()
+    /// })?;
+    /// assert_eq!(sums, [[2, 0, 4, 0]; 2]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn dynamic(&mut self) -> DynCollectives<'_> {
+        DynCollectives { comm: self }
+    }
+}
+
+impl CollectiveOp<'_> {
+    /// Refuses the operation for a mistake that makes what its other checks say pointless.
+    fn unless(mut self, mistake: impl FnOnce(&'static str) -> Result<()>) -> Self {
+        if let Err(error) = mistake(self.name()) {
+            self.checked = Err(error);
+        }
+        self
+    }
+
+    /// Both sides have elements of one type.
+    fn of_types(self, send: DType, recv: DType) -> Self {
+        self.unless(|operation| {
+            if send == recv {
+                return Ok(());
+            }
+            Err(Error::WrongType { operation, what: DESTINATION, expected: send, found: recv })
+        })
+    }
+
+    /// Some product reduces them.
+    fn reduced(self, what: CheckedReduction) -> Self {
+        let CheckedReduction { dtype, kind } = what;
+        self.unless(|_| match dtype.is_reduced_by(kind) {
+            true => Ok(()),
+            false => Err(Error::NotReduced { dtype, kind }),
+        })
+    }
+}
+
+impl DynCollectives<'_> {
+    /// As [`Communicator::all_reduce`].
+    pub fn all_reduce<'a, S: StreamState>(
+        &mut self,
+        send: impl Into<DynSlice<'a>>,
+        recv: impl Into<DynSliceMut<'a>>,
+        op: ReduceKind,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let (send, recv) = (send.into(), recv.into());
+        let what = CheckedReduction { dtype: send.dtype(), kind: op };
+        let member = &mut self.comm.member;
+        let operation = member.all_reduce(what, &send.region(), &recv.region());
+        let operation = operation.reduced(what).of_types(send.dtype(), recv.dtype());
+        member.issue(operation, stream)
+    }
+
+    /// As [`Communicator::all_reduce_in_place`].
+    pub fn all_reduce_in_place<'a, S: StreamState>(
+        &mut self,
+        buffer: impl Into<DynSliceMut<'a>>,
+        op: ReduceKind,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let buffer = buffer.into();
+        let what = CheckedReduction { dtype: buffer.dtype(), kind: op };
+        let member = &mut self.comm.member;
+        let operation = member.all_reduce_in_place(what, &buffer.region()).reduced(what);
+        member.issue(operation, stream)
+    }
+
+    /// As [`Communicator::reduce`].
+    pub fn reduce<'a, S: StreamState>(
+        &mut self,
+        send: impl Into<DynSlice<'a>>,
+        recv: Option<DynSliceMut<'a>>,
+        op: ReduceKind,
+        root: u32,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let send = send.into();
+        let what = CheckedReduction { dtype: send.dtype(), kind: op };
+        let (dtype, to) =
+            (recv.as_ref().map(DynSliceMut::dtype), recv.as_ref().map(DynSliceMut::region));
+        let member = &mut self.comm.member;
+        let mut scratch = std::mem::take(&mut member.scratch);
+        let operation = member
+            .reduce(what, &send.region(), to.as_ref(), root, &mut scratch)
+            .reduced(what)
+            .of_types(send.dtype(), dtype.unwrap_or(send.dtype()));
+        let outcome = member.issue(operation, stream);
+        member.scratch = scratch;
+        outcome
+    }
+
+    /// As [`Communicator::reduce_scatter`].
+    pub fn reduce_scatter<'a, S: StreamState>(
+        &mut self,
+        send: impl Into<DynSlice<'a>>,
+        recv: impl Into<DynSliceMut<'a>>,
+        op: ReduceKind,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let (send, recv) = (send.into(), recv.into());
+        let what = CheckedReduction { dtype: send.dtype(), kind: op };
+        let member = &mut self.comm.member;
+        let operation = member.reduce_scatter(what, &send.region(), &recv.region());
+        let operation = operation.reduced(what).of_types(send.dtype(), recv.dtype());
+        member.issue(operation, stream)
+    }
+
+    /// As [`Communicator::reduce_scatter_v`].
+    pub fn reduce_scatter_v<'a, S: StreamState>(
+        &mut self,
+        send: impl Into<DynSlice<'a>>,
+        recv: impl Into<DynSliceMut<'a>>,
+        op: ReduceKind,
+        parts: &Partition,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let (send, recv) = (send.into(), recv.into());
+        let what = CheckedReduction { dtype: send.dtype(), kind: op };
+        let member = &mut self.comm.member;
+        let (from, to) = (send.region(), recv.region());
+        let operation = member.reduce_scatter_v(what, &from, &to, parts);
+        let operation = operation.reduced(what).of_types(send.dtype(), recv.dtype());
+        member.issue(operation, stream)
+    }
+
+    /// As [`Communicator::broadcast`].
+    pub fn broadcast<'a, S: StreamState>(
+        &mut self,
+        buffer: impl Into<DynSliceMut<'a>>,
+        root: u32,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let buffer = buffer.into();
+        let member = &mut self.comm.member;
+        let operation = member.broadcast(buffer.dtype(), &buffer.region(), root);
+        member.issue(operation, stream)
+    }
+
+    /// As [`Communicator::all_gather`].
+    pub fn all_gather<'a, S: StreamState>(
+        &mut self,
+        send: impl Into<DynSlice<'a>>,
+        recv: impl Into<DynSliceMut<'a>>,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let (send, recv) = (send.into(), recv.into());
+        let member = &mut self.comm.member;
+        let operation = member.all_gather(send.dtype(), &send.region(), &recv.region());
+        member.issue(operation.of_types(send.dtype(), recv.dtype()), stream)
+    }
+
+    /// As [`Communicator::all_gather_v`].
+    pub fn all_gather_v<'a, S: StreamState>(
+        &mut self,
+        send: impl Into<DynSlice<'a>>,
+        recv: impl Into<DynSliceMut<'a>>,
+        parts: &Partition,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let (send, recv) = (send.into(), recv.into());
+        let member = &mut self.comm.member;
+        let (from, to) = (send.region(), recv.region());
+        let operation = member.all_gather_v(send.dtype(), &from, &to, false, parts);
+        member.issue(operation.of_types(send.dtype(), recv.dtype()), stream)
+    }
+
+    /// As [`Communicator::scatter`].
+    pub fn scatter<'a, S: StreamState>(
+        &mut self,
+        send: Option<DynSlice<'a>>,
+        recv: impl Into<DynSliceMut<'a>>,
+        root: u32,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let recv = recv.into();
+        let (dtype, from) =
+            (send.as_ref().map(DynSlice::dtype), send.as_ref().map(DynSlice::region));
+        let member = &mut self.comm.member;
+        let operation = member.scatter(recv.dtype(), from.as_ref(), &recv.region(), root);
+        let dtype = dtype.unwrap_or(recv.dtype());
+        member.issue(operation.of_types(dtype, recv.dtype()), stream)
+    }
+
+    /// As [`Communicator::all_to_all`].
+    pub fn all_to_all<'a, S: StreamState>(
+        &mut self,
+        send: impl Into<DynSlice<'a>>,
+        recv: impl Into<DynSliceMut<'a>>,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let (send, recv) = (send.into(), recv.into());
+        let member = &mut self.comm.member;
+        let operation = member.all_to_all(send.dtype(), &send.region(), &recv.region());
+        member.issue(operation.of_types(send.dtype(), recv.dtype()), stream)
+    }
+
+    /// As [`Communicator::all_to_all_v`].
+    pub fn all_to_all_v<'a, S: StreamState>(
+        &mut self,
+        send: impl Into<DynSlice<'a>>,
+        recv: impl Into<DynSliceMut<'a>>,
+        send_parts: &Partition,
+        recv_parts: &Partition,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let (send, recv) = (send.into(), recv.into());
+        let member = &mut self.comm.member;
+        let (from, to) = (send.region(), recv.region());
+        let (sent, received) = ((&from, send_parts), (&to, recv_parts));
+        let operation = member.all_to_all_v(send.dtype(), sent, received, false);
+        member.issue(operation.of_types(send.dtype(), recv.dtype()), stream)
+    }
+
+    /// As [`Communicator::send`].
+    pub fn send<'a, S: StreamState>(
+        &mut self,
+        source: impl Into<DynSlice<'a>>,
+        to: u32,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let source = source.into();
+        let member = &mut self.comm.member;
+        let operation = member.message(Direction::Send, source.dtype(), &source.region(), to);
+        member.issue(operation, stream)
+    }
+
+    /// As [`Communicator::recv`].
+    pub fn recv<'a, S: StreamState>(
+        &mut self,
+        destination: impl Into<DynSliceMut<'a>>,
+        from: u32,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let destination = destination.into();
+        let member = &mut self.comm.member;
+        let region = destination.region();
+        let operation = member.message(Direction::Receive, destination.dtype(), &region, from);
+        member.issue(operation, stream)
+    }
+}

@@ -1,0 +1,286 @@
+//! 8-bit floats of the OCP formats, as bytes.
+//!
+//! HCCL moves 8-bit floats and reduces none, so they travel as `u8`: an all-gather of `DeviceBuffer<u8>` is
+//! an all-gather of whatever the bytes mean. [`F8E4M3`] and [`F8E5M2`] convert between such bytes and `f32`
+//! on the host.
+//!
+//! | | exponent, fraction | largest | smallest above 0 | infinities | NaNs |
+//! | --- | --- | --- | --- | --- | --- |
+//! | [`F8E4M3`] | 4, 3 bits | 448 | 2⁻⁹ | none | `0x7f`, `0xff` |
+//! | [`F8E5M2`] | 5, 2 bits | 57,344 | 2⁻¹⁶ | `0x7c`, `0xfc` | `0x7d` to `0x7f`, `0xfd` to `0xff` |
+//!
+//! Conversions from `f32` round to the nearest value, of two that are as near to the one whose byte is even.
+//! What lies beyond the largest value, and an infinity, becomes the largest value
+//! ([`from_f32`](F8E4M3::from_f32), *saturating*), or an infinity, or NaN where there is none
+//! ([`from_f32_unsaturated`](F8E4M3::from_f32_unsaturated)). NaN stays NaN. Conversions to `f32` are exact.
+//!
+//! ```
+//! use hccl::dtype::fp8::F8E4M3;
+//! use hccl::prelude::*;
+//!
+//! # fn main() -> hccl::Result<()> {
+//! # let runtime = Runtime::emulator(2)?;
+//! let gathered = runtime.run_ranks(2, |rank| {
+//!     let stream = rank.device().stream()?;
+//!     let mut comm = rank.communicator()?;
+//!     let x = [0.1_f32, 500.0].map(|x| F8E4M3::from_f32(x * (rank.index() + 1) as f32).to_bits());
+//!     let x = rank.device().upload(&x, &stream)?;
+//!     let (all, _) = comm.all_gather(&x, rank.device().alloc(4)?, &stream)?;
+//!     let all = all.to_vec(&stream).wait()?;
+//!     Ok::<_, hccl::Error>(all.into_iter().map(|x| F8E4M3::from_bits(x).to_f32()).collect::<Vec<_>>())
+//! })?;
+//! assert_eq!(gathered[0], [0.1015625, 448.0, 0.203125, 448.0]);
+//! # Ok(())
+//! # }
+//! ```
+
+use std::fmt;
+
+/// A format: how many bits the fraction has, and what the codes beyond the finite values mean.
+#[derive(Clone, Copy)]
+struct Format {
+    fraction_bits: u32,
+    /// What is added to an exponent.
+    bias: i32,
+    /// The code of the largest value.
+    largest: u8,
+    /// The code of what is beyond it.
+    beyond: u8,
+}
+
+const E4M3: Format = Format { fraction_bits: 3, bias: 7, largest: 0x7e, beyond: 0x7f };
+const E5M2: Format = Format { fraction_bits: 2, bias: 15, largest: 0x7b, beyond: 0x7c };
+
+/// The code of a NaN in both formats.
+const NAN: u8 = 0x7f;
+const SIGN: u8 = 0x80;
+
+impl Format {
+    /// The code of a value, or `beyond` with its sign.
+    const fn encode(self, value: f32, beyond: u8) -> u8 {
+        let bits = value.to_bits();
+        let sign = (bits >> 24) as u8 & SIGN;
+        let magnitude = bits & 0x7fff_ffff;
+        if magnitude > f32::INFINITY.to_bits() {
+            return sign | NAN;
+        }
+        if magnitude == f32::INFINITY.to_bits() {
+            return sign | beyond;
+        }
+        // The value is `significand` times 2 to the power of `exponent - 23`. Subnormals of `f32` are
+        // far below half of the smallest code.
+        let exponent = (magnitude >> 23) as i32 - 127;
+        let significand = magnitude & 0x7f_ffff | 0x80_0000;
+        // Below the smallest normal code, codes are as far apart as there.
+        let smallest = 1 - self.bias;
+        let missing = if exponent < smallest { (smallest - exponent) as u32 } else { 0 };
+        let drop = 23 - self.fraction_bits + missing;
+        if drop > 24 {
+            return sign;
+        }
+        let (kept, rest, half) =
+            (significand >> drop, significand & ((1 << drop) - 1), 1 << (drop - 1));
+        let rounded = kept + (rest > half || rest == half && kept & 1 == 1) as u32;
+        // A carry goes into the exponent, as it should.
+        let code = match missing {
+            0 => (((exponent - smallest) as u32) << self.fraction_bits) + rounded,
+            _ => rounded,
+        };
+        if code > self.largest as u32 { sign | beyond } else { sign | code as u8 }
+    }
+
+    const fn decode(self, code: u8) -> f32 {
+        let sign = ((code & SIGN) as u32) << 24;
+        let magnitude = code & !SIGN;
+        let bits = if magnitude > self.largest {
+            match magnitude == self.beyond && self.beyond != NAN {
+                true => f32::INFINITY.to_bits(),
+                false => f32::NAN.to_bits(),
+            }
+        } else {
+            let (exponent, fraction) = (
+                (magnitude >> self.fraction_bits) as i32,
+                (magnitude & ((1 << self.fraction_bits) - 1)) as u32,
+            );
+            if exponent == 0 {
+                // An integer times the smallest value, which is a power of two: exact.
+                let smallest = 127 + 1 - self.bias - self.fraction_bits as i32;
+                (fraction as f32 * f32::from_bits((smallest as u32) << 23)).to_bits()
+            } else {
+                (((127 + exponent - self.bias) as u32) << 23)
+                    | fraction << (23 - self.fraction_bits)
+            }
+        };
+        f32::from_bits(sign | bits)
+    }
+}
+
+macro_rules! formats {
+    ($($name:ident, $format:ident, $doc:literal, $largest:literal, $beyond:literal;)*) => { $(
+        #[doc = $doc]
+        ///
+        /// Two of them are equal when their bytes are. See the [module](self).
+        #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+        #[repr(transparent)]
+        pub struct $name(u8);
+
+        impl $name {
+            /// The largest value.
+            pub const MAX: Self = Self($format.largest);
+            /// A NaN.
+            pub const NAN: Self = Self(NAN);
+
+            /// The value of a byte.
+            pub const fn from_bits(bits: u8) -> Self {
+                Self(bits)
+            }
+
+            /// The byte.
+            pub const fn to_bits(self) -> u8 {
+                self.0
+            }
+
+            #[doc = concat!("The nearest value. Beyond ", $largest, " it is that, with the sign; NaN is NaN.")]
+            pub const fn from_f32(value: f32) -> Self {
+                Self($format.encode(value, $format.largest))
+            }
+
+            #[doc = concat!("The nearest value. What is rounded beyond ", $largest, " is ", $beyond, "; NaN is NaN.")]
+            pub const fn from_f32_unsaturated(value: f32) -> Self {
+                Self($format.encode(value, $format.beyond))
+            }
+
+            /// The value, exactly.
+            pub const fn to_f32(self) -> f32 {
+                $format.decode(self.0)
+            }
+
+            /// Whether it is a NaN.
+            pub const fn is_nan(self) -> bool {
+                self.to_f32().is_nan()
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({:#04x}, {})"), self.0, self.to_f32())
+            }
+        }
+
+        impl From<$name> for f32 {
+            fn from(value: $name) -> f32 {
+                value.to_f32()
+            }
+        }
+    )* };
+}
+
+formats! {
+    F8E4M3, E4M3, "An 8-bit float with 4 bits of exponent and 3 of fraction (OCP E4M3).", "448", "NaN";
+    F8E5M2, E5M2, "An 8-bit float with 5 bits of exponent and 2 of fraction (OCP E5M2).", "57,344", "an infinity";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a code means, by the definition: `None` for NaN.
+    fn defined(format: Format, code: u8) -> Option<f64> {
+        let (m, sign) = (format.fraction_bits, if code < 128 { 1.0 } else { -1.0 });
+        let (exponent, fraction) = (i32::from(code & 0x7f) >> m, f64::from(code & ((1 << m) - 1)));
+        let scale = 2_f64.powi(m as i32);
+        let magnitude = match (format.bias, exponent, code & 0x7f) {
+            (7, _, 0x7f) => return None,
+            (15, 31, 0x7c) => f64::INFINITY,
+            (15, 31, _) => return None,
+            (bias, 0, _) => fraction / scale * 2_f64.powi(1 - bias),
+            (bias, exponent, _) => (1.0 + fraction / scale) * 2_f64.powi(exponent - bias),
+        };
+        Some(sign * magnitude)
+    }
+
+    /// Each format, saturating and not.
+    fn encoders() -> [(Format, u8); 4] {
+        [(E4M3, E4M3.largest), (E4M3, E4M3.beyond), (E5M2, E5M2.largest), (E5M2, E5M2.beyond)]
+    }
+
+    #[test]
+    fn every_code_is_what_the_format_defines_and_comes_back() {
+        for (format, beyond) in encoders() {
+            for code in 0..=u8::MAX {
+                let value = format.decode(code);
+                let Some(expected) = defined(format, code) else {
+                    assert!(value.is_nan(), "{code:#x} is {value}");
+                    let again = format.encode(value, beyond);
+                    assert!(format.decode(again).is_nan() && again & SIGN == code & SIGN);
+                    continue;
+                };
+                assert_eq!(f64::from(value).to_bits(), expected.to_bits(), "{code:#x}");
+                let is_finite = code & 0x7f <= format.largest;
+                let back = if is_finite { code } else { beyond | code & SIGN };
+                assert_eq!(format.encode(value, beyond), back, "{code:#x}");
+            }
+        }
+        assert_eq!(F8E4M3::MAX.to_f32(), 448.0);
+        assert_eq!(F8E5M2::MAX.to_f32(), 57_344.0);
+        assert!(F8E4M3::NAN.is_nan() && F8E5M2::NAN.is_nan());
+        assert_eq!(format!("{:?}", F8E5M2::from_f32(-1.0)), "F8E5M2(0xbc, -1)");
+    }
+
+    #[test]
+    fn values_between_two_codes_go_to_the_nearer_or_the_even_one() {
+        for (format, beyond) in encoders() {
+            for low in 0..format.largest {
+                let (a, b) = (format.decode(low), format.decode(low + 1));
+                let middle = (a + b) / 2.0;
+                let even = low + low % 2;
+                for sign in [0, SIGN] {
+                    let encode = |value: f32| {
+                        format.encode(if sign == 0 { value } else { -value }, beyond) ^ sign
+                    };
+                    assert_eq!(encode(middle), even, "{low:#x} and its successor");
+                    assert_eq!(encode(middle.next_down()), low);
+                    assert_eq!(encode(middle.next_up()), low + 1);
+                    assert_eq!(encode(a.next_up()), low);
+                    assert_eq!(encode(b.next_down()), low + 1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_greater_value_has_no_smaller_code() {
+        for (format, beyond) in encoders() {
+            let mut last = 0;
+            // Every exponent, subnormals of f32 and infinity too, with fractions that end anywhere.
+            for bits in (0..=f32::INFINITY.to_bits()).step_by(0x1_0001) {
+                let code = format.encode(f32::from_bits(bits), beyond);
+                assert!(code >= last, "{bits:#x}");
+                assert_eq!(format.encode(-f32::from_bits(bits), beyond), code | SIGN);
+                last = code;
+            }
+            assert_eq!(last, beyond);
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_saturates_or_is_infinite_or_nan() {
+        // Half a step beyond the largest is a tie, and goes to the even code, which is the largest for E4M3 only.
+        for (value, e4m3, e5m2) in
+            [(464.0, 0x7e, 0x5f), (464.1, 0x7f, 0x5f), (f32::MAX, 0x7f, 0x7c)]
+        {
+            assert_eq!(F8E4M3::from_f32_unsaturated(value).to_bits(), e4m3, "{value}");
+            assert_eq!(F8E5M2::from_f32_unsaturated(value).to_bits(), e5m2, "{value}");
+        }
+        assert_eq!(F8E5M2::from_f32_unsaturated(61_439.0).to_bits(), 0x7b);
+        assert_eq!(F8E5M2::from_f32_unsaturated(61_440.0).to_f32(), f32::INFINITY);
+        for value in [449.0, 1e9, f32::INFINITY] {
+            assert_eq!(F8E4M3::from_f32(value).to_f32(), 448.0);
+            assert_eq!(F8E4M3::from_f32(-value).to_f32(), -448.0);
+        }
+        assert_eq!(F8E5M2::from_f32(f32::NEG_INFINITY).to_f32(), -57_344.0);
+        assert_eq!(F8E5M2::from_f32_unsaturated(f32::NEG_INFINITY).to_f32(), f32::NEG_INFINITY);
+        assert!(F8E4M3::from_f32_unsaturated(f32::INFINITY).is_nan());
+        assert!(F8E4M3::from_f32(f32::NAN).is_nan() && F8E5M2::from_f32(f32::NAN).is_nan());
+    }
+}

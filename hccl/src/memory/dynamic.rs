@@ -1,0 +1,294 @@
+//! Memory whose element type is known at run time only.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::ops::{Range, RangeBounds};
+
+use super::allocation::{Owned, Region};
+use super::slice::part;
+use super::{DeviceBuffer, DeviceSlice, DeviceSliceMut, GivenBack};
+use crate::device::{Device, Stream};
+use crate::dtype::{DType, Element};
+use crate::error::{Error, Result};
+
+/// Elements in the memory of one device, of a type that is a value: what a file or a message says.
+///
+/// [`Communicator::dynamic`](crate::Communicator::dynamic) has the collectives for it. Copies go by its
+/// [bytes](Self::bytes), or by its elements once their type is known ([`typed`](Self::typed)). A
+/// [`DeviceBuffer`] becomes one with [`From`], and [`into_typed`](Self::into_typed) leads back.
+///
+/// ```
+/// use hccl::DynBuffer;
+/// use hccl::dtype::DType;
+///
+/// # fn main() -> hccl::Result<()> {
+/// # let runtime = hccl::Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// let dtype = DType::from_name("f32").unwrap_or(DType::U8);
+/// let mut x = device.dynamic_zeros(dtype, 2, &stream)?;
+/// x.bytes_mut().upload(&[0, 0, 128, 63, 0, 0, 0, 64], &stream)?;
+/// assert_eq!(x.typed::<f32>()?.to_vec(&stream).wait()?, [1.0, 2.0]);
+/// assert!(x.typed::<i32>().is_err());
+/// # Ok(())
+/// # }
+/// ```
+pub struct DynBuffer {
+    memory: Owned,
+    dtype: DType,
+    len: usize,
+    device: Device,
+}
+
+/// Some elements of a [`DynBuffer`] or of a [`DeviceBuffer`], to read.
+#[derive(Clone)]
+pub struct DynSlice<'a> {
+    allocation: &'a Owned,
+    dtype: DType,
+    /// In elements of the allocation.
+    range: Range<usize>,
+}
+
+/// Some elements of a [`DynBuffer`] or of a [`DeviceBuffer`], to write.
+pub struct DynSliceMut<'a> {
+    allocation: &'a Owned,
+    dtype: DType,
+    /// In elements of the allocation.
+    range: Range<usize>,
+}
+
+impl Device {
+    /// A buffer of `len` elements of a type that is known at run time only, all bytes zero.
+    pub fn dynamic_zeros(&self, dtype: DType, len: usize, stream: &Stream) -> Result<DynBuffer> {
+        let bytes = len.checked_mul(dtype.size());
+        let bytes = bytes.ok_or(Error::TooLarge { elements: len, element: dtype.size() })?;
+        let (memory, _, device) = self.zeros::<u8>(bytes, stream)?.into_parts();
+        Ok(DynBuffer { memory, dtype, len, device })
+    }
+}
+
+impl DynBuffer {
+    /// The type of its elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Length in elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The device whose memory it is.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Elements `range`, to read. A range that is not inside is an error.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DynSlice<'_>> {
+        DynSlice::from(self).slice(range)
+    }
+
+    /// Elements `range`, to write. A range that is not inside is an error.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DynSliceMut<'_>> {
+        DynSliceMut::from(self).into_slice_mut(range)
+    }
+
+    /// The elements, to read, when `T` is their type; else [`Error::WrongType`].
+    pub fn typed<T: Element>(&self) -> Result<DeviceSlice<'_, T>> {
+        DynSlice::from(self).typed()
+    }
+
+    /// The elements, to write, when `T` is their type; else [`Error::WrongType`].
+    pub fn typed_mut<T: Element>(&mut self) -> Result<DeviceSliceMut<'_, T>> {
+        DynSliceMut::from(self).into_typed()
+    }
+
+    /// Their bytes, to read.
+    pub fn bytes(&self) -> DeviceSlice<'_, u8> {
+        DynSlice::from(self).bytes()
+    }
+
+    /// Their bytes, to write.
+    pub fn bytes_mut(&mut self) -> DeviceSliceMut<'_, u8> {
+        DynSliceMut::from(self).into_bytes()
+    }
+
+    /// The buffer with a type, when `T` is that of its elements. Otherwise it comes back with the error.
+    #[allow(clippy::result_large_err, reason = "the buffer comes back, and it is called seldom")]
+    pub fn into_typed<T: Element>(self) -> Result<DeviceBuffer<T>, GivenBack<Self>> {
+        match check_type::<T>("into_typed", self.dtype) {
+            Ok(()) => Ok(DeviceBuffer::from_parts(self.memory, self.len, self.device)),
+            Err(error) => Err(GivenBack { error, value: self }),
+        }
+    }
+}
+
+fn check_type<T: Element>(operation: &'static str, found: DType) -> Result<()> {
+    let expected = T::DTYPE;
+    if expected == found {
+        return Ok(());
+    }
+    Err(Error::WrongType { operation, what: "the buffer", expected, found })
+}
+
+impl<'a> DynSlice<'a> {
+    /// The type of its elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Length in elements.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an error.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DynSlice<'a>> {
+        Ok(DynSlice { range: part(&self.range, range)?, ..*self })
+    }
+
+    /// The elements, when `T` is their type; else [`Error::WrongType`].
+    pub fn typed<T: Element>(&self) -> Result<DeviceSlice<'a, T>> {
+        check_type::<T>("typed", self.dtype)?;
+        Ok(DeviceSlice::new(self.allocation, self.range.clone()))
+    }
+
+    /// Their bytes.
+    pub fn bytes(&self) -> DeviceSlice<'a, u8> {
+        DeviceSlice::new(self.allocation, in_bytes(&self.range, self.dtype))
+    }
+
+    pub(crate) fn region(&self) -> Region<'a> {
+        self.allocation.region(in_bytes(&self.range, self.dtype))
+    }
+}
+
+impl<'a> DynSliceMut<'a> {
+    /// The type of its elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Length in elements.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// The same elements, to read, while `self` is borrowed.
+    pub fn as_slice(&self) -> DynSlice<'_> {
+        DynSlice { allocation: self.allocation, dtype: self.dtype, range: self.range.clone() }
+    }
+
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an error.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DynSliceMut<'_>> {
+        DynSliceMut::from(self).into_slice_mut(range)
+    }
+
+    fn into_slice_mut(self, range: impl RangeBounds<usize>) -> Result<Self> {
+        Ok(DynSliceMut { range: part(&self.range, range)?, ..self })
+    }
+
+    /// The elements, when `T` is their type; else [`Error::WrongType`].
+    pub fn into_typed<T: Element>(self) -> Result<DeviceSliceMut<'a, T>> {
+        check_type::<T>("typed_mut", self.dtype)?;
+        Ok(DeviceSliceMut::new(self.allocation, self.range))
+    }
+
+    /// Their bytes.
+    pub fn into_bytes(self) -> DeviceSliceMut<'a, u8> {
+        DeviceSliceMut::new(self.allocation, in_bytes(&self.range, self.dtype))
+    }
+
+    pub(crate) fn region(&self) -> Region<'a> {
+        self.allocation.region(in_bytes(&self.range, self.dtype))
+    }
+}
+
+/// Elements of an allocation, which lie inside it, in bytes.
+fn in_bytes(range: &Range<usize>, dtype: DType) -> Range<usize> {
+    range.start * dtype.size()..range.end * dtype.size()
+}
+
+impl<T: Element> From<DeviceBuffer<T>> for DynBuffer {
+    fn from(buffer: DeviceBuffer<T>) -> Self {
+        let (memory, len, device) = buffer.into_parts();
+        DynBuffer { memory, dtype: T::DTYPE, len, device }
+    }
+}
+
+impl<'a> From<&'a DynBuffer> for DynSlice<'a> {
+    fn from(buffer: &'a DynBuffer) -> Self {
+        DynSlice { allocation: &buffer.memory, dtype: buffer.dtype, range: 0..buffer.len }
+    }
+}
+
+impl<'a> From<&DynSlice<'a>> for DynSlice<'a> {
+    fn from(slice: &DynSlice<'a>) -> Self {
+        slice.clone()
+    }
+}
+
+impl<'a, T: Element> From<&'a DeviceBuffer<T>> for DynSlice<'a> {
+    fn from(buffer: &'a DeviceBuffer<T>) -> Self {
+        buffer.whole().into()
+    }
+}
+
+impl<'a, T: Element> From<DeviceSlice<'a, T>> for DynSlice<'a> {
+    fn from(slice: DeviceSlice<'a, T>) -> Self {
+        let (allocation, range) = slice.into_parts();
+        DynSlice { allocation, dtype: T::DTYPE, range }
+    }
+}
+
+impl<'a> From<&'a mut DynBuffer> for DynSliceMut<'a> {
+    fn from(buffer: &'a mut DynBuffer) -> Self {
+        DynSliceMut { allocation: &buffer.memory, dtype: buffer.dtype, range: 0..buffer.len }
+    }
+}
+
+impl<'a> From<&'a mut DynSliceMut<'_>> for DynSliceMut<'a> {
+    fn from(slice: &'a mut DynSliceMut<'_>) -> Self {
+        DynSliceMut { range: slice.range.clone(), ..*slice }
+    }
+}
+
+impl<'a, T: Element> From<&'a mut DeviceBuffer<T>> for DynSliceMut<'a> {
+    fn from(buffer: &'a mut DeviceBuffer<T>) -> Self {
+        buffer.whole_mut().into()
+    }
+}
+
+impl<'a, T: Element> From<DeviceSliceMut<'a, T>> for DynSliceMut<'a> {
+    fn from(slice: DeviceSliceMut<'a, T>) -> Self {
+        let (allocation, range) = slice.into_parts();
+        DynSliceMut { allocation, dtype: T::DTYPE, range }
+    }
+}
+
+macro_rules! debug {
+    ($($name:ident $(<$life:lifetime>)?;)*) => { $(
+        impl fmt::Debug for $name$(<$life>)? {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "<{}>({} elements)"), self.dtype, self.len())
+            }
+        }
+    )* };
+}
+debug! { DynBuffer; DynSlice<'_>; DynSliceMut<'_>; }

@@ -1,0 +1,165 @@
+//! Elements whose type is known at run time only.
+
+use super::*;
+use crate::dtype::{DType, ReduceKind, Sum};
+
+#[test]
+fn dynamic_collectives_do_what_typed_ones_do() {
+    on_both(2, |runtime| {
+        runtime
+            .run_ranks(2, |rank| -> Result<()> {
+                let (device, me) = (rank.device().clone(), rank.index());
+                let stream = device.stream()?;
+                let mut comm = rank.communicator()?;
+                let data: Vec<i16> = (0..8).map(|at| at * 10 + me as i16 + 1).collect();
+                let typed = device.upload(&data, &stream)?;
+                let x = DynBuffer::from(device.upload(&data, &stream)?);
+                let parts = Partition::packed([3, 5])?;
+                let own = parts.of(me);
+                let (even, odd) = (Partition::even(8, 2), Partition::even(8, 2));
+                for turn in 0..10 {
+                    let mut expected = device.zeros::<i16>(16, &stream)?;
+                    let mut found = device.dynamic_zeros(DType::I16, 16, &stream)?;
+                    let (e, f) = (&mut expected, &mut found);
+                    match turn {
+                        0 => {
+                            comm.all_reduce(&typed, e.slice_mut(..8)?, Sum, &stream)?;
+                            let kind = ReduceKind::Sum;
+                            comm.dynamic().all_reduce(&x, f.slice_mut(..8)?, kind, &stream)?;
+                        }
+                        1 => {
+                            e.slice_mut(..8)?.copy_from(&typed, &stream)?;
+                            comm.all_reduce_in_place(&mut *e, crate::dtype::Max, &stream)?;
+                            f.slice_mut(..8)?.into_bytes().copy_from(x.bytes(), &stream)?;
+                            comm.dynamic().all_reduce_in_place(f, ReduceKind::Max, &stream)?;
+                        }
+                        2 => {
+                            let to = (me == 1).then_some(e.slice_mut(1..9)?);
+                            comm.reduce(&typed, to, Sum, 1, &stream)?;
+                            let to = (me == 1).then_some(f.slice_mut(1..9)?);
+                            comm.dynamic().reduce(&x, to, ReduceKind::Sum, 1, &stream)?;
+                        }
+                        3 => {
+                            comm.reduce_scatter(&typed, e.slice_mut(..4)?, Sum, &stream)?;
+                            let (to, kind) = (f.slice_mut(..4)?, ReduceKind::Sum);
+                            comm.dynamic().reduce_scatter(&x, to, kind, &stream)?;
+                        }
+                        4 => {
+                            let to = e.slice_mut(..own.len())?;
+                            comm.reduce_scatter_v(&typed, to, Sum, &parts, &stream)?;
+                            let (to, kind) = (f.slice_mut(..own.len())?, ReduceKind::Sum);
+                            comm.dynamic().reduce_scatter_v(&x, to, kind, &parts, &stream)?;
+                        }
+                        5 => {
+                            e.slice_mut(..8)?.copy_from(&typed, &stream)?;
+                            comm.broadcast(&mut *e, 1, &stream)?;
+                            f.slice_mut(..8)?.into_bytes().copy_from(x.bytes(), &stream)?;
+                            comm.dynamic().broadcast(f, 1, &stream)?;
+                        }
+                        6 => {
+                            comm.all_gather(&typed, &mut *e, &stream)?;
+                            comm.dynamic().all_gather(&x, f, &stream)?;
+                        }
+                        7 => {
+                            let (from, to) = (typed.slice(own.clone())?, e.slice_mut(..8)?);
+                            comm.all_gather_v(from, to, &parts, &stream)?;
+                            let (from, to) = (x.slice(own.clone())?, f.slice_mut(..8)?);
+                            comm.dynamic().all_gather_v(from, to, &parts, &stream)?;
+                        }
+                        8 => {
+                            let from = (me == 0).then_some(&typed);
+                            comm.scatter(from, e.slice_mut(..4)?, 0, &stream)?;
+                            let from = (me == 0).then_some((&x).into());
+                            comm.dynamic().scatter(from, f.slice_mut(..4)?, 0, &stream)?;
+                            comm.all_to_all(&typed, e.slice_mut(8..)?, &stream)?;
+                            comm.dynamic().all_to_all(&typed, f.slice_mut(8..)?, &stream)?;
+                        }
+                        _ => {
+                            comm.all_to_all_v(&typed, e.slice_mut(..8)?, &even, &odd, &stream)?;
+                            let to = f.slice_mut(..8)?;
+                            comm.dynamic().all_to_all_v(&x, to, &even, &odd, &stream)?;
+                            if me == 0 {
+                                comm.send(&typed, 1, &stream)?;
+                                comm.dynamic().send(&x, 1, &stream)?;
+                            } else {
+                                comm.recv(e.slice_mut(8..)?, 0, &stream)?;
+                                comm.dynamic().recv(f.slice_mut(8..)?, 0, &stream)?;
+                            }
+                        }
+                    }
+                    let expected = expected.to_vec(&stream).wait()?;
+                    assert!(expected.iter().any(|x| *x != 0) || turn == 2, "{turn}");
+                    assert_eq!(found.typed::<i16>()?.to_vec(&stream).wait()?, expected, "{turn}");
+                }
+                Ok(())
+            })
+            .unwrap();
+    });
+}
+
+#[test]
+fn types_are_checked_before_anything_moves() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let root = RootInfo::new(&device).unwrap();
+        let making = Communicator::builder().device(&device).rank(0).world_size(1);
+        let mut comm = making.root_info(&root).build().wait().unwrap();
+        let x = device.upload(&[1_u16, 2], &stream).unwrap();
+        let mut y = device.dynamic_zeros(DType::BF16, 2, &stream).unwrap();
+        let cause = |error: Error| match error {
+            Error::Refused { cause, context } => (context.sequence, *cause),
+            other => panic!("{other}"),
+        };
+        let (sequence, wrong) = cause(comm.dynamic().all_gather(&x, &mut y, &stream).unwrap_err());
+        let text = wrong.to_string();
+        let (expected, found) = (DType::U16, DType::BF16);
+        assert!(
+            matches!(wrong, Error::WrongType { what: "the destination", expected: e, found: f, .. }
+                if (e, f) == (expected, found)),
+            "{text}"
+        );
+        assert!(text.contains("bf16") && text.contains("u16"), "{text}");
+        // No product reduces these: the type says so before the length does.
+        let mut short = device.dynamic_zeros(DType::U16, 1, &stream).unwrap();
+        let refused = comm.dynamic().all_reduce(&x, &mut short, ReduceKind::Sum, &stream);
+        let (_, wrong) = cause(refused.unwrap_err());
+        assert!(matches!(wrong, Error::NotReduced { dtype: DType::U16, .. }), "{wrong}");
+        let refused = comm.dynamic().all_reduce_in_place(&mut y, ReduceKind::Prod, &stream);
+        let (_, wrong) = cause(refused.unwrap_err());
+        assert!(matches!(wrong, Error::NotReduced { dtype: DType::BF16, .. }), "{wrong}");
+        assert_eq!(wrong.kind(), ErrorKind::Unsupported);
+        let (_, wrong) = cause(comm.dynamic().all_gather(&x, &mut short, &stream).unwrap_err());
+        assert!(matches!(wrong, Error::WrongLength { .. }), "{wrong}");
+        // None of these took a number, and the communicator goes on.
+        let (again, _) = cause(comm.dynamic().all_gather(&x, &mut y, &stream).unwrap_err());
+        assert_eq!(again, sequence);
+        comm.dynamic().all_reduce_in_place(&mut y, ReduceKind::Sum, &stream).unwrap();
+        assert_eq!(y.bytes().to_vec(&stream).wait().unwrap(), [0; 4]);
+    });
+}
+
+#[test]
+fn a_buffer_gets_its_type_back_and_no_other() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let mut x = DynBuffer::from(device.upload(&[1.0_f32, 2.0, 3.0], &stream).unwrap());
+        assert_eq!((x.dtype(), x.len(), x.bytes().len()), (DType::F32, 3, 12));
+        assert_eq!(format!("{x:?}"), "DynBuffer<f32>(3 elements)");
+        let part = x.slice(1..).unwrap();
+        let last = part.slice(1..).unwrap().typed::<f32>().unwrap();
+        assert_eq!(last.to_vec(&stream).wait().unwrap(), [3.0]);
+        assert!(matches!(part.slice(3..).unwrap_err(), Error::OutOfRange { length: 2, .. }));
+        let wrong = part.typed::<u32>().unwrap_err();
+        assert!(matches!(wrong, Error::WrongType { expected: DType::U32, .. }), "{wrong}");
+        x.slice_mut(..1).unwrap().into_bytes().fill_zero(&stream).unwrap();
+        x.typed_mut::<f32>().unwrap().slice_mut(2..).unwrap().upload(&[9.0], &stream).unwrap();
+        assert!(x.typed_mut::<i32>().is_err());
+        let x = x.into_typed::<i32>().unwrap_err().value;
+        let x = x.into_typed::<f32>().unwrap();
+        assert_eq!(x.to_vec(&stream).wait().unwrap(), [0.0, 2.0, 9.0]);
+        let huge = device.dynamic_zeros(DType::F64, usize::MAX / 4, &stream).unwrap_err();
+        assert!(matches!(huge, Error::TooLarge { .. }), "{huge}");
+    });
+}
