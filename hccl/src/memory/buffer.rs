@@ -192,7 +192,8 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole_mut().copy_from_host(host, stream)
     }
 
-    /// Memory of somebody else, for example of a training framework. It is never freed here.
+    /// Memory of somebody else, for example of a training framework. It is never freed here. For memory
+    /// of the host see [`HostMemory`](super::HostMemory).
     ///
     /// # Safety
     /// `pointer` is device memory of `device` for `len` elements, aligned for `T`. It stays allocated until every operation

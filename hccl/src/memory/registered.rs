@@ -15,7 +15,13 @@ use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 
 /// Memory that can be [registered](Runtime::register): `Vec<T>`, `Box<[T]>`, `Arc<[T]>`, or the
-/// storage of a tensor library.
+/// storage of a tensor library, whose adapter implements this once. To use it is safe.
+///
+/// The value is dropped when no device uses its memory any more, on the thread that finds that out: one
+/// that issues an operation, allocates, or drops something. A panic of that drop goes no further.
+///
+/// What is on the device already has other doors: [`DeviceBuffer::from_raw`](crate::DeviceBuffer::from_raw)
+/// for memory, [`Stream::from_raw`](crate::Stream::from_raw) for streams.
 ///
 /// # Safety
 ///
@@ -23,8 +29,40 @@ use crate::runtime::Runtime;
 ///
 /// * it stays allocated and at the same address, also while the value is moved;
 /// * its elements are initialised, and it is valid for reads through the pointer;
-/// * nobody writes to it, except hccl, and owners of a value that implements [`HostMemoryMut`] through
-///   that value.
+/// * nobody writes to it; `hccl` does only if the type implements [`HostMemoryMut`].
+///
+/// ```
+/// use std::ptr::NonNull;
+/// use std::sync::Arc;
+///
+/// use hccl::memory::HostMemory;
+///
+/// /// A tensor whose storage is shared, and not written to while it is.
+/// struct Tensor {
+///     storage: Arc<Vec<f32>>,
+/// }
+///
+/// // SAFETY: the elements are on the heap, initialised, and stay there while there is an owner; nobody
+/// // writes to a shared storage.
+/// unsafe impl HostMemory for Tensor {
+///     type Element = f32;
+///     fn memory(&mut self) -> NonNull<[f32]> {
+///         NonNull::from(self.storage.as_slice())
+///     }
+/// }
+///
+/// # fn main() -> hccl::Result<()> {
+/// # let runtime = hccl::Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// let storage = Arc::new(vec![0.5; 3000]);
+/// let lent = runtime.register(Tensor { storage: storage.clone() })?;
+/// let mut x = device.zeros::<f32>(3000, &stream)?;
+/// x.copy_from_host(&lent, &stream)?;
+/// assert_eq!(x.to_vec(&stream).wait()?, *storage);
+/// # Ok(())
+/// # }
+/// ```
 pub unsafe trait HostMemory: Send + 'static {
     /// The type of its elements.
     type Element: Element;

@@ -246,3 +246,37 @@ fn memory_comes_back_from_a_backend_that_cannot_register() {
     let wrong = x.copy_from_host(&mine, &stream).unwrap_err();
     assert!(matches!(wrong.root_cause(), Error::WrongRuntime { .. }), "{wrong}");
 }
+
+#[test]
+fn memory_whose_drop_panics_harms_nobody() {
+    struct Panics(Vec<u8>, Arc<AtomicBool>);
+    // SAFETY: a vector that nobody touches keeps its elements where they are.
+    unsafe impl HostMemory for Panics {
+        type Element = u8;
+        fn memory(&mut self) -> NonNull<[u8]> {
+            self.0.memory()
+        }
+    }
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            self.1.store(true, SeqCst);
+            panic!("of the owner");
+        }
+    }
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let dropped = Arc::new(AtomicBool::new(false));
+        let mine = Panics(vec![6; 2 * PAGE], dropped.clone());
+        let mine = runtime.register(mine).unwrap();
+        let mut x = device.zeros::<u8>(2 * PAGE, &stream).unwrap();
+        x.copy_from_host(&mine, &stream).unwrap();
+        drop(mine);
+        assert_eq!(x.to_vec(&stream).wait().unwrap(), [6; 2 * PAGE]);
+        eventually("the memory goes", || {
+            device.reap();
+            dropped.load(SeqCst)
+        });
+        device.upload(&[1_u8], &stream).unwrap().to_vec(&stream).wait().unwrap();
+    });
+}
