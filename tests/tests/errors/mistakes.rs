@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_sys::{Api, Functions};
+use hccl::dtype::{DType, ReduceKind};
 use hccl::prelude::*;
 use hccl::{Error, Result};
 
@@ -18,6 +19,7 @@ type Told = (&'static str, Vec<(String, String)>);
 pub fn all() -> Vec<Told> {
     let mut told = Vec::new();
     told.extend(of_one_device());
+    told.extend(of_types());
     told.extend(of_foreign_memory());
     told.extend(calls::of_calls());
     told.extend(calls::of_counts());
@@ -174,6 +176,25 @@ fn of_one_device() -> Vec<Told> {
             "more pinned memory than the host has",
             runtime.host_buffer::<u8>(1 << 46).unwrap_err(),
         ),
+    ]
+}
+
+fn of_types() -> Vec<Told> {
+    let runtime = patient(1);
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let root = RootInfo::new(&device).unwrap();
+    let config = CommConfig::builder().name("alone").build();
+    let building = Communicator::builder().device(&device).rank(0).world_size(1);
+    let mut comm = building.root_info(&root).config(config).build().wait().unwrap();
+    let x = device.zeros::<f32>(64, &stream).unwrap();
+    let mut bytes = device.dynamic_zeros(DType::U8, 64, &stream).unwrap();
+    let gathered = comm.dynamic().all_gather(&x, &mut bytes, &stream).unwrap_err();
+    let summed = comm.dynamic().all_reduce_in_place(&mut bytes, ReduceKind::Sum, &stream);
+    vec![
+        one("a gather into elements of another type", gathered),
+        one("a sum of a type that no product reduces", summed.unwrap_err()),
+        one("elements that are asked for by another type", bytes.typed::<i8>().unwrap_err()),
     ]
 }
 
