@@ -14,12 +14,16 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hccl::TimedEvent;
 use hccl::prelude::*;
 
 use crate::error::{Error, Result, check_length};
 use crate::gradient::{Gradient, Widen, scale};
+
+/// Counts the steps of all buckets.
+static STEPS: AtomicU64 = AtomicU64::new(0);
 
 /// How gradients are put together; see [`GradientBuckets::with`].
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +97,8 @@ pub struct GradientBuckets<T: Widen<W>, W: Gradient = T> {
     places: Vec<Place>,
     /// Buckets of an unfinished step that are issued.
     issued: usize,
+    /// The last step that began: its number in the process, 0 before any.
+    current: u64,
     timed: bool,
     marker: PhantomData<T>,
 }
@@ -130,7 +136,8 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
             end = start;
         }
         places.reverse();
-        Ok(Self { buckets, places, issued: 0, timed: options.timed, marker: PhantomData })
+        let timed = options.timed;
+        Ok(Self { buckets, places, issued: 0, current: 0, timed, marker: PhantomData })
     }
 
     /// The tensors of each bucket, in the order in which buckets are summed.
@@ -151,10 +158,27 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
     ) -> Step<'a, T, W> {
         let factor = 1.0 / comm.world_size() as f32;
         let unfinished = self.issued;
+        self.current = STEPS.fetch_add(1, Ordering::Relaxed) + 1;
         if unfinished == 0 {
             self.places.iter_mut().for_each(|place| place.is_pushed = false);
         }
         Step { buckets: self, comm, stream, factor, unfinished }
+    }
+
+    /// Goes on with a step that was put aside, on the communicator and the stream on which it began.
+    ///
+    /// [`Error::OtherStep`] if another step has begun since, or if it belongs to other buckets.
+    pub fn resume<'a>(
+        &'a mut self,
+        paused: PausedStep,
+        comm: &'a mut Communicator,
+        stream: &'a Stream,
+    ) -> Result<Step<'a, T, W>> {
+        let PausedStep { factor, unfinished, number, issued } = paused;
+        if (number, issued) != (self.current, self.issued) {
+            return Err(Error::OtherStep);
+        }
+        Ok(Step { buckets: self, comm, stream, factor, unfinished })
     }
 
     fn place(&self, tensor: usize) -> Result<&Place> {
@@ -175,6 +199,19 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
         self.places[tensor].is_accumulated = accumulates;
         Ok(())
     }
+}
+
+/// A step that was put aside by [`Step::pause`], without its borrows.
+///
+/// Dropped, it is a step that was dropped.
+#[derive(Debug)]
+#[must_use = "a step that does not go on leaves the other ranks waiting"]
+pub struct PausedStep {
+    factor: f32,
+    unfinished: usize,
+    /// Its number in the process.
+    number: u64,
+    issued: usize,
 }
 
 /// A backward pass: gradients that are on their way to all ranks as they come.
@@ -217,6 +254,15 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
         self.buckets.places[tensor].is_accumulated = false;
         self.pushed(tensor)?;
         Ok(result)
+    }
+
+    /// Puts the step aside until [`GradientBuckets::resume`], and gives its borrows back.
+    ///
+    /// A hook in a backward pass has to own everything it works with; it goes on with the step for one
+    /// push, and puts it aside again. What was handed to the device is under way meanwhile.
+    pub fn pause(self) -> PausedStep {
+        let Self { buckets, factor, unfinished, .. } = self;
+        PausedStep { factor, unfinished, number: buckets.current, issued: buckets.issued }
     }
 
     fn check(&self, tensor: usize) -> Result<()> {

@@ -58,6 +58,9 @@ pub enum Error {
         /// Buckets of a step.
         buckets: usize,
     },
+    /// A step that was put aside is resumed with other buckets, or after another one has begun.
+    #[error("the step that was put aside is not the current step of these buckets")]
+    OtherStep,
     /// Something that each rank has a share of cannot be divided evenly.
     #[error("{count} {what} cannot be divided among {ranks} ranks: take a multiple")]
     NotDivisible {

@@ -193,6 +193,43 @@ fn a_step_that_was_dropped_on_its_way_is_not_added_to_the_next() {
 }
 
 #[test]
+fn a_step_that_is_put_aside_between_pushes_gives_the_same_means() {
+    on_ranks(|rank, comm, stream| {
+        let options = BucketOptions::default().bytes(64);
+        let mut buckets = GradientBuckets::<f32>::with(options, &LENGTHS, stream)?;
+        for number in 0..2 {
+            let mut paused = buckets.step(comm, stream).pause();
+            for tensor in 0..LENGTHS.len() {
+                let mut step = buckets.resume(paused, comm, stream)?;
+                step.push(tensor, &gradient(tensor, rank.index(), number))?;
+                paused = step.pause();
+            }
+            let means = buckets.resume(paused, comm, stream)?.finish()?;
+            for tensor in 0..LENGTHS.len() {
+                assert_near(means.get(tensor)?, &mean(tensor, rank.world_size(), number));
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_step_that_was_put_aside_does_not_go_on_in_another_one() {
+    on_ranks(|_, comm, stream| {
+        let mut buckets = GradientBuckets::<f32>::new(&[1, 1], stream)?;
+        let mut others = GradientBuckets::<f32>::new(&[1, 1], stream)?;
+        let old = buckets.step(comm, stream).pause();
+        let new = buckets.step(comm, stream).pause();
+        let refused = buckets.resume(old, comm, stream).map(drop);
+        assert!(matches!(refused, Err(Error::OtherStep)), "{refused:?}");
+        let _ = others.step(comm, stream).pause();
+        let refused = others.resume(new, comm, stream).map(drop);
+        assert!(matches!(refused, Err(Error::OtherStep)), "{refused:?}");
+        Ok(())
+    });
+}
+
+#[test]
 fn shards_give_each_rank_the_mean_of_its_part_and_all_parameters_to_everybody() {
     for lengths in [&[5, 0, 6][..], &[1], &[], &[4, 4]] {
         let parts = on_ranks(|rank, comm, stream| {
