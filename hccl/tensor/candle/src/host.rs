@@ -1,0 +1,92 @@
+//! Elements of candle's tensors as slices of the host.
+
+use candle_core::{CpuStorage, DType, Device, Layout, Shape, Storage, Tensor, Var, WithDType};
+use hccl::prelude::*;
+
+use crate::error::{Error, Result};
+
+/// Passes the elements of a tensor on the CPU, row by row. Copies nothing if they lie so.
+pub(crate) fn with_elements<T: WithDType, R>(
+    what: impl Fn() -> String,
+    tensor: &Tensor,
+    pass: impl FnOnce(&[T]) -> R,
+) -> Result<R> {
+    let tensor = tensor.contiguous()?;
+    let (storage, layout) = tensor.storage_and_layout();
+    let Storage::Cpu(storage) = &*storage else {
+        return Err(Error::NotOnCpu { what: what() });
+    };
+    Ok(pass(elements(storage, layout)?))
+}
+
+/// The elements of a contiguous storage.
+pub(crate) fn elements<'a, T: WithDType>(
+    storage: &'a CpuStorage,
+    layout: &Layout,
+) -> candle_core::Result<&'a [T]> {
+    let all = T::cpu_storage_as_slice(storage)?;
+    let of_layout = layout.contiguous_offsets().and_then(|(from, to)| all.get(from..to));
+    of_layout.ok_or_else(|| candle_core::Error::msg("the tensor does not lie row by row"))
+}
+
+/// A tensor of these elements on the CPU, with a type of its own.
+pub(crate) fn tensor(elements: &[f32], shape: &Shape, dtype: DType) -> Result<Tensor> {
+    Ok(Tensor::from_slice(elements, shape, &Device::Cpu)?.to_dtype(dtype)?)
+}
+
+/// Whether gradients of this parameter can be summed.
+pub(crate) fn check_parameter(name: &str, var: &Var) -> Result<()> {
+    if !var.device().is_cpu() {
+        return Err(Error::NotOnCpu { what: format!("parameter {name}") });
+    }
+    match var.dtype() {
+        DType::F32 | DType::F16 | DType::BF16 => Ok(()),
+        dtype => Err(Error::ParameterType { name: name.to_owned(), dtype }),
+    }
+}
+
+/// Gives every rank the values that a variable has on rank 0. Types of 16 bits go through f32,
+/// which has all their values.
+pub(crate) fn broadcast(
+    name: &str,
+    var: &Var,
+    comm: &mut Communicator,
+    stream: &Stream,
+) -> Result<()> {
+    check_parameter(name, var)?;
+    if var.elem_count() == 0 {
+        return Ok(());
+    }
+    let own = var.to_dtype(DType::F32)?;
+    let upload = |own: &[f32]| stream.device().upload(own, stream);
+    let mut buffer = with_elements(|| name.to_owned(), &own, upload)??;
+    drop(comm.broadcast(&mut buffer, 0, stream)?);
+    let of_root: Vec<f32> = buffer.to_vec(stream).wait()?;
+    Ok(var.set(&tensor(&of_root, var.shape(), var.dtype())?)?)
+}
+
+/// Computes something from the elements of a storage, of any type that ranks can sum.
+macro_rules! with_floats {
+    ($storage:expr, $layout:expr, |$elements:ident| $computed:expr) => {
+        with_floats!($storage, $layout, $elements, $computed, F32 f32, F64 f64, F16 f16, BF16 bf16)
+    };
+    ($storage:expr, $layout:expr, $elements:ident, $computed:expr, $($name:ident $float:ty),*) => {
+        match candle_core::backend::BackendStorage::dtype($storage) {
+            $(candle_core::DType::$name => {
+                let $elements = $crate::host::elements::<$float>($storage, $layout)?;
+                $computed
+            })*
+            dtype => Err(candle_core::Error::msg(format!("ranks add no elements of {dtype:?}"))),
+        }
+    };
+}
+pub(crate) use with_floats;
+
+/// A copy of a contiguous storage.
+pub(crate) fn copy(
+    storage: &CpuStorage,
+    layout: &Layout,
+) -> candle_core::Result<(CpuStorage, Shape)> {
+    let copied = with_floats!(storage, layout, |elements| Ok(WithDType::to_cpu_storage(elements)));
+    Ok((copied?, layout.shape().clone()))
+}
