@@ -38,6 +38,12 @@ impl Api {
         load::load(&directories, true).map(Api::from)
     }
 
+    /// Where [`load`](Self::load) looks for each library, in the order of the search; a path of one component is left to the
+    /// system's loader. The last library may be missing. Loads nothing.
+    pub fn places() -> Vec<(Library, Vec<PathBuf>)> {
+        load::places(&load::directories(|name| std::env::var_os(name)))
+    }
+
     /// Loads the same libraries from one directory and from nowhere else.
     ///
     /// What these libraries depend on is found by the system's loader.

@@ -45,7 +45,24 @@ pub(crate) fn directories(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Pa
     directories
 }
 
-/// The loaded functions, and the libraries in which they were looked up.
+/// Where each library is looked for by [`load`] with these directories and the loader's path, in
+/// the order of the search.
+pub(crate) fn places(directories: &[PathBuf]) -> Vec<(Library, Vec<PathBuf>)> {
+    let of = |(library, names)| (library, paths(names, directories, true).collect());
+    LIBRARIES.into_iter().map(of).collect()
+}
+
+/// The places of one library; a bare name is for the system's loader.
+fn paths<'a>(
+    names: &'a [&'a str],
+    directories: &'a [PathBuf],
+    loader_path: bool,
+) -> impl Iterator<Item = PathBuf> + 'a {
+    let in_directories = directories.iter().flat_map(|it| names.iter().map(|name| it.join(name)));
+    in_directories.chain(names.iter().filter(move |_| loader_path).map(PathBuf::from))
+}
+
+/// What was loaded: the functions, and the libraries in which they were looked up.
 pub(crate) struct Loaded {
     pub functions: Functions,
     pub libraries: Vec<String>,
@@ -98,10 +115,8 @@ fn open(
     directories: &[PathBuf],
     loader_path: bool,
 ) -> Result<Opened, LoadError> {
-    let in_directories = directories.iter().flat_map(|it| names.iter().map(|name| it.join(name)));
-    let by_loader = names.iter().filter(|_| loader_path).map(PathBuf::from);
     let mut attempts = Vec::new();
-    for path in in_directories.chain(by_loader) {
+    for path in paths(names, directories, loader_path) {
         let bare = path.components().count() == 1;
         if !bare && !path.exists() {
             attempts.push(Attempt { path, failure: None });
@@ -173,6 +188,17 @@ mod tests {
             .chain([PathBuf::from(format!("/toolkit/{arch}"))])
             .collect::<Vec<_>>();
         assert_eq!(search, expected);
+    }
+
+    #[test]
+    fn the_places_of_a_library_are_the_directories_and_then_the_loader_s_path() {
+        let places = places(&["/one".into(), "/two".into()]);
+        let (library, paths) = &places[0];
+        assert_eq!(*library, Library::AclRt);
+        let expected = ["/one/libacl_rt.so", "/one/libascendcl.so", "/two/libacl_rt.so"];
+        assert_eq!(paths[..3], expected.map(PathBuf::from));
+        assert_eq!(paths[4..], ["libacl_rt.so", "libascendcl.so"].map(PathBuf::from));
+        assert_eq!(places.len(), 4);
     }
 
     #[test]

@@ -1,0 +1,103 @@
+//! What a child process has found out: a line for each fact, whose words are separated by tabs.
+//!
+//! Libraries that are looked at may print to standard output, so a child moves that out of the way
+//! and keeps the pipe to its parent for itself.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::FromRawFd;
+use std::sync::{Mutex, PoisonError};
+
+/// One fact: what kind it is, and what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fact(Vec<String>);
+
+impl Fact {
+    pub(crate) fn kind(&self) -> &str {
+        self.word(0)
+    }
+
+    /// A word behind the kind, which is word 0; empty when there is none.
+    pub(crate) fn word(&self, index: usize) -> &str {
+        self.0.get(index).map_or("", String::as_str)
+    }
+
+    pub(crate) fn words(&self) -> &[String] {
+        self.0.get(1..).unwrap_or_default()
+    }
+
+    /// From a line.
+    pub(crate) fn parse(line: &str) -> Fact {
+        Fact(line.split('\t').map(unescape).collect())
+    }
+}
+
+fn unescape(word: &str) -> String {
+    let mut text = String::with_capacity(word.len());
+    let mut characters = word.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => match characters.next() {
+                Some('n') => text.push('\n'),
+                Some('t') => text.push('\t'),
+                Some('r') => text.push('\r'),
+                Some(other) => text.push(other),
+                None => {}
+            },
+            other => text.push(other),
+        }
+    }
+    text
+}
+
+fn escape(word: &str) -> String {
+    let escapes = [("\\", "\\\\"), ("\n", "\\n"), ("\t", "\\t"), ("\r", "\\r")];
+    escapes.iter().fold(word.to_owned(), |word, (from, to)| word.replace(from, to))
+}
+
+/// Where the facts go.
+pub(crate) struct Teller(Mutex<File>);
+
+impl Teller {
+    /// Takes standard output for the facts. What is printed there from now on goes to standard error.
+    pub(crate) fn of_standard_output() -> std::io::Result<Teller> {
+        // SAFETY: the numbers are those of the standard streams, and the calls take numbers only.
+        let (own, moved) = unsafe {
+            let own = libc::fcntl(1, libc::F_DUPFD_CLOEXEC, 3);
+            (own, if own < 0 { -1 } else { libc::dup2(2, 1) })
+        };
+        if own < 0 || moved < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was made above, and nobody else has it.
+        Ok(Teller(Mutex::new(unsafe { File::from_raw_fd(own) })))
+    }
+
+    /// Hands a fact to the parent at once.
+    pub(crate) fn tell(&self, words: &[&str]) {
+        let words: Vec<String> = words.iter().map(|word| escape(word)).collect();
+        let line = words.join("\t") + "\n";
+        // When the parent is gone, so is the reason to find anything out.
+        if self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes()).is_err()
+        {
+            std::process::exit(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back_whatever_is_in_them() {
+        for word in ["", "a b", "a\tb\nc", "\\n", "\\\\t", "ends with \\", "\r"] {
+            let line = ["kind", word, "x"].map(escape).join("\t");
+            assert!(!line.contains('\n'));
+            let fact = Fact::parse(&line);
+            assert_eq!((fact.kind(), fact.word(1), fact.word(2)), ("kind", word, "x"));
+        }
+        assert_eq!(Fact::parse("").word(7), "");
+        assert_eq!(Fact::parse("a\\"), Fact(vec!["a".into()]));
+    }
+}
