@@ -37,6 +37,7 @@
 //! | [`dtype`] | element types, and which reductions they have |
 //! | [`error`] | what can go wrong |
 //! | [`trace`] | the `tracing` spans |
+//! | [`record`] | a record of a run, to find where two runs part |
 //!
 //! # Three rules
 //!
@@ -62,6 +63,7 @@ pub mod operator;
 pub(crate) mod order;
 mod pending;
 pub mod ranks;
+pub mod record;
 pub mod runtime;
 pub(crate) mod sync;
 // The emulator maps memory in a way that Miri does not support.

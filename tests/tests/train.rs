@@ -123,6 +123,32 @@ fn a_reproducible_training_prints_the_hash_of_its_weights() {
 }
 
 #[test]
+fn a_recorded_training_leaves_the_same_lines_every_time() {
+    let folder = folder("recorded");
+    let lines = |name: &str, seed: &str| {
+        let (out, record) = (folder.join("out"), folder.join(name));
+        let (out, record) = (out.to_str().unwrap(), record.to_str().unwrap());
+        let arguments = ["--epochs", "1", "--ranks", "2", "--seed", seed, "--reproducible"];
+        let of_files = ["--out", out, "--record", record, "--record-whole", "world all_gather 3"];
+        let (status, _, complaints) = command(&[&arguments[..], &of_files].concat());
+        assert_eq!((status, complaints.as_str()), (0, ""));
+        let whole = |name: &str| folder.join(record).join(name).exists();
+        assert!(whole("world.1.rank-1.device-1.world-all-gather-3.given"));
+        let text = std::fs::read_to_string(folder.join(record).join("world.1.rank-1.device-1.run"));
+        // The first word is the place among the operations of all ranks, which go on side by side.
+        let text = text.expect("rank 1 has a record");
+        text.lines().map(|line| line.split_once('\t').unwrap().1.to_owned()).collect::<Vec<_>>()
+    };
+    let (one, again, other) = (lines("one", "1"), lines("again", "1"), lines("other", "2"));
+    assert!(one.len() > 20 && one.iter().any(|line| line.starts_with("world all_to_all 2\tf32\t")));
+    assert_eq!(one, again);
+    assert_ne!(one, other);
+    // Without a record there is nothing to keep whole.
+    let (status, _, complaints) = command(&["--record-whole", "world all_gather 3"]);
+    assert!(status == 1 && complaints.contains("--record"), "{complaints}");
+}
+
+#[test]
 fn the_seed_decides_the_curve() {
     let digits = digits(300);
     let recipe = |seed| Recipe { epochs: 1, seed, ..Recipe::new(2) };

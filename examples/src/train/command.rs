@@ -58,6 +58,7 @@ fn story(mut options: Options, out: &mut dyn Write) -> Result<(), String> {
     let digits = Digits::read(&options.data).map_err(one_line)?;
     let output = if tells { Some(Output::prepare(&options.out)?) } else { None };
     let runtime = options.runtime()?;
+    let recording = options.record(&runtime)?;
 
     say("digits", format!("{} images of 8 x 8 pixels", digits.len()))?;
     let split = digits.split(options.seed);
@@ -84,6 +85,9 @@ fn story(mut options: Options, out: &mut dyn Write) -> Result<(), String> {
     });
     bar.finish_and_clear();
     let outcomes = outcomes.map_err(one_line)?;
+    if let Some(recording) = recording {
+        recording.finish().map_err(one_line)?;
+    }
     let seconds = start.elapsed().as_secs_f64();
 
     let first = outcomes.first().ok_or("no rank came back")?;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::error::ContextKind;
 use clap::{Parser, ValueEnum};
 use hccl::prelude::*;
+use hccl::record::{RunRecord, RunRecording};
 
 use super::parallel::Recipe;
 
@@ -41,6 +42,12 @@ pub struct Options {
     /// Get the same weights, to the last bit, on 1, 2, 4 and 8 ranks; costs time
     #[arg(long)]
     pub reproducible: bool,
+    /// Records what every operation reads and writes, as checksums, for hccl-compare-runs; costs time
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+    /// With --record: keeps all bytes of one operation, such as `world all_reduce 17`
+    #[arg(long, value_name = "OPERATION", requires = "record")]
+    record_whole: Option<String>,
     /// Other digits than those that come along: on each line 64 pixels from 0 to 16 and the label,
     /// separated by commas
     #[arg(long, value_name = "FILE", default_value = DIGITS, hide_default_value = true)]
@@ -118,6 +125,17 @@ impl Options {
             return Err(format!("--ranks {}: more than there are devices ({devices})", self.ranks));
         }
         Ok(runtime)
+    }
+
+    /// The record of the run, if one was asked for.
+    pub fn record(&self, runtime: &Runtime) -> Result<Option<RunRecording>, String> {
+        let Some(directory) = &self.record else { return Ok(None) };
+        let record = RunRecord::new(directory);
+        let record = match &self.record_whole {
+            Some(operation) => record.whole(operation),
+            None => record,
+        };
+        runtime.record_run(record).map(Some).map_err(|error| error.to_string())
     }
 
     /// What to train with.

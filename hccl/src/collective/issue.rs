@@ -6,6 +6,7 @@ use crate::comm::Member;
 use crate::device::{Stream, StreamState};
 use crate::error::Result;
 use crate::order::issue::{Slip, Touch};
+use crate::record::member::RecordedOp;
 
 impl Member {
     /// Issues an operation in its span, unless the checks refuse it, and counts it.
@@ -26,12 +27,49 @@ impl Member {
             (None, Some(to)) => &[self.touch(), to.write(destination)],
             (None, None) => &[self.touch()],
         };
+        let recorded = match &self.record {
+            None => None,
+            Some(_) => self.record_before(&operation, sequence, stream)?,
+        };
         let slip = Slip::default();
         self.issue_touching(touches, &operation, sequence, stream, &slip)?;
         if S::RUNS {
             self.count(takes);
         }
+        if let Some(recorded) = recorded {
+            self.record_after(recorded, &operation, sequence, stream)?;
+        }
         Ok(slip.work(stream, operation.name()))
+    }
+
+    #[cold]
+    fn record_before<S: StreamState>(
+        &self,
+        operation: &CollectiveOp<'_>,
+        sequence: u64,
+        stream: &Stream<S>,
+    ) -> Result<Option<RecordedOp>> {
+        let (Some(record), Some(stream)) = (&self.record, S::open(stream)) else { return Ok(None) };
+        // What the checks refuse is not issued.
+        if operation.checked.is_err() {
+            return Ok(None);
+        }
+        let recorded = record.before(operation.given(), stream);
+        recorded.map_err(|error| self.explain(operation.name(), sequence, error))
+    }
+
+    #[cold]
+    fn record_after<S: StreamState>(
+        &self,
+        recorded: RecordedOp,
+        operation: &CollectiveOp<'_>,
+        sequence: u64,
+        stream: &Stream<S>,
+    ) -> Result<()> {
+        let (Some(record), Some(stream)) = (&self.record, S::open(stream)) else { return Ok(()) };
+        let what = (operation.title(&self.label.communicator, sequence), operation.dtype());
+        let done = record.after(recorded, what, operation.got(self.label.rank), stream);
+        done.map_err(|error| self.explain(operation.name(), sequence, error))
     }
 
     /// Issues an operation. `touches` names the communicator and its buffers.

@@ -226,6 +226,57 @@ impl<'a> CollectiveOp<'a> {
         reads.chain(self.writes.iter().map(|buffer| (buffer, true)))
     }
 
+    /// As a record calls it.
+    #[cold]
+    pub(super) fn title(&self, communicator: &str, sequence: u64) -> String {
+        let name = self.name();
+        match self.message() {
+            None => format!("{communicator} {name} {sequence}"),
+            Some((Direction::Send, to)) => format!("{communicator} {name} to {to} {sequence}"),
+            Some((Direction::Receive, from)) => {
+                format!("{communicator} {name} from {from} {sequence}")
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// What its outcome depends on, of the memory of this rank: for a record.
+    #[cold]
+    pub(crate) fn given(&self) -> Option<Region<'a>> {
+        if self.reads.is_some() || !self.in_place {
+            return self.reads.clone();
+        }
+        let buffer = self.writes.as_ref()?;
+        match self.kind {
+            // What a rank has that is not the root does not matter.
+            CollectiveKind::Broadcast(_) => None,
+            CollectiveKind::AllGather => self.part_at(buffer, self.send),
+            _ => Some(buffer.clone()),
+        }
+    }
+
+    /// What it leaves in the memory of this rank: for a record.
+    #[cold]
+    pub(crate) fn got(&self, rank: u32) -> Option<Region<'a>> {
+        let buffer = self.writes.as_ref()?;
+        match self.kind {
+            CollectiveKind::Reduce(_, root) if root != rank => None,
+            CollectiveKind::ReduceScatter(_) if self.in_place => self.part_at(buffer, self.recv),
+            _ => Some(buffer.clone()),
+        }
+    }
+
+    /// The part of a buffer that CANN is given by this pointer.
+    fn part_at(&self, buffer: &Region<'a>, pointer: *mut c_void) -> Option<Region<'a>> {
+        let start = pointer.addr().checked_sub(buffer.pointer().addr())?;
+        let end = start.checked_add(self.count.checked_mul(self.dtype.size())?)?;
+        (end <= buffer.bytes()).then(|| buffer.part(start..end))
+    }
+
     /// Its span, entered.
     #[inline(always)]
     pub(super) fn span(&self, member: &Member, sequence: u64) -> EnteredSpan {

@@ -76,6 +76,7 @@ use crate::error::{Error, OpContext, Result};
 use crate::operator::Operators;
 use crate::order::label::Label;
 use crate::order::stamps::Stamps;
+use crate::record::member::MemberRecord;
 use handle::{CommHandle, Origin, RetiredCommunicator};
 use scratch::ScratchBlock;
 
@@ -145,7 +146,9 @@ pub(crate) struct Member {
     pub(crate) operators: Operators,
     /// The seconds for which its operations may wait for peers on the device; 0: for ever.
     pub(crate) exec_seconds: u32,
-    /// The number of splits so far.
+    /// Where its operations are recorded, if they are.
+    pub(crate) record: Option<Box<MemberRecord>>,
+    /// How often it has been split.
     splits: u64,
     /// Set by a run, which then tells the peers itself when the rank is gone.
     alive: Option<Arc<()>>,
@@ -234,6 +237,7 @@ impl Communicator {
         }
         let title = title.map_or_else(|| name.clone(), String::into_boxed_str);
         let label = Arc::new(Label::new(title, rank, world_size, device.table().peers_of(raw)));
+        let record = MemberRecord::of(&label, device.index(), device.runtime());
         // SAFETY: the caller's promise.
         let handle = unsafe { CommHandle::new(raw, label.clone(), origin) };
         let member = Box::new(Member {
@@ -250,6 +254,7 @@ impl Communicator {
             scratch: ScratchBlock::default(),
             operators: Operators::default(),
             exec_seconds: device.runtime().exec_seconds(),
+            record,
             splits: 0,
             alive: None,
         });

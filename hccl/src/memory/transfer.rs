@@ -1,8 +1,9 @@
 //! The copies. This is where bytes of the host meet bytes of a device.
 //!
-//! Invariant: every copy is issued with stamps on both sides before it is enqueued, so both ranges stay allocated and are not
-//! touched by the host until it is complete. Host memory that a copy names is always an allocation with stamps, pinned or
-//! registered, never an ordinary slice of the caller.
+//! Invariant: every copy is issued with stamps on both sides before it is enqueued, so both ranges
+//! stay allocated and are not touched by the host until it is complete. Host memory that a copy
+//! names is always an allocation with stamps, pinned or registered, never an ordinary slice of the
+//! caller.
 
 use std::mem::MaybeUninit;
 
@@ -54,12 +55,13 @@ fn enqueue_copy<S: StreamState>(
     source.before_device_reads();
     S::issue(stream, Operation::new(name), &touches, |raw| {
         let mut at = 0;
-        // CANN refuses to copy nothing. All of it is one piece, unless one of the two is registered memory.
+        // CANN refuses to copy nothing. All of it is one piece, unless one of the two is registered
+        // memory.
         while at < bytes {
             let ((from, piece), (to, room)) = (source.piece(at), destination.piece(at));
             let piece = piece.min(room);
-            // SAFETY: both regions are stamped, see the module's invariant; both have `bytes` bytes,
-            // and from these places on as many as the piece.
+            // SAFETY: both regions are stamped, see the module's invariant; both have `bytes`
+            // bytes, and from these places on as many as the piece.
             unsafe { stream.table().copy(to, from.cast_const(), piece, kind, raw) }?;
             if at == 0 {
                 // Also when a later piece is refused.
@@ -97,8 +99,8 @@ pub(crate) fn upload<T: Element>(
 ) -> Result<Work> {
     check_length::<T>("upload", "the data", destination, data.len())?;
     upload_with(destination, stream, |block: *mut T| {
-        // SAFETY: the block has room for as many bytes as the destination, which has as many elements as `data`, and is not
-        // `data`'s memory.
+        // SAFETY: the block has room for as many bytes as the destination, which has as many
+        // elements as `data`, and is not `data`'s memory.
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), block, data.len()) }
     })
 }
@@ -119,11 +121,7 @@ pub(super) fn upload_with<T: Element>(
 }
 
 /// To a pinned block, which is to be read when the work is complete.
-pub(super) fn download(
-    name: &'static str,
-    source: &Region<'_>,
-    stream: &Stream,
-) -> Result<(Work, Owned)> {
+pub(crate) fn download(source: &Region<'_>, stream: &Stream) -> Result<(Work, Owned)> {
     let block = Owned::pinned(stream.device(), source.bytes())?;
     let destination = block.region(0..source.bytes());
     let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST;
@@ -133,7 +131,9 @@ pub(super) fn download(
 }
 
 /// The first `len` elements of a pinned block whose download is complete.
-pub(super) fn read_block<T: Element>(block: &Owned, len: usize) -> Vec<T> {
+pub(crate) fn read_block<T: Element>(block: &Owned, len: usize) -> Vec<T> {
+    debug_assert!(len * size_of::<T>() <= block.bytes());
+    block.host_touches(len * size_of::<T>(), false);
     let mut values = Vec::with_capacity(len);
     read_into(block, &mut values.spare_capacity_mut()[..len]);
     // SAFETY: all of them have been written.
@@ -146,8 +146,9 @@ fn read_into<T: Element>(block: &Owned, places: &mut [MaybeUninit<T>]) {
     let bytes = size_of_val(places);
     debug_assert!(bytes <= block.bytes());
     block.host_touches(&(0..bytes), false);
-    // SAFETY: the block holds as many elements (a download of as many bytes went there), is aligned (a page), and no
-    // device uses it any more; any bits are a valid element. The places are borrowed mutably.
+    // SAFETY: the block holds as many elements (a download of as many bytes went there), is aligned
+    // (a page), and no device uses it any more; any bits are a valid element. The places are
+    // borrowed mutably.
     unsafe {
         let first = block.pointer().cast::<MaybeUninit<T>>();
         std::ptr::copy_nonoverlapping(first, places.as_mut_ptr(), places.len());

@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use crate::api::Table;
@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::error::product::Product;
 use crate::memory::pool::Pool;
 use crate::order::reactor::Reactor;
+use crate::record::records::Records;
 use crate::sync::lock;
 
 /// Everything that waits gives up after this long unless told otherwise.
@@ -61,6 +62,8 @@ pub(crate) struct Shared {
     pub(super) exec_seconds: AtomicU32,
     pub(super) pool: Pool,
     pub(super) reactor: Arc<Reactor>,
+    /// Where communicators are recorded that are made now.
+    pub(crate) records: Mutex<Weak<Records>>,
 }
 
 impl Shared {
@@ -86,6 +89,7 @@ impl Shared {
             exec_seconds: AtomicU32::new(EXEC_SECONDS),
             pool: Pool::default(),
             reactor: Reactor::new(),
+            records: Mutex::default(),
         }
     }
 

@@ -1,0 +1,129 @@
+//! A record of what the operations of a run have read and written, to find where two runs part.
+//!
+//! [`Runtime::record_run`] switches it on for the communicators that are made afterwards. Each of their
+//! operations leaves a line in a file of its communicator and rank: its name, its number, and a checksum
+//! of what the rank gives to it and of what it gets. The command `hccl-compare-runs A B` names the first
+//! operation in which two records differ, and in what goes in or in what comes out. Recorded once more
+//! with that operation [whole](RunRecord::whole), it names the element and both values.
+//!
+//! ```
+//! use hccl::prelude::*;
+//! use hccl::record::RunRecord;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let runtime = Runtime::emulator(2)?;
+//! let directory = std::env::temp_dir().join(format!("hccl-record-{}", std::process::id()));
+//! let recording = runtime.record_run(RunRecord::new(&directory))?;
+//! runtime.run_ranks(2, |rank| {
+//!     let stream = rank.device().stream()?;
+//!     let mut x = rank.device().upload(&[1.0f32; 8], &stream)?;
+//!     rank.communicator()?.all_reduce_in_place(&mut x, Sum, &stream)?.wait()
+//! })?;
+//! recording.finish()?;
+//! assert_eq!(std::fs::read_dir(&directory)?.count(), 2);
+//! # std::fs::remove_dir_all(directory)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is recorded
+//!
+//! Collectives and messages that a communicator issues on a stream. Messages of a batch, operations of a
+//! group and of a graph, operators of one's own and kernels are not.
+//!
+//! # What it costs
+//!
+//! Nothing when it is off, but for one comparison an operation. When it is on, each operation brings two
+//! copies to pinned memory of the host, in its stream, of what it reads and of what it writes; pinned
+//! memory holds them until a thread of the communicator has read them once and written a line. Operations
+//! do not wait for that thread. So a program whose operations take most of its time takes several times as long.
+
+#![forbid(unsafe_code)]
+
+pub(crate) mod member;
+pub(crate) mod records;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::runtime::Runtime;
+use crate::sync::lock;
+use records::Records;
+
+const RECORD_RUN: &str = "record_run";
+
+/// Where a run is recorded, and how.
+#[derive(Clone, Debug)]
+pub struct RunRecord {
+    directory: PathBuf,
+    whole: Option<String>,
+}
+
+impl RunRecord {
+    /// In this directory, which is made when it is not there, and in which no other run was recorded.
+    pub fn new(directory: impl AsRef<Path>) -> Self {
+        RunRecord { directory: directory.as_ref().to_owned(), whole: None }
+    }
+
+    /// With all bytes of one operation, on every rank: named as `hccl-compare-runs` names it, for
+    /// example `world all_reduce 17` or `world recv from 3 5`.
+    pub fn whole(self, operation: impl Into<String>) -> Self {
+        RunRecord { whole: Some(operation.into()), ..self }
+    }
+}
+
+/// A run that is being recorded. Dropped, it goes on: [`finish`](Self::finish) ends it.
+#[derive(Debug)]
+#[must_use = "the last lines may be missing unless the recording is finished"]
+pub struct RunRecording {
+    records: Arc<Records>,
+    runtime: Runtime,
+}
+
+impl Runtime {
+    /// Records the operations of all communicators that are made from now on. See [`record`](self).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when the directory cannot be made, and when the runtime records a run. A record that is there already is
+    /// left alone: [`finish`](RunRecording::finish) is an error then.
+    pub fn record_run(&self, record: RunRecord) -> Result<RunRecording> {
+        let RunRecord { directory, whole } = record;
+        std::fs::create_dir_all(&directory)
+            .map_err(|error| invalid(format!("{}: {error}", directory.display())))?;
+        let records = Arc::new(Records::new(directory, whole));
+        let mut current = lock(&self.shared().records);
+        if current.upgrade().is_some_and(|current| !current.is_finished()) {
+            return Err(invalid(
+                "the runtime records a run, which has to be finished first".into(),
+            ));
+        }
+        *current = Arc::downgrade(&records);
+        drop(current);
+        Ok(RunRecording { records, runtime: self.clone() })
+    }
+}
+
+impl RunRecording {
+    /// Ends it, and waits until all that was recorded is in its files, up to the runtime's deadline.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when a file could not be written; [`Error::Timeout`] when an operation is not
+    /// complete by then.
+    pub fn finish(self) -> Result<()> {
+        match self.records.finish(self.runtime.deadline()) {
+            None => {
+                let what = "an operation that is recorded".into();
+                let after = self.runtime.deadline();
+                Err(Error::Timeout { what, after, message: None, context: None })
+            }
+            Some(problem) => problem.map_or(Ok(()), |problem| Err(invalid(problem))),
+        }
+    }
+}
+
+fn invalid(problem: String) -> Error {
+    Error::Invalid { operation: RECORD_RUN, problem: problem.into() }
+}
