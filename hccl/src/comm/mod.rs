@@ -148,7 +148,7 @@ pub(crate) struct Member {
     pub(crate) exec_seconds: u32,
     /// Where its operations are recorded, if they are.
     pub(crate) record: Option<Box<MemberRecord>>,
-    /// How often it has been split.
+    /// The number of splits so far.
     splits: u64,
     /// Set by a run, which then tells the peers itself when the rank is gone.
     alive: Option<Arc<()>>,

@@ -121,7 +121,11 @@ pub(super) fn upload_with<T: Element>(
 }
 
 /// To a pinned block, which is to be read when the work is complete.
-pub(crate) fn download(source: &Region<'_>, stream: &Stream) -> Result<(Work, Owned)> {
+pub(crate) fn download(
+    name: &'static str,
+    source: &Region<'_>,
+    stream: &Stream,
+) -> Result<(Work, Owned)> {
     let block = Owned::pinned(stream.device(), source.bytes())?;
     let destination = block.region(0..source.bytes());
     let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST;
@@ -132,8 +136,6 @@ pub(crate) fn download(source: &Region<'_>, stream: &Stream) -> Result<(Work, Ow
 
 /// The first `len` elements of a pinned block whose download is complete.
 pub(crate) fn read_block<T: Element>(block: &Owned, len: usize) -> Vec<T> {
-    debug_assert!(len * size_of::<T>() <= block.bytes());
-    block.host_touches(len * size_of::<T>(), false);
     let mut values = Vec::with_capacity(len);
     read_into(block, &mut values.spare_capacity_mut()[..len]);
     // SAFETY: all of them have been written.

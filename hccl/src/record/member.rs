@@ -124,7 +124,7 @@ impl MemberRecord {
 fn copy(region: Option<Region<'_>>, stream: &Stream) -> Result<Option<RecordedBytes>> {
     let Some(region) = region.filter(|region| region.bytes() > 0) else { return Ok(None) };
     let bytes = region.bytes();
-    let (work, block) = transfer::download(&region, stream)?;
+    let (work, block) = transfer::download("download", &region, stream)?;
     Ok(Some(RecordedBytes { work, block, bytes }))
 }
 
