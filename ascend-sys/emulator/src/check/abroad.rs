@@ -133,8 +133,8 @@ fn touches(told: &ToldOperation) -> Vec<Touch> {
     told.touches.iter().map(touch).collect()
 }
 
-/// A way of messages from one rank to another, as the middle of an [`ArrivalKey`]. That of
-/// collectives is 0.
+/// Returns the way of messages from one rank to another, as the middle of an [`ArrivalKey`]. The
+/// way of collectives is 0.
 pub(super) fn way(source: usize, destination: usize) -> u64 {
     1 << 63 | (source as u64) << 32 | destination as u64
 }
@@ -144,7 +144,7 @@ fn ends(way: u64) -> [usize; 2] {
     [(way << 1 >> 33) as usize, way as u32 as usize]
 }
 
-/// As which participant of how many a rank comes to a meeting.
+/// Returns the number of a rank as a participant of a meeting, and the number of participants.
 fn participant(comm: &Comm, way: u64, rank: usize) -> Option<(usize, usize)> {
     if way == 0 {
         return Some((rank, comm.ranks()));
@@ -221,7 +221,7 @@ impl Arrivals {
         })
     }
 
-    /// Whether nothing is waited for any more: all have been heard, or some will not be. Else the
+    /// Whether the wait is over: all arrivals have been heard, or some will not be. Otherwise the
     /// stream is woken when that may have changed.
     pub(super) fn are_over(
         &self,
@@ -246,7 +246,7 @@ impl Arrivals {
         self.told.iter().all(|(participant, _)| engine.has_arrived(key, *participant))
     }
 
-    /// Whether the rank may know something that nobody has told.
+    /// Whether the rank may know something that no checker has told.
     pub(super) fn leave_something_out(&self, engine: &Checker, key: ArrivalKey) -> bool {
         self.some_tell_nothing || !self.are_heard(engine, key)
     }
@@ -284,8 +284,8 @@ pub(crate) fn lent(member: &Member, memory: &[Range<usize>]) {
     }
 }
 
-/// A rank records a notify of one in another process: what that process is told of it. `stream` is
-/// at the record; without one the host records.
+/// The news for another process when a rank records a notify of a rank there. `stream` is at the
+/// record; without one the host records.
 pub(crate) fn records_abroad(
     device: u32,
     stream: Option<&Stream>,

@@ -145,7 +145,7 @@ fn tell_freed(device: Option<u32>, start: usize, call: &'static str, has_waited:
     every_engine(device).iter().for_each(|engine| engine.freed(start, &operation, has_waited));
 }
 
-/// Those that may know memory of a device, or of the host.
+/// Returns the checkers that may know memory of a device, or of the host.
 fn every_engine(device: Option<u32>) -> Vec<Arc<Checker>> {
     lock(&CHECKED)
         .iter()

@@ -16,8 +16,8 @@ pub(crate) struct ClockPoint {
     pub(crate) time: u64,
 }
 
-/// For each component, up to which step it is known to be complete. A component that is not in the
-/// list: nothing of it.
+/// For each component, the step up to which it is known to be complete. Nothing is known of a
+/// component that is not in the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock {
     times: Vec<(ClockComponent, u64)>,

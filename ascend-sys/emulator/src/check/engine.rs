@@ -125,12 +125,12 @@ impl Checker {
         state.learn(ClockPoint { component: HOST, time }, &clock);
     }
 
-    /// From this step on the component knows what `clock` knows.
+    /// Notes that from this step on the component knows what `clock` knows.
     pub(crate) fn learn(&self, at: ClockPoint, clock: &Clock) {
         lock(&self.state).learn(at, clock);
     }
 
-    /// From this step on the component knows that a point of another is passed.
+    /// Notes that from this step on the component knows that a point of another is passed.
     pub(crate) fn learn_point(&self, at: ClockPoint, point: ClockPoint) {
         let mut state = lock(&self.state);
         let clock = state.clock_at(point);
@@ -354,15 +354,15 @@ impl Checker {
         lock(&self.state).host_step()
     }
 
-    /// Other processes are told something: they may know of the steps up to `at`.
+    /// Notes that other processes are told something: they may know of the steps up to `at`.
     pub(crate) fn tells(&self, at: ClockPoint) {
         let mut state = lock(&self.state);
         let clock = state.clock_at(at);
         state.told.join(&clock);
     }
 
-    /// A process that says nothing to checkers has told something: whatever other processes were
-    /// told before may be behind it. So no race is found that is none.
+    /// Notes that a process that tells checkers nothing has told something. Everything that other
+    /// processes were told before may be behind it, so no race is invented.
     pub(crate) fn is_told(&self, at: ClockPoint) {
         let mut state = lock(&self.state);
         let clock = state.told.clone();
@@ -542,7 +542,7 @@ impl CheckedMeeting {
         CheckedMeeting { arrivals, own: 0, expected: participants, union: None, left: 0 }
     }
 
-    /// Everybody of this process has left it, and nobody will come.
+    /// Whether all participants of this process have left it, and no other will come.
     fn is_over(&self) -> bool {
         self.own > 0
             && self.left == self.own

@@ -16,7 +16,7 @@ pub(crate) enum FindingKind {
     Free,
     /// An access that may come after the free.
     Freed,
-    /// A read of what nobody wrote.
+    /// A read of bytes that nobody wrote.
     Unwritten,
     /// Two parts of one operation.
     Overlap,
@@ -156,7 +156,8 @@ impl Finding {
         }
     }
 
-    /// Of a kernel: which rule, where, and in which order it goes wrong.
+    /// For a finding in a kernel: the rule, the place, and the order of steps in which it goes
+    /// wrong.
     pub(crate) fn places(&self) -> Vec<String> {
         let FindingKind::Kernel(found) = &self.kind else { return Vec::new() };
         let place = format!("rule {}, {}:{}:{}", found.rule, found.file, found.line, found.column);

@@ -1,8 +1,9 @@
 //! The hosts of several processes count as one, as the threads of a process do.
 //!
-//! Processes can tell each other something by ways that cannot be seen here: a pipe, a file, MPI.
-//! So each call of the C ABI, and each host function, first hears what the hosts of other processes
-//! knew when their last calls returned, and when it returns it tells what this host has learned.
+//! Processes can tell each other something in ways that the checker cannot see: a pipe, a file,
+//! MPI. So each call of the C ABI, and each host function, first hears what the hosts of other
+//! processes knew when their last calls returned. When it returns, it tells what this host has
+//! learned.
 
 use super::clock::Clock;
 use super::engine::Checker;

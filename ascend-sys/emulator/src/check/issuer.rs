@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct KernelClock(Option<(Arc<Checker>, Arc<Clock>)>);
 
 thread_local! {
-    /// Of the CPU kernel that the calling thread runs.
+    /// The clock of the CPU kernel that the calling thread runs.
     static KERNEL: RefCell<KernelClock> = const { RefCell::new(KernelClock(None)) };
 }
 

@@ -1,4 +1,5 @@
-//! Checked mode: accesses to memory that nothing orders, found whether or not they met this time.
+//! Checked mode: finds accesses to memory that nothing orders, whether or not they collided this
+//! time.
 //!
 //! A block of devices that is checked has a [`Checker`], which keeps happens-before: a vector clock
 //! for each stream and one for the host ([`clock`]), and for every byte its last write and the

@@ -31,7 +31,7 @@ pub(crate) struct CheckNote {
 
 #[derive(Clone)]
 pub(super) enum NoteKind {
-    /// Only what the host knew.
+    /// Only the knowledge of the host.
     Point,
     Begin(Begin),
     /// The operation before it is over.
@@ -45,7 +45,7 @@ pub(super) enum NoteKind {
     Tell,
     /// A host function begins: the host knows what the stream knows.
     ToHost,
-    /// It has returned: the stream knows what the host knows.
+    /// The host function has returned: the stream knows what the host knows.
     FromHost,
 }
 
@@ -113,7 +113,7 @@ impl TaskBody<Stream> for Box<CheckNote> {
         Step::Done(Ok(()))
     }
 
-    /// The same for another execution of a graph, by a host that knows more.
+    /// The same note for another execution of a graph, by a host that knows more.
     fn again(&self) -> Option<Task> {
         let known = self.engine.known_to_host();
         let note = CheckNote { engine: self.engine.clone(), known, what: self.what.clone() };

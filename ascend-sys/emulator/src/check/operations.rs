@@ -194,8 +194,8 @@ pub(crate) struct CheckedBatch {
 }
 
 impl CheckedBatch {
-    /// From the items of the rank, if its device is checked. They become the next messages of their
-    /// pairs.
+    /// Makes it from the items of the rank, if its device is checked. The items become the next
+    /// messages of their pairs.
     #[inline]
     pub(crate) fn of(
         stream: &'static Stream,

@@ -1,4 +1,5 @@
-//! Memory of ranks of other processes that ranks of this one reach: what touches it is told there.
+//! Memory of ranks of other processes that ranks of this one reach: accesses to it are told to
+//! those processes.
 
 use super::clock::ClockPoint;
 use super::engine::Checker;
@@ -23,7 +24,7 @@ struct Reached {
     tell: Tell,
 }
 
-/// By the first address.
+/// The reached memory, by the first address.
 static REACHED: Mutex<BTreeMap<usize, Reached>> = Mutex::new(BTreeMap::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -33,7 +34,7 @@ pub(super) fn add(addresses: &Range<usize>, data: usize, ranks: Ranks, tell: Tel
     COUNT.store(all.len(), Ordering::Release);
 }
 
-/// The memory that begins here is not reached any more.
+/// Forgets the memory that begins here: it is no longer reached.
 pub(crate) fn reaches_no_more(start: usize) {
     if COUNT.load(Ordering::Acquire) != 0 {
         let mut all = lock(&REACHED);
@@ -42,7 +43,7 @@ pub(crate) fn reaches_no_more(start: usize) {
     }
 }
 
-/// An operation begins: the ranks of other processes of which it touches memory are told.
+/// An operation begins: tells the ranks of other processes whose memory it accesses.
 pub(super) fn tell_touches(engine: &Checker, at: ClockPoint, operation: &CheckedOperation) {
     if COUNT.load(Ordering::Acquire) == 0 {
         return;

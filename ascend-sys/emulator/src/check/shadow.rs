@@ -44,18 +44,18 @@ pub(crate) struct Shadow {
     pub(crate) freed: Option<Access>,
     /// A window of a kernel: all that is asked is whether a byte was written before.
     pub(crate) is_window: bool,
-    /// Others write it, unseen: that nobody wrote a byte is not known.
+    /// Others write it, unseen: so it is unknown whether a byte was written.
     pub(crate) is_lent: bool,
 }
 
 impl Shadow {
-    /// With `written`, nobody asks whether its bytes were written before they are read.
+    /// Makes a shadow. With `written`, its bytes count as written.
     pub(crate) fn new(range: Range<usize>, name: Arc<str>, written: bool) -> Shadow {
         let bytes = ascend_operator::shadow::Shadow::new(range, written);
         Shadow { name, bytes, freed: None, is_window: false, is_lent: false }
     }
 
-    /// A window that nobody has written.
+    /// Makes the shadow of a window that nobody has written.
     pub(crate) fn window(range: Range<usize>, name: Arc<str>) -> Shadow {
         Shadow { is_window: true, ..Shadow::new(range, name, false) }
     }

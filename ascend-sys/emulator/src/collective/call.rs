@@ -10,7 +10,7 @@ pub(crate) struct CollectiveCall {
     /// Where the data of its buffers is; null where the operation has none.
     pub(crate) send: *const u8,
     pub(crate) recv: *mut u8,
-    /// Of the operations that have one.
+    /// The table, for operations that have one.
     pub(crate) table: Option<Box<Table>>,
     /// The capture of the communicator that it belongs to; 0: none.
     pub(crate) capture: u8,
@@ -26,8 +26,8 @@ impl CollectiveCall {
         Self { request, send, recv, table: None, capture: 0 }
     }
 
-    /// The same call as part of a capture, to be issued at every execution; its table, if it has
-    /// one, is copied into an empty one.
+    /// Returns the same call as part of a capture, to be issued at every execution. Its table, if
+    /// it has one, is copied into an empty one.
     pub(crate) fn again(&self, capture: u8, empty: impl FnOnce() -> Box<Table>) -> Self {
         let table = self.table.as_ref().map(|table| {
             let mut copy = empty();

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::account::Account;
 use super::request::CollectiveRequest;
 
-/// Why a communicator cannot be used any more: the first failure counts.
+/// The reason why a communicator cannot be used any more: the first failure counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommError {
     /// The operation or call that failed.
@@ -59,7 +59,7 @@ pub(crate) enum Cause {
 }
 
 impl CommError {
-    /// One of which it is not known yet where the ranks were.
+    /// Makes an error for which the states of the ranks are not known yet.
     pub(crate) fn new(origin: Origin, cause: Cause, account: impl Into<Account>) -> Self {
         let Account { text, said } = account.into();
         Self { origin, cause, text, ranks: Box::default(), absent: Vec::new(), said, by: None }
@@ -160,17 +160,17 @@ impl Cause {
 /// Where a rank is, as seen from a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Presence {
-    /// It has come to the collective, or has gone on from it.
+    /// The rank has come to the collective, or has gone on from it.
     Arrived,
-    /// It has not come, and may.
+    /// The rank has not come, and may.
     Missing,
-    /// It will not come.
+    /// The rank will not come.
     Gone,
-    /// It has no part in it.
+    /// The rank has no part in it.
     Apart,
 }
 
-/// One rank.
+/// The state of one rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RankState {
     pub(crate) presence: Presence,

@@ -6,8 +6,8 @@ use super::participants::{Contribution, Participants};
 use super::sleeper::Sleeper;
 use super::table::{BlockTable, Summary};
 
-/// Most words of a table that lies behind the contribution: they come with it, and nobody waits for
-/// a cache line only to learn which one is next.
+/// The most words of a table that lies behind the contribution: they come with it, so no thread
+/// waits for a cache line only to learn where the table is.
 const NEAR: usize = (PAYLOAD - size_of::<Contribution>()) / size_of::<u64>();
 
 /// The words behind the contribution in a payload.

@@ -40,10 +40,10 @@ unsafe impl SharedWords for Holding {}
 struct Decision {
     /// The operation decided last, and how: `number << 1 | closed`.
     phase: AtomicU64,
-    /// Not 0: somebody has tried to close an operation.
+    /// Not 0: a rank has tried to close an operation.
     closing: AtomicU64,
-    /// No chunk of this operation or one before is taken any more, because a process is gone that
-    /// may hold one.
+    /// No chunk of this operation, or of an earlier one, is taken any more, because a process is
+    /// gone that may hold one.
     abandoned: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ unsafe impl SharedWords for Decision {}
 
 /// Two words: the low half of the operation number above, a count of chunks below.
 ///
-/// Half a number is enough: while anybody works on operation n, none can begin n + 1.
+/// Half a number is enough: while any rank works on operation n, none can begin n + 1.
 #[repr(C, align(128))]
 struct ChunkHome {
     claimed: AtomicU64,
@@ -107,9 +107,9 @@ impl CollectiveJob {
         if now == number << 1 | 1 { Phase::Closed } else { Phase::Running }
     }
 
-    /// All ranks are there: the operation runs, unless it was closed. With a chunk for this rank,
-    /// if there is one left, as by [`CollectiveJob::claim`]; nobody works on that of an operation
-    /// that was closed.
+    /// All ranks are there: the operation runs, unless it was closed. Returns a chunk for this rank
+    /// too, if there is one left, as by [`CollectiveJob::claim`]. The chunk of an operation that
+    /// was closed must not be worked on.
     #[inline]
     pub(crate) fn start(
         &self,
@@ -144,13 +144,13 @@ impl CollectiveJob {
         goes_on
     }
 
-    /// The rank holds no chunk any more.
+    /// The rank no longer holds a chunk.
     #[inline]
     pub(crate) fn let_go(&self, rank: usize) {
         self.holding[rank].0.store(0, Ordering::SeqCst);
     }
 
-    /// Nobody takes a chunk of an operation any more. When no [holder](Self::is_held_by) that lives
+    /// Forbids all ranks to take a chunk of an operation. When no living [holder](Self::is_held_by)
     /// is left, nobody touches its memory.
     #[cold]
     pub(crate) fn abandon(&self, number: u64) {
@@ -185,9 +185,9 @@ impl CollectiveJob {
         if homes == self.ranks { rank } else { ((rank + 1) * homes - 1) / self.ranks }
     }
 
-    /// Takes a chunk of a running operation, those of the rank's home first. `chunks` says how many
-    /// the runs of some ranks have. The caller works on it and then calls [`CollectiveJob::finish`]
-    /// with what this returns.
+    /// Takes a chunk of a running operation; chunks of the rank's home come first. `chunks` returns
+    /// the number of chunks in the runs of some ranks. The caller works on the chunk and then calls
+    /// [`CollectiveJob::finish`] with it.
     #[inline]
     pub(crate) fn claim(
         &self,

@@ -1,8 +1,8 @@
 //! The tables of ranks in several processes.
 //!
-//! Within a process a table is lent where it lies. Another process cannot come there, so its words
-//! are copied to a place in shared memory, one for each of the two slots of a rank, with room for
-//! the longest.
+//! Within a process a table is lent in place. Another process cannot read it there, so its words
+//! are copied to a place in shared memory. There is one place for each of the two slots of a rank,
+//! with room for the longest table.
 
 use super::meeting::MeetingPlace;
 use super::sync::{AtomicU64, Ordering};

@@ -114,7 +114,7 @@ impl OperationSlot {
 #[repr(C)]
 struct RankSlot {
     slots: [OperationSlot; 2],
-    /// One more than the last operation the rank has issued when it left; 0 while it is here.
+    /// One more than the last operation that the rank had issued when it left; 0 while it is here.
     left_after: AtomicU64,
 }
 
@@ -251,8 +251,8 @@ impl<W: Wake> Meeting<W> {
         MeetingView::All
     }
 
-    /// The rank at `cursor` is missing, and not everything is as usual. `None` if it is not missing
-    /// any more.
+    /// The rank at `cursor` is missing, and the alarm is set. Returns `None` if the rank is no
+    /// longer missing.
     #[cold]
     fn look_closely(&self, place: MeetingPlace, cursor: usize) -> Option<MeetingView> {
         let number = place.number;
@@ -304,7 +304,7 @@ impl<W: Wake> Meeting<W> {
         self.own_sides.iter().for_each(OwnSide::wake);
     }
 
-    /// Wakes the rank, if it sleeps in whatever.
+    /// Wakes the rank, if it sleeps in any operation.
     #[cold]
     pub(crate) fn wake_rank(&self, rank: usize) {
         if self.rank_slots[rank].slots.iter().any(|slot| slot.armed.load(Ordering::SeqCst) != 0) {
@@ -324,7 +324,7 @@ impl<W: Wake> Meeting<W> {
         first
     }
 
-    /// Why the communicator cannot be used any more, if so.
+    /// Returns the reason why the communicator cannot be used any more, if there is one.
     #[inline]
     pub(crate) fn error(&self) -> Option<Arc<CommError>> {
         if self.alarm[0].0.load(Ordering::SeqCst) & BROKEN == 0 {

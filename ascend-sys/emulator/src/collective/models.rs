@@ -103,7 +103,7 @@ fn loom_payloads_are_seen_and_slots_are_reused_in_time() {
     });
 }
 
-/// For an error: the number of one arrival never comes with the words of another.
+/// For errors: the number of one arrival never comes with the words of another.
 #[test]
 fn loom_the_latest_arrival_is_seen_whole() {
     explore(3, || {

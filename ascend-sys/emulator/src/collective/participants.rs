@@ -11,7 +11,7 @@ pub(crate) struct Contribution {
     pub(crate) recv: *mut u8,
     /// Bytes that the operation touches in them.
     pub(crate) touched: usize,
-    /// Of an operation that has tables.
+    /// The table, for operations that have tables.
     pub(crate) table: Summary,
 }
 

@@ -44,7 +44,7 @@ impl Pointers {
         unsafe { std::slice::from_raw_parts(self.few.as_ptr().cast(), length) }
     }
 
-    /// The same, of buffers to read.
+    /// The same, for buffers to read.
     #[inline]
     pub(crate) fn inputs(&mut self, pointers: impl IntoIterator<Item = *mut u8>) -> &[*const u8] {
         let all = self.outputs(pointers);

@@ -98,7 +98,7 @@ impl Operation {
         }
     }
 
-    /// Each rank brings a table of counts and displacements.
+    /// Whether each rank brings a table of counts and displacements.
     #[inline]
     pub(crate) fn has_table(self) -> bool {
         use Operation::*;
@@ -134,8 +134,8 @@ impl Operation {
 pub(crate) struct CollectiveRequest {
     pub(crate) operation: Operation,
     pub(crate) dtype: DataType,
-    /// Elements: the count of the C function. Of an operation with a table whatever of the table
-    /// must agree, as one number; 0 when nobody gives anything.
+    /// The elements: the count of the C function. For an operation with a table, one number for all
+    /// parts of the table that must agree; 0 when no rank gives anything.
     pub(crate) count: u64,
 }
 
@@ -196,13 +196,13 @@ impl CollectiveRequest {
         }
     }
 
-    /// By its arguments nobody gives anything, and it is no barrier.
+    /// Whether, by its arguments, no rank gives anything, and it is no barrier.
     #[inline]
     pub(crate) fn is_void(&self) -> bool {
         self.count == 0 && self.operation != Operation::Barrier
     }
 
-    /// It is no barrier.
+    /// Whether it is no barrier.
     pub(crate) fn has_arguments(&self) -> bool {
         self.operation != Operation::Barrier
     }
@@ -297,7 +297,7 @@ pub(crate) fn say(claim: Claim) -> String {
 mod tests {
     use super::*;
 
-    /// Each operation, with all that can be particular to it.
+    /// Returns each operation, with everything that can be particular to it.
     fn operations() -> Vec<Operation> {
         use Operation::*;
         let mut all = vec![AllGather, AlltoAllV, AlltoAllVC, AlltoAll, AllGatherV, Barrier];

@@ -28,8 +28,8 @@ impl<P: Participants> SharedWork<'_, P> {
     ///
     /// # Safety
     ///
-    /// Each buffer holds what its rank's request and table say; a rank's send and receive buffer
-    /// are apart, but for the block that an operation in place leaves where it is; nobody else
+    /// Each buffer holds what its rank's request and table say. A rank's send and receive buffer
+    /// are apart, except for the block that an operation in place leaves where it is. Nobody else
     /// works on this chunk.
     pub(crate) unsafe fn run(&self, of: Range<usize>, chunk: u32) {
         let Self { request, participants, .. } = *self;

@@ -24,9 +24,9 @@ pub(crate) struct Table {
     ranks: usize,
     /// Half after half: counts, then displacements.
     words: Vec<u64>,
-    /// Of `HcclAlltoAllVC`: the counts of all pairs, row by row.
+    /// For `HcclAlltoAllVC`: the counts of all pairs, row by row.
     matrix: Vec<u64>,
-    /// Of the rank's send buffer and of its receive buffer.
+    /// The extents of the rank's send buffer and of its receive buffer.
     pub(crate) extents: [Extent; 2],
     /// Bytes that this rank receives (`HcclAllGatherV`: gives): its run, see `plan`.
     pub(crate) run: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Table {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Summary {
-    /// As in [`Table`].
+    /// The sums and the run, as in [`Table`].
     pub(crate) run: usize,
     pub(crate) sends: u64,
     pub(crate) receives: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Of an operation without tables.
+    /// The summary of an operation without tables.
     pub(crate) const NONE: Self =
         Self { run: 0, sends: 0, receives: 0, words: std::ptr::null(), length: 0 };
 }
@@ -80,7 +80,7 @@ impl BlockTable<'_> {
 /// The bytes that blocks take up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// From the start of the buffer to the end of the last block.
+    /// The bytes from the start of the buffer to the end of the last block.
     pub(crate) end: usize,
     /// The bytes of all blocks.
     pub(crate) bytes: usize,
@@ -127,7 +127,7 @@ impl Table {
         *self = Self { words, matrix, ..*other };
     }
 
-    /// One of another process, from its words.
+    /// Makes a table of another process, from its words.
     pub(super) fn from_words(ranks: usize, words: Vec<u64>, matrix: Vec<u64>) -> Self {
         Self { ranks, words, matrix, ..Self::EMPTY }
     }

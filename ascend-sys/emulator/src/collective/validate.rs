@@ -80,7 +80,7 @@ pub(crate) fn reduction(
     Ok((dtype, op))
 }
 
-/// The same of `HcclReduceScatterV`, which takes fewer.
+/// The same for `HcclReduceScatterV`, which accepts fewer types.
 pub(crate) fn reduction_v(
     product: Product,
     dtype: u32,

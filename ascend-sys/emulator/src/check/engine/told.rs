@@ -1,8 +1,8 @@
 //! The clocks and operations of other processes.
 //!
 //! Each checker has a name of its own. A component of another checker gets a number here when it is
-//! first heard of; from then on it is a component like any other, whose steps are known from what
-//! is told.
+//! first heard of. From then on it is a component like any other, whose steps are known from the
+//! news of its checker.
 
 use super::*;
 use crate::fabric::{ToldClock, ToldComponent, ToldMode, ToldOperation, ToldTouch};
@@ -95,7 +95,7 @@ impl Checker {
         });
     }
 
-    /// Another process sets a signal of this one.
+    /// Notes that another process sets a signal of this one.
     pub(crate) fn set_by_other(&self, signal: u64, name: &str, told: &ToldOperation, process: u32) {
         self.telling_for_others(|state| {
             let (at, operation) = state.hear(self.name, told, Vec::new(), process);
@@ -130,7 +130,7 @@ impl Checker {
         meeting.is_some_and(|it| it.arrivals.get(participant).is_some_and(Option::is_some))
     }
 
-    /// A communicator has ended: nobody comes to its meetings.
+    /// A communicator has ended: forgets its meetings.
     pub(crate) fn forget_meetings(&self, comm: u64) {
         let mut state = lock(&self.state);
         state.meetings.retain(|key, _| key.0 != comm);

@@ -115,7 +115,7 @@ impl CheckerState {
     }
 }
 
-/// One side of a finding about the allocation in `range`.
+/// Makes one side of a finding about the allocation in `range`.
 pub(super) fn side(access: &Access, range: &Range<usize>) -> FindingSide {
     let verb = match access.mode {
         Mode::Read => "read",
