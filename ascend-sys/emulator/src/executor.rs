@@ -53,8 +53,8 @@ impl Stream {
         put(self, &mut Some(task))
     }
 
-    /// Gives the slot of a stream that was stopped, and has no handle, back for another one, as
-    /// soon as nothing of it runs any more.
+    /// Gives back the slot of a stream that was stopped and has no handle, as soon as nothing of it
+    /// runs any more.
     pub(crate) fn recycle(&'static self) {
         run_out(self, self.queue.submitted());
         later::until_done(|| {
@@ -144,13 +144,13 @@ pub(crate) fn wait_idle(stream: &'static Stream) {
 const FORCED: Duration = Duration::from_millis(100);
 
 /// Waits until the tasks up to `ticket`, which were told to give up, have done so. A task that
-/// cannot give up yet, because somebody still touches its memory, does so later.
+/// cannot give up yet, because its memory is still touched, does so later.
 pub(crate) fn run_out(stream: &'static Stream, ticket: u64) {
     wait(stream, ticket, Some(FORCED));
 }
 
-/// As [`run_out`] for several streams, which have `limit` together, or as long as one of them if
-/// there is none.
+/// As [`run_out`] for several streams, which have `limit` together. Without a limit they have as
+/// long as one stream has.
 pub(crate) fn run_out_all(told: &[(&'static Stream, u64)], limit: Option<Duration>) {
     let deadline = Instant::now().checked_add(limit.unwrap_or(FORCED));
     for (stream, last) in told {

@@ -1,4 +1,4 @@
-//! Faults that a device is told to have, so that programs can see what they do about them.
+//! Faults that a device is told to have, so that programs can test how they handle them.
 //!
 //! A fault waits for an operation of HCCL or for an allocation of its device, by number. An
 //! operation asks just before it is issued; as long as nobody has asked for a fault, that is one
@@ -41,7 +41,7 @@ pub(crate) fn clear(block: u32, device: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same for a device at hand.
+/// The same for a device that the caller has.
 pub(crate) fn forget(device: &Device) {
     if device.faults.clear() {
         for stream in STREAMS.all().filter(|stream| stream.device_id() == device.id) {
@@ -53,9 +53,9 @@ pub(crate) fn forget(device: &Device) {
 /// The properties of an operation that faults depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct FaultTarget {
-    /// It meets peers for the first time.
+    /// Whether it meets peers for the first time.
     pub(crate) meets: bool,
-    /// It has a count, and that is not zero.
+    /// Whether it has a count that is not zero.
     pub(crate) counts: bool,
 }
 

@@ -133,7 +133,7 @@ impl Device {
         self.free_held(address, by, unfinished, &[])
     }
 
-    /// The same where other processes may still reach some of them.
+    /// The same where other processes may still reach some of the bytes.
     pub(crate) fn free_held(
         &self,
         address: usize,
@@ -195,7 +195,7 @@ pub(crate) struct TakenBlock {
 }
 
 impl TakenBlock {
-    /// Of its devices.
+    /// Returns the ids of its devices.
     pub(crate) fn ids(&self) -> Range<u32> {
         self.settings.first..self.settings.first + self.settings.count
     }
@@ -335,7 +335,7 @@ fn no_block<T>(number: u32) -> Result<T, Failure> {
     fail!(ACL_ERROR_RT_PARAM_INVALID, "there is no block {number}, or it was destroyed already")
 }
 
-/// Takes a block out of use: nobody finds its devices any more.
+/// Takes a block out of use: its devices can no longer be found.
 pub(crate) fn withdraw_block(number: u32) -> Result<TakenBlock, Failure> {
     let Some(taken) = blocks()?.taken.remove(&number) else { return no_block(number) };
     for id in taken.ids() {
@@ -344,8 +344,8 @@ pub(crate) fn withdraw_block(number: u32) -> Result<TakenBlock, Failure> {
     Ok(taken)
 }
 
-/// Gives back the ids and the addresses of a block that was withdrawn, when nothing on its devices
-/// runs any more.
+/// Gives back the ids and the addresses of a block that was withdrawn, once nothing runs on its
+/// devices.
 pub(crate) fn reuse_block(taken: TakenBlock) -> Result<(), Failure> {
     let mut blocks = blocks()?;
     if let Some(windows) = window::reserved() {

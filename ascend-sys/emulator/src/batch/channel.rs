@@ -51,7 +51,7 @@ const _: () =
 /// The contribution of one side.
 #[repr(C)]
 struct MessageSide {
-    /// Of its newest message in this place; 0 for none.
+    /// The number of the side's newest message in this place; 0 for none.
     number: AtomicU64,
     data: AtomicPtr<u8>,
     count: AtomicU64,
@@ -74,7 +74,7 @@ pub(crate) enum Found {
     Astray,
 }
 
-/// The same before the side has taken anything.
+/// The result of a look before the side has taken anything.
 enum MessageView {
     Nothing,
     Done,
@@ -103,7 +103,7 @@ struct MessageProgress {
 }
 
 impl MessageProgress {
-    /// As `left`: it was taken back, and will never be done.
+    /// A value of `left`: the message was taken back, and will never be done.
     const WITHDRAWN: u16 = u16::MAX;
 
     fn of(word: u64) -> Self {
@@ -116,13 +116,13 @@ impl MessageProgress {
         [sequence, back, front, left].into_iter().fold(0, |word, part| word << 16 | u64::from(part))
     }
 
-    /// Nobody has touched message `sequence`, and the one before is done.
+    /// Whether message `sequence` is untouched, and the one before is done.
     fn is_fresh(self, sequence: u16) -> bool {
         self.left == 0 && self.sequence == sequence.wrapping_sub(1)
     }
 
-    /// Also when the place has a later message by now: a side may post one before it has looked
-    /// after this one.
+    /// Whether message `sequence` is done. The place may have a later message by now: a side may
+    /// post one before it has looked after this one.
     fn is_done(self, sequence: u16) -> bool {
         match self.sequence.wrapping_sub(sequence) as i16 {
             0 => self.left == 0,
@@ -184,7 +184,7 @@ impl MessagePlace {
         MessageProgress::of(self.progress.load(Ordering::Acquire))
     }
 
-    /// True if nobody else has changed it meanwhile.
+    /// Returns true if no other thread has changed it meanwhile.
     fn exchange(&self, now: MessageProgress, new: MessageProgress) -> bool {
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
         self.progress.compare_exchange(now.word(), new.word(), success, failure).is_ok()
@@ -421,7 +421,8 @@ mod models {
             number
         }
 
-        /// One side of a message. False if it was broken off before anybody touched it.
+        /// Does one side of a message. Returns false if it was broken off before anybody touched
+        /// it.
         fn go(&self, number: u64, send: bool, content: MessageShape) -> bool {
             let bell = Bell::new();
             loop {

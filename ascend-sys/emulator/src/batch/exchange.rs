@@ -26,11 +26,11 @@ pub(crate) struct Exchange {
     armed: Placed<Armed>,
     ranks: Box<[Rank]>,
     channels: PairChannels,
-    /// Somebody has left.
+    /// Set when a rank has left.
     departures: Placed<Departures>,
 }
 
-/// From one rank to another, at `destination * ranks + source`.
+/// The channels from one rank to another, at `destination * ranks + source`.
 enum PairChannels {
     /// Made when they are needed: a program mostly uses few of the possible pairs.
     Heap(Box<[OnceLock<ChannelRow>]>),
@@ -45,7 +45,7 @@ type ChannelRow = Box<[OnceLock<Box<MessageChannel>>]>;
 #[repr(align(128))]
 struct Rank {
     waker: Mutex<Option<Sleeper>>,
-    /// For the next batches.
+    /// Spare lists for the next batches.
     lists: SpinLock<Vec<Vec<BatchItem>>>,
 }
 

@@ -11,8 +11,8 @@ pub(crate) struct MessageShape {
     pub(crate) dtype: DataType,
     /// Elements.
     pub(crate) count: u64,
-    /// It is a call of its own (`HcclSend`, `HcclRecv`), not an item of a batch. The two do not go
-    /// together.
+    /// Whether it is a call of its own (`HcclSend`, `HcclRecv`), not an item of a batch. Both sides
+    /// of a message must be of the same kind.
     pub(crate) alone: bool,
 }
 
@@ -28,14 +28,14 @@ impl std::fmt::Display for MessageShape {
     }
 }
 
-/// One item of a call, checked and resolved.
+/// An item of a call, checked and resolved.
 #[derive(Clone, Copy)]
 pub(crate) struct BatchItem {
     /// Otherwise it receives.
     pub(crate) send: bool,
     pub(crate) peer: usize,
     pub(crate) content: MessageShape,
-    /// Of the rank.
+    /// The buffer of the rank.
     pub(crate) data: *mut u8,
     /// The source, if the peer is the rank itself; an item to itself counts as a receive.
     pub(crate) from: *mut u8,
@@ -47,13 +47,13 @@ pub(crate) struct BatchItem {
 /// The state of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ItemState {
-    /// It waits for a place, or for its copy if it is to the rank itself.
+    /// The item waits for a place, or for its copy if it is to the rank itself.
     New,
     /// Message of its channel, with this number.
     Posted(u64),
     /// To the rank itself: this many bytes are copied.
     Copied(usize),
-    /// Nothing of it is touched any more.
+    /// Nothing touches its memory any more.
     Over,
 }
 

@@ -27,7 +27,7 @@ impl<W: Wake> Party<'_, W> {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
     }
 
-    /// The batch is complete: nobody sleeps.
+    /// The batch is complete: its stream no longer sleeps.
     #[inline]
     pub(crate) fn rest(&self) {
         if self.armed.load(Ordering::Relaxed) != 0 {

@@ -63,10 +63,11 @@ pub(crate) struct GraphState {
     pub(super) tasks: BTreeMap<usize, u64>,
     /// The changes that the next `aclmdlRIUpdate` makes to nodes.
     pub(super) edits: BTreeMap<usize, (NodeAction, Vec<HeldMemory>)>,
-    /// Of a graph that was built: handles of the streams that were bound, and not unbound.
+    /// For a graph that was built: handles of the streams that were bound, and not unbound.
     pub(super) bound: Vec<u64>,
     pub(crate) on_destroy: Vec<(crate::callback::HostFunction, CallbackArgument)>,
-    /// Handles of its own streams, by branch. That of branch 0 is for executions without a stream.
+    /// Handles of its own streams, by branch. The stream of branch 0 is for executions without a
+    /// stream.
     streams: Vec<u64>,
     /// The end of the newest execution.
     last: Option<Mark>,
@@ -263,7 +264,7 @@ impl GraphState {
                 }
             }
         }
-        // Executions of one graph come one after the other, on whatever streams.
+        // Executions of one graph come one after the other, even on different streams.
         if let Some(last) = self.last
             && (!last.is_complete() || check::is_on())
             && !is_in(last, stream)
@@ -356,7 +357,7 @@ pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes a graph away, whatever it does.
+/// Removes a graph, even if it is in use.
 pub(super) fn discard(handle: u64) {
     let Some(graph) = GRAPHS.get(handle) else { return };
     if !GRAPHS.retire(handle) {

@@ -45,9 +45,9 @@ struct Update {
     new: Vec<(NodeAction, Vec<HeldMemory>)>,
 }
 
-/// The updates that go on. They have a lock of their own: what is recorded may come with the lock
-/// of a communicator held, which an execution of the same graph takes while it holds that of the
-/// graph.
+/// The updates that go on. They have a lock of their own. Something may be recorded with the lock
+/// of a communicator held, and an execution of the same graph takes that lock while it holds the
+/// lock of the graph.
 static UPDATES: Mutex<Vec<Update>> = Mutex::new(Vec::new());
 
 /// `aclmdlRICaptureTaskGrpBegin`.

@@ -1,13 +1,14 @@
-//! Captured streams: what is issued between `aclmdlRICaptureBegin` and `aclmdlRICaptureEnd` does
-//! not run, it becomes a [graph](graph::Graph), which runs whenever it is executed.
+//! Captured streams: operations that are issued between `aclmdlRICaptureBegin` and
+//! `aclmdlRICaptureEnd` do not run. They become a [graph](graph::Graph), which runs whenever it is
+//! executed.
 //!
 //! A graph is a list of *nodes* in the order in which they were issued. A node is issued again at
-//! every execution: a task as it would have entered the stream, or a call that makes a task anew,
-//! because it has to take a number (operations of a communicator). Each node belongs to a *branch*:
-//! branch 0 is the stream that was captured, the others are streams that joined by waiting for an
-//! event. Events inside a capture are not recorded in the real sense; their records and waits are
-//! nodes that order branches. At an execution branch 0 goes to the stream that was asked for, the
-//! others to streams of the graph's own.
+//! every execution. It is a task as it would have entered the stream, or a call that makes a task
+//! anew, because the task has to take a number (operations of a communicator). Each node belongs to
+//! a *branch*: branch 0 is the stream that was captured, the others are streams that joined by
+//! waiting for an event. Events inside a capture are not actually recorded; their records and waits
+//! are nodes that order branches. At an execution branch 0 goes to the stream that was asked for,
+//! the others to streams of the graph's own.
 //!
 //! A captured stream has the handle of the graph in [`Stream::diverted`]. [`submit`] asks for it: a
 //! task goes to the graph or into the queue. The other files are [`recording`], which takes nodes,
@@ -61,9 +62,9 @@ pub(crate) fn submit(stream: &'static Stream, task: impl TaskBody<Stream>) -> Re
 pub(crate) enum Mode {
     /// Calls that act at once are refused in every thread of the context.
     Global,
-    /// In the thread that captures.
+    /// These calls are refused in the thread that captures.
     ThreadLocal,
-    /// Nowhere.
+    /// No calls are refused.
     Relaxed,
 }
 
@@ -101,7 +102,7 @@ struct Active {
 }
 
 static ACTIVE: Mutex<Vec<Active>> = Mutex::new(Vec::new());
-/// So that nobody takes the lock when there is none, which is the rule.
+/// Counts the captures, so that no thread takes the lock when there is none, which is the rule.
 static ACTIVE_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn find_active(which: impl Fn(&Active) -> bool) -> Option<Active> {

@@ -39,7 +39,7 @@ pub(super) struct CaptureRecording {
 pub(super) struct CapturedStream {
     pub(super) stream: &'static Stream,
     newest: Option<usize>,
-    /// Of a graph that is built: nothing more belongs to it.
+    /// For a graph that is built: nothing more belongs to it.
     pub(super) has_ended: bool,
     /// The nodes of the task group that is open.
     pub(super) group: Option<Vec<usize>>,
@@ -63,7 +63,7 @@ pub(crate) enum Status {
     None,
     Active(u64),
     Invalidated,
-    /// It is bound to a graph that is built.
+    /// The stream is bound to a graph that is built.
     Bound,
 }
 
@@ -344,7 +344,7 @@ fn push(
     graph::with(handle, |state| state.push(stream, step, held))
 }
 
-/// Takes a call that a diverted stream was given: `issue` makes it again, on whatever stream.
+/// Records a call on a diverted stream: `issue` makes it again, on any stream.
 #[cold]
 pub(crate) fn record_call(
     stream: &'static Stream,

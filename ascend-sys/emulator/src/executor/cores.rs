@@ -10,7 +10,7 @@ use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// 0: nobody has asked yet.
+/// The number of cores; 0: not asked yet.
 static CORES: AtomicUsize = AtomicUsize::new(0);
 
 /// The affinity masks and the quota of the control group count.
@@ -24,7 +24,7 @@ pub(crate) fn cores() -> usize {
 
 /// Ranks in other processes that may wait at the same time as threads of this one.
 static ELSEWHERE: AtomicUsize = AtomicUsize::new(0);
-/// The cores on which this process and those may run, together.
+/// The cores on which this process and the other ones may run, together.
 static SHARED_CORES: AtomicUsize = AtomicUsize::new(0);
 
 /// How a thread waits before it sleeps.
@@ -54,7 +54,7 @@ impl Pace {
         }
     }
 
-    /// That of a thread that has slept.
+    /// Returns the pace of a thread that has slept.
     pub(super) fn again(self) -> Pace {
         Pace { spins: Pace::SHORT.spins, ..self }
     }

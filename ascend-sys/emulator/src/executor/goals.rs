@@ -92,7 +92,7 @@ pub(crate) fn await_others(
 
 struct Condition<'a, F> {
     done: F,
-    /// Only other threads bring it about.
+    /// The call that others must end, if only other threads can bring it about.
     call: Option<&'a Arc<WaitingCall>>,
 }
 

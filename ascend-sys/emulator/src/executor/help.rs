@@ -12,21 +12,21 @@ thread_local! {
     static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Threads that are up to run streams: those of `WAITING` that do not sleep, the housekeeper and
+/// Threads that are awake to run streams: those of `WAITING` that do not sleep, the housekeeper and
 /// the workers.
 pub(super) static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// Polls every stream that has unfinished work and that nobody watches. Returns how many of them
-/// have more to run.
+/// Polls every stream that has unfinished work and no watcher. Returns how many of them have more
+/// to run.
 pub(super) fn help() -> usize {
     let unwatched =
         STREAMS.all().filter(|stream| !stream.queue.is_idle() && !stream.watchers.any());
     unwatched.filter(|stream| stream.assist(HELP) == Outcome::Runnable).count()
 }
 
-/// As [`Stream::wake`], of a stream that somebody may be watching: then that thread is at it, and
-/// the calling one goes on with its own work. Unless there are more threads than cores, so that the
-/// other one may not be running.
+/// As [`Stream::wake`], for a stream that another thread may be watching. Then that thread runs it,
+/// and the calling thread goes on with its own work, unless there are more threads than cores, so
+/// that the other one may not be running.
 pub(crate) fn nudge(stream: &'static Stream) {
     let others = RUNNING.load(Ordering::Relaxed).saturating_sub(IS_RUNNING.get().into());
     if others >= cores() || !stream.watchers.will_see() {

@@ -1,4 +1,4 @@
-//! The housekeeper: a thread that runs what nobody waits for, and looks after time limits and
+//! The housekeeper: a thread that runs work that nobody waits for, and watches time limits and
 //! deadlocks.
 //!
 //! It looks around at every tick while anything is unfinished. Between two ticks it runs streams,
@@ -100,8 +100,8 @@ fn run(workers: &mut Workers) -> bool {
 struct Limits(HashMap<u32, (u64, u64, Instant)>);
 
 impl Limits {
-    /// Looks at every stream: runs a bit of what nobody waits for, however busy the cores are, and
-    /// tells tasks when their time is up.
+    /// Looks at every stream: runs a bit of the work that nobody waits for, however busy the cores
+    /// are, and tells tasks when their time is up.
     fn tick(&mut self) -> Outcome {
         let mut all = Outcome::Idle;
         for stream in STREAMS.all().filter(|stream| !stream.queue.is_idle()) {

@@ -1,9 +1,8 @@
-//! Workers: threads that run what nobody waits for, beside the housekeeper.
+//! Workers: threads that run work that nobody waits for, beside the housekeeper.
 //!
 //! Only the housekeeper wakes them, when it finds more streams to run than it can run itself and a
 //! core is free. So issuing never pays for a wake-up, and a worker that is missed in one round is
-//! found in the next. A worker that finds nothing, or sees that threads which wait have come for
-//! the core, rests.
+//! found in the next. A worker rests when it finds nothing, or when waiting threads need the core.
 
 use super::cores::{cores, this_thread};
 use super::help::{RUNNING, help};
@@ -28,7 +27,7 @@ struct Worker {
 }
 
 impl Workers {
-    /// One more thread to run streams, if a core is free for it.
+    /// Wakes one more thread to run streams, if a core is free for it.
     pub(super) fn rouse_one(&mut self) {
         if RUNNING.load(Ordering::Relaxed) >= cores() {
             return;

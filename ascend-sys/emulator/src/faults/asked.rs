@@ -19,7 +19,7 @@ pub(crate) enum FaultKind {
 }
 
 impl FaultKind {
-    /// By the number that `AscendExtFault` uses.
+    /// Returns the kind with the number that `AscendExtFault` uses.
     pub(crate) fn from_number(number: u32, milliseconds: u32) -> Option<Self> {
         match number {
             1 => Some(Self::Delay(Duration::from_millis(milliseconds.into()))),
@@ -50,7 +50,7 @@ struct Fault {
     number: u64,
     /// Operations or allocations since it was asked for.
     seen: u64,
-    /// It happens once, and has happened.
+    /// The fault happens once, and has happened.
     over: bool,
 }
 
@@ -78,7 +78,7 @@ impl Fault {
 /// How many faults were asked for in the process.
 static ASKED_FOR: AtomicU32 = AtomicU32::new(0);
 
-/// Whether anybody has asked for any.
+/// Whether any fault was asked for.
 #[inline]
 pub(crate) fn are_any() -> bool {
     ASKED_FOR.load(Ordering::Relaxed) != 0
@@ -151,7 +151,7 @@ impl Faults {
 /// A fault as an environment variable says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WantedFault {
-    /// Of the block.
+    /// The number of the device in the block.
     pub(crate) device: u32,
     pub(crate) kind: FaultKind,
     pub(crate) number: u64,

@@ -23,7 +23,7 @@ pub(super) fn hold(stream: &'static Stream, hold: Hold) {
 
 /// A task that a stream runs instead of going on.
 pub(crate) enum Hold {
-    /// So long, from when it is at the head.
+    /// For this long, from the time when it is at the head.
     For(Duration, Option<Instant>),
     WhileStopped,
 }

@@ -11,7 +11,8 @@ use super::news::{Granted, IpcNews, say};
 use crate::processes::peer::{Home, Peer};
 use ascend_sync::lock_std as lock;
 
-/// So long an exporter has for its answer: its listening thread needs no other thread for that.
+/// The time that an exporter has for its answer: its listening thread needs no other thread for
+/// that.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 /// How often a thread that waits looks whether the exporter is still there.
 const LOOK: Duration = Duration::from_millis(200);
@@ -21,7 +22,7 @@ struct Question {
     answer: Option<(Result<Granted, String>, Vec<OwnedFd>)>,
 }
 
-/// Those that wait for an answer.
+/// The questions that wait for an answer.
 static QUESTIONS: Mutex<BTreeMap<u64, Question>> = Mutex::new(BTreeMap::new());
 static ANSWERED: Condvar = Condvar::new();
 
@@ -31,7 +32,7 @@ pub(super) struct Imported {
     pub(super) peer: Arc<Peer>,
     /// The number of the export.
     pub(super) number: u64,
-    /// That of the import: the question that was granted.
+    /// The number of the import: the question that was granted.
     import: u64,
     is_over: bool,
 }
@@ -127,7 +128,7 @@ pub(super) fn answered(
     wake();
 }
 
-/// Those that wait look again.
+/// Makes the waiting threads look again.
 pub(super) fn wake() {
     ANSWERED.notify_all();
 }

@@ -34,7 +34,7 @@ pub(crate) enum ExportedThing {
         allocation: u64,
         granted: Granted,
     },
-    /// The same, of which no other process can have a part, and why.
+    /// The same, but no other process can have a part of it, for this reason.
     OfThisProcess(String),
     /// Memory apart from its addresses.
     Physical {
@@ -179,8 +179,8 @@ impl Export {
     }
 }
 
-/// Exports something, from a process that is reached like this. `permitted`: whether only those may
-/// import it that are [permitted](permit).
+/// Exports something, from a process with this address. `permitted`: whether only
+/// [permitted](permit) processes may import it.
 pub(crate) fn export(home: Home, thing: ExportedThing, permitted: bool) -> ExportKey {
     let permitted = permitted.then(BTreeSet::new);
     let (importers, hold) = (Vec::new(), Arc::new(()));
@@ -263,7 +263,7 @@ pub(crate) fn end_of_allocation(
     Ok(())
 }
 
-/// Ends the exports of devices. Their importers are told, and say when nothing of theirs reaches
+/// Ends the exports of devices. Tells their importers, which answer when nothing of theirs reaches
 /// the memory.
 pub(crate) fn end_on(devices: &Range<u32>) {
     if EXPORTS.is_empty() {
@@ -314,7 +314,7 @@ fn held(which: impl Fn(&ExportedThing) -> bool) -> Vec<HeldRange> {
     held.filter_map(range).collect()
 }
 
-/// Registered memory is registered no more. Its importers are told, and say when nothing of theirs
+/// Ends the registration of memory. Tells its importers, which answer when nothing of theirs
 /// reaches it.
 pub(crate) fn withdraw(number: u64) {
     let mut exports = EXPORTS.lock();
@@ -333,7 +333,8 @@ pub(crate) fn hold_of(number: u64) -> Weak<()> {
     EXPORTS.lock().get(&number).map_or_else(Weak::new, |export| Arc::downgrade(&export.hold))
 }
 
-/// The creator of something has destroyed it. It stays as long as somebody has imported it.
+/// The creator of an object has destroyed it. The object stays as long as a process has imported
+/// it.
 pub(crate) fn end(number: u64) {
     let mut exports = EXPORTS.lock();
     if let Some(export) = exports.get_mut(&number) {

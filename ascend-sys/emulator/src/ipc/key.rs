@@ -55,7 +55,7 @@ pub(crate) struct ExportKey {
     pub(crate) kind: ExportKind,
     /// The process that has exported it.
     pub(crate) home: Home,
-    /// Its number there. Nobody can guess it.
+    /// The number of the export there. Nobody can guess it.
     pub(crate) number: u64,
 }
 

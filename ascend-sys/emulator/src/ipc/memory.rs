@@ -165,7 +165,8 @@ pub(crate) fn close_import(key: &ExportKey) -> Option<Result<(), Failure>> {
 }
 
 impl ImportedMemory {
-    /// Nothing reaches it any more. The exporter is told with what is returned.
+    /// Ends the import: nothing reaches it any more. The caller tells the exporter with the
+    /// returned value.
     fn end(self, by: &'static str) -> Imported {
         self.memory.end(by);
         self.imported

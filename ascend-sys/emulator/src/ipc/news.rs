@@ -21,7 +21,7 @@ pub(super) enum IpcFrame {
 pub(super) enum IpcNews {
     /// A process wants to import something. Its import has the number of the question from now on.
     Wants { ask: u64, kind: ExportKind, number: u64 },
-    /// It ends an import.
+    /// The importer ends an import.
     Ends { ask: u64, import: u64, number: u64 },
     /// The answer to a question; with the words, if there are some, as a descriptor.
     Answer { ask: u64, answer: Result<Granted, String> },
@@ -49,13 +49,13 @@ pub(crate) enum Granted {
 /// Memory that is registered on an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RegisteredRange {
-    /// It is pinned host memory, else memory of the endpoint's card.
+    /// Whether it is pinned host memory, else memory of the endpoint's card.
     pub(crate) on_host: bool,
     pub(crate) card: u32,
     /// Where it lies in the file of the exporter's memory.
     pub(crate) start: usize,
     pub(crate) bytes: usize,
-    /// Of the endpoint: its protocol, and where its device's memory begins in that file.
+    /// The protocol of the endpoint, and the start of its device's memory in that file.
     pub(crate) protocol: i32,
     pub(crate) device_start: usize,
 }

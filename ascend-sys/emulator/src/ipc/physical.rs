@@ -12,7 +12,7 @@ use ascend_sys::ACL_ERROR_RT_IPC_ERROR;
 use std::io;
 use std::sync::Arc;
 
-/// See the [module](self). When it is dropped the exporter is told, as soon as nothing that is
+/// See the [module](self). When it is dropped, the exporter is told as soon as nothing that is
 /// queued reaches the memory.
 pub(crate) struct ImportedPhysical {
     imported: Option<Imported>,
@@ -41,7 +41,7 @@ impl ImportedPhysical {
         Ok(Self { imported, peer, number: key.number, card, start, bytes })
     }
 
-    /// Shows it in the place of as many bytes of data of this process, which nobody uses.
+    /// Shows it in the place of an equally long range of data of this process, which nobody uses.
     pub(crate) fn show(&self, data: usize) -> io::Result<()> {
         window::show(data, self.bytes, self.peer.file(self.start, self.bytes)?, self.start)
     }

@@ -1,7 +1,8 @@
-//! Memory that is registered on an endpoint of another process, as this process has it.
+//! The imports of memory that is registered on an endpoint of another process.
 //!
-//! It stays mapped until the importer takes it back or the exporter withdraws it, and until nothing
-//! that is queued here reaches it. Then the exporter is told, which reuses the memory no sooner.
+//! The memory stays mapped until the importer takes it back or the exporter withdraws it, and until
+//! nothing that is queued here reaches it. Then the exporter is told, and only then it reuses the
+//! memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -33,7 +34,7 @@ pub(crate) enum NotImported {
     OfItsProcess(String),
     /// The exporter has refused it, or not answered.
     Refused(String),
-    /// It has granted it, but it cannot be had here.
+    /// The exporter has granted it, but it cannot be mapped here.
     Failed(String),
 }
 
@@ -46,8 +47,8 @@ static HEARS: OnceLock<fn(Home, u64)> = OnceLock::new();
 const ENTRY: &str = "HcommMemImport";
 
 impl RegisteredImport {
-    /// Imports what another process has exported, for an endpoint of a device. `hears` is told when
-    /// it is withdrawn, the same function in all calls.
+    /// Imports memory that another process has exported, for an endpoint of a device. `hears`, the
+    /// same function in all calls, is told when it is withdrawn.
     pub(crate) fn new(
         peer: &Arc<Peer>,
         number: u64,
@@ -96,8 +97,8 @@ impl RegisteredImport {
         self.is_withdrawn.load(Ordering::Acquire)
     }
 
-    /// No new call finds it any more. `are_over`: whether the calls are over that have found it
-    /// before.
+    /// Ends the import: no new call finds it. `are_over`: whether the calls are over that have
+    /// found it before.
     pub(crate) fn end(self, by: &'static str, are_over: impl Fn() -> bool + Send + 'static) {
         let Self { imported, memory, .. } = self;
         let (mut memory, mut imported) = (Some(memory), Some(imported));

@@ -50,7 +50,7 @@ use ascend_sys::{
 const RECORDS: usize = 64;
 /// Processes that can have one event, with its creator.
 pub(super) const PROCESSES: usize = 64;
-/// In `latest`: where the process begins.
+/// The bit of `latest` where the process begins.
 const PROCESS_AT: u32 = 48;
 
 pub(super) struct EventWords {
@@ -79,7 +79,7 @@ impl EventWords {
     }
 }
 
-/// One record.
+/// A record of the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SharedRecord {
     number: u64,
@@ -108,7 +108,7 @@ pub(crate) struct SharedEvent {
     /// In the creator: the processes that have imported it.
     importers: Mutex<Vec<Arc<Peer>>>,
     pub(super) waiters: Arc<Waiters>,
-    /// Of the creator, once it has exported it.
+    /// In the creator: the key, once it has exported the event.
     pub(super) key: OnceLock<ExportKey>,
     /// The newest record of this process, and what it marks.
     own: Mutex<Option<(SharedRecord, Mark)>>,
@@ -119,7 +119,7 @@ impl SharedEvent {
         Ok(Self::with(ObjectWords::new(EventWords::zero)?, 0, None))
     }
 
-    /// That of another process.
+    /// Makes this process's side of an event of another process.
     pub(super) fn import(file: OwnedFd, index: usize, imported: Imported) -> io::Result<Arc<Self>> {
         if !(1..PROCESSES).contains(&index) {
             return Err(io::Error::other("a process that the event has no room for"));
@@ -290,7 +290,7 @@ impl SharedEvent {
         *lock(&self.importers) = importers;
     }
 
-    /// Of the creator: an importer has ended.
+    /// In the creator: an importer has ended.
     pub(super) fn lose(&self, index: usize, process: u32) {
         if let Some(gone) = self.words.get().gone.get(index) {
             gone.store(process.max(1), Ordering::Release);
@@ -298,13 +298,13 @@ impl SharedEvent {
         }
     }
 
-    /// Of the creator: whether a process that had this place has ended.
+    /// In the creator: whether a process that had this place has ended.
     pub(super) fn has_lost(&self, index: usize) -> bool {
         let gone = self.words.get().gone.get(index);
         gone.is_some_and(|gone| gone.load(Ordering::Acquire) != 0)
     }
 
-    /// Of the creator, which has destroyed it: nobody begins anything with it any more.
+    /// In the creator, which has destroyed it: nothing new can be done with the event.
     pub(super) fn set_closed(&self) {
         self.words.get().closed.store(1, Ordering::Release);
     }
@@ -315,7 +315,7 @@ pub(crate) enum SharedWait {
     Nothing,
     /// A record of this process.
     Here(Mark),
-    /// One of another process.
+    /// A record of another process.
     Elsewhere(SharedRecord),
 }
 

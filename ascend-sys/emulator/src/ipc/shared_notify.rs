@@ -48,7 +48,7 @@ impl SharedNotify {
         Ok(Arc::new(Self { words, imported: None, waiters: Waiters::new() }))
     }
 
-    /// That of another process.
+    /// Makes this process's side of a notify of another process.
     pub(super) fn import(file: OwnedFd, imported: Imported) -> io::Result<Arc<Self>> {
         let words = ObjectWords::of(file, NotifyWords::zero)?;
         Ok(Arc::new(Self { words, imported: Some(imported), waiters: Waiters::new() }))
@@ -97,7 +97,7 @@ impl SharedNotify {
         self.waiters.add_stream(stream);
     }
 
-    /// Of the creator: nobody records it any more.
+    /// In the creator: nobody records it any more.
     pub(crate) fn close(&self) {
         self.words.get().closed.store(1, Ordering::Release);
     }

@@ -10,7 +10,7 @@ use crate::sleeping_streams::SleepingStreams;
 use crate::stream::Stream;
 use ascend_sync::{Thread, lock_std as lock};
 
-/// Those that wait for one object.
+/// The waiters for one object.
 #[derive(Default)]
 pub(crate) struct Waiters {
     threads: Mutex<Vec<Thread>>,

@@ -1,5 +1,5 @@
-//! `HcclBatchSendRecv`: a list of messages as one task. `HcclSend` and `HcclRecv` are such a list
-//! of one message.
+//! `HcclBatchSendRecv`: a list of messages as one task. `HcclSend` and `HcclRecv` are a list of one
+//! message.
 //!
 //! When the task reaches the head of its stream, it posts all its messages at once, so the order in
 //! which ranks list them can never make them wait for one another. Of many messages with one peer,
@@ -26,7 +26,7 @@ use crate::stream::Stream;
 use crate::task::{Awaited, TaskBody};
 use ascend_reduce::copy::copy;
 
-/// One rank's batch.
+/// A rank's batch.
 pub(crate) struct PendingBatch {
     member: Lent<Member>,
     number: u64,
@@ -87,7 +87,7 @@ impl PendingBatch {
         Step::Park
     }
 
-    /// Whether nothing of the batch is touched any more.
+    /// Whether nothing touches the memory of the batch any more.
     fn is_over(&mut self) -> bool {
         let rest = &self.items[self.over..];
         self.over += rest.iter().take_while(|item| item.state == ItemState::Over).count();

@@ -1,10 +1,10 @@
 //! A collective as a task of a rank's stream.
 //!
-//! It arrives when it reaches the head of the stream, and parks until all ranks have. A small
-//! operation then needs nothing but the slots. Of a large one it takes chunks, a chunk a poll,
-//! until none is left, and is complete when all are done: then nobody touches the rank's memory any
-//! more. That also holds when it gives up: either the operation is closed before it began, or it
-//! runs to its end.
+//! The task arrives when it reaches the head of the stream, and parks until all ranks have arrived.
+//! A small operation then needs nothing but the slots. In a large one, the task takes chunks, one
+//! chunk a poll, until none is left, and is complete when all are done: then nobody touches the
+//! rank's memory any more. That also holds when it gives up: either the operation is closed before
+//! it began, or it runs to its end.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,7 +43,7 @@ enum PendingState {
     Running(Plan, Store),
 }
 
-/// One rank's part in a collective.
+/// A rank's part in a collective.
 pub(crate) struct PendingCollective {
     pub(super) member: Lent<Member>,
     pub(super) place: MeetingPlace,
@@ -242,8 +242,8 @@ impl PendingCollective {
         Step::Done(Ok(()))
     }
 
-    /// Of `HcclAlltoAllV` no rank can know what the others count: whether all that is sent is
-    /// expected.
+    /// In `HcclAlltoAllV` no rank knows the counts of the others: checks whether everything that is
+    /// sent is expected.
     #[inline]
     fn sides_agree(&self) -> bool {
         if self.call.request.operation != Operation::AlltoAllV {

@@ -29,8 +29,8 @@ impl PendingCollective {
     }
 
     /// A rank has brought memory that its device does not have. Others may have begun already,
-    /// since it can tell each something else, so the operation is abandoned: this rank takes no
-    /// chunk, and is complete when nobody holds one.
+    /// since that rank can tell each something else. So the operation is abandoned: this rank takes
+    /// no chunk, and is complete when nobody holds one.
     #[cold]
     pub(super) fn give_up_on(&mut self, rank: usize) {
         let comm = &self.member.comm;
@@ -75,8 +75,8 @@ impl PendingCollective {
         !(0..comm.ranks()).any(holds)
     }
 
-    /// The operation was abandoned, because a process is gone that may hold a chunk: over, when
-    /// nobody else holds one.
+    /// The operation was abandoned, because a process is gone that may hold a chunk. It is over
+    /// when nobody else holds one.
     #[cold]
     pub(super) fn wind_up(&self, plan: Plan) -> Step {
         let comm = &self.member.comm;

@@ -1,8 +1,8 @@
-//! Memory of other processes, as memory of a device of this one: the same card, under addresses of
-//! its own. Or as pinned host memory.
+//! Memory of other processes, as memory of a device of this one (the same card, under addresses of
+//! its own) or as pinned host memory.
 //!
-//! The addresses are taken from the ranges of the memory that it is, so that everything that looks
-//! at a pointer finds its device, and its data, as for any other.
+//! The addresses are taken from the ranges of that device or of pinned host memory. So any code
+//! that looks at a pointer finds its device and its data, as for any other pointer.
 
 use std::os::fd::BorrowedFd;
 
@@ -30,7 +30,7 @@ pub(crate) fn card_of(user: &Device, card: u32) -> Result<&'static Device, Strin
     }
 }
 
-/// How many there are, so that where there is none nobody looks for one.
+/// The number of these memories, so that nobody looks for one where there is none.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// The kind of memory that memory of another process becomes here.

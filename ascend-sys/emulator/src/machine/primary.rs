@@ -64,10 +64,10 @@ impl Primary {
 pub(crate) enum Reset {
     /// More resets are due.
     Counted,
-    /// It was the last one: it waits for the work of this context, and then asks for
-    /// [the end](PrimaryContext::end_of) of this round.
+    /// The reset was the last one: it waits for the work of this context, and then asks for [the
+    /// end](PrimaryContext::end_of) of this round.
     Last { context: u64, round: u64 },
-    /// It ends the device at once.
+    /// The reset ends the device at once.
     Ends(DeviceEnd),
 }
 
@@ -77,7 +77,8 @@ impl PrimaryContext {
         lock(&self.state)
     }
 
-    /// The context when nobody ends the device: rules 2 and 3. `None` after [`LONGEST_END`].
+    /// Returns the context when no thread ends the device: rules 2 and 3. `None` after
+    /// [`LONGEST_END`].
     pub(crate) fn lock_settled(&self) -> Option<MutexGuard<'_, Primary>> {
         let primary = self.lock();
         if primary.ends == 0 || ENDS_HERE.get() != 0 {

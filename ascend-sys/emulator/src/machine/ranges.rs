@@ -35,7 +35,7 @@ impl BlockRanges {
         }
     }
 
-    /// Takes addresses; those that rest only where there are no others.
+    /// Takes addresses; resting addresses only where there are no others.
     pub(super) fn take_addresses(&mut self, bytes: usize, by: &'static str) -> Option<usize> {
         loop {
             match self.addresses.allocate(bytes, 0, by) {

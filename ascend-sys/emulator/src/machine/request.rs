@@ -22,7 +22,7 @@ pub(crate) struct BlockRequest {
     pub(crate) buffer_megabytes: u32,
     /// `hcclOpExpansionMode` of communicators that leave it open.
     pub(crate) expansion: u32,
-    /// Of each device, in bytes; 0 for what the product has.
+    /// The memory of each device, in bytes; 0 for that of the product.
     pub(crate) memory: u64,
     /// Whether it is watched for races.
     pub(crate) checked: bool,
@@ -119,8 +119,8 @@ pub(super) fn request_from_environment(
 }
 
 impl BlockRequest {
-    /// Takes over what variables of HCCL say of the devices that C programs see. Those that are
-    /// wrong change nothing; the error names one.
+    /// Applies the variables of HCCL to the devices that C programs see. Wrong variables change
+    /// nothing; the error names one.
     pub(super) fn read_hccl_variables(
         &mut self,
         variable: impl Fn(&str) -> Option<String>,

@@ -34,7 +34,7 @@ pub(crate) fn reserve(
     Ok(addresses)
 }
 
-/// Makes reserved addresses, in which nothing is mapped, those of a device.
+/// Assigns reserved addresses, in which nothing is mapped, to a device.
 pub(crate) fn assign(addresses: &Range<usize>, device: &Device) {
     let base = window::reserved().map_or(0, |windows| windows.nominal);
     let first = (addresses.start - base) / GRANULE;

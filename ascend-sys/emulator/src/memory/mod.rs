@@ -23,7 +23,7 @@ pub(crate) enum MemoryPlace {
     Device(u32),
     /// Host memory of `aclrtMallocHost`, or registered: the device reaches it at any time.
     Pinned,
-    /// Any other host memory: nobody knows how long it lives.
+    /// Any other host memory: its lifetime is unknown.
     Pageable,
 }
 
@@ -40,7 +40,7 @@ struct KnownAllocation {
     length: usize,
     epoch: u64,
     pool: Option<&'static MemoryPool>,
-    /// From the nominal address to the data.
+    /// The distance from the nominal address to the data.
     distance: usize,
     place: MemoryPlace,
 }
@@ -185,7 +185,8 @@ pub(crate) fn foreign_host_addresses() -> &'static MemoryPool {
 }
 
 static REGISTERED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
-/// So that nobody takes the lock when there is none, which is the rule.
+/// Counts registered ranges, so that no thread takes the lock when there is none, which is the
+/// rule.
 static REGISTERED_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether all of these bytes are host memory that the program has registered.

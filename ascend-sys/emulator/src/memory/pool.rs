@@ -166,7 +166,7 @@ impl MemoryPool {
         self.free_held(start, by, until, &[])
     }
 
-    /// The same where other processes may still reach some of its bytes, which are reused later.
+    /// The same where other processes may still reach some of the bytes, which are reused later.
     pub(crate) fn free_held(
         &self,
         start: usize,
@@ -365,7 +365,7 @@ impl PoolState {
         Ok(())
     }
 
-    /// Takes back what nothing queued can touch any more.
+    /// Takes back memory that nothing queued can touch any more.
     fn settle(&mut self) {
         let mut index = 0;
         while index < self.limbo.len() {

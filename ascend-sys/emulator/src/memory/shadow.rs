@@ -15,7 +15,7 @@ mod sanitizer {
     use std::ops::Range;
     use std::sync::Mutex;
 
-    /// So much of a range is marked.
+    /// The most bytes of a range that are marked.
     pub(super) const MOST: usize = 16 << 20;
 
     /// The marked ranges: their bytes, by their start.
@@ -70,14 +70,14 @@ mod sanitizer {
     pub(super) fn clear(_: Range<usize>) {}
 }
 
-/// The first `size` bytes are somebody's, of those that are reserved.
+/// The first `size` of the `reserved` bytes belong to an allocation from now on.
 #[inline]
 pub(super) fn taken(start: usize, size: usize, reserved: usize) {
     sanitizer::clear(start..start + reserved);
     sanitizer::mark(start + size..start + reserved);
 }
 
-/// They are nobody's, and nothing that is queued touches them.
+/// The bytes belong to no allocation, and nothing that is queued touches them.
 #[inline]
 pub(super) fn free(start: usize, reserved: usize) {
     sanitizer::clear(start..start + reserved);

@@ -1,12 +1,12 @@
 //! The address ranges of the machine.
 //!
-//! Device memory has two addresses: the *nominal* one, which programs hold, in a range that nobody
-//! can read or write, and the one where its data is mapped, at a constant distance. So a host
-//! access to device memory faults, as on hardware, one comparison classifies a pointer and one
-//! addition finds the data. The data is one sparse memory file, mapped once and never unmapped: a
-//! program that frees memory under a running copy gets unspecified bytes and nothing worse. Pinned
-//! host memory is a range of its own of the same file, behind device memory, where both addresses
-//! are the same. Behind it is the range in which pinned host memory of other processes is shown.
+//! Device memory has two addresses. Programs hold the *nominal* one, in a range that nobody can
+//! read or write. The data is mapped at the other one, at a constant distance. So a host access to
+//! device memory faults, as on hardware, one comparison classifies a pointer and one addition finds
+//! the data. The data is one sparse memory file, mapped once and never unmapped: a program that
+//! frees memory under a running copy gets unspecified bytes and nothing worse. Pinned host memory
+//! is a range of its own of the same file, behind device memory, where both addresses are the same.
+//! Behind it is the range in which pinned host memory of other processes is shown.
 //!
 //! A process that runs [CPU kernels](crate::kernel) opens device memory to them: the same file is
 //! mapped a second time, at the nominal addresses.
@@ -92,8 +92,8 @@ fn reserve_device(bytes: usize) -> io::Result<(usize, SharedMemory)> {
     Ok((reserve_nominal(bytes)?, data))
 }
 
-/// A range that nobody can read or write, and that begins with a huge page. The system promises no
-/// more than a page, so it takes one huge page more, of which what is left over stays unused.
+/// Reserves a range that nobody can read or write, and that begins with a huge page. The system
+/// aligns to a page only, so this takes one huge page more and leaves the rest unused.
 fn reserve_nominal(bytes: usize) -> io::Result<usize> {
     let all = bytes + HUGE_PAGE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -149,8 +149,8 @@ pub(crate) fn discard(data: usize, bytes: usize) {
 }
 
 /// Puts a part of a memory file, which may be of another process, in the place of a range of data,
-/// of whole pages; nobody uses it. The caller has checked that the file is so large, and keeps that
-/// size.
+/// of whole pages, that nobody uses. The caller has checked that the file is large enough, and
+/// keeps that size.
 pub(crate) fn show(
     data: usize,
     bytes: usize,

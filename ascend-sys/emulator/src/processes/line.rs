@@ -23,7 +23,7 @@ pub(crate) const MOST_AT_ONCE: usize = 64;
 /// How much may wait to be sent to a process that does not read. One that was stopped is no reason
 /// to take all memory.
 const MOST_WAITING: usize = 64 << 20;
-/// Before a frame goes its length, and how many descriptors come with it.
+/// The bytes before a frame: its length, and the number of descriptors that come with it.
 const HEAD: usize = 2 * size_of::<u32>();
 
 /// A frame, and the descriptors that came with it.
@@ -37,7 +37,7 @@ pub(crate) struct Line {
     stream: UnixStream,
     /// The part of the next frame that has come.
     received: Vec<u8>,
-    /// Those that came with bytes: of the frames that are not complete yet, in their order.
+    /// The descriptors that came with bytes of frames that are not complete yet, in their order.
     files: VecDeque<OwnedFd>,
     /// It has not introduced itself: only one frame is accepted, and a short one.
     is_stranger: bool,
@@ -86,7 +86,7 @@ pub(crate) fn own_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// For [`wait_for`]. A negative descriptor is passed over.
+/// Makes an entry for [`wait_for`]. A negative descriptor is ignored.
 pub(super) fn polled(fd: i32, events: i16) -> libc::pollfd {
     libc::pollfd { fd, events, revents: 0 }
 }
@@ -112,8 +112,8 @@ impl Line {
         self.stream.as_raw_fd()
     }
 
-    /// The frames that have come. An error when there is nobody at the other end any more, or it
-    /// does not keep to the rules; what has come before is told first.
+    /// Receives the frames that have come. Returns an error when nobody is at the other end any
+    /// more, or when it breaks the rules; frames that came before are returned first.
     pub(crate) fn receive(&mut self, frames: &mut Vec<Frame>) -> io::Result<()> {
         let mut buffer = [0; 16 << 10];
         let mut left = AT_A_TIME;
@@ -255,8 +255,8 @@ impl Outlet {
     }
 }
 
-/// Sends bytes, and descriptors with them. Never by a signal: the program may be in C, where one
-/// that nobody expects ends it.
+/// Sends bytes, and descriptors with them. Raises no signal: the program may be in C, where an
+/// unexpected signal ends it.
 pub(crate) fn send(stream: &UnixStream, bytes: &[u8], files: &[Arc<OwnedFd>]) -> io::Result<usize> {
     let mut control: Control = [0; 8];
     let mut piece =

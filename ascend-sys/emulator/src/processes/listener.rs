@@ -42,10 +42,10 @@ struct Own {
     home: Home,
     bell: Doorbell,
     hears: Hears,
-    /// Those that this process has gone to, for the thread to listen to.
+    /// The processes that this one has gone to, for the thread to listen to.
     new: Mutex<Vec<KnownPeer>>,
     peers: Mutex<BTreeMap<Home, Arc<Peer>>>,
-    /// Those that this process keeps.
+    /// The rendezvous that this process keeps.
     doors: Mutex<Vec<Arc<Door>>>,
     /// Rounds of the thread that have begun, and that are over: in each it hears what had come.
     begun: AtomicU64,
@@ -60,7 +60,7 @@ struct KnownPeer {
     end: Option<OwnedFd>,
 }
 
-/// One that has not.
+/// A process that has not introduced itself.
 struct Stranger {
     process: i32,
     line: Line,
@@ -72,14 +72,14 @@ struct Stranger {
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The most that may be at it at once.
 const STRANGERS: usize = 256;
-/// How long nobody is let in when there is no descriptor left.
+/// The time for which no process is let in when there is no descriptor left.
 const AGAIN: Duration = Duration::from_millis(100);
 /// The number of processes sent away that are reported.
 const NOTES: u32 = 64;
 /// Descriptors in a first frame.
 const FILES: usize = 2;
 
-/// That of this process: one that was forked makes its own.
+/// The state of this process: a process that was forked makes its own.
 static OWN: Mutex<Option<&'static Own>> = Mutex::new(None);
 
 fn known() -> Option<&'static Own> {
@@ -183,8 +183,8 @@ pub(crate) fn reach(home: &Home, hears: Hears, limit: Duration) -> Result<Arc<Pe
     own.go_to(home, limit)
 }
 
-/// The name of this process, and the others that are known: empty where nobody has come and it has
-/// gone to nobody.
+/// Returns the name of this process, and the other processes that are known: none if no process has
+/// come and this one has gone to none.
 pub(crate) fn neighbours() -> (u64, Vec<Arc<Peer>>) {
     let Some(own) = known() else { return (0, Vec::new()) };
     let peers = lock(&own.peers);
@@ -294,7 +294,7 @@ enum Greeting {
     Refused(String),
 }
 
-/// As it is sent.
+/// Returns a message as it is sent.
 pub(crate) fn as_bytes(said: &impl serde::Serialize) -> Vec<u8> {
     // Nothing that is said has a key that is no text.
     serde_json::to_vec(said).unwrap_or_default()
@@ -511,8 +511,7 @@ impl KnownPeer {
     }
 }
 
-/// Does what is to be done about something that was heard. The thread goes on whatever happens
-/// there.
+/// Reacts to something that was heard. The thread goes on even if that panics.
 fn guarded(act: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(act));
 }

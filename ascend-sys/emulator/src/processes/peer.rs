@@ -26,7 +26,7 @@ pub(crate) struct Home {
     /// Tells it from an earlier process of the same number. Every program of the machine can see
     /// it.
     pub(crate) name: u64,
-    /// Nobody can see this.
+    /// No other program can see this.
     pub(crate) secret: u64,
 }
 
@@ -63,8 +63,8 @@ impl Doorbell {
         }
     }
 
-    /// One that another process has made. Ringing waits for nobody, and raises no signal, as
-    /// writing to a pipe may.
+    /// Makes a doorbell of another process. Ringing does not wait, and raises no signal, as writing
+    /// to a pipe may.
     fn of_another(file: OwnedFd) -> io::Result<Self> {
         // SAFETY: zeros are a value of this structure, and `fstat` fills it.
         let (result, kind) = unsafe {
@@ -98,7 +98,7 @@ impl Doorbell {
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// It has not been rung from now on.
+    /// Resets the bell: it counts as not rung.
     pub(super) fn quiet(&self) {
         let mut count = [0u8; 8];
         // SAFETY: the bytes are writable.
@@ -109,7 +109,7 @@ impl Doorbell {
 /// See the [module](self).
 pub(crate) struct Peer {
     pub(crate) home: Home,
-    /// Its number as the system says it, whatever it says itself.
+    /// The number of the process, from the system: not the number that it gives itself.
     pub(crate) process: i32,
     pub(crate) bell: Doorbell,
     outlet: Mutex<Outlet>,
@@ -120,7 +120,7 @@ pub(crate) struct Peer {
     device_bytes: usize,
     mapped: Mutex<BTreeMap<(usize, usize), Weak<SharedMemory>>>,
     gone: OnceLock<String>,
-    /// Frames that were said to it and heard from it, but for those about
+    /// The frames that were said to it and heard from it, except those about
     /// [stillness](crate::fabric::stillness).
     said: AtomicU64,
     heard: AtomicU64,
@@ -220,7 +220,7 @@ impl Peer {
         }
     }
 
-    /// The same, which has these bytes of pinned host memory.
+    /// The same for the file with these bytes of pinned host memory.
     pub(crate) fn host_file(&self, start: usize, bytes: usize) -> io::Result<BorrowedFd<'_>> {
         match start.checked_add(bytes) {
             Some(end) if self.device_bytes <= start && end <= self.bytes => Ok(self.pool.as_fd()),
@@ -228,14 +228,14 @@ impl Peer {
         }
     }
 
-    /// Tells it something. Waits for nobody; to one that is gone nothing is said. One that cannot
-    /// be told is lost from now on, and loses this process.
+    /// Sends it a frame, without waiting. A process that is gone is sent nothing. A process that
+    /// cannot be told is lost from now on, and loses this process.
     pub(crate) fn say(&self, bytes: &[u8], files: Vec<Arc<OwnedFd>>) {
         self.said.fetch_add(1, Ordering::SeqCst);
         self.say_uncounted(bytes, files);
     }
 
-    /// The same for what is no reason to go on.
+    /// The same for a frame that lets nothing go on.
     pub(crate) fn say_uncounted(&self, bytes: &[u8], files: Vec<Arc<OwnedFd>>) {
         let mut outlet = lock(&self.outlet);
         let waits = match outlet.send(bytes, files) {
@@ -273,7 +273,7 @@ impl Peer {
         lock(&self.outlet).is_waiting()
     }
 
-    /// It is gone, for this reason. False when that was known.
+    /// The process is gone, for this reason. False when that was known.
     pub(super) fn lose(&self, why: String) -> bool {
         self.gone.set(why).is_ok()
     }

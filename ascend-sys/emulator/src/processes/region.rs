@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A memory file, mapped. Nobody can make it smaller, so what is mapped stays there.
+/// A memory file, mapped. Nobody can make it smaller, so mapped bytes stay there.
 pub(crate) struct SharedMemory {
     at: NonNull<u8>,
     bytes: usize,
@@ -115,7 +115,7 @@ impl Drop for SharedMemory {
 ///
 /// # Safety
 ///
-/// Zeros are a new value of it, it has no address of anything, and every process may change it at
+/// Zeros are a new value of the type, it contains no address, and every process may change it at
 /// any time: it is made of atomic words, and of cells whose owner says when they are touched.
 pub(crate) unsafe trait SharedWords {}
 

@@ -1,22 +1,21 @@
-//! Where processes meet that know nothing of one another but a text that each of them has.
+//! A rendezvous: the meeting place of processes that have nothing in common but a text.
 //!
 //! Terms: a *rendezvous* is an abstract socket, named after the effective user and a hash of the
-//! text. The process that has bound it is its *keeper*. The keeper's *answer* says how the keeper
-//! is reached, and what it keeps the rendezvous for.
+//! text. The process that has bound it is its *keeper*. The keeper's *answer* gives the keeper's
+//! address, and what it keeps the rendezvous for.
 //!
 //! Rules:
 //! 1. A rendezvous has one keeper at a time: the kernel lets one process bind a name.
 //! 2. The keeper writes its answer to each connection of its own user and ends the connection. It
-//!    reads nothing and waits for nobody, so nobody can hold it up.
+//!    reads nothing and does not wait, so nobody can hold it up.
 //! 3. The keeper ends the rendezvous before anybody learns that it is over. So a process that comes
-//!    because it is over finds no answer of the time before. The kernel ends a rendezvous when its
-//!    keeper does.
+//!    because it is over finds no old answer. The kernel ends a rendezvous when its keeper ends.
 //! 4. A connection that is refused, or ends without an answer, has come to a rendezvous that was
 //!    ending. The process asks again, or binds the name.
 //! 5. A process believes an answer only when the kernel says that the keeper is of its own user.
 //!
 //! A process that is forked from the keeper, and does not call exec, has the socket too: the name
-//! stays taken as long as that process runs, and nobody answers.
+//! stays taken as long as that process runs, and connections get no answer.
 
 use std::io::{self, ErrorKind, Read};
 use std::mem::offset_of;
@@ -58,7 +57,7 @@ pub(crate) struct KeeperAnswer {
 #[derive(Debug)]
 pub(crate) enum KeeperReply {
     Keeper(KeeperAnswer),
-    /// There is none any more, or it was ending.
+    /// There is no keeper any more, or it was ending.
     Nobody,
     /// There will be no answer, for this reason.
     Unusable(String),
@@ -72,7 +71,7 @@ fn hash(text: &str) -> u128 {
 }
 
 impl Rendezvous {
-    /// That of a kind of text. Texts of different kinds do not meet.
+    /// Returns the rendezvous for a kind of text. Texts of different kinds do not meet.
     pub(crate) fn of(kind: &str, text: &str) -> Self {
         Self(format!("ascend-emulator-{kind}-{}-{:032x}", own_user(), hash(text)))
     }
@@ -207,7 +206,8 @@ impl Door {
         lock(&self.socket).as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// Answers those that have come (rule 2). An error when nobody can be let in now.
+    /// Answers the processes that have come (rule 2). Returns an error when no process can be let
+    /// in now.
     pub(super) fn serve(&self) -> io::Result<()> {
         // Held over the answers: none goes out after the end (rule 3).
         let socket = lock(&self.socket);
@@ -259,7 +259,7 @@ mod tests {
         KeeperAnswer { home: Home { process: 1, name: 2, secret: 3 }, number: u64::MAX, rank: 5 }
     }
 
-    /// One that no other test and no other process uses.
+    /// Returns a rendezvous that no other test and no other process uses.
     fn fresh(name: &str) -> Rendezvous {
         Rendezvous::of("test", &format!("{name} {}", std::process::id()))
     }

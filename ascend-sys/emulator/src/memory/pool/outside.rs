@@ -5,7 +5,7 @@
 use super::{Allocation, MemoryPool, OutOfMemory, PoolState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many mapped allocations there are, so that where there is none nobody looks for one.
+/// The number of mapped allocations, so that nobody looks for one where there is none.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether any pool has a mapped allocation.
