@@ -11,9 +11,9 @@
 //! closed, except for the signals by which people end programs. Where the kernel does not tell,
 //! nothing is ever proven.
 //!
-//! There is one exception, for programs in safe Rust, whose waits report that they are theirs: the
-//! first thread of the process may wait for another thread with a time limit that is far away, if
-//! it has never used a device. The test harness does that.
+//! There is one exception, for programs in safe Rust, whose waits are marked as theirs: the first
+//! thread of the process may wait for another thread with a time limit that is far away, if it has
+//! never used a device. The test harness does that.
 
 use crate::executor::cores::{this_thread, threads};
 use crate::program_memory;
@@ -99,8 +99,8 @@ fn blocked(number: i32, may_be_timed: bool) -> Option<u64> {
     (is_futex && is_private).then(|| switches(number)).flatten()
 }
 
-/// Whether the time until which a thread of this process waits in a futex is as far away as that of
-/// a thread that counts as asleep.
+/// Whether the time until which a thread of this process waits in a futex is as far away as for a
+/// thread that counts as asleep.
 fn is_far(until: u64, operation: i32) -> Option<bool> {
     const LENGTH: usize = size_of::<libc::timespec>();
     let mut bytes = [const { MaybeUninit::uninit() }; LENGTH];
@@ -163,8 +163,8 @@ fn is_own_memory(address: u64) -> Option<bool> {
     }))
 }
 
-/// Whether a signal could have the process do something: it catches others than those that its own
-/// mistakes raise, that the C library keeps for itself, or by which people end programs.
+/// Whether a signal could have the process do something: it catches signals besides those that its
+/// own errors raise, that the C library keeps for itself, or by which people end programs.
 fn catches_signals() -> Option<bool> {
     const HARMLESS: [i32; 13] = [
         libc::SIGILL,

@@ -38,7 +38,7 @@ const LOOKS: u32 = 5;
 /// How long the process must be closed. Longer than `hccl` lets a call wait in line behind another
 /// one.
 const STILL: Duration = Duration::from_secs(1);
-/// And how long until it is looked at again, when other processes have been told.
+/// The time until it is looked at again, when other processes have been told.
 const NEXT: Duration = Duration::from_millis(250);
 /// How long nothing must have moved until that is printed.
 const WARN_AFTER: Duration = Duration::from_secs(10);
@@ -51,9 +51,9 @@ const REST: u32 = 20;
 /// The result of examining a stream.
 enum Examined {
     Stuck(Stuck),
-    /// It goes on by itself, or may.
+    /// The stream goes on by itself, or may.
     Moving,
-    /// Another thread looks at it. If that moves it, the next look finds it elsewhere.
+    /// Another thread looks at the stream. If that moves it, the next look finds it elsewhere.
     Unknown,
 }
 

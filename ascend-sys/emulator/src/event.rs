@@ -29,16 +29,16 @@ use std::time::{Duration, Instant};
 
 pub(crate) static EVENTS: Slots<Event> = Slots::new();
 
-/// In the state word, beside the mark: the event is recorded.
+/// A bit of the state word, beside the mark: the event is recorded.
 const RECORDED: u64 = 1 << 62;
-/// In the state word: somebody sleeps until the event is recorded.
+/// A bit of the state word: somebody sleeps until the event is recorded.
 const AWAITED: u64 = 1 << 63;
 
 pub(crate) struct Event {
     index: u32,
     device: AtomicU32,
     flags: AtomicU32,
-    /// Of `aclrtCreateEventExWithFlag`.
+    /// Whether it was made by `aclrtCreateEventExWithFlag`.
     ex: AtomicBool,
     state: AtomicU64,
     /// Nanoseconds since the machine's start, of the last completed record of an event that keeps
@@ -51,7 +51,7 @@ pub(crate) struct Event {
     /// Waits of streams that have not passed yet.
     waits: AtomicU32,
     sleepers: Mutex<EventWaiters>,
-    /// Of one with `ACL_EVENT_IPC`: what other processes can have of it.
+    /// For an event with `ACL_EVENT_IPC`: the part of it that other processes can have.
     shared: Mutex<Option<Arc<SharedEvent>>>,
 }
 
@@ -218,7 +218,7 @@ impl Event {
         self.flags.load(Ordering::Relaxed) & ACL_EVENT_EXTERNAL != 0
     }
 
-    /// Of `aclrtCreateEventExWithFlag(ACL_EVENT_SYNC)`.
+    /// Whether it was made by `aclrtCreateEventExWithFlag(ACL_EVENT_SYNC)`.
     pub(crate) fn is_for_captures(&self) -> bool {
         self.ex.load(Ordering::Relaxed) && self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC != 0
     }
@@ -470,8 +470,8 @@ impl TaskBody<Stream> for WaitEvent {
         }
     }
 
-    /// Waits for a record are registered here; those for a stream by the executor, which arms that
-    /// stream too.
+    /// Waits for a record are registered here. Waits for a stream are registered by the executor,
+    /// which arms that stream too.
     fn arm(&mut self, stream: &'static Stream) -> bool {
         match self.target {
             Target::Record { event, .. } => event.await_record(|sleepers| {

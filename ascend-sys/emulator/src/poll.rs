@@ -1,4 +1,4 @@
-//! Polling: how the tasks of a stream get on, and how a stream is woken.
+//! Polling: how the tasks of a stream make progress, and how a stream is woken.
 //!
 //! A poll runs the tasks at the head of a stream on the calling thread. A task that completes may
 //! wake other streams; those are polled after the outermost poll of the thread, never inside it, so
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
     use std::sync::Barrier;
 
-    /// Waits until it is told to give up.
+    /// A task that waits until it is told to give up.
     struct Stuck;
 
     impl TaskBody<Stream> for Stuck {

@@ -53,10 +53,10 @@ pub(crate) trait Job: Sized {
 
     /// Makes progress. Called with the lock held.
     fn poll(&mut self, owner: &'static Self::Owner) -> JobStep<Self::Failure>;
-    /// The job is parked and somebody is about to sleep: arrange that the queue is woken when a
-    /// poll may help. True when that has already happened.
+    /// Arranges that the queue is woken when a poll may help: the job is parked and a waiter is
+    /// about to sleep. True when that has already happened.
     fn arm(&mut self, owner: &'static Self::Owner) -> bool;
-    /// The job's ticket was voided: give up, as soon as nothing of it touches memory any more.
+    /// Gives up, as soon as nothing of the job touches memory any more: its ticket was voided.
     fn give_up(&mut self, owner: &'static Self::Owner) -> JobStep<Self::Failure>;
     /// The same for a job that has panicked.
     fn panicked(&mut self, owner: &'static Self::Owner) -> JobStep<Self::Failure>;
@@ -72,8 +72,8 @@ pub(crate) trait Job: Sized {
 pub(crate) trait Fresh<J: Job> {
     /// As [`Job::poll`].
     fn start(&mut self, owner: &'static J::Owner) -> JobStep<J::Failure>;
-    /// The same job, for as long as it takes: it takes hold of what the call that submits it only
-    /// lends it.
+    /// Makes the job that stays in the queue: it takes hold of everything that the submitting call
+    /// only lends it.
     fn into_job(self) -> J;
 }
 
@@ -353,7 +353,8 @@ impl<J: Job> TaskQueue<J> {
     #[inline]
     fn finish(&self, owner: &'static J::Owner, ticket: u64, result: Result<(), J::Failure>) {
         if let Err(failure) = result {
-            // Noted before it is counted: whoever sees the count can ask for the failure.
+            // The failure is noted before it is counted: a thread that sees the count can ask for
+            // the failure.
             J::failed(owner, ticket, failure);
             let failed = self.progress.failed.load(Ordering::Relaxed);
             self.progress.failed.store(failed + 1, Ordering::Release);
@@ -390,8 +391,8 @@ impl<J: Job> TaskQueue<J> {
     }
 
     /// Registers a waiter for `ticket`, then polls and arms the head. A thread that is told to
-    /// sleep may park; it calls [`TaskQueue::forget_thread`] when it goes on for another reason
-    /// than the completion.
+    /// sleep may park. If it goes on for another reason than the completion, it calls
+    /// [`TaskQueue::forget_thread`].
     pub(crate) fn register(
         &self,
         owner: &'static J::Owner,
@@ -408,7 +409,7 @@ impl<J: Job> TaskQueue<J> {
         self.arm(owner, ticket)
     }
 
-    /// With the lock once: runs what can be run, and arms the head if it is parked.
+    /// Holds the lock once: runs the jobs that can run, and arms the head if it is parked.
     fn arm(&self, owner: &'static J::Owner, ticket: u64) -> Readiness {
         let Some(mut head) = self.try_head() else { return Readiness::Retry };
         let readiness = head.with(|head| match self.run(owner, head, 1) {
@@ -488,7 +489,7 @@ impl<J: Job> TaskQueue<J> {
         self.queue.lock().iter().any(|(_, job)| is_such(job))
     }
 
-    /// Looks at the parked or running head, if nobody has the lock.
+    /// Looks at the parked or running head, if no thread has the lock.
     pub(crate) fn with_head<R>(
         &self,
         owner: &'static J::Owner,

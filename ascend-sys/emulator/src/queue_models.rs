@@ -1,5 +1,5 @@
-//! Loom explores every interleaving of the protocol in `queue`: nobody sleeps for ever, `completed`
-//! only grows, jobs finish in the order of their tickets.
+//! Loom explores every interleaving of the protocol in `queue`: no waiter sleeps for ever,
+//! `completed` only grows, and jobs finish in the order of their tickets.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`
 

@@ -7,7 +7,7 @@ struct TestStream {
     failed: Mutex<Vec<u64>>,
 }
 
-/// Parks first, then panics; some also when they are told to give up.
+/// A job that parks first, then panics; some also panic when they are told to give up.
 struct Careless {
     parks: u32,
     gives_up: bool,

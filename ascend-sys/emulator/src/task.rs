@@ -53,7 +53,7 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         false
     }
 
-    /// Gives up, as far as nothing of the task touches memory any more; parks otherwise.
+    /// Gives up, if nothing of the task touches memory any more; parks otherwise.
     fn expire(&mut self, _: &'static O, why: &Reason) -> Step {
         gave_up(self.describe(), why)
     }
@@ -90,8 +90,8 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         false
     }
 
-    /// The same task once more, for another place in a stream. `None` for tasks that make sense
-    /// only once: those cannot be captured.
+    /// Returns the same task once more, for another place in a stream. `None` for tasks that make
+    /// sense only once: those cannot be captured.
     fn again(&self) -> Option<ErasedTask<O>> {
         None
     }
@@ -102,12 +102,12 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         "task of another kind"
     }
 
-    /// Of a task that writes a word or waits for one: what the program has asked for.
+    /// For a task that writes a word or waits for one: the request of the program.
     fn word(&self) -> Option<WordTask> {
         None
     }
 
-    /// The bytes that the task touches, if those are known when it is submitted.
+    /// Returns the bytes that the task touches, if they are known when it is submitted.
     fn touched(&self) -> [(*const u8, usize); 2] {
         [(std::ptr::null(), 0); 2]
     }

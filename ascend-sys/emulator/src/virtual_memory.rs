@@ -45,7 +45,7 @@ struct Physical {
 
 /// Where the bytes of physical memory are that is not mapped.
 enum Contents {
-    /// It has been mapped nowhere.
+    /// The bytes were mapped nowhere.
     None,
     /// Where it was mapped.
     At(usize),
@@ -54,7 +54,7 @@ enum Contents {
 
 struct ReservedRange {
     addresses: Arc<shared::HeldAddresses>,
-    /// As many as the program has asked for.
+    /// The size that the program has asked for.
     bytes: usize,
     device: u32,
 }
@@ -359,8 +359,8 @@ impl VirtualMemory {
         self.lying_in(place).try_for_each(Physical::keep)
     }
 
-    /// As [`clear_place`](Self::clear_place), where the place goes whatever happens: bytes for
-    /// which there is no memory are lost.
+    /// As [`clear_place`](Self::clear_place), for a place that goes in any case: bytes for which
+    /// there is no memory are lost.
     fn give_up_place(&mut self, place: &Range<usize>) {
         for physical in self.lying_in(place) {
             if !physical.sharing.is_fixed() && physical.keep().is_err() {
@@ -413,7 +413,7 @@ impl VirtualMemory {
 }
 
 impl Physical {
-    /// One more reference.
+    /// Adds a reference.
     fn refer(&mut self) -> Result<(), Failure> {
         match self.references.checked_add(1) {
             Some(more) => {

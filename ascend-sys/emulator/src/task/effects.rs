@@ -7,13 +7,13 @@ use std::ops::Range;
 pub(crate) enum Effects {
     /// Nothing that other work could race with.
     None,
-    /// It accesses memory: what it is, and which bytes. No two parts of it may share a byte.
+    /// The task accesses memory: its name, and the bytes. No two parts of it may share a byte.
     Touches(String, Vec<Touch>),
-    /// It sets a signal: its number, and what it is called.
+    /// The task sets a signal: its number and its name.
     Sets(u64, String),
-    /// It tells another process something, and what was complete before it.
+    /// The task tells another process something, and what was complete before it.
     Tells,
-    /// It issues operations, which come after what is before it in its stream.
+    /// The task issues operations, which come after the work before it in its stream.
     Issues,
     /// Code of the host runs. With `returns`, the work behind it waits for its end.
     RunsOnHost { returns: bool },
@@ -44,11 +44,11 @@ impl Touch {
 /// Why the work behind a task comes after other work, told when the task is over. `O` is the
 /// stream.
 pub(crate) enum Passed<O: 'static> {
-    /// It has waited for this ticket of another stream.
+    /// The task has waited for this ticket of another stream.
     Ticket(&'static O, u64),
-    /// It has waited for a signal, and taken it: its number, what it is called, and which function
-    /// waits.
+    /// The task has waited for a signal, and taken it: the signal's number and name, and the
+    /// function that waits.
     Signal { number: u64, name: String, call: &'static str },
-    /// It was told something by a process of which checked mode hears nothing.
+    /// The task was told something by a process that checked mode does not hear.
     Told,
 }

@@ -1,9 +1,10 @@
 //! A task whose kind is forgotten: some words inline, and a table of the operations on them.
 //!
-//! An enum would need no `unsafe`, but would have to name every kind there is. A `Box<dyn
-//! TaskBody>` would allocate for each operation. So the words of the task lie in [`ErasedTask`]
-//! itself, and two functions, made by the compiler for each kind, know their type. `poll`, the one
-//! on the fast path, is called directly; everything else goes through [`dyn TaskBody`](TaskBody).
+//! An enum would need no `unsafe`, but would have to name every kind there is. A
+//! `Box<dyn TaskBody>` would allocate for each operation. So the words of the task lie in
+//! [`ErasedTask`] itself, and two functions, made by the compiler for each kind, know their type.
+//! `poll`, the one on the fast path, is called directly; everything else goes through
+//! [`dyn TaskBody`](TaskBody).
 //!
 //! The invariant of this file: `body` holds a value of the type that `table` was made for, from
 //! [`ErasedTask::new`] until the drop. Only this file can access either, so no other code needs
@@ -36,7 +37,7 @@ struct VTable<O: 'static> {
     poll: unsafe fn(&mut Words, &'static O) -> Step,
     /// The words as the task that they are. Any address will do.
     seen: fn(*mut Words) -> *mut dyn TaskBody<O>,
-    /// Whether dropping the task does anything: that of leaf work does not.
+    /// Whether dropping the task does anything: dropping leaf work does not.
     drops: bool,
 }
 
@@ -164,7 +165,7 @@ mod tests {
         }
     }
 
-    /// As large as a task can be, and without a drop.
+    /// A task that is as large as possible, and has no drop.
     struct Full([u64; WORDS]);
 
     impl TaskBody<Owner> for Full {

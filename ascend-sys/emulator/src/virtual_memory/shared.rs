@@ -35,7 +35,8 @@ use std::sync::{Arc, Weak};
 pub(super) struct Sharing {
     exported: Option<ExportedMemory>,
     imported: Option<ImportedPhysical>,
-    /// It is neither mapped nor named any more, but other processes may have it while this lives.
+    /// For memory that is neither mapped nor named any more: other processes may have it while this
+    /// lives.
     lingers: Option<Weak<()>>,
     /// The addresses that its home lies in: nobody else gets them as long as the memory is there.
     addresses: Option<Arc<HeldAddresses>>,
@@ -196,8 +197,8 @@ impl Sharing {
     }
 }
 
-/// Physical memory is neither mapped nor named any more. True if it stays until no other process
-/// has it.
+/// Notes that physical memory is neither mapped nor named any more. Returns true if it stays until
+/// no other process has it.
 pub(super) fn linger(handle: u64, physical: &mut Physical) -> bool {
     let sharing = &mut physical.sharing;
     if let Some(ExportedMemory { key, hold, .. }) = sharing.exported.take() {
@@ -240,8 +241,8 @@ impl Physical {
         }
     }
 
-    /// Gives the bytes a home in these addresses, from which they do not move any more: where they
-    /// are, if they are somewhere.
+    /// Gives the bytes a home in these addresses, from which they do not move any more: in place,
+    /// if they are somewhere.
     fn settle(&mut self, addresses: Arc<HeldAddresses>) -> usize {
         let start = self.place().unwrap_or(addresses.start());
         if let Contents::Kept(bytes) = &self.contents {
