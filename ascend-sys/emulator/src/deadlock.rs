@@ -88,7 +88,7 @@ pub(crate) struct Watch {
     still: Option<Still>,
     /// When to look at the threads of the process again.
     again: Option<Instant>,
-    /// Until when not to look at all: looking must not take what the program needs.
+    /// Until then there is no look at all: looks must not take the time that the program needs.
     rests: Option<Instant>,
 }
 
@@ -353,7 +353,7 @@ fn text_of(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> String {
     format!("every thread and every stream waits for another{list}")
 }
 
-/// Ends what is stuck, each block for itself.
+/// Ends the stuck tasks and calls, each block for itself.
 fn end_all(stuck: Vec<Stuck>, calls: Vec<Arc<WaitingCall>>) {
     type InBlock = (Vec<Stuck>, Vec<Arc<WaitingCall>>);
     let mut blocks: BTreeMap<Option<u32>, InBlock> = BTreeMap::new();

@@ -140,7 +140,8 @@ impl Event {
         }
     }
 
-    /// Work that waits for the event keeps what it waits for; the event itself is gone at once.
+    /// Destroys an event. Work that waits for it keeps its target; the event itself is gone at
+    /// once.
     pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
         let event = Event::named(handle)?;
         if !EVENTS.retire(handle) {
@@ -188,7 +189,7 @@ impl Event {
         lock(&self.shared).clone()
     }
 
-    /// Refuses what cannot be done with an event of several processes.
+    /// Refuses operations that are not possible with an event of several processes.
     #[inline]
     pub(crate) fn is_for_one_process(&self, what: &str) -> Result<(), Failure> {
         if self.flags.load(Ordering::Relaxed) & ACL_EVENT_IPC == 0 {

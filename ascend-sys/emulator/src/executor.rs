@@ -188,7 +188,7 @@ pub(crate) fn wait_for_users(stream: &'static Stream, bytes: &Range<usize>) {
 /// The goal of a waiting thread.
 pub(crate) trait Goal {
     fn done(&self) -> bool;
-    /// Polls what brings the goal nearer.
+    /// Polls streams that bring the goal nearer.
     fn work(&self);
     /// Arranges to be unparked when the goal may be reached.
     fn prepare(&self, me: &Thread) -> Readiness;

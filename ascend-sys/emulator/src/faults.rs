@@ -35,7 +35,7 @@ pub(crate) fn set(block: u32, device: u32, kind: FaultKind, number: u64) -> Resu
     Ok(())
 }
 
-/// Ends the faults of a device of a block; what has stopped goes on.
+/// Ends the faults of a device of a block; stopped streams go on.
 pub(crate) fn clear(block: u32, device: u32) -> Result<(), Failure> {
     forget(find(block, device)?);
     Ok(())

@@ -104,7 +104,7 @@ impl Device {
         lock(&self.peers)
     }
 
-    /// Ends what a program has set for the device and that lasts until its last reset.
+    /// Ends the settings of a program for the device that last until its last reset.
     pub(crate) fn end_settings(&self) {
         self.peers().clear();
         self.core_limits.clear();
@@ -122,8 +122,8 @@ impl Device {
         Ok(address)
     }
 
-    /// Ends one allocation. Its bytes are reused when what `unfinished` lists of the devices that
-    /// reach it is complete.
+    /// Ends one allocation. Its bytes are reused when the points that `unfinished` lists, for the
+    /// devices that reach it, are complete.
     pub(crate) fn free(
         &self,
         address: usize,

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 /// Pieces of work that a thread takes from a stream that is not its own at a time.
 pub(crate) const HELP: u32 = 4;
-/// How long a message tries to find out what a stream is at.
+/// How long a message tries to find out which task a stream is at.
 const A_LOOK: Duration = Duration::from_millis(100);
 
 thread_local! {
@@ -79,7 +79,7 @@ fn wake(stream: &'static Stream) {
     });
 }
 
-/// Polls a stream; what is left unfinished is run by others.
+/// Polls a stream; other threads run the work that is left unfinished.
 pub(crate) fn poll_and_tell(stream: &'static Stream) {
     match stream.poll(HELP) {
         Outcome::Idle => {}
@@ -101,7 +101,7 @@ pub(crate) fn left_unfinished(stream: &'static Stream, outcome: Outcome) -> bool
 }
 
 impl Stream {
-    /// Runs what can be run, up to `budget` pieces of work.
+    /// Runs tasks, up to `budget` pieces of work.
     pub(crate) fn poll(&'static self, budget: u32) -> Outcome {
         let before = self.queue.completed();
         let outcome = polling(|| self.queue.poll(self, budget));
@@ -145,7 +145,7 @@ impl Stream {
         }
     }
 
-    /// Refuses new tasks with `code` and voids what is queued.
+    /// Refuses new tasks with `code` and voids the queued ones.
     pub(crate) fn stop(&'static self, code: aclError, reason: Reason) {
         self.queue.set_gate(code);
         self.void(reason);
@@ -174,7 +174,8 @@ impl Stream {
         let look = |at, task: &mut Task| tickets.contains(&at).then(|| task.awaits());
         let Awaited { mut ranks, threads_of } = self.look(look).flatten().unwrap_or_default();
         if ranks.is_empty() && threads_of.is_some() {
-            // For another thread of its operator: what those wait for.
+            // It waits for another thread of its operator: so count the ranks that the operator's
+            // threads wait for.
             let others = STREAMS.live().filter(|other| other.device_id() == self.device_id());
             let look = |_, task: &mut Task| task.awaits();
             let awaited = others.filter_map(|other| polling(|| other.queue.with_head(other, look)));
@@ -274,7 +275,7 @@ impl Job for Task {
     }
 }
 
-/// Checked mode hears what a task has waited for, when it is over.
+/// Tells checked mode what a task that is over has waited for.
 #[cold]
 fn tell_checker(task: &dyn TaskBody<Stream>, stream: &Stream, step: Step) -> Step {
     if let Step::Done(how) = &step
@@ -302,7 +303,7 @@ fn tell_callbacks(stream: &Stream, thread: impl FnOnce() -> u32, step: Step) -> 
     step
 }
 
-/// A task starts as what it is; its kind is forgotten when it has to stay.
+/// A task starts with its own type; its kind is forgotten when it has to stay.
 impl<B: TaskBody<Stream>> Fresh<Task> for B {
     #[inline]
     fn start(&mut self, stream: &'static Stream) -> Step {

@@ -294,7 +294,7 @@ impl<J: Job> TaskQueue<J> {
         }
     }
 
-    /// Runs what can be run, up to `budget` pieces of work.
+    /// Runs jobs, up to `budget` pieces of work.
     pub(crate) fn poll(&self, owner: &'static J::Owner, budget: u32) -> Outcome {
         loop {
             let Some(mut head) = self.try_head() else { return Outcome::Busy };

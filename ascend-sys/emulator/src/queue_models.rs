@@ -173,7 +173,7 @@ fn loom_two_submitters_and_nobody_waits() {
         let model = owned.get();
         let submit = move || {
             let (_, mut outcome) = model.queue.submit(model, &mut Some(Probe::Small)).unwrap();
-            // A worker goes on with what the budget of a submitter leaves.
+            // A worker runs the rest that the budget of a submitter leaves.
             while matches!(outcome, Outcome::Runnable) {
                 outcome = model.queue.poll(model, 4);
             }

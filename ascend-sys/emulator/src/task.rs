@@ -43,8 +43,8 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
     /// Called with the queue of the stream locked.
     fn poll(&mut self, stream: &'static O) -> Step;
 
-    /// Takes hold of what the call that submits the task only lends it. Called at most once, when
-    /// the first poll has not completed the task.
+    /// Takes hold of everything that the submitting call only lends to the task. Called at most
+    /// once, when the first poll has not completed the task.
     fn keep(&mut self) {}
 
     /// The task is parked and a thread is about to sleep: arranges that the stream is woken when a
@@ -85,7 +85,7 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         Awaited::default()
     }
 
-    /// Whether the task is what another one waits for.
+    /// Whether another task waits for this one.
     fn provides(&self, _: &Need) -> bool {
         false
     }

@@ -240,7 +240,7 @@ pub(crate) fn end_on(devices: &Range<u32>, by: &'static str) {
     let on = all.physical.iter().filter(|(_, it)| is_on(it.device));
     let handles: Vec<u64> = on.map(|(handle, _)| *handle).collect();
     handles.into_iter().for_each(|handle| all.end(handle, by));
-    // Nothing is mapped in them now: what is mapped in a range is memory of its device.
+    // Nothing is mapped in them now: memory that is mapped in a range is memory of its device.
     let on = all.ranges.iter().filter(|(_, range)| is_on(range.device));
     let starts: Vec<usize> = on.map(|(start, _)| *start).collect();
     let ended: Vec<_> = starts.iter().filter_map(|start| all.ranges.remove(start)).collect();
@@ -317,7 +317,7 @@ impl VirtualMemory {
         Ok(range.addresses.start())
     }
 
-    /// Brings what physical memory holds to a place; returns whether it holds something.
+    /// Brings the contents of physical memory to a place; returns whether there are contents.
     fn bring(&mut self, handle: u64, place: &Range<usize>) -> Result<bool, Failure> {
         let physical = self.find(handle)?;
         if physical.sharing.is_fixed() {
@@ -353,8 +353,8 @@ impl VirtualMemory {
         Ok(true)
     }
 
-    /// Keeps elsewhere what physical memory holds that is not mapped, where its bytes lie in a
-    /// place.
+    /// Moves contents out of a place: those of physical memory that is not mapped, but whose bytes
+    /// lie there.
     fn clear_place(&mut self, place: &Range<usize>) -> Result<(), Failure> {
         self.lying_in(place).try_for_each(Physical::keep)
     }

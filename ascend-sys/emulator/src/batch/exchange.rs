@@ -1,5 +1,5 @@
-//! The messages of a communicator: a [`MessageChannel`] for each (source, destination), and what
-//! each rank has for itself.
+//! The messages of a communicator: a [`MessageChannel`] for each (source, destination), and the
+//! state of each rank.
 
 use std::sync::OnceLock;
 use std::sync::atomic::fence;

@@ -1,4 +1,5 @@
-//! The messages of a call: what each is, and in which order a rank posts and looks after them.
+//! The messages of a call: their contents, and the order in which a rank posts and looks after
+//! them.
 
 use std::cmp::Reverse;
 
@@ -64,10 +65,10 @@ impl BatchItem {
     }
 }
 
-/// Puts a rank's items in the order in which they are posted and looked after: to itself first,
-/// then what it receives, then what it sends, each from the next rank on, so that not all begin
-/// with the same one. The messages of a pair stay in the order of their indices; `by_size`: the
-/// larger first.
+/// Puts a rank's items in the order in which they are posted and looked after: messages to itself
+/// first, then receives, then sends. Receives and sends each begin with the next rank, so that not
+/// all ranks begin with the same one. The messages of a pair stay in the order of their indices;
+/// `by_size`: the larger first.
 pub(crate) fn arrange(rank: usize, ranks: usize, by_size: bool, items: &mut [BatchItem]) {
     // The index keeps the order of the list, as a stable sort would, which allocates.
     items.sort_unstable_by_key(|BatchItem { send, peer, content, index, .. }| {

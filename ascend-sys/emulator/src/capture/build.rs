@@ -1,5 +1,5 @@
-//! Graphs that are built: a program binds streams to a graph, and what these are given becomes its
-//! nodes.
+//! Graphs that are built: a program binds streams to a graph, and the operations on these streams
+//! become its nodes.
 //!
 //! A bound stream does as a captured one of mode RELAXED. It is a branch; branch 0 is the stream
 //! that was bound first. No branch waits for another one unless events say so, but none begins
@@ -130,7 +130,7 @@ fn not_bound(stream: &'static Stream) -> Failure {
     Failure::new(ACL_ERROR_RT_PARAM_INVALID, text)
 }
 
-/// `aclmdlRIUnbindStream`: what the stream was given before stays in the graph.
+/// `aclmdlRIUnbindStream`: the earlier operations of the stream stay in the graph.
 pub(crate) fn unbind(handle: u64, stream: &'static Stream) -> Result<(), Failure> {
     graph::with(handle, |state| {
         if state.recording.is_some() {
@@ -158,7 +158,7 @@ fn is_closed(track: &CapturedStream) -> Result<(), Failure> {
     }
 }
 
-/// `aclmdlRIBuildEnd`: the graph can be executed, and the streams run again what they are given.
+/// `aclmdlRIBuildEnd`: the graph can be executed, and the streams run their operations again.
 pub(crate) fn end(handle: u64) -> Result<(), Failure> {
     building(handle, |state| {
         let Some(recording) = &state.recording else { return Ok(()) };

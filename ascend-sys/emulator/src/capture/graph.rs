@@ -97,7 +97,7 @@ pub(super) enum NodeAction {
     Record(u64),
     /// Waits for the record that this node is, of the event with this handle.
     Wait(usize, u64),
-    /// A program has disabled what was here.
+    /// A program has disabled the node that was here.
     Disabled,
 }
 

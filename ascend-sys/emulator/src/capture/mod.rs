@@ -86,12 +86,12 @@ thread_local! {
     static THREAD_MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
 }
 
-/// Sets what the calling thread puts up with, and returns what it was.
+/// Sets the mode of the calling thread: how much it tolerates. Returns the earlier mode.
 pub(crate) fn exchange_mode(mode: Mode) -> Mode {
     THREAD_MODE.replace(mode)
 }
 
-/// A capture that goes on: what calls of others need to know of it.
+/// A capture that goes on: the data that calls of others need about it.
 #[derive(Clone, Copy)]
 struct Active {
     graph: u64,
@@ -124,7 +124,7 @@ fn remove_active(graph: u64) {
     ACTIVE_COUNT.store(all.len(), Ordering::Release);
 }
 
-/// The capture that forbids the calling thread what takes effect at once.
+/// Returns the capture that forbids the calling thread calls that act at once.
 #[inline]
 fn forbidding() -> Option<Active> {
     if ACTIVE_COUNT.load(Ordering::Acquire) == 0 { None } else { forbidding_slowly() }

@@ -228,7 +228,7 @@ impl CaptureRecording {
     }
 }
 
-/// The capture of a graph is over: its streams run again what they are given.
+/// The capture of a graph is over: its streams run their operations again.
 pub(super) fn forget(handle: u64) {
     remove_active(handle);
     let _ = graph::with(handle, |state| {
@@ -315,8 +315,8 @@ impl GraphState {
     }
 }
 
-/// Takes a task that a diverted stream was given. Returns the ticket of what the stream runs
-/// itself.
+/// Records a task on a diverted stream. Returns the newest ticket of the tasks that the stream
+/// itself runs.
 #[cold]
 pub(super) fn divert(stream: &'static Stream, task: Task) -> Result<u64, Failure> {
     if task.again().is_none() {

@@ -1,10 +1,10 @@
 //! Ranks of a communicator in other processes: the news between their checkers and this one's.
 //!
-//! A checker tells two things: what its rank knows when it comes to a meeting, and which memory of
-//! a rank of another process it touches. It tells them before the operation itself begins, over the
-//! socket between the two processes, so they are heard in that order. The end of the operation may
-//! be seen sooner, in shared memory: the [note](super::note) behind it waits until all has been
-//! heard.
+//! A checker tells two things: the knowledge of its rank when the rank comes to a meeting, and the
+//! memory of a rank of another process that the rank touches. It tells them before the operation
+//! itself begins, over the socket between the two processes, so they are heard in that order. The
+//! end of the operation may be seen sooner, in shared memory: the [note](super::note) behind it
+//! waits until all has been heard.
 //!
 //! The process that has the memory compares accesses, and prints what it finds. The knowledge of an
 //! unchecked rank is not told. A process that hears from a rank may know everything that other

@@ -1,4 +1,5 @@
-//! The blocks that are checked, and what their engines hear of memory and of the host.
+//! The blocks that are checked, and the hooks through which their checkers hear of memory and of
+//! the host.
 
 use super::engine::Checker;
 use super::finding::HOST_NAME;
@@ -174,7 +175,7 @@ pub(crate) fn forget(device: u32, addresses: impl FnOnce() -> Range<usize>) {
     }
 }
 
-/// The host touches memory in the function `call`: `what` and which bytes.
+/// The host touches memory in the function `call`. `what` describes the access.
 #[inline]
 pub(crate) fn host_touches(
     device: u32,

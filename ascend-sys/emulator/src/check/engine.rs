@@ -148,8 +148,8 @@ impl Checker {
         });
     }
 
-    /// The operation is one of several that may not be under way together. `name` is what they use
-    /// one after the other.
+    /// Notes that the operation is one of several that must not be under way together. `name` is
+    /// the thing that they use one after the other.
     pub(crate) fn own(
         &self,
         at: ClockPoint,
@@ -322,7 +322,7 @@ impl Checker {
         }
     }
 
-    /// Counts what has this name, from 1.
+    /// Returns the next number under this name, from 1.
     pub(crate) fn next_number(&self, name: ArrivalKey) -> u64 {
         let mut state = lock(&self.state);
         let number = state.numbers.entry(name).or_default();
@@ -409,7 +409,7 @@ impl Checker {
         lock(&self.state).findings.get(index as usize).cloned()
     }
 
-    /// Does something that may find something. Returns what is new.
+    /// Runs `look`, which may find something. Returns the new findings.
     fn looking(&self, look: impl FnOnce(&mut CheckerState)) -> Vec<Arc<Finding>> {
         let mut state = lock(&self.state);
         look(&mut state);

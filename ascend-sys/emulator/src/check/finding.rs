@@ -46,7 +46,7 @@ pub(crate) struct FindingSide {
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     pub(crate) kind: FindingKind,
-    /// The name of the allocation, or of what else is not to be shared.
+    /// The name of the allocation, or of another thing that must not be shared.
     pub(crate) memory: Arc<str>,
     /// The size in bytes; 0 when it is no memory.
     pub(crate) size: usize,

@@ -51,7 +51,8 @@ pub(crate) fn passed(stream: &Stream, passed: Passed<Stream>) {
     }
 }
 
-/// The head of the stream, which is about to end, has touched memory: what it was, and which bytes.
+/// The head of the stream, which is about to end, has touched memory: `what` describes it,
+/// `touches` are the bytes.
 pub(crate) fn was_done(stream: &'static Stream, issued: String, what: String, touches: Vec<Touch>) {
     if let Some(engine) = engine(stream.device_id()) {
         let (at, operation) = (here(stream), at_head(stream, what, issued, touches));

@@ -1,5 +1,5 @@
-//! Notes: tasks that tell the checker what comes next in their stream, and what the host knew when
-//! it was issued.
+//! Notes: tasks that tell the checker which operation comes next in their stream, and what the host
+//! knew when it issued the operation.
 
 use super::abroad::{self, Arrivals};
 use super::blocks::{engine, issued};
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// silent for longer counts as one that tells nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A task that does nothing but tell the checker what comes next in the stream.
+/// A task that only tells the checker what comes next in the stream.
 pub(crate) struct CheckNote {
     pub(super) engine: Arc<Checker>,
     /// The knowledge of the host when it was issued.

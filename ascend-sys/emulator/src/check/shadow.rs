@@ -89,13 +89,13 @@ pub(crate) struct ShadowMemory {
 }
 
 impl ShadowMemory {
-    /// A new allocation, in the place of what was there.
+    /// Adds a new allocation, in the place of older ones.
     pub(crate) fn add(&mut self, shadow: Shadow) {
         self.forget(shadow.range());
         self.shadows.insert(shadow.range().start, shadow);
     }
 
-    /// Forgets what lies in a range.
+    /// Forgets the allocations that overlap a range.
     pub(crate) fn forget(&mut self, range: Range<usize>) {
         while let Some((&start, _)) = self
             .shadows

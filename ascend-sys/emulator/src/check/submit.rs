@@ -21,7 +21,7 @@ pub(super) fn put(
     capture::submit(stream, Box::new(CheckNote { engine, known, what })).map(drop)
 }
 
-/// Says what comes next in the stream. True when the host runs it and returns.
+/// Notes what comes next in the stream. True when the host runs it and returns.
 #[cold]
 pub(crate) fn announce(
     stream: &'static Stream,

@@ -99,7 +99,7 @@ impl Picture {
         self.0.text(LEFT, next + 40, "fill=\"#b02a2a\"", &shorten(reason, COLUMNS));
     }
 
-    /// The allocation as a bar, and what each side touches of it.
+    /// Draws the allocation as a bar, and the bytes of it that each side touches.
     fn memory(&mut self, finding: &Finding, y: usize) {
         self.0.text(LEFT, y - 10 + 22, "fill=\"#333333\"", &shorten(&finding.memory, 96));
         let top = y + 20;

@@ -54,7 +54,7 @@ impl CollectiveCall {
         }
     }
 
-    /// The buffers, from where each begins to the end of what it touches.
+    /// The buffers, each from its start to the end of its last byte that is touched.
     pub(crate) fn touched(&self, rank: usize, ranks: usize) -> [(*const u8, usize); 2] {
         let [sends, receives] = self.extents(rank, ranks);
         [(self.send, sends.end), (self.recv.cast_const(), receives.end)]

@@ -178,6 +178,6 @@ pub(crate) struct RankState {
     pub(crate) number: u64,
     /// The collective that it has called there.
     pub(crate) request: Option<CollectiveRequest>,
-    /// Why it is gone, or what else it has called.
+    /// Why it is gone, or the other call that it has made.
     pub(crate) text: String,
 }

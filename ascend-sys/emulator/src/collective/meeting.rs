@@ -407,7 +407,7 @@ impl<W: Wake> Meeting<W> {
         self.slot(rank, place).payload.with(|payload| read(payload.cast()))
     }
 
-    /// The latest operation of a rank, for messages: its number and what it claimed.
+    /// Returns the latest operation of a rank, for messages: its number and its claim.
     #[cold]
     pub(crate) fn latest(&self, rank: usize) -> Option<(u64, Claim)> {
         let read = |slot: &OperationSlot| {

@@ -1,10 +1,10 @@
-//! How a large operation is cut up.
+//! The division of a large operation into chunks.
 //!
-//! Every rank has a *run*: a row of bytes that it is the first to work on, cut into chunks. Of an
-//! operation on one block (`HcclAllReduce`, `HcclReduce`, `HcclBroadcast`) it is a part of the
-//! block. Otherwise it is what the rank receives, of `HcclAllGather` and `HcclAllGatherV` what it
-//! gives. The run of a rank has the same place in every call, so that a core finds in its caches
-//! what it touched last time.
+//! Every rank has a *run*: a row of bytes that it is the first to work on, cut into chunks. In an
+//! operation on one block (`HcclAllReduce`, `HcclReduce`, `HcclBroadcast`) the run is a part of the
+//! block. Otherwise it is the data that the rank receives; in `HcclAllGather` and `HcclAllGatherV`
+//! the data that it gives. The run of a rank has the same place in every call, so that a core finds
+//! in its caches what it touched last time.
 //!
 //! All ranks cut alike: it follows from the request, the number of ranks and the tables.
 

@@ -1,4 +1,4 @@
-//! Lists of pointers to what a chunk reads and writes, without an allocation for each.
+//! Lists of pointers to the blocks that a chunk reads and writes, without an allocation for each.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;

@@ -7,7 +7,7 @@ use super::meeting::Claim;
 use super::validate::name_of;
 use ascend_reduce::{DataType, ReduceOp};
 
-/// The operation with what is particular to it: reductions, and roots.
+/// The operation with its particular arguments: reductions, and roots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Broadcast(u32),
@@ -143,7 +143,7 @@ impl CollectiveRequest {
     pub(crate) const BARRIER: Self =
         Self { operation: Operation::Barrier, dtype: DataType::Int8, count: 0 };
 
-    /// Bytes of a block: what `count` elements take; 0 for operations with a table.
+    /// The bytes of a block: the size of `count` elements; 0 for operations with a table.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         if self.operation.has_table() {

@@ -97,7 +97,8 @@ impl<P: Participants> SharedWork<'_, P> {
         }
     }
 
-    /// Brings a part of what `rank` receives, which is counted through block after block.
+    /// Copies a part of the data that `rank` receives; the part is counted through block after
+    /// block.
     ///
     /// # Safety
     ///
@@ -178,7 +179,7 @@ impl<P: Participants> SharedWork<'_, P> {
 ///
 /// # Safety
 ///
-/// The payloads and `recv` hold what the request says.
+/// The payloads and `recv` are as the request says.
 #[inline]
 pub(crate) unsafe fn run_small(
     request: &CollectiveRequest,

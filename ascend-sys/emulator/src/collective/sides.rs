@@ -1,5 +1,5 @@
-//! A disagreement in words: what it is about, then what each side says, a line a side and column
-//! under column, so that the difference is seen.
+//! A disagreement in words: its subject, then each side, a line a side and column under column, so
+//! that the difference is visible.
 
 use std::fmt::Write as _;
 

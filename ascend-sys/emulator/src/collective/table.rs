@@ -93,9 +93,9 @@ impl Extent {
     }
 }
 
-/// The half of what a rank sends; also the only one.
+/// The half for the blocks that a rank sends; also the only one.
 pub(crate) const SENDS: usize = 0;
-/// The half of what a rank receives.
+/// The half for the blocks that a rank receives.
 pub(crate) const RECEIVES: usize = 1;
 
 impl Table {
@@ -215,7 +215,7 @@ impl Table {
         }
     }
 
-    /// Notes what both sides of each message must agree about, as the rank sees it.
+    /// Notes the numbers that both sides of each message must agree about, as the rank sees them.
     pub(crate) fn sum_up(&mut self, rank: usize) {
         let sum = |counts: &[u64], pair: &dyn Fn(usize) -> (usize, usize)| {
             let terms = counts.iter().enumerate().map(|(peer, count)| message(pair(peer), *count));
@@ -275,7 +275,7 @@ pub(crate) fn differences(tables: &[&Table]) -> Vec<String> {
     tables.iter().map(say).collect()
 }
 
-/// The pairs of ranks that disagree about what one sends to the other, in words: a line a pair.
+/// Lists the pairs of ranks that disagree about the messages between them, one pair a line.
 #[cold]
 pub(crate) fn disagreements(tables: &[&Table]) -> Account {
     let mut lines = Vec::new();

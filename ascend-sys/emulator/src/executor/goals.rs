@@ -48,9 +48,9 @@ impl Goal for Activity {
     }
 }
 
-/// Waits until `done` says so; it is asked often, and at once after [`announce`]. False when
-/// `limit` passed first. Helps with all streams meanwhile. Once it has said so it is not asked
-/// again, so that it may take what it waits for.
+/// Waits until `done` returns true. It is called often, and at once after [`announce`]. Returns
+/// false when `limit` passed first. Helps with all streams meanwhile. Once it has returned true it
+/// is not called again, so it may take what it waits for.
 pub(crate) fn wait_until(limit: Option<Duration>, done: impl Fn() -> bool) -> bool {
     let met = Cell::new(false);
     let done = || {
@@ -77,7 +77,7 @@ pub(crate) fn await_others(
     let call = Arc::new(WaitingCall::new(what(), whose, ends, ascend_sync::current_thread()));
     housekeeper::start();
     let met = Cell::new(false);
-    // Behind a verdict come its consequences, which are none of what is waited for.
+    // After a verdict `done` may become true as its consequence: that does not count.
     let decided = || {
         let is_told = call.verdict().is_some();
         met.set(met.get() || (!is_told && done()));

@@ -1,4 +1,4 @@
-//! A communicator: what its ranks share, and what each has for itself.
+//! A communicator: the part that its ranks share, and the part of each rank.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -222,7 +222,7 @@ impl Comm {
         self.lone_zeros[rank].say(from)
     }
 
-    /// Where ranks wait for one another or disagree: what the notes say of that, a line a rank.
+    /// Where ranks wait for one another or disagree: the notes about that, a line a rank.
     #[cold]
     fn say_lone_zeros(&self, cause: Cause) -> String {
         if !matches!(cause, Cause::Mismatch | Cause::Timeout | Cause::Deadlock | Cause::Gone) {
@@ -382,7 +382,7 @@ impl Comm {
         text
     }
 
-    /// Both sides of a disagreement about a collective, with what the tables say that ranks have
+    /// Describes both sides of a disagreement about a collective, with the tables that ranks have
     /// brought.
     #[cold]
     pub(crate) fn mismatch<'a>(

@@ -12,8 +12,8 @@ use crate::processes::peer::Peer;
 /// An end is named by its handle in its own process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum EndpointNews {
-    /// A process has made an end that leads to an endpoint of the one that hears it, which decides
-    /// what goes together.
+    /// A process has made an end that leads to an endpoint of the receiving process, which decides
+    /// which ends go together.
     Asks(AskedEnd),
     /// The end has met `other`, of the process that says so. With one descriptor: the words that
     /// the two share.

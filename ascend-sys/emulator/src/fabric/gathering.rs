@@ -1,4 +1,4 @@
-//! The ranks of a new communicator, as they come: what they say must agree, and when all are there
+//! The ranks of a new communicator, as they come. Their requests must agree, and when all are there
 //! they leave with one [`Comm`].
 
 #[cfg(all(test, not(loom)))]

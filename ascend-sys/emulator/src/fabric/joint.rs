@@ -197,7 +197,7 @@ impl Comm {
         joint.and_then(|joint| joint.abroad(rank)).is_some_and(|abroad| abroad.checked)
     }
 
-    /// Whether what was said before still waits for one of its processes to listen.
+    /// Whether earlier frames still wait for one of its processes to listen.
     pub(crate) fn is_behind(&self) -> bool {
         let joint = self.joint.as_ref();
         joint.is_some_and(|joint| joint.peers.iter().any(|peer| peer.is_waiting()))
@@ -268,7 +268,7 @@ impl Comm {
         }
     }
 
-    /// Tells a process that has made its side what was said before.
+    /// Repeats the earlier news to a process that has just made its side.
     fn repeat(&self, joint: &Joint, peer: &Peer) {
         let board = self.board.lock();
         let mut said = Vec::new();
@@ -318,7 +318,7 @@ impl Comm {
         }
     }
 
-    /// Gives its parts what other processes have said to them.
+    /// Delivers the news of other processes to its parts.
     pub(super) fn deliver(&self) {
         if let Some(joint) = &self.joint
             && let Some(error) = joint.unheard.deliver(self, &self.parts)
@@ -456,7 +456,7 @@ pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews, file: Option<Owne
     }
 }
 
-/// A process is gone: its ranks are, and what others do with them has failed.
+/// A process is gone: so are its ranks, and operations of others with them fail.
 pub(super) fn lose(lost: &Arc<Peer>, why: &str) {
     for comm in all() {
         let Some(joint) = &comm.joint else { continue };

@@ -94,7 +94,7 @@ struct Registered {
     asked: Vec<usize>,
 }
 
-/// Its key and its words; or how what the rank says differs from what others have said.
+/// The key and the words; or how the request differs from that of other ranks.
 type SubAnswer = Result<(u64, Arc<OwnedFd>), Account>;
 
 impl CommPart for JointSubs {

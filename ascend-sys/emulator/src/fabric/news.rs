@@ -95,16 +95,17 @@ pub(super) enum CommNews {
     Posted { rank: usize, number: u64, request: CollectiveRequest, waits: bool },
     /// The rank no longer waits there.
     Goes { rank: usize },
-    /// The process that says so has made its side just now, and asks for what was said before.
+    /// The sending process has just made its side, and asks for the earlier news.
     Asks,
-    /// An answer to that: this process has no such communicator, any more or yet.
+    /// The answer to [`Asks`](Self::Asks): this process does not have the communicator, any more or
+    /// yet.
     NotHere,
-    /// A rank makes a sub-communicator, the so-maniest of its name. To the process that keeps the
-    /// register.
+    /// A rank makes a sub-communicator; `turn` counts those of its name. To the process that keeps
+    /// the register.
     WantsSub { rank: usize, turn: u64, wish: SubCommRequest },
     /// The answer of that process. With one descriptor: the words that the ranks share.
     SubIs { rank: usize, turn: u64, name: String, key: u64 },
-    /// The other answer: what the rank says is not what others have said.
+    /// The other answer: the request of the rank differs from that of other ranks.
     SubDiffers { rank: usize, turn: u64, name: String, text: String, said: Vec<(usize, String)> },
     /// A rank exchanges its first messages with others.
     Wants { rank: usize, peers: Vec<usize>, function: String },

@@ -35,7 +35,7 @@ impl PartNews {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ChannelNews {
     /// The higher rank of a pair asks the process of the lower one for channels. The numbers of a
-    /// process grow; what was not heard is asked again.
+    /// process grow; requests that were not heard are repeated.
     Asks { number: u64, ends: Vec<OfferedEnd> },
     /// The answer: the request with this number has met one of the lower rank.
     Meets { number: u64, ends: Vec<OfferedEnd> },
@@ -44,8 +44,8 @@ pub(crate) enum ChannelNews {
     Records { end: u64, notify: u32, by: Option<Box<ToldOperation>> },
     /// An end of the rank that says so has ended. `of`: the other end, where it was known.
     Ended { end: u64, of: u64 },
-    /// The rank that says so does not reach what this end of the other rank has exchanged, and
-    /// nothing queued there does.
+    /// The sending rank does not reach the memory that this end of the other rank has exchanged,
+    /// and nothing queued there does.
     LetsGo { end: u64 },
 }
 

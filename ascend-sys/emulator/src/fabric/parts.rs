@@ -27,7 +27,7 @@ pub(crate) trait CommPart: Any + Send + Sync {
     /// The communicator has failed.
     fn broken(&self) {}
 
-    /// The process of a rank has made its side just now: what that has not heard is said again.
+    /// The process of a rank has just made its side: repeats the news that it has not heard.
     fn repeat(&self, _comm: &Comm, _to: usize) {}
 
     /// The process of a rank is gone.
@@ -79,9 +79,9 @@ impl Unheard {
         !self.any.load(Ordering::Acquire)
     }
 
-    /// Gives the parts that there are what is for them. One thread does: another one that comes
-    /// meanwhile leaves it to that. No lock is held while a part hears. Returns what ends the
-    /// communicator.
+    /// Delivers the news to the parts that exist. One thread at a time does this: another one that
+    /// comes meanwhile leaves its news to that thread. No lock is held while a part hears. Returns
+    /// the error that ends the communicator, if there is one.
     pub(super) fn deliver(&self, comm: &Comm, parts: &CommParts) -> Option<CommError> {
         let mut ends = None;
         let mut state = lock(&self.state);

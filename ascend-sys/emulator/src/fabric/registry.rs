@@ -1,8 +1,8 @@
 //! Communicators by handle and by name.
 //!
-//! Behind a handle stands an *issue state*: what one rank needs for issuing. Its lock is held
-//! during a call, so that a rank issues one operation after the other; a destroy that finds it held
-//! says "again". Questions do not wait for it.
+//! Behind a handle stands an *issue state*: the state that one rank needs for issuing. Its lock is
+//! held during a call, so that a rank issues one operation after the other. A destroy that finds
+//! the lock held returns "again". Queries do not wait for it.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -239,7 +239,8 @@ fn remove(
     COMMS.recycle(entry.index);
     if let Some(IssueState { member, mark, .. }) = gone {
         let (rank, comm) = (member.rank, &member.comm);
-        // This is how a stuck communicator is ended: what is in flight fails, also on this rank.
+        // This is how a program ends a stuck communicator: operations in flight fail, also on this
+        // rank.
         if mark.is_some_and(|mark| !mark.is_complete()) {
             let text = format!("rank {rank} ended the communicator in mid-operation: {why}");
             comm.fail(CommError::new(Origin::Call, Cause::Gone, text));

@@ -108,7 +108,7 @@ struct StateEnd {
     /// Whether this process has asked or answered in the state: otherwise no process can know that
     /// it is a deadlock.
     is_asked: bool,
-    /// Tells all of them, and returns what lets them give up.
+    /// Tells all of them, and returns the function that lets them give up.
     end: EndOfWaits,
 }
 
@@ -342,7 +342,7 @@ impl Stillness {
 
 impl StateEnd {
     /// Tells the others before anything of this process ends: so they hear of the deadlock before
-    /// what follows from it.
+    /// its consequences.
     fn conclude(self, peers: &[Arc<Peer>], states: BTreeMap<u64, u64>, text: String) {
         let all_are_told = lock(&ENDS);
         for peer in peers.iter().filter(|peer| states.contains_key(&peer.home.name)) {

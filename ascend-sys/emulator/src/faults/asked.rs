@@ -1,5 +1,5 @@
-//! The faults that a device was asked to have, by number; what they do to operations and streams is
-//! not known here.
+//! The faults that a device was asked to have, by number. Their effects on operations and streams
+//! are not known here.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};

@@ -1,4 +1,4 @@
-//! Keys as text: what a process gives to another one, which imports something by it.
+//! Keys as text: a process gives one to another process, which imports something by it.
 
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +72,8 @@ impl ExportKey {
         format!("{said}{sum:08x}")
     }
 
-    /// The key that a text is, of something of this kind; the error says what is wrong with it.
+    /// Parses the key of an object of this kind from a text; the error says what is wrong with the
+    /// text.
     pub(crate) fn of(text: &[u8], wanted: ExportKind) -> Result<Self, Failure> {
         let wrong = |what: &str| {
             fail!(

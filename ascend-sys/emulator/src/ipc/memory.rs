@@ -195,7 +195,7 @@ pub(super) fn let_go(imported: Imported) {
     });
 }
 
-/// Devices end, with what they have imported and what was imported of their cards.
+/// Ends the imports of devices that end, and the imports from their cards.
 pub(crate) fn end_imports_on(devices: &Range<u32>) {
     if IMPORTS.is_empty() {
         return;

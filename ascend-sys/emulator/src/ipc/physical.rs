@@ -51,7 +51,7 @@ impl ImportedPhysical {
         self.peer.home.process
     }
 
-    /// Whether it is what a process has exported under a number.
+    /// Whether it is the export of a process under a number.
     pub(crate) fn is(&self, home: &Home, number: u64) -> bool {
         self.peer.home == *home && self.number == number
     }

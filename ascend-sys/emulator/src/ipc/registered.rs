@@ -107,7 +107,7 @@ impl RegisteredImport {
             if until.is_none() && !are_over() {
                 return false;
             }
-            // Its name goes first: what is queued later does not find it.
+            // Its name goes first: operations that are queued later do not find it.
             if let Some(memory) = memory.take() {
                 memory.end(by);
             }

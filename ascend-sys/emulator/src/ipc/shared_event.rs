@@ -110,7 +110,7 @@ pub(crate) struct SharedEvent {
     pub(super) waiters: Arc<Waiters>,
     /// In the creator: the key, once it has exported the event.
     pub(super) key: OnceLock<ExportKey>,
-    /// The newest record of this process, and what it marks.
+    /// The newest record of this process, and its mark.
     own: Mutex<Option<(SharedRecord, Mark)>>,
 }
 

@@ -87,7 +87,7 @@ impl SharedNotify {
         self.words.get().set.load(Ordering::SeqCst) != 0
     }
 
-    /// Takes what importers have recorded. True if they have.
+    /// Takes the record of an importer. True if there was one.
     pub(crate) fn take(&self) -> bool {
         self.words.get().set.swap(0, Ordering::SeqCst) != 0
     }

@@ -12,7 +12,7 @@ pub(super) struct ObjectWords<T> {
 }
 
 impl<T: SharedWords> ObjectWords<T> {
-    /// New words; `zero` is what they are then.
+    /// Makes new words; `zero` makes the value that they begin with.
     pub(super) fn new(zero: fn() -> T) -> io::Result<Self> {
         let bytes = Ground::measure(|ground| ground.place(1, |_| zero()));
         Self::within(SharedMemory::new(bytes)?, zero)

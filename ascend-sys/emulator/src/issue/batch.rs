@@ -124,7 +124,7 @@ impl PendingBatch {
         }
     }
 
-    /// Copies what there is to copy, about a piece. True if there was something.
+    /// Copies available data, about a piece. True if there was some.
     fn copy(&mut self) -> bool {
         let Member { comm, rank, .. } = &*self.member;
         let (exchange, rank) = (&comm.exchange, *rank);
@@ -207,7 +207,8 @@ impl PendingBatch {
             }
         }
         let gone = self.unmatched().find(|item| comm.exchange.is_gone(item.peer))?;
-        // Asked after the look at the peer: what it posted before it left can be seen by now.
+        // This comes after the look at the peer: everything that it posted before it left can be
+        // seen by now.
         if comm.exchange.is_matched(self.member.rank, gone) {
             return None;
         }
@@ -293,13 +294,13 @@ impl PendingBatch {
             || (self.failure.is_none() && self.what_is_wrong().is_some())
     }
 
-    /// Gives up what has no counterpart yet.
+    /// Gives up the messages without a counterpart.
     pub(crate) fn expire(&mut self, why: &Reason) -> Step {
         let is_new =
             |item: &BatchItem| item.state == ItemState::New && item.peer != self.member.rank;
         let has_waited = matches!(why, Reason::Timeout(_) | Reason::Deadlock(_));
-        // The stream gave up before it came to these messages, and with it what should have made
-        // their data.
+        // The stream gave up before it came to these messages. So the tasks that should have made
+        // their data gave up as well.
         let is_unbegun = !has_waited && self.items.iter().any(is_new);
         if has_waited && !self.posted {
             self.post();
@@ -344,7 +345,7 @@ impl PendingBatch {
         Helpers::Queued(own.map(other_side).chain(comm.abroad()).collect())
     }
 
-    /// Whether it has what another task waits for.
+    /// Whether it has the message that another task waits for.
     fn provides(&self, need: &Need) -> bool {
         let Need::Message { comm, rank, peer, sends } = need else { return false };
         let Member { comm: own, rank: me, .. } = &*self.member;

@@ -169,7 +169,7 @@ impl PendingCollective {
         let CollectiveCall { request, send, recv, .. } = self.call;
         if self.is_small() {
             let (bytes, _) = request.sizes(rank, comm.meeting.ranks());
-            // SAFETY: what a rank sends in a small operation fits the payload.
+            // SAFETY: the data that a rank sends in a small operation fits the payload.
             let fill =
                 |payload| unsafe { ascend_reduce::copy::copy(payload, send, bytes, Store::Plain) };
             // SAFETY: a rank issues one operation after the other, and the stream runs them in
@@ -496,7 +496,7 @@ impl PendingCollective {
         }
     }
 
-    /// Whether it is what another task waits for.
+    /// Whether another task waits for this operation.
     fn provides(&self, need: &Need) -> bool {
         let Member { comm, rank, .. } = &*self.member;
         let (id, own, place) = (comm.id, *rank, self.place.number);

@@ -233,7 +233,7 @@ pub(crate) fn end() -> Result<Vec<String>, Failure> {
         }
     }
     may_block()?;
-    // Closed before anything runs: what it runs are calls like any other.
+    // Closed before anything runs: the calls that it runs are calls like any other.
     DEPTH.set(0);
     let calls = CALLS.take();
     let on_950 = calls.iter().any(|call| match &call.what {

@@ -14,8 +14,8 @@ use crate::fabric::{Joint, Member};
 use crate::step::Step;
 
 impl PendingCollective {
-    /// Copies out what all have brought, where some ranks are in other processes. All have arrived.
-    /// An error is a rank that has brought what cannot be.
+    /// Copies out the contributions of all ranks, where some are in other processes. All have
+    /// arrived. The error is a rank whose contribution is impossible.
     pub(super) fn gather(&mut self) -> Result<(), usize> {
         let comm = &self.member.comm;
         if let Some(joint) = &comm.joint {

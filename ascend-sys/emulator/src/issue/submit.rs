@@ -1,5 +1,5 @@
-//! A checked call on its way into a stream: what all operations share (streams, buffers, the first
-//! contact with other ranks, the order of a rank's operations), and collectives.
+//! A checked call on its way into a stream: the steps that all operations share (streams, buffers,
+//! the first contact with other ranks, the order of a rank's operations), and collectives.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -275,8 +275,8 @@ fn meet(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Failu
     })
 }
 
-/// Waits for other ranks in a call. A buffer belongs to what is queued, and nothing is yet: that
-/// the program has freed none meanwhile has to be looked up.
+/// Waits for other ranks in a call. Queued work keeps its buffers, but nothing is queued yet: so
+/// this checks afterwards that the program has freed none meanwhile.
 pub(crate) fn waiting_with(
     touched: impl IntoIterator<Item = (*const u8, usize)>,
     wait: impl FnOnce() -> Result<(), Failure>,

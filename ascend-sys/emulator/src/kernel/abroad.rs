@@ -1,8 +1,8 @@
 //! The windows of a rank in another process, as the kernels and servers of this one reach them.
 //!
-//! A rank leaves in [words](RankWindows) where its windows are, before it meets the others for its
-//! context. The windows are device memory, which this process has mapped: what a kernel writes
-//! there is in the memory of the other device at once.
+//! A rank leaves the places of its windows in [words](RankWindows), before it meets the others for
+//! its context. The windows are device memory, which this process has mapped: a kernel's writes
+//! there are in the memory of the other device at once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,5 +1,5 @@
-//! A launch that is over, checked once more where races are looked for: with what its cores have
-//! read, nothing depends on data that is not there, and a longer kernel is followed.
+//! A second check of a launch that is over, where races are looked for. It uses the values that the
+//! cores have read, so nothing depends on data that is not there, and it follows a longer kernel.
 
 use super::core::Core;
 use super::running::{Launched, RunningKernel};

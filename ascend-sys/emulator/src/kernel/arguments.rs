@@ -104,7 +104,7 @@ pub(crate) fn sizes(function: &KernelFunction) -> Result<Vec<usize>, Failure> {
     }
 }
 
-/// The arguments of a kernel, by what they are.
+/// The arguments of a kernel, by their kinds.
 pub(super) struct Sorted<'a> {
     pub(super) contexts: &'a [KernelArgument],
     /// Inputs and outputs, and the workspace.

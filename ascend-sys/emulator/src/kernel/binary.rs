@@ -1,4 +1,5 @@
-//! Binaries, the functions in them, and argument lists: what handles name on the way to a launch.
+//! Binaries, the functions in them, and argument lists: the objects that handles name on the way to
+//! a launch.
 //!
 //! A binary is a recorded program, a library of CPU kernels, or stands for the library of the
 //! communication server, which every CANN has and the emulator

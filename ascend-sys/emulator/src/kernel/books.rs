@@ -12,7 +12,7 @@ pub(super) struct Client {
     pub(super) finalised: bool,
     /// The next slot for a message.
     pub(super) slot: usize,
-    /// The task that was prepared last, with what its counter must come to.
+    /// The task that was prepared last, with the value that its counter must reach.
     pub(super) last: Option<(usize, u32)>,
     /// Whether this core writes messages.
     pub(super) works: bool,

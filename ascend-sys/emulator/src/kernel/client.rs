@@ -1,4 +1,5 @@
-//! The HCCL client of one core: what its calls do, and what of them reaches the server.
+//! The HCCL client of one core: the effects of its calls, and the messages of them that reach the
+//! server.
 //!
 //! Every core that calls a client keeps its own [books](super::books); only the working core writes
 //! messages and counters.
@@ -164,7 +165,7 @@ pub(super) fn commit(core: &mut Core, task: TaskId, world: &mut World) -> Result
     Ok(())
 }
 
-/// Where the launch is recorded: what the working core says to the server.
+/// Where the launch is recorded: notes the messages of the working core to the server.
 pub(super) fn tell_track(
     core: &mut Core,
     call: &str,

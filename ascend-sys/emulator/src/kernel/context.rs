@@ -1,4 +1,4 @@
-//! Contexts: what `HcclAllocComResourceByTiling` gives a rank, and a kernel gets as a hidden
+//! Contexts: `HcclAllocComResourceByTiling` gives one to a rank, and a kernel gets it as a hidden
 //! argument.
 //!
 //! A context is device memory that begins as CANN's does: the place and size of the workspace of

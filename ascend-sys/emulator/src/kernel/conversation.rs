@@ -327,7 +327,7 @@ impl Conversation {
         }
     }
 
-    /// The ranks have come together for a turn, and what is done then is done.
+    /// The ranks have met for a turn: does the work that follows.
     pub(super) fn go_on_with_turn(&mut self) -> Result<(), Failure> {
         self.turn = None;
         let content = self.area.state().slots.get(self.slot).map(|slot| Arc::clone(&slot.content));

@@ -26,7 +26,7 @@ pub(crate) enum CpuArguments {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuBlock {
     bytes: Vec<u8>,
-    /// Where the address goes, and what it is the address of.
+    /// The places of addresses, and the places that the addresses point to.
     places: Vec<(usize, usize)>,
 }
 
@@ -93,8 +93,8 @@ impl CpuBlock {
 }
 
 impl CpuArguments {
-    /// The copy that one run of the kernel gets. The error says what became of memory that has
-    /// them.
+    /// Returns the copy for one run of the kernel. The error says what became of the memory that
+    /// holds the arguments.
     pub(super) fn copy(&self) -> Result<Vec<ArgumentLine>, String> {
         match self {
             CpuArguments::Block(block) => Ok(block.copy()),

@@ -19,7 +19,7 @@ pub(super) struct Region {
     pub(super) name: String,
     /// Where offset 0 is: the address that programs know.
     start: usize,
-    /// The end of the allocation, or of what may be touched of it.
+    /// The end of the allocation, or of the part of it that may be touched.
     end: usize,
     owner: RegionOwner,
     /// The distance from the address that programs know to the data.

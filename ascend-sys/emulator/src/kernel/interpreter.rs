@@ -129,7 +129,7 @@ impl Core {
         }
     }
 
-    /// Writes down what it waits for from now on.
+    /// Records the wait that begins now.
     #[cold]
     fn track_wait(&mut self, world: &World) {
         let what = match self.wait {
@@ -151,7 +151,7 @@ impl Core {
         }
     }
 
-    /// Whether a wait is over; what belongs to its end is done then.
+    /// Whether a wait is over. If so, does the work that belongs to its end.
     fn is_over(&mut self, wait: Wait, world: &mut World) -> Result<bool, String> {
         match wait {
             Wait::Flag(flag) => Ok(world.flags.await_one(self.kind(), self.index(), flag)),

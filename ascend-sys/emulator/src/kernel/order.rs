@@ -150,7 +150,7 @@ impl Order {
         Order { random, ..self.clone() }
     }
 
-    /// Whether what this core is given in this line is late.
+    /// Whether the core's instruction in this line is late.
     fn is_late(&self, (kind, index): (Core, u32), pending: &Pending) -> bool {
         let asked = Late::Line { kind, index, line: pending.source.line };
         self.late == Some(pending.unit) || self.asked == Some(asked)
@@ -176,7 +176,7 @@ impl Order {
     }
 }
 
-/// The instructions of a core that are not done yet, and what each unit waits for.
+/// The instructions of a core that are not done yet, and the waits of each unit.
 pub(super) struct PendingUnits {
     order: Order,
     /// The core that they are of: its kind, and its number among that.
@@ -266,7 +266,7 @@ impl PendingUnits {
         self.queues[queue].freed.push((buffer, counts));
     }
 
-    /// A buffer is taken anew, and what was in it is lost.
+    /// A buffer is allocated anew, and its content is lost.
     pub(super) fn allocated(
         &mut self,
         queue: usize,

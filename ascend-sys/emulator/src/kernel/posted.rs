@@ -114,8 +114,8 @@ fn clear(core: &mut Core, client: usize, slot: usize, world: &mut World) -> Resu
     Ok(())
 }
 
-/// `Finalize` waits for what was committed of the task that was prepared last, and for nothing
-/// else. Whether that is done.
+/// Whether `Finalize` is done: it waits for the committed turns of the task that was prepared last,
+/// and for nothing else.
 pub(super) fn last_is_done(
     core: &mut Core,
     client: usize,

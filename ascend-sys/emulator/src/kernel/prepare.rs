@@ -32,7 +32,7 @@ pub(super) fn prepare(
     ready(core, id, world)?;
     let repeat = core.count(repeat)?;
     if repeat == 0 {
-        // As on hardware: no task, and what is asked of it later does nothing.
+        // As on hardware: there is no task, and later calls on it do nothing.
         core.handles[task.0 as usize] = None;
         return Ok(());
     }

@@ -11,7 +11,7 @@ use ascend_program::layout::Number;
 /// Most queues of all cores.
 const MOST_QUEUES: u64 = 40;
 
-/// Reads what the host has set, and has the queues made.
+/// Reads the settings of the host, and has the queues made.
 pub(super) fn init(
     core: &Core,
     client: usize,

@@ -75,7 +75,7 @@ pub(super) struct RunningKernel {
     pub(super) order: Option<Order>,
     /// Rounds in which only late instructions could go on.
     pub(super) held: u32,
-    /// Where it is written down, and what, if the block records.
+    /// The log and the record of the launch, if the block records.
     pub(super) recorded: Option<Box<(Arc<timeline::Log>, ascend_timeline::Launch)>>,
     /// If it is looked at again when it is over.
     pub(super) again: Option<Box<SecondLook>>,
@@ -167,7 +167,7 @@ impl RunningKernel {
                     CoreProgress::Waits => {}
                 }
                 if budget <= 0 {
-                    // It may be asking for what another one has yet to do.
+                    // It may be asking for something that another core has yet to do.
                     self.next = (at + 1) % count;
                     if std::mem::take(&mut self.world.asked) {
                         self.drive();
@@ -220,7 +220,7 @@ impl RunningKernel {
         }
     }
 
-    /// Whether no server still has to come to the end of what this kernel has told it.
+    /// Whether every server has come to the end of this kernel's messages.
     fn is_left(&self) -> bool {
         let left = |group: &KernelComm| {
             !group.leaving || group.area.state().generation != group.generation
@@ -420,7 +420,7 @@ impl RunningKernel {
         }
     }
 
-    /// Where races are looked for: what the kernel has touched, as one operation.
+    /// Where races are looked for: tells the checker the accesses of the kernel, as one operation.
     pub(super) fn tell_engine(&mut self, stream: &'static Stream, launched: &Launched) {
         let mut touches = self.world.touches();
         for group in self.world.groups.iter().flatten() {

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// Elements that are worked on at a time.
 const LANES: usize = 64;
-/// Bytes of what one instruction repeats over.
+/// The bytes that one instruction repeats over.
 const REPEAT: usize = 256;
 
 /// The type in which numbers of a type are computed.
@@ -55,7 +55,7 @@ macro_rules! integers {
                 self.wrapping_sub(other)
             }
             fn div(self, other: Self) -> Self {
-                // Nothing says what a division by zero gives; it must not end the process.
+                // The result of a division by zero is undocumented; it must not end the process.
                 if other == 0 { 0 } else { self.wrapping_div(other) }
             }
             fn exp(self) -> Self {

@@ -47,7 +47,8 @@ struct Verdict {
 enum Judgement {
     /// The errors of the launch.
     Errors(String),
-    /// Nothing is. If something was left out, what it was checked against.
+    /// There are no errors. If something was left out, the setting that the launch was checked
+    /// against.
     NoErrors(Option<Arc<Setting>>),
 }
 
@@ -161,8 +162,8 @@ impl Recorded {
         }
     }
 
-    /// Looks at a launch that is over, and gives what is wrong with it: nothing, if it is just like
-    /// one that was looked at lately.
+    /// Checks a launch that is over, and returns its errors: none, if the launch is just like one
+    /// that was checked lately.
     pub(super) fn look_again(&self, launch: &Launch, setting: &Setting) -> Vec<Finding> {
         let mut hash = DefaultHasher::new();
         (launch.blocks, &launch.tiling, &launch.groups).hash(&mut hash);

@@ -1,4 +1,4 @@
-//! A collective that a kernel has prepared: what its message says to the server.
+//! A collective that a kernel has prepared: the content of its message to the server.
 
 use super::global::RegionAddress;
 use ascend_reduce::{DataType, ReduceOp};
@@ -34,7 +34,8 @@ impl PreparedWork {
         if self.steps.is_some() { self.repeat * self.ranks } else { self.repeat }
     }
 
-    /// The other ranks look for what a rank brings in the memory of its own process.
+    /// Refuses buffers in memory of another process: the other ranks look for a rank's contribution
+    /// in the memory of its own process.
     pub(super) fn is_own_memory(&self) -> Result<(), String> {
         let spots = [Some(&self.send), self.recv.as_ref()].into_iter().flatten();
         match spots.filter_map(|spot| Some((&spot.region, spot.region.rank_abroad()?))).next() {

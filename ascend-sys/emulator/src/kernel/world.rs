@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    /// The type of what lies in a base: bytes, but for arguments.
+    /// The type of the elements of a base: bytes, except for arguments.
     pub(super) fn number_of(&self, base: Base) -> Number {
         match base {
             Base::Parameter(at) => self.program.parameters[at as usize].number,
@@ -180,7 +180,7 @@ impl World {
     /// Accesses to a window are told at once, since it is memory of all ranks.
     fn note_window(&self, base: usize, offset: u64, bytes: u64, write: bool) {
         let Ok(region) = &self.regions[base] else { return };
-        // Another process has no part in what this one sees of races.
+        // Memory of another process takes no part in the race checks of this one.
         let Some(device) = region.device() else { return };
         if !write && self.issued.is_none() {
             return;
@@ -215,7 +215,7 @@ impl World {
         }
     }
 
-    /// Adds to what is there.
+    /// Adds to the value that is there.
     pub(super) fn add(
         &mut self,
         base: usize,

@@ -23,8 +23,8 @@ struct WriteItem {
     rank: Option<usize>,
 }
 
-/// Does what a list of one-sided writes says, which lies in global memory. `moved` gets what went
-/// to other ranks.
+/// Does a list of one-sided writes, which lies in global memory. `moved` gets the data that went to
+/// other ranks.
 pub(super) fn run(
     area: &Area,
     mut items: RegionAddress,
@@ -38,7 +38,7 @@ pub(super) fn run(
         let at = index.saturating_mul(size as u64).saturating_add(items.offset);
         items.region.read(at, &mut bytes[..size])?;
         let item = read(product, &bytes).map_err(|text| format!("item {index}: {text}"))?;
-        // A2 leaves out what a rank writes to itself.
+        // A2 leaves out the writes of a rank to itself.
         if item.bytes > 0 && item.rank != Some(area.member.rank) {
             one(area, product, &item, moved.as_deref_mut())
                 .map_err(|text| format!("item {index}: {text}"))?;
@@ -133,7 +133,7 @@ fn carry(to: *mut u8, from: *const u8, bytes: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Notes what went to another rank.
+/// Notes the data that went to another rank.
 fn tell(area: &Area, to: Option<usize>, bytes: u64, moved: Option<&mut Vec<Moved>>) {
     let from = area.member.rank;
     let (Some(moved), Some(to)) = (moved, to.filter(|rank| *rank != from)) else { return };

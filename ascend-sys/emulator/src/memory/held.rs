@@ -1,7 +1,7 @@
 //! Bytes that something will use again later: only as long as the allocation is the one that they
 //! were found in.
 //!
-//! An address alone says too little, since what is freed may be allocated anew.
+//! An address alone says too little, since freed memory may be allocated anew.
 
 use super::pool::MemoryPool;
 use super::{MemoryPlace, host_pool, is_registered, nominal, place_of};
@@ -55,7 +55,7 @@ impl HeldMemory {
         Ok(Some(HeldMemory { address, length, owner: HeldOwner::Pool { pool, number, epoch } }))
     }
 
-    /// Whether they still are what they were; the error says what became of them.
+    /// Whether the bytes still belong to the same owner; the error says what became of them.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         let HeldMemory { address, length, .. } = *self;
         match &mut self.owner {

@@ -26,7 +26,7 @@ pub(crate) const PAGE: usize = 4096;
 const REMEMBERED: usize = 256;
 
 pub(crate) struct MemoryPool {
-    /// Changes whenever an allocation goes: what was looked up before is no longer certain.
+    /// Changes whenever an allocation goes: the results of earlier lookups are no longer certain.
     epoch: AtomicU64,
     state: Mutex<PoolState>,
 }
@@ -213,8 +213,8 @@ impl MemoryPool {
         holds.any(|hold| hold.strong_count() > 0)
     }
 
-    /// The allocation that holds all `length` bytes at `address`, as (start, end); or what is wrong
-    /// with the address.
+    /// Returns the allocation that holds all `length` bytes at `address`, as (start, end). The
+    /// error says what is wrong with the address.
     pub(crate) fn find(&self, address: usize, length: usize) -> Result<(usize, usize), String> {
         let state = self.state();
         match state.holding(address, length) {
@@ -223,8 +223,8 @@ impl MemoryPool {
         }
     }
 
-    /// The allocation that an address lies in, without mapped neighbours, as (start, end); or what
-    /// is wrong with the address.
+    /// Returns the allocation that an address lies in, without mapped neighbours, as (start, end).
+    /// The error says what is wrong with the address.
     pub(crate) fn bounds_of(&self, address: usize) -> Result<(usize, usize), String> {
         let state = self.state();
         match state.holding(address, 1) {
@@ -347,8 +347,8 @@ impl PoolState {
         let Some(allocation) = own.then(|| self.live.remove(&start)).flatten() else {
             return Err(self.complain_free(start));
         };
-        // First the name goes, then the unfinished work is listed: what is queued later fails its
-        // lookup.
+        // First the name goes, then the unfinished work is listed: work that is queued later fails
+        // its lookup.
         epoch.fetch_add(1, Ordering::Release);
         self.remember(start, allocation, by);
         let (until, end) = (until(), start + allocation.reserved);

@@ -29,7 +29,7 @@ mod sanitizer {
     pub(super) fn mark(range: Range<usize>) {
         let (start, bytes) = (range.start, range.len().min(MOST));
         if bytes > 0 {
-            // SAFETY: the sanitizer writes down what it is told, and touches no memory of ours.
+            // SAFETY: the sanitizer notes the range, and touches no memory of ours.
             unsafe { __asan_poison_memory_region(data_at(start), bytes) };
             lock(&MARKED).insert(start, bytes);
         }
@@ -110,10 +110,10 @@ mod tests {
         assert!(!is_marked(99) && is_marked(100) && is_marked(127) && !is_marked(128));
         pool.free(b, "a test", Vec::new).unwrap();
         assert!(!is_marked(0) && is_marked(128) && is_marked(1127));
-        // A part of what was freed.
+        // A part of the freed bytes.
         assert_eq!(allocate(200), b);
         assert!(!is_marked(128 + 199) && is_marked(128 + 200) && is_marked(1127));
-        // One that begins with a page, in the middle of what was freed.
+        // An allocation that begins with a page, in the middle of the freed bytes.
         let small = [(); 4].map(|()| allocate(3000));
         small[1..].iter().for_each(|one| pool.free(*one, "a test", Vec::new).unwrap());
         let large = allocate(1 << 12);

@@ -160,7 +160,7 @@ pub(crate) fn show(
     replace(data, bytes, (file, start), false)
 }
 
-/// Ends what [`show`] has done: the range has the data of this process again, which are zeros.
+/// Undoes [`show`]: the range has the data of this process again, which are zeros.
 pub(crate) fn hide(data: usize, bytes: usize) -> io::Result<()> {
     let windows = windows().map_err(io::Error::other)?;
     let offset = data.wrapping_sub(windows.data);

@@ -3,7 +3,7 @@
 //!
 //! There is one batch mode for each OS thread, as in CANN. Its tag names a sub-graph that hardware
 //! would cache; here it only has to be the same at the end. When an OS thread ends in a batch mode,
-//! what it has kept is dropped.
+//! its kept primitives are dropped.
 
 use super::memory::buffer_so_far;
 use super::primitive::Primitive;
@@ -94,7 +94,7 @@ pub(crate) fn end(tag: Option<&str>) -> Result<(), Failure> {
     submitted
 }
 
-/// The memory of the program on a device: not the HCCL buffer, and not what belongs to peers.
+/// The memory of the program on a device: neither the HCCL buffer, nor memory of peers.
 struct OfUser {
     device: u32,
     buffer: Range<usize>,

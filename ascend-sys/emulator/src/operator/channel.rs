@@ -1,8 +1,8 @@
 //! Channels: one rank's end of a connection to another rank.
 //!
-//! Each end has its own notifies, which the peer records and this rank waits for, and knows the
-//! memory that the peer has exchanged: its HCCL buffer, and what it has registered and named in its
-//! description. The ends of a pair are made by a [meeting](super::link).
+//! Each end has its own notifies, which the peer records and this rank waits for. It knows the
+//! memory that the peer has exchanged: its HCCL buffer, and the registered memory that the peer has
+//! named in its description. The ends of a pair are made by a [meeting](super::link).
 
 use super::engine::{OperatorEngine, name_of};
 use super::latch::{Latch, end_all, mark};
@@ -320,7 +320,7 @@ impl Channel {
         self.about(|about| (about.engine, about.protocol))
     }
 
-    /// Looks at what is seldom asked.
+    /// Looks at the data that is seldom asked for.
     pub(super) fn about<R>(&self, look: impl FnOnce(&About) -> R) -> Option<R> {
         lock(&self.about).as_ref().map(look)
     }

@@ -1,5 +1,5 @@
-//! Engine contexts: memory that a communicator keeps under a name, so that an operator finds in a
-//! later call what it has made in its first one.
+//! Engine contexts: memory that a communicator keeps under a name, so that a later call of an
+//! operator finds the data of its first call.
 //!
 //! A name belongs to an engine: contexts of `CPU` and `CPU_TS` with one tag are two. Engines of the
 //! host (`CPU`, `CPU_TS`, and on Ascend 950 `CCU`) get host memory, `AICPU`, `AICPU_TS` and `AIV`

@@ -47,7 +47,8 @@ impl Endpoint {
         description
     }
 
-    /// All that CANN says of an endpoint; what has no meaning here is "not set", all ones.
+    /// Makes CANN's description of an endpoint; fields without a meaning here are "not set", all
+    /// ones.
     pub(crate) fn describe(self, product: Product) -> EndpointDesc {
         let Self { place, protocol, .. } = self;
         let mut description = MaybeUninit::<EndpointDesc>::uninit();
@@ -94,7 +95,7 @@ impl Endpoint {
         unsafe { (&raw const description).cast::<[u8; size_of::<EndpointDesc>()]>().read() }
     }
 
-    /// The endpoint that a description is of. The error says what no endpoint has.
+    /// Returns the endpoint of a description. The error names the field that no endpoint has.
     pub(crate) fn read(description: &EndpointDesc) -> Result<Self, String> {
         if description.loc.locType != EndpointLocType::ENDPOINT_LOC_TYPE_DEVICE {
             return Err(format!(

@@ -1,4 +1,4 @@
-//! Engines and protocols: which there are, and what each product has of them.
+//! Engines and protocols, and those that each product has.
 
 use crate::message::{Failure, refuse};
 use crate::profile::Product;

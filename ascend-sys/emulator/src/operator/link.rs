@@ -115,7 +115,7 @@ impl Pairs {
         posted
     }
 
-    /// Asks a rank of another process again what it may not have heard.
+    /// Repeats the requests to a rank of another process that it may not have heard.
     pub(super) fn ask_again(&self, comm: &Comm, peer: usize) {
         let asked = self.asked.iter().filter(|(_, asked)| asked.peer == peer);
         asked.for_each(|(number, asked)| asked.tell(comm, *number));
@@ -129,7 +129,7 @@ impl Pairs {
         is_new
     }
 
-    /// The process of a rank says what a request has met. False when it was withdrawn.
+    /// The process of a rank tells what a request has met. False when the request was withdrawn.
     pub(super) fn answer(&mut self, rank: usize, number: u64, theirs: &Arc<LinkRequest>) -> bool {
         if self.asked.get(&number).is_none_or(|asked| asked.peer != rank) {
             return false;
@@ -222,7 +222,7 @@ fn key(rank: usize, peer: usize) -> ((usize, usize), usize) {
 }
 
 /// Posts a request to each peer, and waits until each of them has made one. Returns theirs, or
-/// withdraws what was not met.
+/// withdraws the requests that were not met.
 pub(super) fn meet(
     member: &Member,
     requests: &[(usize, Arc<LinkRequest>)],

@@ -1,5 +1,5 @@
-//! Memory for communication: the buffer that a communicator has, what a program registers, and
-//! which addresses a primitive may name.
+//! Memory for communication: the buffer that a communicator has, the memory that a program
+//! registers, and the addresses that a primitive may name.
 
 use super::channel::{Channel, Exchanged};
 use super::reach::Reach;
@@ -122,7 +122,8 @@ fn not_local(
     refuse!(HCCL_E_PARA, "{argument}: {what}")
 }
 
-/// The bytes of a primitive on the peer's side: only what the peer has exchanged over the channel.
+/// Resolves the bytes of a primitive on the peer's side: only memory that the peer has exchanged
+/// over the channel.
 #[inline]
 pub(super) fn remote(
     channel: &Reach,

@@ -188,7 +188,7 @@ pub(crate) fn activate(
     })
 }
 
-/// Ends what is active from an address on.
+/// Ends the physical memory that is active from an address on.
 pub(crate) fn deactivate(member: &Member, start: usize, by: &'static str) -> Result<(), Failure> {
     let block = with_ranges(member, |known| {
         known.check_begun(by)?;

@@ -60,7 +60,7 @@ pub(crate) fn open(endpoint: Endpoint) -> u64 {
     OPEN.add(Open { endpoint, registered: BTreeMap::new(), imports: BTreeMap::new() })
 }
 
-/// Closes an endpoint: its channels end, and what was registered on it is out of reach.
+/// Closes an endpoint: its channels end, and the memory registered on it is out of reach.
 pub(crate) fn close(handle: u64) -> Result<(), Failure> {
     OPEN.take(handle).map(|open| end(handle, open))
 }

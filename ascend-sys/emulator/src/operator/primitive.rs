@@ -1,4 +1,4 @@
-//! A primitive of a thread: what it is once its arguments were checked.
+//! A primitive of a thread, once its arguments were checked.
 
 use super::reduce::Reduce;
 use super::signal::{Await, Signal};
@@ -19,7 +19,7 @@ pub(crate) enum Primitive {
 }
 
 impl Primitive {
-    /// Time has passed since its addresses were looked up: what was freed meanwhile is found here.
+    /// Time has passed since its addresses were looked up: finds memory that was freed meanwhile.
     pub(super) fn check_again(&mut self) -> Result<(), Failure> {
         let sides = match self {
             Primitive::Copy(copy) => [(copy.to.cast_const(), copy.bytes), (copy.from, copy.bytes)],

@@ -172,7 +172,7 @@ impl Member {
         }
     }
 
-    /// Refuses what only Ascend 950 tells.
+    /// Refuses questions that only Ascend 950 answers.
     pub(crate) fn tells_instances(&self) -> Result<(), Failure> {
         let product = self.comm.product;
         if product != Product::Ascend950 {
@@ -214,7 +214,7 @@ struct LentList<T> {
     room: usize,
 }
 
-// SAFETY: it owns what it points to.
+// SAFETY: it owns the memory that it points to.
 unsafe impl<T: Send> Send for LentList<T> {}
 
 impl<T> Default for LentList<T> {

@@ -18,7 +18,7 @@ use ascend_reduce::{DataType, ReduceOp, Store, reduce_chunk};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
 
-/// Memory that shares a lock with what lies this many blocks away.
+/// Blocks at this distance share a lock.
 const STRIPES: usize = 1024;
 static LOCKS: [Mutex<()>; STRIPES] = [const { Mutex::new(()) }; STRIPES];
 

@@ -108,7 +108,7 @@ impl Comm {
     }
 }
 
-/// Uses what a rank has. No stream is polled meanwhile.
+/// Uses the resources of a rank. No stream is polled meanwhile.
 pub(super) fn with_resources<R>(
     member: &Member,
     use_it: impl FnOnce(&mut RankResources) -> Result<R, Failure>,
@@ -228,7 +228,7 @@ pub(crate) fn allocate_threads(
     Ok(threads)
 }
 
-/// `HcommThreadFree`: what is queued gives up.
+/// `HcommThreadFree`: queued tasks give up.
 pub(crate) fn free_thread(handle: u64) -> Result<(), Failure> {
     let thread = Thread::named(handle)?;
     if thread.owner().is_some_and(|owner| owner.member.is_some()) {
@@ -390,7 +390,7 @@ impl CommPart for CommResources {
     }
 }
 
-/// Ends the stream of a thread; what is queued gives up.
+/// Ends the stream of a thread; queued tasks give up.
 pub(super) fn end_stream(stream: &'static Stream) {
     stream_end::destroy(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Ended);
 }

@@ -204,7 +204,7 @@ impl Signal {
         }
     }
 
-    /// Tells the process of the peer. What was written before is there.
+    /// Tells the process of the peer. Data that was written before is there.
     #[cold]
     fn tell(&self, channel: &Channel, stream: Option<&'static Stream>) -> Step {
         let is_still = generation(channel.handle()) == self.spot.generation;
@@ -444,8 +444,8 @@ impl TaskBody<Stream> for Await {
 
     /// What could help the parked wait: see `deadlock`.
     fn helpers(&self) -> Helpers {
-        // A call here, and between processes also what the others do: they may record it, or bring
-        // about that somebody here does.
+        // A call here. Between processes also an action of the others: they may record it, or make
+        // a call here happen.
         let abroad = self.spot.member().and_then(|member| member.comm.abroad());
         Helpers::Queued(abroad.into_iter().chain([Need::Call]).collect())
     }

@@ -1,8 +1,8 @@
 //! Symmetric windows: memory of the same size on every rank, which all ranks register in one call.
 //!
 //! Collectives of the emulator reach the memory of every rank anyway, so a window changes nothing
-//! about them. It is what a library of operators asks for before it uses an address of a peer: the
-//! window that holds some bytes, and where they lie in it.
+//! about them. A library of operators asks for it before it uses an address of a peer: the window
+//! that holds some bytes, and their place in it.
 
 use super::handles::Handles;
 use super::open::ReachableMemory;

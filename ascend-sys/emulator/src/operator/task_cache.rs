@@ -150,7 +150,7 @@ fn not_found<T>(device: u32, tag: &str) -> Result<T, Failure> {
     )
 }
 
-/// Issues what was recorded once more, with these ranges in the place of the old ones.
+/// Issues a recording once more, with these ranges in the place of the old ones.
 pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<(), Failure> {
     let kept = lock(&KEPT).get(&(device, tag.to_owned())).cloned();
     let Some(kept) = kept else { return not_found(device, tag) };

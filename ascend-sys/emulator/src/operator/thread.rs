@@ -140,8 +140,8 @@ impl Thread {
         self.device() == other.device() && (self.side() == other.side() || shared())
     }
 
-    /// Its stream, which is gone when its context was destroyed, or the program has destroyed what
-    /// it had wrapped.
+    /// Returns its stream. The stream is gone when its context was destroyed, or when the program
+    /// has destroyed a wrapped stream.
     #[inline]
     pub(crate) fn stream(&self) -> Result<&'static Stream, Failure> {
         let handle = self.stream.load(Ordering::Relaxed);

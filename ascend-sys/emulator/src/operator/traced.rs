@@ -16,7 +16,7 @@ use ascend_timeline::{NotifyKey, PrimitiveSpan, PrimitiveWork};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A primitive, and what is written about it when it is done.
+/// A primitive, and the record that is written when it is done.
 pub(crate) struct Traced {
     task: Task,
     log: Arc<Log>,

@@ -140,7 +140,7 @@ impl Line {
         self.is_stranger = false;
     }
 
-    /// Takes whole frames out of what has been received.
+    /// Takes whole frames out of the received bytes.
     fn cut(&mut self, frames: &mut Vec<Frame>) -> io::Result<()> {
         let mut start = 0;
         while let Some(head) = self.received[start..].first_chunk::<HEAD>() {
@@ -235,7 +235,7 @@ impl Outlet {
         !self.waiting.is_empty()
     }
 
-    /// Sends what there is room for.
+    /// Sends as much as there is room for.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while let Some(next) = self.waiting.front_mut() {
             let files = if next.sent == 0 { &next.files[..] } else { &[] };

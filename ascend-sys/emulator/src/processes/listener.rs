@@ -47,7 +47,8 @@ struct Own {
     peers: Mutex<BTreeMap<Home, Arc<Peer>>>,
     /// The rendezvous that this process keeps.
     doors: Mutex<Vec<Arc<Door>>>,
-    /// Rounds of the thread that have begun, and that are over: in each it hears what had come.
+    /// The rounds of the thread that have begun, and those that are over: in each round it hears
+    /// everything that had come.
     begun: AtomicU64,
     over: AtomicU64,
 }
@@ -197,7 +198,7 @@ pub(crate) fn find(home: &Home) -> Option<Arc<Peer>> {
 }
 
 impl Own {
-    /// What this process says of itself to a process that has this secret, and the descriptors that
+    /// The introduction of this process to a process that has this secret, and the descriptors that
     /// go with it.
     fn hello(&self, secret: u64) -> io::Result<(Hello, Vec<Arc<OwnedFd>>)> {
         let windows = window::windows().map_err(io::Error::other)?;
@@ -271,9 +272,9 @@ impl Own {
         doors.clone()
     }
 
-    /// There is one of each process, however often the two have gone to each other: what this one
-    /// says goes over one line then, and so in order. An error when two processes say that they are
-    /// the same one.
+    /// Returns the one peer of each process, however often the two have gone to each other: so all
+    /// frames of this process go over one line, and in order. An error when two processes claim to
+    /// be the same one.
     fn known_as(&self, peer: Peer) -> Result<Arc<Peer>, String> {
         let (home, process) = (peer.home, peer.process);
         let mut peers = lock(&self.peers);
@@ -486,7 +487,7 @@ impl Listener {
 }
 
 impl KnownPeer {
-    /// Hears what it says. False when it is gone.
+    /// Hears its frames. False when it is gone.
     fn listen(&mut self, has_ended: bool, hears: Hears) -> bool {
         let mut frames = Vec::new();
         let mut received = self.line.receive(&mut frames);

@@ -262,7 +262,7 @@ impl Peer {
         (self.said.load(Ordering::SeqCst), heard)
     }
 
-    /// Sends what there is room for. True if there is more.
+    /// Sends as much as there is room for. True if there is more.
     pub(super) fn flush(&self) -> io::Result<bool> {
         let mut outlet = lock(&self.outlet);
         outlet.flush()?;

@@ -21,7 +21,7 @@ pub(crate) struct SharedMemory {
     file: OwnedFd,
 }
 
-// SAFETY: an address and a descriptor; what is behind the address is touched by atomic steps, or as
+// SAFETY: an address and a descriptor; the memory at the address is touched by atomic steps, or as
 // the owners of `Placed` say.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
@@ -145,7 +145,7 @@ impl<T> Deref for Placed<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: what is held here, and stays where it is.
+        // SAFETY: the values are held here, and stay where they are.
         unsafe { self.values.as_ref() }
     }
 }
@@ -165,7 +165,7 @@ impl Ground {
         Self::Shared(memory, Cell::new(0))
     }
 
-    /// How many bytes what is made on a ground takes.
+    /// Returns the number of bytes that the values made on a ground take.
     pub(crate) fn measure<T>(make: impl FnOnce(&Self) -> T) -> usize {
         let ground = Self::Measured(Cell::new(0));
         make(&ground);
@@ -180,7 +180,7 @@ impl Ground {
         }
     }
 
-    /// The memory behind what is in use, where processes share it.
+    /// Returns the memory behind the bytes in use, where processes share it.
     pub(crate) fn rest(&self) -> Option<(Arc<SharedMemory>, usize)> {
         match self {
             Self::Shared(memory, used) => Some((Arc::clone(memory), used.get())),

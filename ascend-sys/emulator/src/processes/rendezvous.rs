@@ -47,7 +47,7 @@ pub(crate) struct Rendezvous(String);
 pub(crate) struct KeeperAnswer {
     /// How it is reached.
     pub(crate) home: Home,
-    /// The number of what it keeps the rendezvous for.
+    /// The number of the thing that it keeps the rendezvous for.
     pub(crate) number: u64,
     /// The rank for which it does.
     pub(crate) rank: u32,

@@ -84,7 +84,7 @@ impl VirtualMemory {
         }
     }
 
-    /// A piece ends, with what was said of it.
+    /// A piece ends, with its rights.
     pub(super) fn end_rights(&mut self, piece: usize) {
         self.rights.retain(|(of, _), _| *of != piece);
     }

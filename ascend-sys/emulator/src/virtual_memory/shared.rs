@@ -116,7 +116,7 @@ pub(crate) fn export(handle: u64, home: Home, permitted: bool) -> Result<ExportK
     Ok(key)
 }
 
-/// Keeps what `announce` makes as long as exported memory is there, if nothing is kept yet.
+/// Keeps the result of `announce` as long as exported memory is there, if nothing is kept yet.
 pub(crate) fn keep_announced(
     handle: u64,
     announce: impl FnOnce() -> Result<KeptRendezvous, Failure>,
@@ -276,7 +276,7 @@ impl Physical {
         window::show(data, self.bytes, windows.shared.file().as_fd(), home - windows.nominal)
     }
 
-    /// Ends what [`show_at`](Self::show_at) has done.
+    /// Undoes [`show_at`](Self::show_at).
     pub(super) fn hide_from(&self, start: usize) -> Result<(), Failure> {
         let is_elsewhere = match (&self.sharing.imported, &self.contents) {
             (Some(_), _) => true,
@@ -333,7 +333,7 @@ impl VirtualMemory {
     }
 
     /// Whether memory of other processes, or of this one, may be mapped in the range with these
-    /// addresses beside what is there.
+    /// addresses, beside the memory that is there.
     pub(super) fn may_lie_in(
         &self,
         addresses: Range<usize>,

@@ -86,7 +86,7 @@ impl Checker {
     }
 
     /// An operation of another process touches memory of this one. It may have begun some time ago:
-    /// what follows it has waited for the process to tell so.
+    /// the work that follows it has waited for the process to tell so.
     pub(crate) fn touched_by_other(&self, told: &ToldOperation, touches: Vec<Touch>, process: u32) {
         self.telling_for_others(|state| {
             let (at, operation) = state.hear(self.name, told, touches, process);
@@ -151,8 +151,8 @@ impl CheckerState {
         clock
     }
 
-    /// The step of another process that an operation is, of which is known from now on what it
-    /// knows.
+    /// Returns the step and the operation of another process, as known here. From now on the
+    /// knowledge of that step is known.
     fn hear(
         &mut self,
         own: u64,

@@ -4,7 +4,7 @@
 use super::*;
 
 impl Checker {
-    /// An allocation has ended at a point of a stream: what comes afterwards may not touch it.
+    /// An allocation has ended at a point of a stream: later accesses to it are errors.
     pub(crate) fn freed_at(&self, at: ClockPoint, start: usize, operation: Arc<CheckedOperation>) {
         if let Some(shadow) = lock(&self.state).memory.starting_at(start) {
             shadow.freed = Some(Access { point: at, mode: Mode::Write, operation });

@@ -1,4 +1,4 @@
-//! A field of a rank table: what it is, and where it stands.
+//! A field of a rank table: its value, and its place.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
@@ -40,7 +40,7 @@ impl<'a> Field<'a> {
         Field { value, path: String::new() }
     }
 
-    /// An error about it: its name, and what is wrong.
+    /// Makes an error about the field: its name, and what is wrong.
     pub(super) fn wrong(&self, what: impl AsRef<str>) -> WrongTable {
         let path = if self.path.is_empty() { "it" } else { &self.path };
         WrongTable { report: "EI0014", text: format!("{path} {}", what.as_ref()) }

@@ -1,4 +1,4 @@
-//! Tables of every version, and what is wrong with others.
+//! Tests with tables of every version, and with wrong tables.
 
 mod fields;
 

@@ -31,7 +31,7 @@ impl MemoryPool {
         self.state().holding(address, 1).is_some_and(|(_, allocation)| allocation.process != 0)
     }
 
-    /// Ends what [`adopt`](Self::adopt) has begun.
+    /// Ends an allocation of [`adopt`](Self::adopt).
     pub(crate) fn release(&self, start: usize, by: &'static str) {
         let mut state = self.state();
         if state.live.get(&start).is_some_and(|known| known.process != 0)
@@ -54,7 +54,7 @@ impl MemoryPool {
         Ok(())
     }
 
-    /// Ends what [`charge`](Self::charge) has begun.
+    /// Takes back a charge of [`charge`](Self::charge).
     pub(crate) fn uncharge(&self, bytes: usize) {
         let mut state = self.state();
         state.charged = state.charged.saturating_sub(bytes as u64);
@@ -72,7 +72,7 @@ impl MemoryPool {
         MAPPED.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends what [`map`](Self::map) has begun.
+    /// Ends an allocation of [`map`](Self::map).
     pub(crate) fn unmap(&self, start: usize, by: &'static str) {
         let mut state = self.state();
         if state.live.get(&start).is_some_and(|known| known.is_mapped)

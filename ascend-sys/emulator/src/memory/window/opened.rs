@@ -38,7 +38,7 @@ pub(crate) fn open_to_kernels() -> io::Result<()> {
     Ok(())
 }
 
-/// Maps what a range of device data shows at its nominal addresses too.
+/// Maps the content of a range of device data at its nominal addresses too.
 fn map_again(windows: &MemoryWindows, data: usize, bytes: usize) -> io::Result<()> {
     let old = with_exposed_provenance_mut::<c_void>(data);
     let new = with_exposed_provenance_mut::<c_void>(windows.nominal_of(data));
