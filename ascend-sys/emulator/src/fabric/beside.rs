@@ -45,17 +45,17 @@ impl Comm {
         beside
     }
 
-    /// Says something to the parts of the other processes, if there are any.
+    /// Sends news about a rank to the parts of the other processes, if there are any.
     pub(crate) fn tell_parts(&self, rank: usize, news: impl FnOnce() -> PartNews) {
         self.tell(|| CommNews::Part { rank, news: news() });
     }
 
-    /// Says something of a rank of this process about channels, for a rank of another one.
+    /// Sends news about channels from a rank of this process to a rank of another one.
     pub(crate) fn tell_channel_of(&self, rank: usize, to: usize, news: ChannelNews) {
         self.tell_part_of(rank, to, PartNews::Channel { to, news });
     }
 
-    /// Says something of a rank of this process to the parts of the process of another rank.
+    /// Sends news from a rank of this process to the parts of the process of another rank.
     pub(crate) fn tell_part_of(&self, rank: usize, to: usize, news: PartNews) {
         if let Some(abroad) = self.joint.as_ref().and_then(|joint| joint.abroad(to)) {
             self.tell_one(&abroad.peer, CommNews::Part { rank, news }, None);

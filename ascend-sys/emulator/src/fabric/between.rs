@@ -59,7 +59,7 @@ pub(super) enum Side {
     /// Nothing: its ranks are in this one.
     #[default]
     Local,
-    /// This one decides. Under the number of the root info.
+    /// This process decides. The number is that of the root info.
     Home(u64, Option<Forming>),
     /// Another process decides.
     Away(Away),
@@ -74,13 +74,13 @@ pub(super) struct Forming {
 /// The image of a gathering.
 pub(super) struct Away {
     root: u64,
-    /// No more than where that is: an image outlives its communicator.
+    /// The address of the home. It is only an address: an image outlives its communicator.
     pub(super) home: Home,
     /// The ranks that are there, as the home says.
     pub(super) here: BTreeSet<u32>,
     /// The ranks among them that are in the home.
     pub(super) at_home: BTreeSet<u32>,
-    /// Ranks of this process that were not taken.
+    /// Ranks of this process that were refused.
     pub(super) refused: BTreeMap<u32, Failure>,
     /// The formation that a waiting thread has still to make.
     pub(super) formation: Option<(Formation, OwnedFd)>,
@@ -90,8 +90,8 @@ pub(super) struct Away {
 /// The images of gatherings elsewhere that are not over.
 static IMAGES: Mutex<BTreeMap<(Home, u64), Shared>> = Mutex::new(BTreeMap::new());
 
-/// The gathering of a root info of another process, or of a rank table: then with a rank that the
-/// other process has in it. The error says why that process cannot be reached.
+/// Returns the gathering of a root info of another process, or of a rank table: then with a rank
+/// that the other process has in it. The error says why that process cannot be reached.
 pub(super) fn image(
     home: &Home,
     root: u64,
@@ -135,7 +135,7 @@ pub(super) fn say(
     peer.say(&bytes, file.into_iter().collect());
 }
 
-/// Tells the process of a root info something, if it is not gone.
+/// Sends news to the process of a root info, if it is not gone.
 fn say_home(home: &Home, root: u64, news: RootNews) {
     if let Some(peer) = listener::find(home) {
         say(&peer, root, false, news, None);
@@ -280,7 +280,7 @@ impl Gathering {
     }
 }
 
-/// A process says something.
+/// Handles a frame of a process.
 fn hear(from: &Arc<Peer>, frame: Frame) {
     match serde_json::from_slice::<News>(&frame.bytes) {
         Ok(News::Still(news)) => return stillness::hear(from, news),
@@ -302,7 +302,7 @@ fn hear(from: &Arc<Peer>, frame: Frame) {
     from.note_heard();
 }
 
-/// A process speaks of a root info of this one.
+/// Handles news of a process about a root info of this one.
 fn hear_at_home(from: &Arc<Peer>, number: u64, news: RootNews) {
     match news {
         RootNews::Enter(newcomer) => {
@@ -311,7 +311,7 @@ fn hear_at_home(from: &Arc<Peer>, number: u64, news: RootNews) {
             if let Err(failure) = root::enter_guest(number, from, newcomer) {
                 let (code, text) = failure.in_hccl();
                 let refused = RootNews::Refused { rank, code: code.0, text: text.to_string() };
-                // Where there will be no communicator, it learns which ranks that lies with.
+                // Where there will be no communicator, it learns which ranks are the cause.
                 let news = attempt::last().map_or(refused, |it| RootNews::Failed((*it).clone()));
                 say(from, number, true, news, None);
             }
@@ -324,7 +324,7 @@ fn hear_at_home(from: &Arc<Peer>, number: u64, news: RootNews) {
         }),
         RootNews::Ready => root::with_gathering(number, |gathering| gathering.ready(&from.home)),
         RootNews::Leaves { rank, why } => root::with_gathering(number, |gathering| {
-            // Nobody speaks for a rank that has come from another process.
+            // A process may only speak for a rank that has come from it.
             let is_theirs = match gathering.applicants.get(&rank) {
                 Some(applicant) => applicant.is_of(from),
                 None => gathering.applicants.values().any(|applicant| applicant.is_of(from)),
@@ -337,7 +337,7 @@ fn hear_at_home(from: &Arc<Peer>, number: u64, news: RootNews) {
     }
 }
 
-/// The process of a root info speaks of it.
+/// Handles news of the process of a root info about it.
 fn hear_from_home(gathering: &mut Gathering, news: RootNews, file: Option<OwnedFd>) {
     if gathering.outcome.is_some() {
         return;
@@ -379,7 +379,7 @@ pub(super) fn tell_leave(home: &Home, root: u64, rank: u32, why: &str) {
     say_home(home, root, RootNews::Leaves { rank, why: why.to_owned() });
 }
 
-/// A process is gone.
+/// Handles the loss of a process.
 fn lose(lost: &Arc<Peer>, why: &str) {
     stillness::lose(lost);
     ipc::lose(lost);

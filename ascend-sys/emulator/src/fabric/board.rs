@@ -17,7 +17,7 @@ pub(crate) struct Board {
 
 pub(super) struct LinksState {
     pub(super) slots: Vec<LinkSlot>,
-    /// (rank, peer): the function by which the rank was the first to exchange something with the
+    /// By (rank, peer): the function by which the rank was the first to exchange something with the
     /// peer.
     pub(super) wanted: HashMap<(usize, usize), Cow<'static, str>>,
     /// Calls in which each rank waits for all others, by their purpose: the same text on every
@@ -66,7 +66,7 @@ pub(super) struct LinkSlot {
     pub(super) posted: Option<(u64, CollectiveRequest)>,
     /// The rank waits for others in that call.
     pub(super) waits: bool,
-    /// Why it is gone.
+    /// The reason why it is gone.
     pub(super) gone: Option<String>,
 }
 
@@ -141,7 +141,7 @@ impl Board {
         self.lock().slots[rank].gone.get_or_insert(why);
     }
 
-    /// Why a rank is gone, if it is.
+    /// Returns the reason why a rank is gone, if it is.
     pub(crate) fn departure(&self, rank: usize) -> Option<String> {
         self.lock().slots[rank].gone.clone()
     }
@@ -155,12 +155,12 @@ impl Board {
 pub(super) enum LinkStep {
     Linked,
     Wait,
-    /// The communicator ends.
+    /// The communicator ends, for this reason.
     Fail(Cause, Account),
 }
 
 impl LinksState {
-    /// The first collective of a rank.
+    /// Returns the next step of the first collective of a rank.
     pub(super) fn look(&self, rank: usize, number: u64, request: &CollectiveRequest) -> LinkStep {
         let mut missing = false;
         let mut gone = None;
@@ -198,7 +198,7 @@ impl LinksState {
         LinkStep::Fail(Cause::Mismatch, sides.compare())
     }
 
-    /// The first batch of a rank with these peers.
+    /// Returns the next step of the first batch of a rank with these peers.
     pub(super) fn look_for_peers(&self, rank: usize, peers: &[usize]) -> LinkStep {
         let mut missing = false;
         for peer in self.unanswered(rank, peers) {
@@ -225,7 +225,7 @@ impl LinksState {
         peers.iter().copied().filter(is_silent).collect()
     }
 
-    /// A call that all ranks make.
+    /// Returns the next step of a call that all ranks make.
     pub(super) fn look_for_all(&self, purpose: &str) -> LinkStep {
         let call = self.shared.get(purpose);
         if let Some(differs) = call.and_then(|call| call.disagreement(purpose)) {

@@ -10,7 +10,7 @@ pub(crate) enum CheckNews {
     Arrives { way: u64, number: u64, known: ToldClock },
     /// The host of its process knows this.
     HostKnows { known: ToldClock },
-    /// The rank touches memory of the rank that hears it. Told before it moves anything.
+    /// The rank touches memory of the receiving rank. It is sent before the rank moves anything.
     Touches { to: usize, operation: ToldOperation },
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct ToldComponent {
 /// For each component, the step up to which it is known to be complete.
 pub(crate) type ToldClock = Vec<(ToldComponent, u64)>;
 
-/// An operation of one process, as another one is told of it.
+/// An operation of one process, as it is told to another one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ToldOperation {
     /// The end of its step.

@@ -75,7 +75,7 @@ pub(crate) fn enter(
             KeeperReply::Keeper(keeper) => match search.enter_at(&keeper, left)? {
                 Ok(Some(entered)) => return Ok(entered.since(since)),
                 Ok(None) => "gatherings of this table end while this rank comes".to_owned(),
-                // It was ending, unless it answers once more.
+                // The keeper was ending, unless it answers once more.
                 Err(why) if unreached.as_ref() == Some(&keeper) => return search.fails(&why),
                 Err(why) => {
                     unreached = Some(keeper);
@@ -108,8 +108,8 @@ impl Search<'_> {
         };
         let (number, new) = root::of_a_table();
         gatherings.push(Arc::clone(&new));
-        // First it comes, then others hear of it: they are never without a rank of this process,
-        // which decides.
+        // The rank comes first, then others hear of it: the others are never without a rank of this
+        // process, which decides.
         let entered = self.begin(Arc::clone(&new));
         let mut gathering = lock(&new);
         match &entered {

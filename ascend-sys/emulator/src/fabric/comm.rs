@@ -32,7 +32,7 @@ use ascend_sync::SpinLock;
 
 /// The part of a communicator that all ranks share.
 pub(crate) struct Comm {
-    /// No other communicator of the process ever has the same.
+    /// The id: no other communicator of the process ever has the same.
     pub(crate) id: u64,
     /// The name by which CANN's functions know it.
     pub(crate) name: String,
@@ -66,7 +66,7 @@ struct Issued(AtomicU64);
 // SAFETY: a word.
 unsafe impl SharedWords for Issued {}
 
-/// Words of a rank for the room that the communicator was made for: operators, or kernels of one
+/// Words of a rank for the module that the communicator was made for: operators, or kernels of one
 /// [beside](super::beside) it. All processes see them.
 #[repr(C, align(128))]
 pub(crate) struct RankWords(pub(crate) [AtomicU64; 8]);
@@ -88,12 +88,12 @@ pub(crate) struct Member {
     /// For a sub-communicator: its parent, and the rank there.
     pub(crate) origin: Option<(Weak<Comm>, usize)>,
     pub(crate) config: CommConfig,
-    /// `None`: for ever.
+    /// The execution time limit; `None`: for ever.
     pub(crate) exec_timeout: Option<Duration>,
-    /// Between `HcclCommSuspend` and `HcclCommResume`.
+    /// Set between `HcclCommSuspend` and `HcclCommResume`.
     pub(crate) suspended: AtomicBool,
-    /// A call with nothing to move takes a number and meets the others like any other, which an
-    /// optional entry asks for.
+    /// Whether a call with nothing to move takes a number and meets the others like any other; an
+    /// optional entry asks for that.
     pub(crate) numbers_zeros: AtomicBool,
 }
 
@@ -242,7 +242,7 @@ impl Comm {
         &self.words[rank].0
     }
 
-    /// A room's part in the communicator, which is made now if there is none.
+    /// Returns a module's part in the communicator, which is made now if there is none.
     pub(crate) fn part<P: CommPart>(&self, make: impl Fn() -> P) -> &P {
         let part = self.parts.get_or_make(make);
         // Delivers the news that arrived before it was there.
@@ -293,7 +293,7 @@ impl Comm {
         first
     }
 
-    /// Something has changed for all.
+    /// Wakes everything, since something has changed for all.
     #[cold]
     pub(super) fn wake_all(&self) {
         self.meeting.wake_all();
@@ -306,7 +306,7 @@ impl Comm {
     pub(crate) fn leave(&self, rank: usize, why: String) {
         let is_own = self.joint.as_ref().is_none_or(|joint| joint.is_own(rank));
         if is_own && self.board.departure(rank).is_none() {
-            // It may have heard of a failure before others do, and that is why it leaves.
+            // It may have heard of a failure before others, and leave for that reason.
             self.tell_failure();
             self.tell(|| CommNews::Left { rank, why: why.clone() });
         }
@@ -391,8 +391,8 @@ impl Comm {
         table: impl Fn(usize) -> Option<Cow<'a, Table>>,
     ) -> Account {
         let number = place.number;
-        // In this order: a rank that has come is there with its table, and one that comes meanwhile
-        // is not there yet.
+        // In this order: a rank that has come is there with its table. A rank that comes meanwhile
+        // counts as not there yet.
         let look = |rank| (self.meeting.latest(rank), table(rank));
         let looks: Vec<_> = (0..self.ranks()).map(look).collect();
         let mut sides = Sides::default();
@@ -451,7 +451,7 @@ impl Comm {
         (0..self.ranks()).filter(|rank| !arrived(rank)).collect()
     }
 
-    /// Why a rank that has left will not come.
+    /// Says why a rank that has left will not come.
     #[cold]
     pub(crate) fn gone(&self, rank: usize) -> String {
         let why = self.board.why_gone(rank);
@@ -460,7 +460,7 @@ impl Comm {
     }
 }
 
-/// Tables that are kept for the next operations, at most: more than a program has on its way at a
+/// The most tables that are kept for the next operations: more than a program has in flight at a
 /// time.
 const SPARE_TABLES: usize = 256;
 

@@ -1,10 +1,10 @@
-//! `HcclCommConfig`: one struct in a dozen layouts, read so that every one of them is understood.
+//! `HcclCommConfig`: one struct in a dozen layouts, all of which are understood.
 //!
-//! The caller writes how large its struct is and which version it speaks. Neither alone says which
-//! fields exist, so a field is taken only if the version knows it **and** the struct reaches that
-//! far. Two layouts that were current for a few days use the numbers of others for something else;
-//! they are recognised by version and size together. Nothing beyond the caller's size is read, and
-//! a newer version or a larger struct is welcome.
+//! The caller writes the size of its struct and its version. Neither alone says which fields exist,
+//! so a field is read only if the version has it **and** the struct reaches that far. Two layouts
+//! that were current for a few days use the numbers of others for other fields; they are recognised
+//! by version and size together. Nothing beyond the caller's size is read, and a newer version or a
+//! larger struct is accepted.
 
 mod texts;
 
@@ -19,11 +19,11 @@ const NOT_SET: u32 = 0xffff_ffff;
 /// The settings of one communicator that mean something here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommConfig {
-    /// Empty: a default name.
+    /// The name; empty: a default name.
     pub(crate) name: String,
     /// MiB of each communication buffer.
     pub(crate) buffer_megabytes: u32,
-    /// The caller has said it, and it is not the default.
+    /// Whether the caller has set a size that is not the default.
     is_sized: bool,
     /// `hcclOpExpansionMode`, 0 where it is not set; the meaning of the numbers depends on the
     /// product.
@@ -165,7 +165,7 @@ impl Given {
         match self.number(1, 28) {
             None | Some(NOT_SET | 0 | 1) => {}
             Some(2) if product == Product::A2 => {}
-            // It is always deterministic, and does not read the field.
+            // 950 is always deterministic, and does not read the field.
             Some(_) if product == Product::Ascend950 => {}
             Some(mode) => {
                 return refuse!(
@@ -192,7 +192,7 @@ impl Given {
         {
             return refuse!(HCCL_E_PARA, "hcclRdmaServiceLevel is {level}; it goes from 0 to 7");
         }
-        // Two layouts that lived for days: the fields behind the job id are others, at other
+        // Two layouts that lived for days: they have other fields behind the job id, at other
         // places.
         let (zero_copy, tail) = match (self.version, self.size) {
             (7, 328) => (self.field::<1>(7, 324), false),
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use ascend_sys::HcclResult;
 
-    /// A struct as `HcclCommConfigInit` of some release leaves it, with a name.
+    /// Returns a struct as `HcclCommConfigInit` of some release leaves it, with a name.
     fn client(version: u32, size: usize) -> Vec<u8> {
         let mut bytes = vec![0u8; size.max(32)];
         let mut put = |offset: usize, value: &[u8]| {
@@ -322,7 +322,7 @@ mod tests {
         for (version, size) in LAYOUTS {
             let with = |offset: usize, value: u32| {
                 let mut bytes = client(version, size);
-                // Where the struct ends before it, there is something else behind the struct.
+                // Where the struct ends before the field, there are other bytes behind the struct.
                 bytes.resize(size.max(offset + 4), 0);
                 bytes[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
                 read(&bytes, Product::A3)

@@ -15,25 +15,25 @@ pub(crate) enum EndpointNews {
     /// A process has made an end that leads to an endpoint of the receiving process, which decides
     /// which ends go together.
     Asks(AskedEnd),
-    /// The end has met `other`, of the process that says so. With one descriptor: the words that
+    /// The end has met `other`, an end of the sending process. With one descriptor: the words that
     /// the two share.
     Meets { end: u64, other: u64, key: u64, bytes: usize },
     /// The end has met one that differs from it.
     Differs { end: u64, text: String },
-    /// An end that was asked for is wanted no more.
+    /// The sender no longer wants an end that it asked for.
     Withdraws { end: u64 },
     /// The counterpart of the end `end` of the receiving process no longer exists.
     Gone { end: u64 },
 }
 
-/// An end, as it is asked for.
+/// An end, as a process asks for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct AskedEnd {
     pub(crate) end: u64,
     pub(crate) protocol: i32,
     /// The device of its endpoint, in the process that asks.
     pub(crate) seat: Seat,
-    /// Where the memory of the device of the other endpoint begins, in the process that is asked.
+    /// The start of the memory of the device of the other endpoint, in the process that is asked.
     pub(crate) to: usize,
     pub(crate) notifies: u32,
     /// The side of the socket: 0 the client, 1 the server, else either.
@@ -65,7 +65,7 @@ pub(super) fn hear(from: &Arc<Peer>, news: EndpointNews, file: Option<OwnedFd>) 
 }
 
 pub(crate) fn say(peer: &Peer, news: EndpointNews, file: Option<&OwnedFd>) {
-    // Without it the other one says that the end is gone.
+    // Without the file the other process answers that the end is gone.
     let file = file.and_then(|file| file.as_fd().try_clone_to_owned().ok());
     peer.say(&as_bytes(&News::Endpoint(news)), file.map(Arc::new).into_iter().collect());
 }

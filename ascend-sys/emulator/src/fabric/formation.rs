@@ -76,8 +76,8 @@ impl Gathering {
         Ok((formation, memory))
     }
 
-    /// This process's side of a communicator. Its processes, in the order of the formation; `None`
-    /// for this one.
+    /// Makes this process's side of a communicator. `processes` are its processes, in the order of
+    /// the formation; `None` for this one.
     fn make_side(
         &self,
         formation: &Formation,
@@ -129,7 +129,7 @@ impl Formation {
         Comm::new_on(ground, self.name.clone(), self.product, self.connect_timeout, ranks)
     }
 
-    /// Whether it is one, as far as can be seen.
+    /// Whether the formation is consistent, as far as this process can see.
     pub(super) fn is_sound(&self) -> bool {
         let within = |(process, _): &(usize, Seat)| *process < self.processes.len();
         (1..=MAX_DEVICES as usize).contains(&self.ranks.len()) && self.ranks.iter().all(within)

@@ -28,7 +28,7 @@ const IMAGE: u64 = 7;
 const WORDS: usize = 64 << 20;
 /// Bytes of its device memory.
 const POOL: usize = 1 << 20;
-/// Far more than anything here takes.
+/// A limit that is far longer than anything here takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn settings() -> &'static Settings {
@@ -39,7 +39,8 @@ fn settings() -> &'static Settings {
     })
 }
 
-/// The thread that hears other processes goes on after a panic; a target does not.
+/// The first panic: the thread that hears other processes goes on after a panic, but a fuzz target
+/// must not.
 static PANICKED: Mutex<Option<String>> = Mutex::new(None);
 
 fn watch_panics() {
@@ -72,7 +73,7 @@ impl Other {
         Other { stream, home }
     }
 
-    /// Comes to this process, as one should that knows its secret.
+    /// Comes to this process with a correct hello.
     fn come(own: Home) -> Other {
         let mut other = Other::new(own);
         let hello = serde_json::json!({
@@ -112,8 +113,8 @@ impl Other {
         }
     }
 
-    /// Waits until all that it has said was heard: asks for something, which is answered. False
-    /// when the other side has hung up.
+    /// Waits until all its frames were heard: asks a question, and waits for the answer. False when
+    /// the other side has hung up.
     fn is_heard(&mut self) -> bool {
         self.hears(&mut Vec::new())
     }
@@ -180,7 +181,7 @@ fn stranger(lines: &[u8], own: Home) {
         let (count, text) = read(line, &names);
         other.say(text.as_bytes(), &files_of_hello(count));
     }
-    // It may have been hung up on already.
+    // The other side may have hung up already.
     let _ = other.stream.shutdown(Shutdown::Write);
     while other.hear().is_some() {}
 }
@@ -213,7 +214,7 @@ pub fn peer(bytes: &[u8]) {
     let here = root::enter(&info, &applicant(0));
     let there = Entered::begin(Arc::clone(&image), "image".into(), &applicant(1), "fuzz");
 
-    // Behind a part of a frame nothing is heard.
+    // Nothing is heard behind a part of a frame.
     let mut is_cut = false;
     for line in bytes.split(|byte| *byte == b'\n') {
         if let [b'=', raw @ ..] = line {

@@ -44,14 +44,14 @@ pub(super) struct Gathering {
     /// The number of ranks, as the first rank gave it.
     pub(super) ranks: u32,
     pub(super) applicants: BTreeMap<u32, Applicant>,
-    /// The rank that is on a device of this process.
+    /// The rank on each device of this process.
     devices: BTreeMap<u32, u32>,
     gone: BTreeMap<u32, String>,
     pub(super) outcome: Option<Result<Formed, Arc<CommError>>>,
     /// Its ranks have a rank table.
     pub(super) by_table: bool,
     pub(super) side: Side,
-    /// Where others ask for it, unless it is decided.
+    /// The rendezvous at which others ask for the gathering, unless it is decided.
     pub(super) rendezvous: Option<KeptRendezvous>,
 }
 
@@ -296,7 +296,7 @@ impl Gathering {
         self.side.let_go();
     }
 
-    /// Where the ranks are; of more than there can be devices, nothing.
+    /// Returns the states of the ranks; none if there are more ranks than there can be devices.
     fn states(&self, error: &CommError) -> Box<[RankState]> {
         let said = |rank| error.said.iter().find(|(other, _)| *other == rank as usize);
         let state = |rank: u32| {
@@ -331,7 +331,7 @@ impl Gathering {
         }
         let disagreement = self.disagreement(applicant);
         if let Some(account) = disagreement {
-            // Nobody makes a list of as many as a mistake may say.
+            // A mistake may give a huge number of ranks: no list has so many.
             self.ranks = self.ranks.min(ranks);
             let error = self.fail(Cause::Mismatch, account);
             executor::announce();

@@ -76,7 +76,7 @@ pub(crate) fn call(comm: u64, phase: HcclCommStatePhase) -> Result<(), Failure> 
 /// Ends a communicator, and calls them before and after.
 pub(crate) fn around_end(comm: u64) -> Result<(), Failure> {
     if registry::member(comm).is_err() {
-        // Nobody hears of the end of nothing: this is the error.
+        // For an unknown communicator no callback is called: this is the error.
         return registry::destroy(comm);
     }
     call(comm, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_DESTROY_PRE)?;

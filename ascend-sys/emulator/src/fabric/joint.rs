@@ -31,13 +31,13 @@ pub(crate) struct Joint {
     ranks: Box<[Option<Abroad>]>,
     /// The other processes, each once.
     peers: Box<[Arc<Peer>]>,
-    /// Some process is gone.
+    /// Set when some process is gone.
     has_lost: OnceLock<()>,
     /// Where words follow those of the communicator; `None` for a communicator that is
     /// [beside](super::beside) another.
     pub(super) rest: Option<(Arc<SharedMemory>, usize)>,
     unheard: Unheard,
-    /// This process has said that it is broken, and why.
+    /// Whether this process has told the others that the communicator has failed.
     said_broken: AtomicBool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn is_any_joint() -> bool {
     LIVE.load(Ordering::Relaxed) != 0
 }
 
-/// All that there are in this process.
+/// All joint communicators of this process.
 static JOINTS: Mutex<Vec<(u64, Weak<Comm>)>> = Mutex::new(Vec::new());
 
 impl Joint {
@@ -105,7 +105,8 @@ impl Joint {
         (0..self.ranks.len()).filter(|rank| self.is_own(*rank))
     }
 
-    /// Where bytes of a rank in another process lie in the file of that one's device memory.
+    /// Returns the place of bytes of a rank in another process in the file of that process's device
+    /// memory.
     pub(crate) fn in_file(
         &self,
         rank: usize,
@@ -117,8 +118,8 @@ impl Joint {
         Some((peer, peer.offset_of(address)?))
     }
 
-    /// Where pinned host memory of the process of a rank in another one lies in the file of that
-    /// one's memory.
+    /// Returns the place of pinned host memory of the process of a rank in another process in the
+    /// file of that process's memory.
     pub(crate) fn in_file_of_host(
         &self,
         rank: usize,
@@ -129,7 +130,7 @@ impl Joint {
         Some((peer, peer.offset_of_host(address, bytes)?))
     }
 
-    /// Where bytes of a rank are that lie at an address in its process.
+    /// Returns where bytes are that a rank has at an address in its process.
     pub(crate) fn find(&self, rank: usize, address: usize, bytes: usize) -> Option<*mut u8> {
         match self.abroad(rank) {
             Some(Abroad { memory, .. }) => memory.find(address, bytes),
@@ -143,7 +144,7 @@ impl Joint {
         self.peers.iter().filter(move |peer| !is_over(peer)).map(|peer| peer.home.name)
     }
 
-    /// True once.
+    /// True at the first call.
     pub(super) fn says_first_that_it_is_broken(&self) -> bool {
         !self.said_broken.swap(true, Ordering::Relaxed)
     }
@@ -177,7 +178,7 @@ impl Joint {
         Some((rank, Arc::clone(&self.abroad(rank)?.peer)))
     }
 
-    /// Tells all its processes something of a communicator, of this one or another.
+    /// Sends all its processes news of a communicator, this one or another.
     pub(super) fn tell(&self, comm: u64, news: CommNews) {
         let bytes = as_bytes(&News::Comm { comm, news });
         self.peers.iter().for_each(|peer| peer.say(&bytes, Vec::new()));
@@ -231,7 +232,7 @@ impl Comm {
         abroad.map_or_else(std::process::id, |abroad| abroad.peer.home.process)
     }
 
-    /// Others find it from now on.
+    /// Makes it known: others find it from now on.
     pub(super) fn publish(self: &Arc<Self>) {
         let Some(joint) = &self.joint else { return };
         for (rank, abroad) in joint.ranks.iter().enumerate() {
@@ -246,7 +247,7 @@ impl Comm {
         joints.push((joint.key, Arc::downgrade(self)));
         drop(joints);
         share_cores();
-        // Those that ended before it was there to be told.
+        // Processes that ended before this communicator was there to be told.
         for peer in &joint.peers {
             if let Some(why) = peer.gone() {
                 lose(peer, why);
@@ -334,7 +335,7 @@ impl Comm {
         let first = ranks.first().copied().unwrap_or_default();
         let text = format!("rank {first} is gone ({why})");
         let error = CommError::new(Origin::Call, Cause::Gone, text);
-        // Also where they have come to the operation before.
+        // These ranks count as gone even if they have come to the operation before.
         let mut states = self.rank_states(&error);
         for (rank, state) in states.iter_mut().enumerate() {
             if ranks.contains(&rank) {
@@ -354,7 +355,7 @@ pub(super) fn find(key: u64) -> Option<Arc<Comm>> {
     lock(&JOINTS).iter().find(|(known, _)| *known == key)?.1.upgrade()
 }
 
-/// The key of the newest that lives.
+/// The key of the newest living communicator.
 #[cfg(all(any(test, fuzzing), not(loom), not(miri)))]
 pub(super) fn newest() -> Option<u64> {
     lock(&JOINTS).iter().rev().find(|(_, comm)| comm.strong_count() > 0).map(|(key, _)| *key)
@@ -397,7 +398,7 @@ pub(super) fn wake_own() {
     }
 }
 
-/// A process has said something about a communicator.
+/// Handles news of a process about a communicator.
 pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews, file: Option<OwnedFd>) {
     let Some(comm) = find(key) else {
         match news {
@@ -412,7 +413,7 @@ pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews, file: Option<Owne
         return;
     };
     let Some(joint) = &comm.joint else { return };
-    // Nobody speaks for a rank of another process.
+    // A process may only speak for its own ranks.
     let is_theirs =
         |rank: usize| joint.abroad(rank).is_some_and(|abroad| Arc::ptr_eq(&abroad.peer, from));
     match news {
@@ -428,8 +429,8 @@ pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews, file: Option<Owne
             comm.board.note_post(rank, number, request, waits);
         }
         CommNews::Asks => comm.repeat(joint, from),
-        // One beside another is used when all have made it, so there is nothing to find out about
-        // the time before. An answer from then may come late.
+        // A communicator beside another is used when all processes have made it, so there is
+        // nothing to find out about the time before. An answer from then may come late.
         CommNews::NotHere if joint.rest.is_some() => comm.note_absence(joint, from),
         CommNews::WantsSub { rank, turn, wish } if is_theirs(rank) => {
             comm.hear_wish(joint, from, rank, turn, wish);
@@ -467,7 +468,7 @@ pub(super) fn lose(lost: &Arc<Peer>, why: &str) {
         if ranks.is_empty() {
             continue;
         }
-        // Ranks that have left before have said so, and whether anything was open then.
+        // Ranks that have left before have told so, and whether anything was open then.
         if ranks.iter().any(|rank| comm.board.departure(*rank).is_none()) {
             comm.end_for(&ranks, why);
         }

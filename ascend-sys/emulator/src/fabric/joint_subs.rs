@@ -65,7 +65,7 @@ pub(super) fn let_go() {
         *kept = stay;
         over
     };
-    // With the lock no longer held: it may be the end of them.
+    // Dropped without the lock: this may be the end of these communicators.
     drop(over);
 }
 
@@ -200,7 +200,7 @@ impl Comm {
                 Err(account)
             }
         };
-        // All of them have it.
+        // All ranks have it.
         if found.wish.ranks.iter().all(|rank| found.asked.contains(rank)) {
             known.register.remove(&place);
         }
@@ -222,7 +222,8 @@ impl Comm {
         ))
     }
 
-    /// This process's side of a sub-communicator, made by the first of its ranks that comes here.
+    /// Returns this process's side of a sub-communicator; the first of its ranks that comes here
+    /// makes it.
     fn side_of_sub(
         &self,
         joint: &Joint,
@@ -230,7 +231,7 @@ impl Comm {
         file: &OwnedFd,
         wish: &SubCommRequest,
     ) -> Result<Arc<Self>, Failure> {
-        // With the lock held, so that it is made once.
+        // Under the lock, so that it is made once.
         let _known = lock(&self.joint_subs().0);
         if let Some(comm) = joint::find(key) {
             return Ok(comm);
@@ -291,7 +292,7 @@ impl Comm {
         self.tell_one(from, news, file);
     }
 
-    /// The answer of the process that keeps the register.
+    /// Handles the answer of the process that keeps the register.
     pub(super) fn hear_answer(
         &self,
         rank: usize,

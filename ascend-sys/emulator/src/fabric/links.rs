@@ -113,8 +113,8 @@ impl Comm {
         self.link(rank, what, limit, look, absent)
     }
 
-    /// The rank asks for a context of kernels that communicate like `config`: waits until all ranks
-    /// do. Does nothing the next time.
+    /// The rank asks for a context of kernels that communicate like `config`. Waits until all ranks
+    /// do. Does nothing at later calls.
     pub(crate) fn meet_for_context(
         &self,
         rank: usize,

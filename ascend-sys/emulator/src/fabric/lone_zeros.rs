@@ -11,11 +11,11 @@ use crate::collective::meeting::Claim;
 use crate::collective::request::CollectiveRequest;
 use crate::processes::region::SharedWords;
 
-/// Entries of a rank. One may be in the making, so the texts name one call less.
+/// The entries of a rank. One of them may be half written, so the texts name one call less.
 const ENTRIES: u64 = 4;
 
 /// The notes of one rank, on lines of its own. The rank writes them, one call at a time; if a
-/// program makes two at once, a note is lost.
+/// program makes two calls at once, a note is lost.
 #[repr(C, align(128))]
 pub(super) struct LoneZeros {
     /// The calls so far. Call n is in entry n modulo [`ENTRIES`].
@@ -27,7 +27,7 @@ pub(super) struct LoneZeros {
 struct Entry {
     /// The kind in its [`Claim`].
     kind: AtomicU64,
-    /// The number of the rank's newest collective then.
+    /// The number of the rank's newest collective at that time.
     after: AtomicU64,
 }
 
@@ -54,8 +54,8 @@ impl LoneZeros {
         self.calls.store(call.wrapping_add(1), Ordering::Release);
     }
 
-    /// The calls in words: how many, then the latest ones that come behind collective `from` or a
-    /// later one. `None` if there are none.
+    /// Describes the calls: their number, then the latest ones that come behind collective `from`
+    /// or a later one. `None` if there are none.
     #[cold]
     pub(super) fn say(&self, from: u64) -> Option<String> {
         let calls = self.calls.load(Ordering::Acquire);
@@ -65,7 +65,7 @@ impl LoneZeros {
             Some((call, CollectiveRequest::of(claim)?, after.load(Ordering::Relaxed)))
         };
         let latest: Vec<_> = (calls.saturating_sub(ENTRIES - 1)..calls).filter_map(read).collect();
-        // Where the rank has gone on, an entry that it has written over may be of two calls.
+        // Where the rank has gone on, an entry that it has written over may mix two calls.
         let now = self.calls.load(Ordering::Acquire);
         let is_kept = |call: u64| now.saturating_sub(call) < ENTRIES;
         let kept = latest.iter().filter(|(call, _, after)| is_kept(*call) && *after >= from);

@@ -33,7 +33,7 @@ pub(super) enum RootNews {
     /// The number of ranks that are expected, those that are there, and which of these are in the
     /// process that says so.
     Here { ranks: u32, here: Vec<u32>, at_home: Vec<u32> },
-    /// A rank was not taken.
+    /// A rank was refused.
     Refused { rank: u32, code: u32, text: String },
     /// There will be no communicator.
     Failed(CommError),
@@ -41,7 +41,7 @@ pub(super) enum RootNews {
     Formed(Formation),
     /// This process has made its side of the communicator.
     Ready,
-    /// All have.
+    /// All processes have made their sides.
     Go,
     /// A rank will not come.
     Leaves { rank: u32, why: String },
@@ -111,7 +111,7 @@ pub(super) enum CommNews {
     Wants { rank: usize, peers: Vec<usize>, function: String },
     /// A rank makes a call that all ranks make, and waits for them.
     CallsWithAll { rank: usize, purpose: String, said: String, function: String },
-    /// A room that builds on communicators says something for a rank.
+    /// A module that builds on communicators sends news of a rank.
     Part { rank: usize, news: PartNews },
 }
 

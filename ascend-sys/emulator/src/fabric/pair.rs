@@ -30,7 +30,7 @@ pub(crate) struct RankPair {
 pub(crate) struct MadePair {
     pub(crate) comm: Arc<Comm>,
     pub(crate) key: u64,
-    /// Bytes of the words.
+    /// The number of bytes of the words.
     pub(crate) bytes: usize,
     /// The words.
     pub(crate) file: OwnedFd,
@@ -55,7 +55,7 @@ impl RankPair {
         Ok(MadePair { comm, key, bytes, file })
     }
 
-    /// The side of this process of one that the other process has made.
+    /// Makes this process's side of a pair that the other process has made.
     pub(crate) fn join(&self, key: u64, bytes: usize, file: OwnedFd) -> Result<Arc<Comm>, String> {
         if Comm::measure(|ground| self.comm(ground)) > bytes {
             return Err("the processes disagree about the size of what they share".into());

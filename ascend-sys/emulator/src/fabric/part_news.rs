@@ -7,12 +7,12 @@ use super::check_news::{CheckNews, ToldOperation};
 /// News from the [parts](super::parts::CommPart) of a communicator to those of other processes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum PartNews {
-    /// A server has come to a task: its number, what must agree, and the line of the kernel that
-    /// has prepared it.
+    /// A server has come to a task: the task's number, the columns that must agree, and the line of
+    /// the kernel that has prepared it.
     Task { number: u64, columns: Vec<String>, place: String },
-    /// Something about a channel of an operator, for a rank of the process that hears it.
+    /// News about a channel of an operator, for a rank of the receiving process.
     Channel { to: usize, news: ChannelNews },
-    /// Checked mode says something.
+    /// News of checked mode.
     Check(CheckNews),
 }
 
@@ -21,7 +21,7 @@ impl PartNews {
     /// speaks for, and what that rank says.
     pub(super) fn answer_of_nobody(&self, rank: usize) -> Option<(usize, Self)> {
         match self {
-            // Nothing here reaches anything of it.
+            // Nothing here reaches the memory of the end.
             Self::Channel { to, news: ChannelNews::Ended { end, .. } } => {
                 let news = ChannelNews::LetsGo { end: *end };
                 Some((*to, Self::Channel { to: rank, news }))
@@ -39,10 +39,9 @@ pub(crate) enum ChannelNews {
     Asks { number: u64, ends: Vec<OfferedEnd> },
     /// The answer: the request with this number has met one of the lower rank.
     Meets { number: u64, ends: Vec<OfferedEnd> },
-    /// A notify of an end of the rank that hears it is recorded. With `by` where checked mode is
-    /// on.
+    /// A notify of an end of the receiving rank is recorded. With `by` where checked mode is on.
     Records { end: u64, notify: u32, by: Option<Box<ToldOperation>> },
-    /// An end of the rank that says so has ended. `of`: the other end, where it was known.
+    /// An end of the sending rank has ended. `of`: the other end, where it was known.
     Ended { end: u64, of: u64 },
     /// The sending rank does not reach the memory that this end of the other rank has exchanged,
     /// and nothing queued there does.
@@ -63,7 +62,7 @@ pub(crate) struct OfferedMemory {
     pub(crate) tag: String,
     /// Whether it is pinned host memory of the process, else device memory of the rank.
     pub(crate) on_host: bool,
-    /// Where its data is in the process of its rank.
+    /// The address of its data in the process of its rank.
     pub(crate) data: usize,
     pub(crate) bytes: usize,
 }

@@ -33,7 +33,7 @@ pub(crate) trait CommPart: Any + Send + Sync {
     /// The process of a rank is gone.
     fn lost(&self, _comm: &Comm, _rank: usize) {}
 
-    /// The part of another process says something for a rank there.
+    /// Handles news of the part of another process about a rank there.
     fn heard(&self, _comm: &Comm, _rank: usize, _news: &PartNews) -> Heard {
         Heard::NotForThis
     }
@@ -58,7 +58,7 @@ pub(super) struct Unheard {
 #[derive(Default)]
 struct UnheardNews {
     news: VecDeque<(usize, PartNews)>,
-    /// A thread gives them to the parts.
+    /// Whether a thread is delivering them to the parts.
     is_at_it: bool,
     /// The delivering thread must look once more.
     again: bool,
@@ -69,11 +69,11 @@ impl Unheard {
     pub(super) fn add(&self, rank: usize, news: PartNews) {
         lock(&self.state).news.push_back((rank, news));
         self.any.store(true, Ordering::Release);
-        // Before the look for parts; pairs with the fence in `is_empty`.
+        // Orders the entry before the look for parts; pairs with the fence in `is_empty`.
         fence(Ordering::SeqCst);
     }
 
-    /// Asked behind the making of a part.
+    /// Called after a part was made.
     pub(super) fn is_empty(&self) -> bool {
         fence(Ordering::SeqCst);
         !self.any.load(Ordering::Acquire)

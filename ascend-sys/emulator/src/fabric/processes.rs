@@ -10,18 +10,18 @@ use crate::processes::listener;
 use crate::processes::peer::{Home, Peer};
 use crate::processes::rendezvous::{KeeperReply, KeptRendezvous, Rendezvous};
 
-/// Where this process is reached from now on.
+/// Returns the address of this process, which can be reached from now on.
 pub(crate) fn home() -> Result<Home, String> {
     listener::open(HEARS)
 }
 
-/// The process at an address. Waits for its answer, at most so long.
+/// Reaches the process at an address. Waits for its answer, at most for `limit`.
 pub(crate) fn reach(home: &Home, limit: Duration) -> Result<Arc<Peer>, String> {
     listener::reach(home, HEARS, limit)
 }
 
-/// Tells each process of the user that brings a number how this one is reached, until the value is
-/// dropped.
+/// Tells the address of this process to each process of the user that brings the number, until the
+/// value is dropped.
 pub(crate) fn announce(number: u64) -> Result<KeptRendezvous, String> {
     match place_of(number).bind() {
         Ok(Some(socket)) => listener::keep(socket, HEARS, number, 0),
@@ -30,8 +30,8 @@ pub(crate) fn announce(number: u64) -> Result<KeptRendezvous, String> {
     }
 }
 
-/// How the process is reached that has announced a number, if there is one. Waits for its answer,
-/// at most so long.
+/// Returns the address of the process that has announced a number, if there is one. Waits for its
+/// answer, at most for `limit`.
 pub(crate) fn find(number: u64, limit: Duration) -> Result<Option<Home>, String> {
     match place_of(number).ask(limit) {
         KeeperReply::Keeper(keeper) if keeper.number == number => Ok(Some(keeper.home)),
@@ -49,7 +49,7 @@ pub(crate) fn is_this_process(home: &Home) -> bool {
     listener::is_own(home)
 }
 
-/// Where a device of this process sits.
+/// Returns the seat of a device of this process.
 pub(crate) fn seat_of_device(device: u32, settings: &Settings) -> Seat {
     seat_of(device, settings)
 }

@@ -64,7 +64,8 @@ impl Comm {
         let (seen, request) = self.newest(board, rank).unwrap_or_default();
         let arrived = seen != 0 && seen >= number;
         let (presence, text) = match &board.slots[rank].gone {
-            // A message says nothing of collectives in which it was seen before.
+            // The failure of a message says nothing of collectives in which the rank was seen
+            // before.
             Some(why) if !arrived || number == 0 => (Presence::Gone, why.clone()),
             _ if arrived => (Presence::Arrived, String::new()),
             _ => {

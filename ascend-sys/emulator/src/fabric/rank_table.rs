@@ -6,7 +6,7 @@
 //! below, and which of the keys that version 1.2 adds a table must have.
 
 mod field;
-// Nothing here is unsafe, and Miri takes minutes for it.
+// There is nothing unsafe here, and Miri takes minutes for it.
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests;
 mod unique;
@@ -40,7 +40,7 @@ pub(crate) struct RankTable {
     servers: usize,
 }
 
-/// Where a rank is.
+/// A rank's entry.
 struct TableRank {
     server: usize,
     /// Its number in the server.
@@ -62,7 +62,7 @@ impl RankTable {
         RankTable::parse(&text, path, product)
     }
 
-    /// The table that a text is; the path is for errors.
+    /// Parses and checks the table in a text; the path is for errors.
     pub(crate) fn parse(text: &str, path: &Path, product: Product) -> Result<RankTable, Failure> {
         let Unique(value) = serde_json::from_str(text).map_err(|error| {
             let what = if error.is_data() { "" } else { "it is no JSON: " };
@@ -115,7 +115,8 @@ impl RankTable {
                 "EI0014: rank {rank} is not in the rank table, which has {ranks} ranks"
             );
         };
-        // The devices of several servers are those of several machines, and here is one.
+        // The devices of several servers belong to several machines, but there is only one machine
+        // here.
         if self.servers == 1 && entry.device != index {
             return refuse!(
                 HCCL_E_PARA,
@@ -139,7 +140,7 @@ fn contents(path: &Path) -> Result<String, String> {
     }
     let file = File::open(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
-    // It may have grown meanwhile.
+    // The file may have grown meanwhile.
     let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
     match read.map_err(|error| error.to_string())? as u64 {
         0..=MOST_BYTES => Ok(text),
@@ -170,7 +171,7 @@ impl WrongTable {
     }
 }
 
-/// The ranks in the order of their numbers: each number once, from 0.
+/// Sorts the ranks by their numbers: each number must occur once, from 0.
 fn in_order(mut ranks: Vec<(u64, Field<'_>, TableRank)>) -> Result<Vec<TableRank>, WrongTable> {
     let count = ranks.len() as u64;
     ranks.sort_by_key(|(number, ..)| *number);
@@ -179,7 +180,7 @@ fn in_order(mut ranks: Vec<(u64, Field<'_>, TableRank)>) -> Result<Vec<TableRank
             field.wrong(format!("is {number}, and there are {count} ranks, numbered from 0"))
         );
     }
-    // As many as there are, and none twice: none is missing.
+    // There are as many numbers as ranks, and none twice: so none is missing.
     if let Some(two) = ranks.windows(2).find(|two| two[0].0 == two[1].0) {
         let (number, field, _) = &two[1];
         return Err(field.wrong(format!("is {number}, as another one's is")));

@@ -45,9 +45,9 @@ pub(crate) struct IssueState {
     pub(crate) linked: bool,
     /// The peers that it has exchanged messages with.
     pub(crate) peers: Vec<bool>,
-    /// Where its newest operation is.
+    /// The mark of its newest operation.
     pub(crate) mark: Option<Mark>,
-    /// The newest graph that has collectives of it, and how many there were so far: see
+    /// The newest graph that has collectives of it, and the number of these graphs so far: see
     /// [`IssueState::capture`].
     capture: (u64, u8),
 }
@@ -107,7 +107,7 @@ pub(crate) fn with_issue_state<R>(
     let entry = entry(handle)?;
     let mut issue_state = entry.issue_state.lock();
     let result = match &mut *issue_state {
-        // The place may have got another communicator since.
+        // The slot may have got another communicator since.
         Some(issue_state) if entry.handle.load(Ordering::Relaxed) == handle => use_it(issue_state),
         _ => stale(handle),
     };
@@ -137,7 +137,7 @@ fn leave_now() {
     }
 }
 
-/// The rank behind a handle, also while it is in a call.
+/// Returns the rank behind a handle, also while it is in a call.
 pub(crate) fn member(handle: u64) -> Result<Arc<Member>, Failure> {
     let entry = entry(handle)?;
     let member = lock(&entry.member);
@@ -164,7 +164,7 @@ pub(crate) fn count_on(device: u32) -> usize {
     members().filter(|member| member.device == device).count()
 }
 
-/// All that there are.
+/// Returns all members of communicators in this process.
 fn members() -> impl Iterator<Item = Arc<Member>> {
     COMMS.live_handles().filter_map(|(_, handle)| member(handle).ok())
 }
@@ -259,7 +259,7 @@ pub(crate) fn destroy_all(devices: &Range<u32>, why: &str) {
         if devices.contains(&member.device) {
             member.comm.leave(member.rank, why.to_owned());
             if let Ok(entry) = entry(handle) {
-                // An error means that somebody else has destroyed it just now.
+                // An error means that another thread has destroyed it just now.
                 let _ = remove(entry, entry.issue_state.lock(), handle, why);
             }
         }

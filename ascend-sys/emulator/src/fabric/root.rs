@@ -1,4 +1,4 @@
-//! How the ranks of a new communicator find each other: by a root info that one of them made.
+//! How the ranks of a new communicator find each other: by a root info that one of them has made.
 //!
 //! A root info serves one communicator. Every rank brings it, and waits until [all
 //! have](super::gathering). The ranks can be in other processes than the one that made it: see
@@ -28,7 +28,8 @@ struct Roots {
     open: BTreeMap<u64, Shared>,
     /// When this many gatherings are open, those that are over are removed.
     look_at: usize,
-    /// A bit for each number that was made, up to the last one that was brought: whether it was.
+    /// A bit for each number that was made, up to the last one that was brought: whether a rank has
+    /// brought it.
     brought: Vec<u64>,
     made: u64,
 }
@@ -43,7 +44,7 @@ impl Roots {
         self.made
     }
 
-    /// The gathering of a root info. `None` when that is over.
+    /// Returns the gathering of a root info. `None` when it is over.
     fn gathering(&mut self, number: u64) -> Option<Shared> {
         let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
         if number == 0 || number > self.made {
@@ -65,7 +66,7 @@ impl Roots {
     }
 }
 
-/// A new root info. The process can be reached from now on.
+/// Makes a root info. The process can be reached from now on.
 pub(crate) fn create() -> Result<[u8; ROOT_INFO], Failure> {
     match listener::open(HEARS) {
         Ok(home) => Ok(encode(&home, lock(&ROOTS).make())),
@@ -73,8 +74,8 @@ pub(crate) fn create() -> Result<[u8; ROOT_INFO], Failure> {
     }
 }
 
-/// A new gathering of ranks that have a rank table, and the number under which other processes know
-/// it. This process decides.
+/// Makes a gathering of ranks that have a rank table. Returns it with the number by which other
+/// processes know it. This process decides.
 pub(super) fn of_a_table() -> (u64, Shared) {
     let mut roots = lock(&ROOTS);
     let number = roots.make();
@@ -84,7 +85,7 @@ pub(super) fn of_a_table() -> (u64, Shared) {
     (number, gathering)
 }
 
-/// The gathering of a root info: its name, its number, and where it was made.
+/// Returns the gathering of a root info: its name, its number, and the place where it was made.
 fn find(info: &[u8; ROOT_INFO], rank: u32, limit: Duration) -> Result<(u64, Shared), Failure> {
     let Some((home, number)) = decode(info) else {
         return refuse!(
@@ -128,7 +129,7 @@ fn name_of(process: u32, number: u64) -> String {
     format!("127.0.0.1%lo_60000_{process}_{number}")
 }
 
-/// A rank of another process comes to a root info of this one.
+/// Brings a rank of another process to a root info of this one.
 pub(super) fn enter_guest(
     number: u64,
     peer: &Arc<Peer>,
@@ -194,7 +195,7 @@ pub(super) fn with_all(use_it: impl Fn(&mut Gathering)) {
     all.iter().for_each(|root| use_it(&mut lock(root)));
 }
 
-/// No rank of another process comes to a root info: its program says so.
+/// Keeps a root info to this process: its program says that no rank of another process comes to it.
 pub(crate) fn keep_here(info: &[u8; ROOT_INFO]) -> Result<(), Failure> {
     let (_, root) = find(info, 0, Duration::ZERO)?;
     let mut gathering = lock(&root);
@@ -204,9 +205,9 @@ pub(crate) fn keep_here(info: &[u8; ROOT_INFO]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tells the ranks that this one is gone.
+/// Tells the ranks that this rank is gone.
 pub(crate) fn leave(info: &[u8; ROOT_INFO], rank: u32, reason: &str) -> Result<(), Failure> {
-    // Nobody is gone to for that.
+    // Does not contact a new process for that.
     let known = decode(info).and_then(|(home, number)| {
         let image = between::known_image(&home, number)?;
         Some((home, number, image))

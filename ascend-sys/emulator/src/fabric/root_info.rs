@@ -6,8 +6,8 @@ use crate::processes::peer::Home;
 pub(crate) const ROOT_INFO: usize = 4108;
 /// The text at its start: programs print it, and some parse it as an address.
 const ADDRESS: &[u8] = b"127.0.0.1\0";
-/// Where our own words lie: a mark, the process, a number, the two words of a secret, and a check
-/// of these.
+/// The place of our own words: a mark, the process, a number, the two words of a secret, and a
+/// check of these.
 const WORDS_AT: usize = 64;
 const MARK: u64 = u64::from_le_bytes(*b"ascendEM");
 
@@ -30,7 +30,8 @@ fn check(said: [u64; 4]) -> u64 {
     })
 }
 
-/// Where a root info was made, and its number there. `None` when it is none, or was damaged.
+/// Returns where a root info was made, and its number there. `None` when it is no root info, or was
+/// damaged.
 pub(crate) fn decode(info: &[u8; ROOT_INFO]) -> Option<(Home, u64)> {
     let mut words = info[WORDS_AT..]
         .chunks_exact(8)

@@ -48,7 +48,8 @@ pub(super) enum StillNews {
     Still(StillProcess),
     /// The process is no longer still.
     Moves,
-    /// Whether the process is still as it has said, with the number of the question.
+    /// Asks whether the process is still in the state that it gave. The number is that of the
+    /// question.
     Asks {
         round: u64,
     },
@@ -91,7 +92,7 @@ struct Stillness {
     others: BTreeMap<u64, StillProcess>,
     /// The processes that have asked, each with its round.
     asked: BTreeMap<u64, u64>,
-    /// The round in which this one asks, when that began, and the states that it asks about.
+    /// The round in which this process asks, when that began, and the states that it asks about.
     round: u64,
     asks: Option<(Instant, BTreeMap<u64, u64>)>,
     answers: BTreeMap<u64, StillAnswer>,
@@ -114,8 +115,8 @@ struct StateEnd {
 
 type EndOfWaits = Box<dyn FnOnce(String) -> Box<dyn FnOnce()> + Send>;
 
-/// Held while this process ends for a deadlock that others hear of before it has ended: one of them
-/// may leave at once. That is no loss before all here have been told of the deadlock.
+/// Held while this process ends for a deadlock that others hear of before it has ended. One of them
+/// may leave at once; that counts as no loss before all here have been told of the deadlock.
 static ENDS: Mutex<()> = Mutex::new(());
 
 static STILLNESS: Mutex<Stillness> = Mutex::new(Stillness {
@@ -204,8 +205,8 @@ impl Told {
 }
 
 impl Stillness {
-    /// Answers, asks, and finds out whether it is a deadlock: then with how this process ends it,
-    /// the states of all, and its text.
+    /// Answers, asks, and finds out whether it is a deadlock. If so, returns how this process ends
+    /// it, the states of all, and its text.
     fn look(
         &mut self,
         before: &BeforeLook,
@@ -280,8 +281,8 @@ impl Stillness {
         }
     }
 
-    /// The process `name` has found a deadlock of these states: how the one of this process,
-    /// `own`, ends.
+    /// The process `name` has found a deadlock of these states: returns how the state of this
+    /// process, `own`, ends.
     fn end_of(&mut self, own: u64, name: u64, states: &BTreeMap<u64, u64>) -> Option<StateEnd> {
         let state = states.get(&own)?;
         let end = self.ends.get(state)?;
@@ -394,7 +395,7 @@ fn say(peer: &Peer, news: StillNews) {
     peer.say_uncounted(&as_bytes(&News::Still(news)), Vec::new());
 }
 
-/// A process has said something of whether it is still.
+/// Handles news of a process about whether it is still.
 pub(super) fn hear(from: &Peer, news: StillNews) {
     let (name, mut known) = (from.home.name, lock(&STILLNESS));
     if from.gone().is_some() {

@@ -107,7 +107,7 @@ impl Comm {
 }
 
 impl Comm {
-    /// Tells the calling rank that it says something else than the others.
+    /// Tells the calling rank that its request differs from that of the others.
     #[cold]
     fn refuse_sub<T>(&self, account: Account) -> Result<T, Failure> {
         let text = account.text.clone();

@@ -1,9 +1,9 @@
-//! The emulated network: where the devices of ranks stand, and over which layers they reach each
-//! other.
+//! The emulated network: where the devices of ranks stand, and the layers over which they reach
+//! each other.
 //!
-//! It is made up, and as plain as the products allow. The devices of a block stand in servers, in
-//! the order of their ids: 8 in a server of an A2 or a 950, 16 in one of an A3. A block is one
-//! superpod.
+//! The network is invented, and as simple as the products allow. The devices of a block stand in
+//! servers, in the order of their ids: 8 in a server of an A2 or a 950, 16 in one of an A3. A block
+//! is one superpod.
 //!
 //! | product | layer 0 | layer 1 | layer 2 |
 //! |---|---|---|---|
@@ -13,8 +13,7 @@
 //!
 //! A communicator of an A2 or A3 has the layers that its ranks need: one server is layer 0 alone.
 //! On 950 it always has both. Two ranks are linked on a layer when one instance of it holds both,
-//! so that ranks of a server are linked on every layer. Nothing of this has to do with how fast
-//! data moves.
+//! so that ranks of a server are linked on every layer. None of this affects how fast data moves.
 
 use super::comm::Comm;
 use super::place::DevicePlace;
@@ -108,7 +107,7 @@ impl Comm {
         if self.product == Product::Ascend950 {
             return all;
         }
-        // The first layer that holds all ranks is the last that they need.
+        // The first layer that holds all ranks is the last layer that they need.
         let holds_all =
             |layer: &Layer| (1..self.ranks()).all(|rank| self.are_together(layer, 0, rank));
         let needed = all.iter().position(holds_all).map_or(all.len(), |last| last + 1);

@@ -10,7 +10,7 @@ const OPERATIONS: [&str; 8] = [
     "reduce",
     "scatter",
     "alltoall",
-    // All that the text does not name.
+    // All operations that the text does not name.
     "others",
 ];
 /// The algorithms of each level: within a server, between servers, between groups of servers.
@@ -20,9 +20,8 @@ const LEVELS: [(&str, &[&str]); 3] = [
     ("level2", &["NA", "ring", "H-D_R", "NHR", "NB", "pipeline"]),
 ];
 
-/// Whether a text says which algorithms to take: `level0:NA;level1:NHR`, for all operations or for
-/// some, each with its own, as in
-/// `allreduce=level0:NA;level1:ring/alltoall=level0:NA;level1:pairwise`.
+/// Whether a text names algorithms: `level0:NA;level1:NHR`, for all operations or for some, each
+/// with its own, as in `allreduce=level0:NA;level1:ring/alltoall=level0:NA;level1:pairwise`.
 pub(super) fn algorithms(text: &str) -> bool {
     if !text.contains('=') {
         return levels(text);

@@ -59,7 +59,7 @@ impl<'a> Field<'a> {
         self.wrong(format!("is {}, and must be {what}", self.is()))
     }
 
-    /// A key that has to be there.
+    /// Returns the field of a key that has to be there.
     pub(super) fn field(&self, name: &str) -> Result<Field<'a>, WrongTable> {
         self.optional(name)?.ok_or_else(|| self.missing(name, ""))
     }
@@ -77,7 +77,7 @@ impl<'a> Field<'a> {
         Ok(map.get(name).map(|value| Field { value, path: self.below(name) }))
     }
 
-    /// A list of 1 to `most`.
+    /// Returns a list of 1 to `most` items.
     pub(super) fn list(&self, most: usize) -> Result<Vec<Field<'a>>, WrongTable> {
         let Value::Array(list) = self.value else { return Err(self.must_be("a list")) };
         match list.len() {
@@ -122,7 +122,7 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// A number that is written as a text, as in versions 1.x.
+    /// Returns a number that is written as a text, as in versions 1.x.
     pub(super) fn number_in_text(&self, range: RangeInclusive<u64>) -> Result<u64, WrongTable> {
         let text = self.text()?;
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -130,7 +130,7 @@ impl<'a> Field<'a> {
         self.in_range(number.ok_or_else(|| self.must_be("a number"))?, range)
     }
 
-    /// A number, as in version 2.0.
+    /// Returns a number, as in version 2.0.
     pub(super) fn number(&self, range: RangeInclusive<u64>) -> Result<u64, WrongTable> {
         self.in_range(self.value.as_u64().ok_or_else(|| self.must_be("a number"))?, range)
     }
@@ -162,9 +162,9 @@ impl<'a> Field<'a> {
         if is_ipv6(self.text()?) { Ok(()) } else { Err(self.must_be("an IPv6 address")) }
     }
 
-    /// A die and a port, as `0/1`.
+    /// Checks a die and a port, as `0/1`.
     pub(super) fn die_and_port(&self) -> Result<(), WrongTable> {
-        // `parse` takes a sign too.
+        // `parse` accepts a sign too.
         let is_number = |text: &str| {
             text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u32>().is_ok()
         };
@@ -172,7 +172,7 @@ impl<'a> Field<'a> {
         if good { Ok(()) } else { Err(self.must_be("a die and a port, as 0/1")) }
     }
 
-    /// Its number or name is one that others have already.
+    /// Makes the error for a number or name that another entry has already.
     pub(super) fn twice(&self) -> WrongTable {
         self.wrong(format!("is {}, as another one's is", self.is()))
     }

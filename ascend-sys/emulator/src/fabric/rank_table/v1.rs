@@ -7,7 +7,7 @@ use super::{TableRank, WrongTable, in_order};
 
 const PORTS: std::ops::RangeInclusive<u64> = 1..=65_535;
 
-/// The ranks of a table; `superpods`: of version 1.2.
+/// Checks a table and returns its ranks; `superpods`: it is of version 1.2.
 pub(super) fn check(root: &Field<'_>, superpods: bool) -> Result<Vec<TableRank>, WrongTable> {
     root.field("status")?.one_of(&["completed"])?;
     let (count, list) = (root.field("server_count")?, root.field("server_list")?);
@@ -65,7 +65,7 @@ pub(super) fn check(root: &Field<'_>, superpods: bool) -> Result<Vec<TableRank>,
     Ok(ranks)
 }
 
-/// The ranks of a server follow one another.
+/// Checks that the ranks of a server follow one another.
 fn together(server: &Field<'_>, mut ranks: Vec<u64>) -> Result<(), WrongTable> {
     ranks.sort_unstable();
     match ranks.windows(2).find(|two| two[1] > two[0] + 1) {
@@ -77,7 +77,7 @@ fn together(server: &Field<'_>, mut ranks: Vec<u64>) -> Result<(), WrongTable> {
     }
 }
 
-/// Each server is in one superpod.
+/// Checks that each server is in one superpod.
 fn pods(list: &Field<'_>, servers: &BTreeSet<&str>) -> Result<(), WrongTable> {
     let (mut pods, mut placed) = (BTreeSet::new(), BTreeSet::new());
     for pod in list.list(usize::MAX)? {

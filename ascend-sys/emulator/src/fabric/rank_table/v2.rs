@@ -15,7 +15,7 @@ pub(super) fn check(root: &Field<'_>) -> Result<Vec<TableRank>, WrongTable> {
         let found = entries.len();
         return Err(count.wrong(format!("is {said}, and rank_list has {found}")));
     }
-    // Ranks of one instance of layer 0 are in one server.
+    // Checks that the ranks of one instance of layer 0 are in one server.
     let mut servers: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut ranks, mut devices) = (Vec::new(), BTreeSet::new());
     for entry in &entries {
@@ -37,7 +37,7 @@ pub(super) fn check(root: &Field<'_>) -> Result<Vec<TableRank>, WrongTable> {
     in_order(ranks)
 }
 
-/// Checks the layers of a rank; the instance of the first.
+/// Checks the layers of a rank; returns the instance of the first layer.
 fn layers<'a>(list: &Field<'a>) -> Result<&'a str, WrongTable> {
     let (mut first, mut last) = (None, None);
     for level in list.list(8)? {
