@@ -11,12 +11,12 @@ use crate::fabric::Comm;
 
 /// The windows of a rank, as its words give them: the one for input first.
 pub(super) struct RankWindows {
-    /// Where their data is in the process of the rank.
+    /// The addresses of their data in the process of the rank.
     pub(super) data: [usize; 2],
     pub(super) bytes: usize,
 }
 
-/// The word that says whether the others hold.
+/// The word that says whether the other words hold.
 const STATE: usize = 3;
 
 /// The states of a rank's windows.
@@ -36,18 +36,18 @@ pub(super) struct AbroadWindow {
 }
 
 impl RankWindows {
-    /// Lets other processes see them. Once for each rank.
+    /// Lets other processes see the windows. Called once for each rank.
     pub(super) fn open(&self, comm: &Comm, rank: usize) {
         let words = comm.words_of(rank);
         let numbers = self.data.into_iter().chain([self.bytes]);
         for (word, number) in words.iter().zip(numbers) {
             word.store(number as u64, Ordering::Relaxed);
         }
-        // Behind the others; pairs with the load in `find`.
+        // Stored behind the other words; pairs with the load in `is_open`.
         words[STATE].store(OPEN, Ordering::Release);
     }
 
-    /// The memory is about to be freed.
+    /// Closes the windows of a rank: the memory is about to be freed.
     pub(super) fn close(comm: &Comm, rank: usize) {
         comm.words_of(rank)[STATE].store(CLOSED, Ordering::Release);
     }
@@ -76,8 +76,8 @@ impl AbroadWindow {
         Some(Self { comm: Arc::clone(comm), rank, bytes, data })
     }
 
-    /// The one in which bytes are that a kernel of this process has the address of, and how far in
-    /// it.
+    /// Returns the window that holds bytes at an address of a kernel of this process, and the
+    /// offset in it.
     pub(super) fn holding(comm: &Arc<Comm>, address: u64, bytes: u64) -> Option<(Self, usize)> {
         let address = usize::try_from(address).ok()?;
         let ranks = 0..if comm.is_joint() { comm.ranks() } else { 0 };
@@ -89,7 +89,7 @@ impl AbroadWindow {
         })
     }
 
-    /// Where bytes of it are.
+    /// Returns where bytes of it are.
     pub(super) fn at(&self, offset: usize, bytes: u64) -> Result<*mut u8, String> {
         self.check()?;
         let is_within = offset <= self.bytes && bytes <= (self.bytes - offset) as u64;
@@ -99,7 +99,7 @@ impl AbroadWindow {
         }
     }
 
-    /// Whether the rank still has it.
+    /// Checks that the rank still has it.
     pub(super) fn check(&self) -> Result<(), String> {
         if is_open(&self.comm, self.rank) {
             return Ok(());

@@ -20,7 +20,7 @@ use ascend_sync::lock_std as lock;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Messages that one kernel can write through a client, the one that ends it not counted.
+/// The messages that one kernel can write through a client, without the message that ends it.
 pub(super) const MOST_TASKS: usize = 63;
 
 /// The message area of one rank in one communicator.
@@ -38,7 +38,7 @@ pub(crate) struct Area {
 /// The state of an area.
 #[derive(Default)]
 pub(super) struct AreaState {
-    /// How many kernels have ended their conversation with a server.
+    /// The number of kernels that have ended their conversation with a server.
     pub(super) generation: u64,
     pub(super) kernel: Option<AreaSide>,
     pub(super) server: Option<AreaSide>,
@@ -58,7 +58,7 @@ pub(super) struct AreaState {
     pub(super) posts: u64,
     /// The number of actions of the server.
     pub(super) moves: u64,
-    /// The newest turn of the rank, and how many tasks it has begun.
+    /// The newest turn of the rank, and the number of tasks that it has begun.
     pub(super) place: MeetingPlace,
     pub(super) tasks: u64,
     /// The accesses of turns, if the device is watched for races.
@@ -122,7 +122,7 @@ pub(super) struct WriteQueue {
     pub(super) messages: VecDeque<ClientMessage>,
     /// How many of them are done.
     pub(super) done: u64,
-    /// Its end was put into it, and the server has come to that.
+    /// The end was put into the queue, and the server has come to it.
     pub(super) closing: bool,
     pub(super) ended: bool,
 }
@@ -144,7 +144,7 @@ pub(super) enum ClientMessage {
         total: u32,
         place: String,
     },
-    /// A queue is to be empty; it is, when the message is read.
+    /// Wait until a queue is empty; it is empty when the message is read.
     Barrier,
     Finalize,
 }
@@ -163,7 +163,7 @@ impl Area {
         format!("rank {} of communicator \"{}\"", self.member.rank, self.group)
     }
 
-    /// The kernel does something that the server may wait for.
+    /// Changes the area for the kernel, in a way that the server may wait for.
     pub(super) fn post<R>(&self, change: impl FnOnce(&mut AreaState) -> R) -> R {
         let mut state = self.state();
         let result = change(&mut state);
@@ -176,7 +176,7 @@ impl Area {
         result
     }
 
-    /// The server does something that the kernel may wait for.
+    /// Changes the area for the server, in a way that the kernel may wait for.
     pub(super) fn answer<R>(&self, change: impl FnOnce(&mut AreaState) -> R) -> R {
         let mut state = self.state();
         let result = change(&mut state);
@@ -189,7 +189,7 @@ impl Area {
         result
     }
 
-    /// Turns that are finished of the message in a slot; none if the conversation it belonged to is
+    /// Returns the number of finished turns of the message in a slot; none if its conversation is
     /// over.
     pub(super) fn finished(&self, generation: u64, slot: usize) -> Option<u32> {
         let state = self.state();
@@ -201,7 +201,7 @@ impl Area {
 }
 
 impl AreaState {
-    /// The conversation is over: the next kernel finds an empty area.
+    /// Ends the conversation: the next kernel finds an empty area.
     pub(super) fn reset(&mut self) {
         self.slots.clear();
         self.posted.clear();

@@ -1,4 +1,4 @@
-//! The arguments of a launch, and the lists in which a caller puts them together.
+//! The arguments of a launch, and the lists in which a caller collects them.
 
 use super::code::{Code, KernelFunction};
 use super::cpu_arguments::CpuBlock;
@@ -11,16 +11,16 @@ use std::sync::Arc;
 
 /// The most arguments that a kernel takes.
 const MOST: usize = 128;
-/// The most bytes that a launch takes from the host.
+/// The most bytes that a launch copies from the host.
 pub(crate) const MOST_BYTES: usize = 16 << 20;
 
 /// An argument of a kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum KernelArgument {
-    /// A value, which mostly is an address.
+    /// A value, mostly an address.
     Word(u64),
-    /// Bytes that the device gets with the launch. The flag: there may be more of them than belong
-    /// to the argument.
+    /// Bytes that the device gets with the launch. The flag: there may be more bytes than belong to
+    /// the argument.
     Bytes(Arc<[u8]>, bool),
 }
 
@@ -35,7 +35,7 @@ impl KernelArgument {
     }
 }
 
-/// All of a launch.
+/// All arguments of a launch.
 #[derive(Clone)]
 pub(crate) enum Arguments {
     Given(Arc<[KernelArgument]>),
@@ -47,13 +47,13 @@ pub(crate) enum Arguments {
 }
 
 impl Arguments {
-    /// Where their bytes lie, if they are read only when the kernel begins.
+    /// Returns where their bytes lie, if they are read only when the kernel begins.
     pub(super) fn lie_in(&self) -> (*const u8, usize) {
         match self {
             Arguments::Given(_) => (std::ptr::null(), 0),
             Arguments::InMemory { address, bytes } => match memory::resolve(*address, *bytes) {
                 Ok(found) => (found.data.cast_const(), *bytes),
-                // It is gone: the kernel fails.
+                // The memory is gone: the kernel fails.
                 Err(_) => (std::ptr::null(), 0),
             },
         }
@@ -92,7 +92,7 @@ pub(crate) fn names(program: &Program) -> Vec<String> {
     contexts.chain(parameters).chain(["workspace".into(), "tiling".into()]).collect()
 }
 
-/// Bytes of each argument, if the function says.
+/// Returns the bytes of each argument, if the function defines them.
 pub(crate) fn sizes(function: &KernelFunction) -> Result<Vec<usize>, Failure> {
     match &function.code {
         Code::Program(recorded) => Ok(vec![8; names(&recorded.program).len()]),
@@ -109,8 +109,8 @@ pub(super) struct Sorted<'a> {
     pub(super) contexts: &'a [KernelArgument],
     /// Inputs and outputs, and the workspace.
     pub(super) buffers: &'a [KernelArgument],
-    /// How many bytes of each buffer the kernel may touch, if the caller says it: between workspace
-    /// and tiling. Else all behind the pointer.
+    /// The number of bytes of each buffer that the kernel may touch, if the caller gives them:
+    /// between workspace and tiling. Otherwise all bytes behind the pointer.
     pub(super) extents: &'a [KernelArgument],
     pub(super) tiling: &'a KernelArgument,
 }
@@ -300,8 +300,8 @@ impl ArgumentList {
     }
 }
 
-/// A block of arguments as the host has it. Each placeholder says where in the block an address
-/// goes, and where in it the bytes lie that it is the address of.
+/// Makes the arguments from a block as the host has it. Each placeholder gives the place of an
+/// address in the block, and the place in it that the address points to.
 pub(crate) fn of_block(block: &[u8], places: &[(u32, u32)]) -> Result<Arguments, Failure> {
     let first = places.iter().map(|(_, data)| *data as usize).min().unwrap_or(block.len());
     for (address, data) in places {

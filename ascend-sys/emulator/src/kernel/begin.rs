@@ -1,5 +1,5 @@
-//! How a kernel begins: its arguments are read, it is checked, and takes its part in the
-//! conversations with the servers.
+//! The beginning of a kernel: its arguments are read, it is checked, and it joins the conversations
+//! with the servers.
 
 use super::again::SecondLook;
 use super::area::{Area, AreaSide};
@@ -147,8 +147,8 @@ impl RunningKernel {
     }
 }
 
-/// Why a kernel does not begin, for the other ranks: with the first finding and its place, if there
-/// are some.
+/// Says in one line why a kernel does not begin, for the other ranks: with the first finding and
+/// its place, if there are findings.
 fn in_one_line(text: &str) -> String {
     let mut lines = text.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();
@@ -158,7 +158,7 @@ fn in_one_line(text: &str) -> String {
     }
 }
 
-/// The kernel does not begin: servers that wait for it, or are still to come, learn why.
+/// The kernel does not begin: tells the servers that wait for it, or are still to come.
 fn refuse(areas: &[Arc<Area>], text: &str) {
     for area in areas {
         area.post(|state| {
@@ -243,13 +243,13 @@ fn tiling_bytes(
             layout.name
         )),
         KernelArgument::Word(address) => {
-            // Checked as any other buffer is.
+            // It is checked as any other buffer.
             Region::new("tiling", *address, device)?.at(0, size as u64)?;
             let address = usize::try_from(*address).unwrap_or(usize::MAX);
             let found = memory::resolve(address, size)?;
             let mut bytes = vec![0; size];
             let store = ascend_reduce::Store::Plain;
-            // SAFETY: the bytes lie in a live allocation, and ours are as many.
+            // SAFETY: the bytes lie in a live allocation, and our buffer has as many.
             unsafe { ascend_reduce::copy::copy(bytes.as_mut_ptr(), found.data, size, store) };
             Ok(bytes)
         }

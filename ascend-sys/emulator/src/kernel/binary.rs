@@ -106,7 +106,7 @@ pub(crate) struct Binary {
     functions: Mutex<BTreeMap<String, u64>>,
 }
 
-/// Argument lists that one function keeps: there is no call that ends one, so the oldest goes when
+/// The most argument lists that one function keeps. No call ends a list, so the oldest goes when
 /// there are more.
 const MOST_LISTS: usize = 1024;
 
@@ -145,7 +145,7 @@ pub(crate) fn unload_all(devices: &Range<u32>) {
     }
 }
 
-/// The handle of a function: always the same for a name.
+/// Returns the handle of a function: always the same for a name.
 pub(crate) fn function_of(handle: u64, name: &str) -> Result<u64, Failure> {
     let binary = binary(handle)?;
     let there = match &binary.code {

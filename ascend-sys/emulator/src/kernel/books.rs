@@ -1,13 +1,14 @@
 //! The books of a core about its clients and tasks.
 //!
-//! Every core that calls a client keeps its own of handles, commits and waits, as on hardware.
+//! Every core that calls a client keeps its own books of handles, commits and waits, as on
+//! hardware.
 
 /// A client as one core has it.
 #[derive(Default)]
 pub(super) struct Client {
     /// The offset of its `Mc2InitTiling`.
     pub(super) init: Option<u64>,
-    /// Operations that it was configured for: number and offset of the `Mc2CcTiling`.
+    /// The operations that it was configured for: number and offset of the `Mc2CcTiling`.
     pub(super) configured: Vec<(u32, u64)>,
     pub(super) finalised: bool,
     /// The next slot for a message.
@@ -42,7 +43,7 @@ pub(super) struct PreparedTask {
 pub(super) struct Queues {
     /// The number of queues of each core; 0 where the host has set none.
     pub(super) each: u64,
-    /// Cores that have them.
+    /// The number of cores that have queues.
     pub(super) cores: u64,
 }
 
@@ -52,7 +53,7 @@ pub(super) struct Ring {
     /// The tasks, by slot.
     pub(super) tasks: Vec<Turns>,
     pub(super) posted: usize,
-    /// Places that waits have made free again.
+    /// The places that waits have freed again.
     pub(super) cleared: usize,
 }
 
@@ -65,7 +66,7 @@ pub(super) struct Turns {
 }
 
 impl Ring {
-    /// The place of a task's first turn if everything is committed in order.
+    /// Returns the place of a task's first turn if everything is committed in order.
     pub(super) fn start(&self, slot: usize) -> usize {
         self.tasks.iter().take(slot).map(|task| task.repeat as usize).sum()
     }

@@ -1,5 +1,5 @@
-//! Conversions between types of number, as the vector unit makes them: rounded as the mode says,
-//! integers saturated.
+//! Conversions between types of number, as the vector unit does them: rounded according to the
+//! mode, integers saturated.
 
 use ascend_program::layout::Number;
 use ascend_program::step::Round;
@@ -82,7 +82,7 @@ fn saturate(float: f64, to: Number) -> u64 {
     }
 }
 
-/// A whole number.
+/// Rounds to a whole number.
 fn integral(float: f64, round: Round) -> f64 {
     match round {
         Round::None | Round::Nearest => float.round_ties_even(),
@@ -93,7 +93,7 @@ fn integral(float: f64, round: Round) -> f64 {
     }
 }
 
-/// A number of a narrower floating point type.
+/// Rounds to a number of a narrower floating point type.
 fn nearby(exact: f64, to: Number, round: Round) -> f64 {
     let near = f64::from_bits(ascend_program::flow::fit(to, exact.to_bits()));
     if near == exact || !exact.is_finite() {
@@ -114,7 +114,7 @@ fn nearby(exact: f64, to: Number, round: Round) -> f64 {
     }
 }
 
-/// The next number of a type.
+/// Returns the next number of a type.
 fn neighbour(float: f64, of: Number, up: bool) -> f64 {
     // Bits of numbers of one sign are ordered as the numbers are.
     let step = |bits: u32, sign: u32| -> u32 {
@@ -153,7 +153,7 @@ mod tests {
         let to = |from: f64, number, round| {
             f64::from_bits(convert(Number::F32, number, round, from.to_bits()))
         };
-        // Between two halves, and a tie.
+        // A value between two halves, and a tie.
         let (one, step) = (1.0, 1.0 / 1024.0);
         for (round, near, tie) in [
             (Nearest, one, one),

@@ -44,7 +44,7 @@ pub(super) fn init(
     Ok(())
 }
 
-/// The client can be used.
+/// Checks that the client can be used.
 pub(super) fn ready(core: &Core, id: ClientId, world: &World) -> Result<(), String> {
     let client = &core.clients[id.0 as usize];
     let name = &world.program.clients[id.0 as usize].name;
@@ -150,7 +150,7 @@ pub(super) fn commit(core: &mut Core, task: TaskId, world: &mut World) -> Result
         ready(core, ClientId(client as u32), world)?;
         return posted::commit(core, client, slot, world);
     }
-    // Those beyond the last turn are ignored.
+    // Commits beyond the last turn are ignored.
     handle.committed = (handle.committed + handle.step).min(handle.total);
     let PreparedTask { client, slot, committed, .. } = *handle;
     ready(core, ClientId(client as u32), world)?;
@@ -193,7 +193,7 @@ pub(super) fn wait(core: &mut Core, task: TaskId, world: &World) {
     if core.clients[client].queues.each > 0 {
         return;
     }
-    // Nothing is waited for that this core has not seen committed: the call gives -1 at once.
+    // A core does not wait for turns that it has not seen committed: the call gives -1 at once.
     if handle.awaited < handle.committed {
         handle.awaited = (handle.awaited + handle.step).min(handle.total);
         let PreparedTask { client, slot, awaited, .. } = *handle;
@@ -224,7 +224,7 @@ pub(super) fn queues(core: &Core, id: ClientId) -> Result<u64, String> {
     }
 }
 
-/// The next block of a fine-grained AlltoAllV; one that is to be produced, or one that has come.
+/// Returns the next block of a fine-grained AlltoAllV: one to be produced, or one that has come.
 pub(super) fn slice(
     core: &mut Core,
     task: TaskId,
@@ -325,7 +325,7 @@ pub(super) fn finalise(
     post(core, client, ClientMessage::Finalize, 0, world)
 }
 
-/// Whether the counter of a message has come so far.
+/// Whether the counter of a message has reached a value.
 pub(super) fn turns_are_done(
     world: &mut World,
     client: usize,
@@ -344,13 +344,13 @@ pub(super) fn turns_are_done(
     Ok(state.slots.get(slot).is_some_and(|slot| slot.finished >= wanted))
 }
 
-/// `Finalize` of the working core: when the last task is done it says good-bye.
+/// `Finalize` of the working core: says good-bye when the last task is done.
 pub(super) fn finish(core: &mut Core, world: &mut World, client: usize) -> Result<bool, String> {
     if posted::is_used(world) {
         if !posted::last_is_done(core, client, world)? {
             return Ok(false);
         }
-        // There is no answer to the good-bye.
+        // The good-bye is not answered.
         world.group_of(client)?.leaving = true;
         return post(core, client, ClientMessage::Finalize, 0, world).map(|()| true);
     }
@@ -376,7 +376,7 @@ pub(super) fn may_leave(world: &mut World, client: usize) -> bool {
     group.area.state().queues.iter().all(|queue| queue.closing)
 }
 
-/// Whether a wait for turns can be over one day without another call of this kernel.
+/// Whether a wait for turns can ever end without another call of this kernel.
 pub(super) fn may_end(world: &mut World, client: usize, slot: usize, finished: u32) -> bool {
     let Ok(group) = world.group_of(client) else { return false };
     let state = group.area.state();
@@ -391,7 +391,7 @@ pub(super) fn may_end(world: &mut World, client: usize, slot: usize, finished: u
         })
 }
 
-/// A turn that a core waits for, in words.
+/// Describes a turn that a core waits for.
 pub(super) struct AwaitedTurn<'a> {
     pub(super) world: &'a World,
     pub(super) client: usize,

@@ -78,7 +78,7 @@ struct KernelContext {
 /// The contexts, by address.
 static CONTEXTS: Mutex<BTreeMap<usize, KernelContext>> = Mutex::new(BTreeMap::new());
 
-/// The area behind an address that a kernel was given.
+/// Returns the area behind an address that a kernel was given.
 pub(super) fn find(address: u64) -> Option<Arc<Area>> {
     let contexts = lock(&CONTEXTS);
     usize::try_from(address).ok().and_then(|at| contexts.get(&at)).map(|c| Arc::clone(&c.area))
@@ -109,7 +109,7 @@ impl RankWindow {
     }
 }
 
-/// The window of a rank of the same communicator, for input or for output.
+/// Returns the window of a rank of the same communicator, for input or for output.
 pub(super) fn window(area: &Area, rank: usize, output: bool) -> Option<RankWindow> {
     let address = area.hub.contexts.get(rank)?.load(Ordering::Acquire);
     if let Some(context) = lock(&CONTEXTS).get(&address) {
@@ -128,7 +128,7 @@ pub(super) fn rank_on(area: &Area, device: u32) -> Option<usize> {
     })
 }
 
-/// The context of a rank: made by the first call, the same in every later one.
+/// Returns the context of a rank: the first call makes it, later calls return the same.
 pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Failure> {
     let hub = Arc::clone(hub_of(&member.comm));
     let own = &hub.contexts[member.rank];
@@ -149,7 +149,7 @@ pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Fail
             Ok(address) => taken.push(address),
             Err(oom) => {
                 for address in taken {
-                    // It was allocated just now.
+                    // The allocation was made just now, so nothing uses it.
                     let _ = device.memory.free(address, call, Vec::new);
                 }
                 return refuse!(
@@ -295,7 +295,7 @@ fn end(area: &Area) {
 }
 
 impl CommPart for Arc<Hub> {
-    /// A rank of the communicator is gone, and with it its context.
+    /// A rank of the communicator is gone: ends its context.
     fn left(&self, rank: usize, why: &str) {
         let has_context = self.contexts[rank].load(Ordering::Acquire) != 0;
         if has_context {
@@ -315,7 +315,7 @@ impl CommPart for Arc<Hub> {
     }
 }
 
-/// Where the servers of a communicator meet.
+/// Returns the hub of the servers of a communicator.
 fn hub_of(comm: &Comm) -> &Arc<Hub> {
     comm.part(|| Arc::new(Hub::new(comm.new_beside())))
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// A context that a server serves.
 pub(super) struct Conversation {
     pub(super) area: Arc<Area>,
-    /// The message that it is at.
+    /// The slot of the current message.
     pub(super) slot: usize,
     pub(super) turn: Option<Box<PendingCollective>>,
     /// For an AlltoAllvWrite: this rank has written, and meets the others once more.
@@ -32,7 +32,7 @@ pub(super) struct Conversation {
     pub(super) done: bool,
     /// The kernel's count of actions at the last look.
     pub(super) seen: u64,
-    /// Where turns are written down, if the block records, and the one under way.
+    /// The log of turns, if the block records, and the turn under way.
     pub(super) log: Option<Arc<timeline::Log>>,
     pub(super) noted: Option<Box<ascend_timeline::TurnSpan>>,
 }
@@ -96,7 +96,7 @@ impl Conversation {
             return Ok(NextAction::Queues);
         }
         if self.area.hub.comm.product == Product::Ascend950 {
-            // There turns run in the order in which they were committed.
+            // On 950 turns run in the order in which they were committed.
             let posted = state.posted.get(state.done).copied();
             if let Some(Posted { slot, turn }) = posted
                 && let Some(message) = state.slots.get(slot)
@@ -151,7 +151,7 @@ impl Conversation {
         }
     }
 
-    /// A batch.
+    /// Does a batch of writes.
     fn write(&mut self, items: &RegionAddress, count: u64, place: &str) -> Result<(), Failure> {
         if let Some(log) = &self.log {
             self.noted = Some(Box::new(track::writes(log, &self.area, count, place)));
@@ -186,7 +186,7 @@ impl Conversation {
         Ok(if moved { ConversationStep::Moved } else { ConversationStep::Waits })
     }
 
-    /// The kernel has said that it is done.
+    /// The kernel has said that it is done: ends the conversation.
     fn end(&mut self) {
         self.done = true;
         self.area.answer(|state| {
@@ -195,7 +195,7 @@ impl Conversation {
         });
     }
 
-    /// The message in the slot is done with.
+    /// Notes the result of the message in the slot, and goes to the next message.
     pub(super) fn next(&mut self, finished: u32) {
         let slot = self.slot;
         self.area.answer(|state| {
@@ -242,8 +242,8 @@ impl Conversation {
         self.area.hub.say(self.area.member.rank, number, work);
     }
 
-    /// The task in the slot, as long as its first turn waits for ranks of other processes to say
-    /// theirs.
+    /// Returns the task in the slot, as long as its first turn waits for ranks of other processes
+    /// to send their tasks.
     pub(super) fn uncompared(&self) -> Option<u64> {
         if self.turn.is_some() || !self.area.hub.comm.is_joint() {
             return None;
@@ -252,7 +252,7 @@ impl Conversation {
         (!self.area.hub.is_compared(said)).then_some(said)
     }
 
-    /// Waits no longer for the ranks that have not come to a task.
+    /// Gives up on the ranks that have not come to a task.
     pub(super) fn give_up_on(&self, task: u64, why: &Reason) -> Failure {
         let missing = self.area.hub.missing(task);
         let text = format!("rank {} waited for {missing}: {}", self.area.member.rank, why.text());
@@ -304,7 +304,7 @@ impl Conversation {
         Ok(ConversationStep::Moved)
     }
 
-    /// The ranks come together.
+    /// Begins the meeting of the ranks.
     fn meet(&mut self, call: CollectiveCall) {
         let member = Arc::clone(&self.area.member);
         let place = {
@@ -335,8 +335,8 @@ impl Conversation {
             && let Some(windows) = &work.windows
             && !self.written
         {
-            // All have come to the task, so windows are free. That they have been written all know
-            // when they meet again.
+            // All ranks have come to the task, so the windows are free. When they meet again, all
+            // know that the windows have been written.
             let moved = self.noted.as_mut().map(|turn| &mut turn.moved);
             write::blocks(&self.area, work, windows, moved)
                 .map_err(|text| self.failure(format!("{}: {text}", work.describe())))?;
@@ -396,7 +396,7 @@ impl Conversation {
         failure.of_task(task)
     }
 
-    /// The other ranks learn that no more turns come from here.
+    /// Tells the other ranks that no more turns come from here.
     pub(super) fn break_off(&self, text: &str) {
         let rank = self.area.member.rank;
         let first = text.lines().next().unwrap_or_default();

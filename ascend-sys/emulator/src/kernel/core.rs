@@ -56,7 +56,7 @@ pub(super) enum Wait {
         slot: usize,
         place: usize,
     },
-    /// `Finalize`: first that the last task is done, then that the server leaves.
+    /// `Finalize` waits first for the end of the last task, then for the server to leave.
     Last {
         client: usize,
     },
@@ -66,7 +66,7 @@ pub(super) enum Wait {
     },
 }
 
-/// A value that cannot be computed.
+/// The text for a value that cannot be computed.
 pub(super) fn unknown(why: Unknown) -> String {
     match why {
         Unknown::Fault(fault) => fault.text,

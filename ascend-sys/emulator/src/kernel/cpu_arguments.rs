@@ -36,7 +36,8 @@ pub(crate) struct CpuBlock {
 pub(super) struct ArgumentLine([u8; 64]);
 
 impl CpuBlock {
-    /// A block of the host. Each placeholder says where in it an address goes, and of which byte.
+    /// Makes a block from the host's. Each placeholder gives the place of an address in it, and the
+    /// byte that the address points to.
     pub(crate) fn of_host(bytes: &[u8], places: &[(u32, u32)]) -> Result<CpuBlock, Failure> {
         let mut block = CpuBlock { bytes: bytes.to_vec(), places: Vec::new() };
         for (address, data) in places {
@@ -109,13 +110,13 @@ impl CpuArguments {
         }
     }
 
-    /// Where their bytes lie, if they are read only when the kernel begins.
+    /// Returns where their bytes lie, if they are read only when the kernel begins.
     pub(super) fn lie_in(&self) -> (*const u8, usize) {
         match self {
             CpuArguments::Block(_) => (std::ptr::null(), 0),
             CpuArguments::InMemory { address, bytes } => match memory::resolve(*address, *bytes) {
                 Ok(found) => (found.data.cast_const(), *bytes),
-                // It is gone: the kernel fails.
+                // The memory is gone: the kernel fails.
                 Err(_) => (std::ptr::null(), 0),
             },
         }
@@ -127,7 +128,7 @@ fn lines(bytes: usize) -> Vec<ArgumentLine> {
     vec![ArgumentLine([0; 64]); bytes.div_ceil(size_of::<ArgumentLine>()).max(1)]
 }
 
-/// Writes bytes at an offset. There are as many.
+/// Writes bytes at an offset, for which there is room.
 fn write(lines: &mut [ArgumentLine], mut at: usize, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         let line = &mut lines[at / size_of::<ArgumentLine>()].0[at % size_of::<ArgumentLine>()..];

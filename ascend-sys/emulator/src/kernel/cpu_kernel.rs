@@ -116,7 +116,7 @@ impl CpuKernel {
         format!("CPU kernel {}", self.launched.name)
     }
 
-    /// The end of a call that has returned.
+    /// Ends the task of a call that has returned.
     fn judged(&self, step: Step) -> Step {
         match (step, self.result.load(Ordering::Relaxed)) {
             (Step::Done(Ok(())), returned @ 1..) => {
@@ -129,11 +129,11 @@ impl CpuKernel {
     }
 }
 
-/// The calling thread runs a kernel of a stream from now on, until it ends.
+/// Makes the calling thread run a kernel of a stream, until it ends.
 fn enter(stream: &Stream, knows: KernelClock) {
     knows.enter();
     enter_cpu_kernel();
-    // A context that is gone meanwhile is an error of the functions that need one.
+    // If the context is gone meanwhile, functions that need one fail.
     let _ = context::set_current(stream.context());
 }
 

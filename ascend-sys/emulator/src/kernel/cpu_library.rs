@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A library that was loaded stays in the process: a kernel may run after its binary was unloaded,
-//! and code of the library may have left something behind in any thread.
+//! and code of the library may have left state in any thread.
 
 use crate::memory::window;
 use crate::message::{Failure, fail};
@@ -51,7 +51,7 @@ pub(crate) enum FileKind {
     Descriptor,
     /// A shared object of this processor.
     Library,
-    /// A shared object of another one, by its number in ELF.
+    /// A shared object of another processor, by its number in ELF.
     ForeignLibrary(u16),
     Other,
 }
@@ -84,7 +84,7 @@ const MOST_KERNELS: usize = 1 << 16;
 impl CpuBinary {
     /// The library at a path.
     pub(crate) fn of_library(path: &Path) -> Result<CpuBinary, Failure> {
-        // The loader looks for a name without a directory elsewhere.
+        // The loader searches other directories for a name without a directory.
         let path = match path.canonicalize() {
             Ok(path) => path,
             Err(error) => {
@@ -96,7 +96,7 @@ impl CpuBinary {
         Ok(CpuBinary { named: None, libraries })
     }
 
-    /// The kernels that a descriptor names, which lies at `path` and says `text`.
+    /// Returns the kernels that a descriptor names. It lies at `path` and contains `text`.
     pub(crate) fn of_descriptor(path: &Path, text: &[u8]) -> Result<CpuBinary, Failure> {
         let kernels = match parse(text) {
             Ok(kernels) => kernels,
@@ -156,7 +156,7 @@ impl CpuBinary {
     }
 }
 
-/// The kernels of a descriptor: of each the library and the symbol in it.
+/// Returns the kernels of a descriptor, each with the library and the symbol in it.
 fn parse(text: &[u8]) -> Result<BTreeMap<String, (String, CString)>, String> {
     let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let kernels = match value.as_object() {
@@ -182,7 +182,7 @@ fn parse(text: &[u8]) -> Result<BTreeMap<String, (String, CString)>, String> {
     kernels.iter().map(kernel).collect()
 }
 
-/// The path of a descriptor's library: beside it, or a name for the loader to look for.
+/// Returns the path of a descriptor's library: beside it, or a name for the loader to look for.
 fn place_of(descriptor: &Path, library: &str) -> PathBuf {
     let beside = descriptor.with_file_name(library);
     match beside.canonicalize() {
@@ -243,7 +243,7 @@ impl HostLibrary {
                 name.to_string_lossy()
             );
         }
-        // SAFETY: not null; the program says that it is a CPU kernel by asking for it as one.
+        // SAFETY: not null; the program claims that it is a CPU kernel by asking for it as one.
         Ok(unsafe { std::mem::transmute::<*mut c_void, CpuEntry>(symbol) })
     }
 }
@@ -251,10 +251,11 @@ impl HostLibrary {
 /// The only symbol of the core of an installed emulator.
 const CORE: &CStr = c"ascend_emulator_table";
 
-/// Where the program or the library begins that an address lies in; 0: in none.
+/// Returns the start of the program or library that an address lies in; 0: in none.
 fn image_of(address: *const c_void) -> usize {
     let mut about = MaybeUninit::<libc::Dl_info>::uninit();
-    // SAFETY: the out parameter is a live local, which the loader has filled when it says so.
+    // SAFETY: the out parameter is a live local, and the loader has filled it if it returns
+    // success.
     unsafe {
         match libc::dladdr(address, about.as_mut_ptr()) {
             0 => 0,
@@ -263,7 +264,7 @@ fn image_of(address: *const c_void) -> usize {
     }
 }
 
-/// Why the loader has refused the last request of the calling thread.
+/// Returns why the loader has refused the last request of the calling thread.
 fn loader_error() -> String {
     // SAFETY: null, or a text that is the calling thread's until its next call of the loader.
     unsafe {
@@ -274,7 +275,7 @@ fn loader_error() -> String {
     }
 }
 
-/// CPU kernels read and write memory of devices by its addresses.
+/// Opens device memory: CPU kernels read and write memory of devices by its addresses.
 fn open_device_memory() -> Result<(), Failure> {
     match window::open_to_kernels() {
         Ok(()) => Ok(()),

@@ -1,10 +1,10 @@
-//! How the cores of a kernel wait for each other: counted flags, and barriers of all cores.
+//! The waits of the cores of a kernel for each other: counted flags, and barriers of all cores.
 
 use ascend_program::Core;
 use ascend_program::step::Mode;
 use std::collections::BTreeMap;
 
-/// A flag of one core counts to this.
+/// The largest count of a flag of one core.
 const MOST: u32 = 15;
 
 /// The flags and barriers of one launch.
@@ -102,7 +102,7 @@ impl Flags {
         true
     }
 
-    /// A core comes to a barrier. Gives its number.
+    /// Notes that a core comes to a barrier. Returns the barrier's number.
     pub(super) fn arrive(&mut self, core: Core, index: u32, vector: bool) -> u32 {
         let at = self.at(core, index);
         let counts = &mut self.barriers[usize::from(!vector)];

@@ -15,9 +15,9 @@ use ascend_reduce::copy;
 /// The allocation that an address points into.
 #[derive(Clone)]
 pub(super) struct Region {
-    /// How the kernel calls it.
+    /// The kernel's name for it.
     pub(super) name: String,
-    /// Where offset 0 is: the address that programs know.
+    /// The address of offset 0, as programs know it.
     start: usize,
     /// The end of the allocation, or of the part of it that may be touched.
     end: usize,
@@ -103,7 +103,7 @@ impl Region {
         Region { end, ..self }
     }
 
-    /// Where the data of some bytes is.
+    /// Returns where the data of some bytes is.
     pub(super) fn at(&mut self, offset: u64, bytes: u64) -> Result<*mut u8, String> {
         let room = (self.end - self.start) as u64;
         if offset.checked_add(bytes).is_none_or(|end| end > room) {
@@ -125,7 +125,7 @@ impl Region {
             RegionOwner::Abroad(window) => window.check(),
         };
         still.map_err(|text| format!("{}: {text}", self.name))?;
-        // Not beyond the allocation, so within the address space.
+        // The offset is not beyond the allocation, so it is within the address space.
         let address = self.start + offset as usize;
         Ok(std::ptr::with_exposed_provenance_mut(address.wrapping_add(self.distance)))
     }
@@ -154,7 +154,7 @@ impl Region {
         }
     }
 
-    /// The address that programs know, and how many bytes follow it.
+    /// Returns the address that programs know, and the number of bytes that follow it.
     pub(super) fn extent(&self) -> (usize, usize) {
         (self.start, self.end - self.start)
     }

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 
 /// The servers of one communicator.
 pub(crate) struct Hub {
-    /// No other hub has it.
+    /// The number, which no other hub has.
     pub(super) number: u64,
     pub(crate) comm: Arc<Comm>,
     /// The context of each rank of this process; 0 where it has none.
@@ -66,7 +66,8 @@ impl Hub {
         Tasks::of(&self.comm)
     }
 
-    /// A rank of this process has come to a task. A disagreement ends the communicator.
+    /// A rank of this process has come to a task: compares the task. A disagreement ends the
+    /// communicator.
     pub(super) fn say(&self, rank: usize, number: u64, work: &PreparedWork) {
         let mine = Said { columns: columns(work), place: work.place.clone() };
         self.comm.tell_parts(rank, || {
@@ -121,7 +122,7 @@ impl Tasks {
         })
     }
 
-    /// A rank of any process has come to a task. The error is a disagreement.
+    /// A rank of any process has come to a task: compares the task. The error is a disagreement.
     fn hear(&self, rank: usize, number: u64, task: Said) -> Option<CommError> {
         let mut known = lock(&self.known);
         if number <= known.compared {

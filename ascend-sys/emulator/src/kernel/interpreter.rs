@@ -1,4 +1,5 @@
-//! Interpreting a core: it goes on until it would wait, and from there when the wait is over.
+//! The interpreter of a core: it runs until the core would wait, and continues when the wait is
+//! over.
 
 use super::client::{self, AwaitedTurn};
 use super::core::{Core, Wait, unknown};
@@ -20,7 +21,7 @@ pub(super) enum CoreProgress {
 }
 
 impl Core {
-    /// Goes on until it waits, ends, or has used up `budget`.
+    /// Runs until the core waits, ends, or has used up `budget`.
     pub(super) fn run(
         &mut self,
         world: &mut World,
@@ -99,7 +100,7 @@ impl Core {
                     self.ended = true;
                     return Ok(CoreProgress::Runs);
                 }
-                // A long computation: others take their turns.
+                // This is a long computation: other cores take their turns.
                 Err(Unknown::Idle) => {
                     *budget = 0;
                     return Ok(CoreProgress::Runs);
@@ -114,8 +115,8 @@ impl Core {
         }
     }
 
-    /// Does an instruction of one of its units that may be done; `forced`: also one that is late.
-    /// False if there is none.
+    /// Does an instruction of one of the core's units that may be done; `forced`: also one that is
+    /// late. Returns false if there is none.
     pub(super) fn work(&mut self, world: &mut World, forced: bool) -> Result<bool, String> {
         let Some(units) = &mut self.units else { return Ok(false) };
         match units.next(forced) {

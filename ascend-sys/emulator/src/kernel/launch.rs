@@ -1,4 +1,4 @@
-//! Launching: from a function and its arguments to a task of a stream.
+//! Launches: from a function and its arguments to a task of a stream.
 
 use super::arguments::{Arguments, KernelArgument, check_count};
 use super::binary::is_on;
@@ -94,8 +94,8 @@ fn exec_timeout(program: &Program, arguments: &Arguments) -> Option<Duration> {
     limits.min()
 }
 
-/// The bytes that the arguments of a captured kernel point to: a byte of each, so that the
-/// allocation stays the one that it is.
+/// Returns the bytes that the arguments of a captured kernel point to: one byte of each allocation,
+/// to check that it stays the same.
 fn touched(arguments: &Arguments) -> Vec<(*const u8, usize)> {
     let addresses: Vec<u64> = match arguments {
         Arguments::Given(given) => given
@@ -167,7 +167,7 @@ fn server(
     }
     let limit = Some(limit.unwrap_or_else(time_limit::now));
     let task = Server::new(areas.clone(), limit);
-    // A kernel that waits can see that it is coming, also when it comes at once.
+    // A waiting kernel can see that the server is coming, even if it comes at once.
     let ticket = capture::submit(stream, Box::new(task))?;
     let mark = Mark::new(stream, ticket);
     for area in areas {

@@ -43,7 +43,7 @@ struct BufferQueue {
     states: Vec<BufferState>,
     /// The filled buffers, the oldest first.
     filled: VecDeque<usize>,
-    /// Where the search for a free one begins.
+    /// The buffer where the search for a free one begins.
     next: usize,
 }
 
@@ -267,7 +267,7 @@ impl LocalMemory {
         Ok(())
     }
 
-    /// The buffer of a queue that a tensor has: its number, and where it is.
+    /// Returns the buffer of a queue that a tensor has: its number, and its place.
     pub(super) fn held(&self, tensor: LocalId) -> Option<(usize, Range<usize>)> {
         let tensor = self.tensors[tensor.0 as usize].as_ref()?;
         tensor.buffer.map(|(_, number)| (number, tensor.range.clone()))
@@ -296,7 +296,7 @@ impl LocalMemory {
         Ok(())
     }
 
-    /// Where some elements of a tensor are, `offset` and `count` of them in elements.
+    /// Returns the place of some elements of a tensor, `offset` and `count` in elements.
     pub(super) fn place(
         &self,
         program: &Program,
@@ -333,7 +333,7 @@ impl LocalMemory {
         &mut self.bytes[range]
     }
 
-    /// All of it, for the arithmetic.
+    /// Returns all of the memory, for the arithmetic.
     pub(super) fn all(&mut self) -> &mut [u8] {
         &mut self.bytes
     }

@@ -67,7 +67,7 @@ fn read(
     let too_large = || "a matrix is larger than any memory".to_owned();
     let offset = at.checked_mul(size).and_then(|at| at.checked_add(from.offset));
     let (offset, length) = offset.zip(count.checked_mul(size)).ok_or_else(too_large)?;
-    // Checked before anything of that size is allocated.
+    // The check comes before anything of that size is allocated.
     from.region.at(offset, length)?;
     bytes.resize(length as usize, 0);
     from.region.read(offset, bytes)?;
@@ -83,8 +83,8 @@ impl MatrixProduct {
         bias: Option<RegionAddress>,
     ) -> Result<MatrixProduct, String> {
         let Sizes { rows, columns, depth, pitches } = sizes;
-        // Rows that are apart, so that no matrix is larger than the memory that it lies in: then
-        // nothing below is.
+        // Rows must not overlap, so that no matrix is larger than its memory: then nothing below is
+        // larger either.
         let turned = |transposed: bool, x: u64, y: u64| if transposed { (y, x) } else { (x, y) };
         for (name, (lines, length), pitch) in [
             ("a", turned(types.transposed_a, rows, depth), pitches[0]),
@@ -147,7 +147,7 @@ impl MatrixProduct {
         })
     }
 
-    /// All rows of the result, and where they belong, without writing them.
+    /// Returns all rows of the result, and their places, without writing them.
     pub(super) fn rows(&mut self) -> Result<Vec<(u64, Vec<u8>)>, String> {
         let mut rows = Vec::new();
         let mut bytes = Vec::new();
@@ -159,7 +159,7 @@ impl MatrixProduct {
         Ok(rows)
     }
 
-    /// Some rows. True when all are done.
+    /// Computes some rows. True when all are done.
     pub(super) fn go_on(&mut self) -> Result<bool, String> {
         let Sizes { rows, columns, depth, .. } = self.sizes;
         let mut done = 0;
@@ -200,7 +200,7 @@ impl MatrixProduct {
         Ok(())
     }
 
-    /// The row that was summed up, and where it belongs.
+    /// Returns the row that was summed up, and its place.
     fn row_bytes(&self) -> (u64, Vec<u8>) {
         let number = self.types.c;
         let size = number.size() as usize;

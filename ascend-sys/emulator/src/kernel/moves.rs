@@ -72,7 +72,7 @@ impl Core {
         }
     }
 
-    /// Where the pieces of a copy lie. None if there is nothing to move.
+    /// Returns the places of the pieces of a copy. `None` if there is nothing to move.
     fn pieces(
         &mut self,
         local: &Local,
@@ -98,8 +98,8 @@ impl Core {
         let offset = local.offset.map_or(Ok(0), |offset| self.count(offset))?;
         let bytes = length.checked_mul(size).ok_or("a copy of more bytes than there are")?;
         let skip = gap.saturating_mul(size).saturating_add(bytes);
-        // Each piece begins at a multiple of 32 bytes. One that is longer than memory is refused
-        // below, wherever the next would be.
+        // Each piece begins at a multiple of 32 bytes. A piece that is longer than memory is
+        // refused below, wherever the next would be.
         let pitch = bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX) / size;
         let first = self.memory.place(&program, local, offset, length)?;
         let last = offset.saturating_add((count - 1).saturating_mul(pitch));
@@ -110,14 +110,14 @@ impl Core {
     }
 }
 
-/// Pieces of a copy, as they lie: checked against local memory.
+/// The pieces of a copy in their places, checked against local memory.
 struct MovedPieces {
     base: usize,
-    /// The first one in global memory, in bytes.
+    /// The first piece in global memory, in bytes.
     at: u64,
     /// From the start of one piece to the next.
     skip: u64,
-    /// The first one in local memory, and from there to the next.
+    /// The first piece in local memory, and the distance from there to the next.
     first: Range<usize>,
     pitch: usize,
     count: u64,

@@ -50,7 +50,7 @@ const UNITS: usize = 6;
 const LATE: [Unit; 5] = [Unit::In, Unit::Vector, Unit::Out, Unit::Fix, Unit::Scalar];
 
 impl Unit {
-    /// None: all of them.
+    /// Returns the unit of a pipe; `None` means all of them.
     pub(super) fn of(pipe: Pipe) -> Option<Unit> {
         Some(match pipe {
             Pipe::Scalar => Unit::Scalar,
@@ -130,8 +130,8 @@ impl Order {
         Some(Order::new(settings.kernel_seed, settings.kernel_late, device.id - settings.first))
     }
 
-    /// Every eighth seed is of one kind: without a preference, five with a unit that is late, with
-    /// all of them late, and with a late server.
+    /// Every eighth seed is of one kind: without a preference, with one of five units late, with
+    /// all of them late, or with a late server.
     fn new(seed: u64, asked: Option<Late>, device: u32) -> Order {
         let random = Random(seed ^ (u64::from(device) << 40));
         let kind = (seed % 8) as usize;
@@ -156,7 +156,7 @@ impl Order {
         self.late == Some(pending.unit) || self.asked == Some(asked)
     }
 
-    /// Whether a server lets the kernel go on first: for long, where it is the server that is late.
+    /// Whether a server lets the kernel go on first: for long, if the server is to be late.
     pub(super) fn server_hesitates(&mut self) -> bool {
         self.below(if self.is_server_late { 32 } else { 2 }) != 0
     }
@@ -179,7 +179,7 @@ impl Order {
 /// The instructions of a core that are not done yet, and the waits of each unit.
 pub(super) struct PendingUnits {
     order: Order,
-    /// The core that they are of: its kind, and its number among that.
+    /// The core of the instructions: its kind, and its number among that kind.
     core: (Core, u32),
     given: Counts,
     needs: [Counts; UNITS],
@@ -245,7 +245,7 @@ impl PendingUnits {
         self.given
     }
 
-    /// A unit waits for these; not for the scalar unit, which stops itself.
+    /// Makes a unit wait for these; not the scalar unit, which stops itself.
     pub(super) fn acquire(&mut self, unit: Unit, counts: &Counts) {
         join(&mut self.needs[unit as usize], counts);
     }
@@ -288,7 +288,7 @@ impl PendingUnits {
         self.pending.is_empty()
     }
 
-    /// Whether all that these stand for is done.
+    /// Whether everything that these counts stand for is done.
     pub(super) fn are_done(&self, counts: &Counts) -> bool {
         self.pending.iter().all(|pending| pending.number > counts[pending.unit as usize])
     }
@@ -298,7 +298,7 @@ impl PendingUnits {
         (0..self.pending.len()).filter(is_ready).collect()
     }
 
-    /// An instruction that may be done now; `forced`: also one that is late.
+    /// Returns an instruction that may be done now; `forced`: also one that is late.
     pub(super) fn next(&mut self, forced: bool) -> Option<(Source, Effect)> {
         if let Some(decay) = self.next_decay() {
             return Some(decay);

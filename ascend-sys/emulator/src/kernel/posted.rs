@@ -1,10 +1,10 @@
-//! How a client talks to the engine of Ascend 950 (CCU), which knows turns and no tasks.
+//! The way in which a client talks to the engine of Ascend 950 (CCU), which knows turns but no
+//! tasks.
 //!
 //! A turn is posted when it is committed, into the next of 64 places, and the engine runs turns in
 //! that order. `Wait` looks at the place that the turn would have if all were committed in the
-//! order of their prepares, and makes it free again: a turn that finds no free place is owed until
-//! then. Nothing keeps a kernel from committing a turn too many, which then really runs, one step
-//! behind the last.
+//! order of their prepares, and frees it. A turn that finds no free place is owed until then. A
+//! kernel can commit a turn too many, which then really runs, one step behind the last.
 
 use super::area::Posted;
 use super::books::Turns;
@@ -12,7 +12,7 @@ use super::core::{Core, Wait};
 use super::world::World;
 use crate::profile::Product;
 
-/// Places for turns.
+/// The number of places for turns.
 const ROOM: usize = 64;
 
 pub(super) fn is_used(world: &World) -> bool {
@@ -47,7 +47,7 @@ pub(super) fn commit(
     post(core, client, slot, world).map(drop)
 }
 
-/// Posts a turn of a task that is owed, if there is one and a free place. Whether it did.
+/// Posts a turn of a task that is owed, if there is one and a free place. Returns whether it did.
 fn post(core: &mut Core, client: usize, slot: usize, world: &mut World) -> Result<bool, String> {
     let works = core.clients[client].works;
     let ring = &mut core.clients[client].ring;
@@ -79,7 +79,7 @@ pub(super) fn wait(core: &mut Core, client: usize, slot: usize) {
     core.wait = Some(Wait::Place { client, slot, place });
 }
 
-/// Whether the turn in a place is done. The place is free then.
+/// Whether the turn in a place is done. If so, frees the place.
 pub(super) fn is_over(
     core: &mut Core,
     client: usize,
@@ -92,7 +92,7 @@ pub(super) fn is_over(
         let state = group.area.state();
         match state.generation == group.generation {
             true => place < state.done,
-            // The working core has ended the conversation: the counters stand where they stood.
+            // The working core has ended the conversation: the counters keep their last values.
             false => place < state.done_before,
         }
     };
@@ -102,7 +102,7 @@ pub(super) fn is_over(
     Ok(done)
 }
 
-/// A place is free for a turn that is owed: of the same task, or else of a later one.
+/// A place is free for a turn that is owed: posts one of the same task, or else of a later one.
 fn clear(core: &mut Core, client: usize, slot: usize, world: &mut World) -> Result<(), String> {
     let ring = &mut core.clients[client].ring;
     ring.cleared += 1;
@@ -139,7 +139,7 @@ pub(super) fn last_is_done(
     }
 }
 
-/// Whether the engine can come to a place without another call of this kernel, or go on at all.
+/// Whether the engine can reach a place without another call of this kernel, or go on at all.
 pub(super) fn may_end(world: &mut World, client: usize, place: Option<usize>) -> bool {
     let Ok(group) = world.group_of(client) else { return false };
     let state = group.area.state();

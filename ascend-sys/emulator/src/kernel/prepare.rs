@@ -1,4 +1,4 @@
-//! The prepare calls of a client: from their arguments to the message that the server gets.
+//! The prepare calls of a client: from their arguments to the message for the server.
 
 use super::area::{ClientMessage, MOST_TASKS};
 use super::books::PreparedTask;

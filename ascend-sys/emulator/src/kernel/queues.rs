@@ -1,5 +1,5 @@
-//! Queues of one-sided writes, which the host sets for A3: each core that has some writes into its
-//! own, and each ends on its own.
+//! Queues of one-sided writes, which the host sets for A3: each core that has queues writes into
+//! its own, and each queue ends on its own.
 
 use super::area::{ClientMessage, WriteQueue};
 use super::books::Queues;

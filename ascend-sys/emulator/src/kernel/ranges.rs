@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// How many pieces are kept before they are joined.
+/// The number of pieces that are kept before they are joined.
 const MANY: usize = 1024;
 
 /// Bytes, as ranges that need not be in order.
@@ -35,7 +35,7 @@ impl Ranges {
         });
     }
 
-    /// All of them, none touching another.
+    /// Returns all ranges, none touching another.
     pub(super) fn all(mut self) -> impl Iterator<Item = Range<u64>> {
         self.join();
         self.0.into_iter()

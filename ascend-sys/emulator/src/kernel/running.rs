@@ -26,7 +26,7 @@ use std::time::Duration;
 /// Blocks that run at a time. A kernel whose cores wait for each other has no more.
 pub(super) const RESIDENT: u32 = 64;
 
-/// Polls for which a late instruction waits for others.
+/// The number of polls for which a late instruction waits for others.
 const HELD: u32 = 8;
 
 /// A launch.
@@ -35,14 +35,14 @@ pub(super) struct Launched {
     pub(super) recorded: Arc<Recorded>,
     pub(super) arguments: Arguments,
     pub(super) blocks: u32,
-    /// How long it may wait.
+    /// The time limit of its waits.
     pub(super) limit: Option<Duration>,
     /// The call that issued it, where races are looked for.
     pub(super) issued: Option<String>,
 }
 
 impl Launched {
-    /// Into this stream, by the function `call`.
+    /// Describes a launch into this stream, by the function `call`.
     pub(super) fn by_this_thread(
         recorded: Arc<Recorded>,
         arguments: Arguments,
@@ -71,13 +71,13 @@ pub(super) struct RunningKernel {
     pub(super) seen: Vec<u64>,
     /// Rounds in which a core went on.
     pub(super) progress: u64,
-    /// If a seed chooses in which order cores and units go on.
+    /// The order of cores and units, if a seed chooses it.
     pub(super) order: Option<Order>,
     /// Rounds in which only late instructions could go on.
     pub(super) held: u32,
     /// The log and the record of the launch, if the block records.
     pub(super) recorded: Option<Box<(Arc<timeline::Log>, ascend_timeline::Launch)>>,
-    /// If it is looked at again when it is over.
+    /// The input of the second look, if the launch is looked at again when it is over.
     pub(super) again: Option<Box<SecondLook>>,
 }
 
@@ -155,7 +155,7 @@ impl RunningKernel {
             for n in 0..count {
                 let at = (first + n) % count;
                 let core = &mut self.cores[at];
-                // It comes late.
+                // The seed delays this core.
                 if self.order.as_mut().is_some_and(|order| !core.ended && order.happens(3)) {
                     moved = true;
                     continue;
@@ -228,8 +228,8 @@ impl RunningKernel {
         self.world.groups.iter().flatten().all(left)
     }
 
-    /// All cores have ended. Servers that were not waited for are: the next kernel finds an empty
-    /// area.
+    /// All cores have ended. Waits for the servers that the kernel did not wait for: the next
+    /// kernel must find an empty area.
     fn servers_leave(&mut self, program: &Program) -> Result<Outcome, String> {
         if self.is_left() {
             return Ok(Outcome::Idle);
@@ -306,7 +306,7 @@ impl RunningKernel {
         })
     }
 
-    /// A server that it needs and that was never launched.
+    /// Names a server that the kernel needs and that was never launched.
     pub(super) fn forgotten(&self) -> Option<String> {
         let needs = |core: &Core| {
             matches!(
@@ -384,7 +384,7 @@ impl RunningKernel {
         all
     }
 
-    /// Ends its part in every conversation.
+    /// Ends the kernel's part in every conversation.
     pub(super) fn leave(&mut self, failure: Option<&str>) {
         self.collect();
         if let Some((log, mut launch)) = self.recorded.take().map(|recorded| *recorded) {
@@ -398,7 +398,7 @@ impl RunningKernel {
             let unfinished = area.post(|state| {
                 state.kernel = None;
                 let Some(text) = failure else { return false };
-                // A server that runs, or is still to come, learns why there is nothing to do.
+                // Tells a server that runs, or is still to come, why there is nothing to do.
                 let awaited =
                     state.server.is_some() || state.queued.iter().any(|mark| !mark.is_complete());
                 if state.generation == group.generation && awaited {

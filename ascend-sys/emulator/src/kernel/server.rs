@@ -1,9 +1,9 @@
 //! The communication server of a rank, as a task of the stream that it is launched on.
 //!
 //! It reads the messages of its contexts in order. A turn of a task runs when the kernel has
-//! committed it and all ranks have come to it; it is a [collective](crate::collective), so it moves
-//! data as fast as one. The server leaves when the kernels that it serves have said that they are
-//! done.
+//! committed it and all ranks have come to it. A turn is a [collective](crate::collective), so it
+//! moves data as fast as one. The server leaves when the kernels that it serves have said that they
+//! are done.
 
 use super::area::{Area, AreaSide};
 use super::conversation::{Conversation, ConversationStep};
@@ -18,25 +18,25 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a server waits for its kernel, as on A2 and A3.
+/// The time that a server waits for its kernel, as on A2 and A3.
 pub(super) const PATIENCE: Duration = Duration::from_secs(16 * 60);
 
 /// A server that was launched.
 pub(crate) struct Server {
     contexts: Vec<Conversation>,
     started: bool,
-    /// How long it waits for its kernels.
+    /// The time that it waits for its kernels.
     limit: Option<Duration>,
-    /// Messages and turns that it has done.
+    /// The number of messages and turns that it has done.
     progress: u64,
-    /// Why it ends, as soon as its turns have.
+    /// The failure with which it ends, as soon as its turns have ended.
     failing: Option<Failure>,
-    /// If a seed chooses when it goes on.
+    /// The order in which it goes on, if a seed chooses it.
     order: Option<Order>,
 }
 
 impl Server {
-    /// A server of these contexts, launched by the calling thread.
+    /// Makes a server of these contexts, launched by the calling thread.
     pub(super) fn new(areas: Vec<Arc<Area>>, limit: Option<Duration>) -> Server {
         let context = |area| Conversation {
             area,
@@ -97,7 +97,7 @@ impl Server {
         helped
     }
 
-    /// Ends its part: the kernels learn of a failure.
+    /// Ends the server's part: kernels are told of a failure.
     fn leave(&mut self, failure: Option<&Arc<str>>) {
         for context in &mut self.contexts {
             context.area.answer(|state| {
@@ -193,8 +193,8 @@ impl TaskBody<Stream> for Box<Server> {
             ready |= state.posts != context.seen;
             drop(state);
             if let Some(area) = context.awaited() {
-                // Another context of this server, or of one that is no other's business: it is
-                // looked at now and then.
+                // Another context, of this server or of another one. Nothing wakes this server for
+                // it, so it is looked at now and then.
                 ready |= !Arc::ptr_eq(&area, &context.area) && context.after_is_over();
             }
         }
@@ -210,7 +210,7 @@ impl TaskBody<Stream> for Box<Server> {
                         Some(context.told(failure))
                     }
                     Step::Done(Ok(())) => context.go_on_with_turn().err(),
-                    // It runs, so it ends.
+                    // The turn runs, so it ends.
                     Step::Again | Step::Park => None,
                 },
                 None => context.uncompared().map(|task| context.give_up_on(task, why)),

@@ -32,7 +32,7 @@ impl Core {
     ) -> Result<(), String> {
         world.source = node.source;
         match &node.step {
-            // A walk does these itself.
+            // A walk does these steps itself.
             Step::Comment(_) | Step::Name(_) | Step::Set(..) | Step::Loop { .. } => Ok(()),
             Step::If { .. } | Step::On(..) => Ok(()),
             Step::Read(variable, read) => {
@@ -62,7 +62,7 @@ impl Core {
         }
     }
 
-    /// A unit does something: now, or where a seed chooses the order, some time.
+    /// A unit does something: now, or at some later time if a seed chooses the order.
     pub(super) fn done_by(
         &mut self,
         unit: Unit,
@@ -89,7 +89,7 @@ impl Core {
         Ok(())
     }
 
-    /// Whether the scalar unit has to wait for its other units before it does this. Then it does.
+    /// Whether the scalar unit has to wait for its other units before this step. If so, it waits.
     fn has_to_wait(&mut self, sync: Sync) -> bool {
         let Some(units) = &self.units else { return false };
         let counts = match sync {
@@ -321,7 +321,7 @@ impl Core {
     }
 
     fn sync(&mut self, sync: Sync, world: &mut World) -> Result<(), String> {
-        // Within a core everything is done in order, unless a seed chooses another one.
+        // Within a core everything is done in order, unless a seed chooses another order.
         match (sync, &mut self.units) {
             (Sync::Pipe(pipe), Some(units)) => {
                 if let Some(unit) = Unit::of(pipe) {
@@ -358,7 +358,7 @@ impl Core {
                 }
             }
             Sync::Await { flag } => self.wait = Some(Wait::Flag(flag)),
-            // A barrier of vector cores is nothing to a cube core.
+            // A barrier of vector cores does not concern a cube core.
             Sync::All { vector: true } if self.kind() == Kind::Aic => {}
             Sync::All { vector } => {
                 let number = world.flags.arrive(self.kind(), self.index(), vector);
@@ -399,7 +399,7 @@ impl Core {
             return self.multiply_some_time(types, sizes, spots, bias, world);
         }
         let product = MatrixProduct::new(types.clone(), sizes, spots, bias.clone())?;
-        // It lies within memory, so it has no more rows than there can be.
+        // The product lies within memory, so it has no more rows than that.
         world.note_product(&types, &sizes, &a, &b, &c, bias.as_ref());
         if let Some(track) = &mut self.track {
             track.multiplies([sizes.rows, sizes.columns, sizes.depth]);
@@ -410,8 +410,8 @@ impl Core {
 }
 
 impl Core {
-    /// Where a seed chooses the order: the operands are read by one instruction, the result is
-    /// written by another one.
+    /// For an order that a seed chooses: one instruction reads the operands, another one writes the
+    /// result.
     fn multiply_some_time(
         &mut self,
         types: Matmul,

@@ -22,7 +22,7 @@ impl Kernel {
         Kernel { launched, running: None }
     }
 
-    /// Ends with a text, which the servers and the other ranks learn too.
+    /// Ends with a text, which the servers and the other ranks are told too.
     fn fail(&mut self, stream: &'static Stream, text: String) -> Step {
         Step::Done(Err(self.end(stream, ACL_ERROR_RT_AICORE_EXCEPTION, text)))
     }

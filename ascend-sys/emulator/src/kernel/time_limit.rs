@@ -11,8 +11,8 @@ static MICROSECONDS: AtomicU64 = AtomicU64::new(0);
 /// The step in which time limits pass.
 pub(crate) const STEP: Duration = TICK;
 
-/// Sets the limit, and returns it as it holds: in whole steps, rounded up. Zero takes the setting
-/// back, so that the emulator's own limit holds.
+/// Sets the limit, and returns the effective limit: in whole steps, rounded up. Zero removes the
+/// setting, so that the emulator's own limit holds.
 pub(crate) fn set(limit: Duration) -> Duration {
     let step = STEP.as_micros() as u64;
     let asked = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
@@ -27,7 +27,7 @@ pub(super) fn given() -> Option<Duration> {
     (limit != 0).then(|| Duration::from_micros(limit))
 }
 
-/// The limit that holds.
+/// The effective limit.
 pub(crate) fn now() -> Duration {
     given().unwrap_or(PATIENCE)
 }

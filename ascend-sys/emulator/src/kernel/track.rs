@@ -18,7 +18,8 @@ pub(super) struct CoreTrack {
     at: At,
     /// For a product under way: its start, and its sizes.
     product: Option<(u64, [u64; 3])>,
-    /// Since when the interpreter is at this core, and for how long it was since the last wait.
+    /// The time since which the interpreter is at this core, and the time that it was there since
+    /// the last wait.
     entered: u64,
     interpreted: u64,
 }
@@ -122,7 +123,7 @@ impl CoreTrack {
         self.block.to = now;
     }
 
-    /// All that the core did, if it did anything. It has ended.
+    /// Returns everything that the core did, if it did anything. The core has ended.
     pub(super) fn into_block(self) -> Option<Block> {
         matches!(self.at, At::Ended).then_some(self.block).filter(|block| block.to > 0)
     }
@@ -142,7 +143,7 @@ impl CoreTrack {
     }
 }
 
-/// A turn that a rank comes to now.
+/// Makes the span of a turn that a rank comes to now.
 pub(super) fn turn(
     log: &Log,
     area: &Area,

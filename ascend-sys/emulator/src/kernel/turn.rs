@@ -42,7 +42,7 @@ pub(super) fn call(work: &mut TaskTurn<'_>, number: u32) -> Result<CollectiveCal
         ));
     }
     let operation = match (work.kind, dense) {
-        // Nothing else leaves out a block.
+        // No other kind leaves out a block.
         (WorkKind::AllGather | WorkKind::AlltoAll, _) if work.skips_own => Operation::AlltoAllV,
         (WorkKind::AllReduce(op), _) => Operation::AllReduce(op),
         (WorkKind::AllGather, true) => Operation::AllGather,
@@ -64,7 +64,7 @@ pub(super) fn call(work: &mut TaskTurn<'_>, number: u32) -> Result<CollectiveCal
         let skipped = work.skips_own.then_some(rank);
         let counts = || (0..ranks).map(|block| if skipped == Some(block) { 0 } else { count });
         if work.kind == WorkKind::AllGather && operation == Operation::AlltoAllV {
-            // All get the same.
+            // All ranks get the same.
             table.push(counts(), (0..ranks).map(|_| 0));
         } else {
             table.push(counts(), blocks());
@@ -76,7 +76,7 @@ pub(super) fn call(work: &mut TaskTurn<'_>, number: u32) -> Result<CollectiveCal
     });
     let (extents, table) = match table {
         None => {
-            // The count fits a claim, and memory, before it is multiplied.
+            // The count is checked to fit a claim, and memory, before it is multiplied.
             count
                 .checked_mul(size)
                 .and_then(|bytes| bytes.checked_mul(ranks as u64))
@@ -163,8 +163,8 @@ fn measure(
     Ok(table)
 }
 
-/// A turn of an AlltoAllV, or a step of one: in step `s` a rank sends to the one that is `s` ranks
-/// further on.
+/// Returns a turn of an AlltoAllV, or a step of one: in step `s` a rank sends to the rank that is
+/// `s` ranks further on.
 fn all_to_all_v(
     work: &PreparedWork,
     member: &Member,

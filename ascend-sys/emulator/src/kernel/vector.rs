@@ -34,7 +34,7 @@ macro_rules! floats {
                 self / other
             }
             fn exp(self) -> Self {
-                // Rounded once from more bits, so the same on every machine.
+                // The value is rounded once from more bits, so it is the same on every machine.
                 f64::exp(f64::from(self)) as $float
             }
             fn sqrt(self) -> Self {
@@ -116,7 +116,7 @@ lanes! {
     U64 u64 u64 |bits| bits, |value| value;
 }
 
-/// Calls a function for the type of element that a number is.
+/// Calls a function for the element type that belongs to a number type.
 macro_rules! by_type {
     ($number:expr, $function:ident($($argument:expr),*)) => {
         match $number {
@@ -136,7 +136,7 @@ macro_rules! by_type {
     };
 }
 
-/// Whether two operands may be used together: they are the same bytes, or share none.
+/// Checks that two operands may be used together: they are the same bytes, or share none.
 fn apart(a: &Range<usize>, b: &Range<usize>) -> Result<(), String> {
     if a == b || a.end <= b.start || b.end <= a.start || a.is_empty() || b.is_empty() {
         return Ok(());

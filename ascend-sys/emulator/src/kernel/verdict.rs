@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// A loaded program.
 pub(crate) struct Recorded {
     pub(crate) program: Arc<Program>,
-    /// The newest last.
+    /// The verdicts, the newest last.
     verdicts: Mutex<Vec<Verdict>>,
     /// The notes that have been printed.
     told: Mutex<BTreeSet<String>>,
@@ -28,9 +28,10 @@ pub(crate) struct Recorded {
     looked_again: Mutex<VecDeque<u64>>,
 }
 
-/// Kept for each program.
+/// The most verdicts that are kept for each program.
 const MOST: usize = 8;
-/// Notes that are printed of a program, and launches of it that are remembered as looked at again.
+/// The most notes of a program that are printed, and the most launches of it that are remembered as
+/// looked at again.
 const MOST_TOLD: usize = 64;
 /// Findings that a text lists.
 const LISTED: usize = 8;
@@ -65,7 +66,7 @@ struct ArgumentMemory {
 /// The distance between arguments that share no memory.
 const APART: u64 = 1 << 48;
 
-/// Beyond this, addresses differ in nothing: lines of caches begin at multiples of it.
+/// Addresses that differ by multiples of this are alike: lines of caches begin at multiples of it.
 const ALIGNED: u64 = 64;
 
 fn memory(regions: &[Result<Region, String>]) -> Vec<Option<ArgumentMemory>> {
@@ -236,7 +237,7 @@ impl Recorded {
     }
 }
 
-/// Whether a note says that something was not looked at.
+/// Whether a note says that something was not checked.
 fn is_left_out(note: &Finding) -> bool {
     matches!(note.rule, "data" | "long")
 }

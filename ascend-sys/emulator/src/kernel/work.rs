@@ -11,10 +11,10 @@ pub(super) struct PreparedWork {
     pub(super) kind: WorkKind,
     pub(super) dtype: DataType,
     pub(super) send: RegionAddress,
-    /// Where the result goes; nothing of an AlltoAllvWrite, which goes into windows.
+    /// The place of the result; `None` for an AlltoAllvWrite, which goes into windows.
     pub(super) recv: Option<RegionAddress>,
     pub(super) windows: Option<WriteWindows>,
-    /// Elements of a block, and from one block to the next; nothing of an AlltoAllV.
+    /// The elements of a block, and from one block to the next; 0 for an AlltoAllV.
     pub(super) count: u64,
     pub(super) stride: u64,
     /// The own block of an AllGather or AlltoAll stays out of the result.
@@ -77,8 +77,7 @@ impl WorkKind {
     }
 }
 
-/// Where the blocks of an AlltoAllvWrite begin, how long they are, and where in the windows they
-/// go.
+/// The places and lengths of the blocks of an AlltoAllvWrite, and their place in the windows.
 pub(super) struct WriteWindows {
     /// A `u64` for each rank, in bytes.
     pub(super) offsets: RegionAddress,

@@ -22,8 +22,8 @@ pub(super) struct World {
     pub(super) program: Arc<Program>,
     pub(super) product: Product,
     pub(super) flags: Flags,
-    /// The parameters, the workspace, then windows as they are asked for. An argument that is no
-    /// good is an error when it is used.
+    /// The parameters, the workspace, then windows as they are asked for. An invalid argument is an
+    /// error when it is used.
     regions: Vec<Result<Region, String>>,
     /// Which of the regions lie in windows, if the device is watched: arguments may.
     is_window: Vec<bool>,
@@ -36,9 +36,9 @@ pub(super) struct World {
     stream: &'static Stream,
     /// The call that launched it, if the device is watched.
     issued: Option<String>,
-    /// The step that touches memory.
+    /// The step that is touching memory.
     pub(super) source: Source,
-    /// A core has asked how far the server is.
+    /// Whether a core has asked how far the server is.
     pub(super) asked: bool,
 }
 
@@ -236,7 +236,7 @@ impl World {
         Ok(())
     }
 
-    /// A product of matrices will touch these.
+    /// Notes that a product of matrices will touch these.
     pub(super) fn note_product(
         &mut self,
         types: &Matmul,
@@ -275,7 +275,7 @@ impl World {
         }
     }
 
-    /// Everything but windows that was touched, by address.
+    /// Returns all accesses outside of windows, by address.
     pub(super) fn touches(&mut self) -> Vec<Touch> {
         let Some(touched) = self.touched.take() else { return Vec::new() };
         let mut touches = Vec::new();

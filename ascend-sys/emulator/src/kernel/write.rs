@@ -19,7 +19,7 @@ struct WriteItem {
     from: u64,
     to: u64,
     bytes: u64,
-    /// The rank that it goes to, if the item says it.
+    /// The rank that it goes to, if the item names it.
     rank: Option<usize>,
 }
 

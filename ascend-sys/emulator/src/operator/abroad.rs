@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 /// Memory that an end has exchanged with a rank of another process.
 struct LentMemory {
-    /// Hears when it is let go.
+    /// The communicator that hears when the memory is let go.
     comm: Arc<Comm>,
     to: usize,
     device: u32,
@@ -104,7 +104,7 @@ fn may_be_shown(memory: &Exchanged, remote: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The other process knows of an end between endpoints, which lends nothing itself.
+/// Notes that the other process knows of an end between endpoints, which lends nothing itself.
 pub(super) fn lend_end(member: &Member, end: u64) {
     let lent = LentMemory {
         comm: Arc::clone(&member.comm),
@@ -132,7 +132,7 @@ pub(super) fn take_back(request: &LinkRequest) {
     end_lent(|end, _| request.channel_requests.iter().any(|request| request.end == end));
 }
 
-/// Memory is lent no more. It may be freed by that, when the lock is no longer held.
+/// Ends lending. That may free memory, once the lock is no longer held.
 fn end_lent(is_over: impl Fn(u64, &LentMemory) -> bool) {
     if LENT.is_empty() {
         return;
@@ -145,7 +145,7 @@ fn end_lent(is_over: impl Fn(u64, &LentMemory) -> bool) {
     };
 }
 
-/// Memory of a device that ranks of other processes may still reach.
+/// Returns memory of a device that ranks of other processes may still reach.
 pub(crate) fn held_on(device: u32) -> Vec<HeldRange> {
     if LENT.is_empty() {
         return Vec::new();
@@ -291,14 +291,15 @@ pub(super) fn connect(
     Ok(())
 }
 
-/// A call that has met an end of another process does not connect with it after all.
+/// Declines a connection: a call that has met an end of another process does not connect with it
+/// after all.
 pub(super) fn decline(member: &Member, remote: usize, end: u64) {
     if lock(&member.comm.resources().pairs).settle(remote, end).is_some() {
         member.comm.tell_channel_of(member.rank, remote, ChannelNews::LetsGo { end });
     }
 }
 
-/// The peer of an own end has ended its end.
+/// Handles that the peer of an own end has ended its end.
 fn peer_ended(channel: &'static Channel) {
     channel.note_left();
     channel.waiters().for_each(Stream::wake);
@@ -317,7 +318,7 @@ pub(super) fn end(handle: u64, channel: &'static Channel) {
     let (comm, rank) = (&member.comm, member.rank);
     let (of, reached) = (channel.peer_handle(), channel.take_reached());
     Channel::end(handle);
-    // Others know of it.
+    // Other processes know of the end.
     if LENT.lock().contains_key(&handle) {
         comm.tell_channel_of(rank, remote, ChannelNews::Ended { end: handle, of });
     }
@@ -350,13 +351,13 @@ fn let_go(
 }
 
 impl CommResources {
-    /// The process of a rank is gone.
+    /// Handles the loss of the process of a rank.
     pub(super) fn lose(&self, comm: &Comm, rank: usize) {
         lock(&self.pairs).forget(rank);
         end_lent(|_, lent| lent.is_lent_to(comm, rank));
     }
 
-    /// A rank of another process says something of channels to one of this process.
+    /// Handles news about channels from a rank of another process to one of this process.
     pub(super) fn hear(&self, comm: &Comm, rank: usize, to: usize, news: &ChannelNews) -> Heard {
         if to >= comm.ranks() || !comm.is_own(to) || comm.is_own(rank) {
             return Heard::Taken;
@@ -375,7 +376,7 @@ impl CommResources {
             ChannelNews::Meets { number, ends } if rank < to => {
                 let ends = LinkRequest::told(*number, ends.clone());
                 if !lock(&self.pairs).answer(rank, *number, &ends) {
-                    // Withdrawn meanwhile.
+                    // The request was withdrawn meanwhile.
                     ends.channel_requests.iter().for_each(|theirs| lets_go(theirs.end));
                 }
             }
@@ -417,7 +418,7 @@ pub(super) fn tell_met(
     comm.tell_channel_of(rank, peer, ChannelNews::Meets { number, ends });
 }
 
-/// The end of a rank of this process, which leads to this rank of another one.
+/// Returns the end of a rank of this process that leads to this rank of another one.
 fn own_end(comm: &Comm, end: u64, own: usize, remote: usize) -> Option<&'static Channel> {
     let channel = Channel::named(end).ok()?;
     let is_it = channel.about(|about| {
@@ -427,8 +428,8 @@ fn own_end(comm: &Comm, end: u64, own: usize, remote: usize) -> Option<&'static 
     is_it.unwrap_or_default().then_some(channel)
 }
 
-/// The own end that is connected with an end of another process. That one knows it, unless it has
-/// never got so far.
+/// Returns the own end that is connected with an end of another process. That process knows the own
+/// end, unless it never got so far.
 fn connected(
     comm: &Comm,
     (own, of): (usize, u64),

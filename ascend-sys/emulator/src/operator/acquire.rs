@@ -111,7 +111,7 @@ pub(crate) fn acquire_channels(
     let mut ends = Ends(Vec::new());
     let mut requests = Vec::new();
     for (remote, places) in &mut new {
-        // The same order on both sides.
+        // In the same order on both sides.
         places.sort_by_key(|at| (keys[*at].protocol, keys[*at].index));
         let mut channel_requests = Vec::with_capacity(places.len());
         for at in places.iter() {

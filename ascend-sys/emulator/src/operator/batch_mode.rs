@@ -89,7 +89,7 @@ pub(crate) fn end(tag: Option<&str>) -> Result<(), Failure> {
             }
             submit(Thread::named(thread)?, call, primitive)
         });
-    // The room is for the next one.
+    // The allocation is kept for the next batch.
     BATCH.with_borrow_mut(|batch| batch.kept = kept);
     submitted
 }

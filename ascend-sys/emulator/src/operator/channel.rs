@@ -34,9 +34,9 @@ pub(super) const LEFT: u32 = 4;
 pub(crate) struct Channel {
     index: u32,
     handle: AtomicU64,
-    /// The handle of the peer's end, in its process; 0 until there is one.
+    /// The handle of the peer's end, in its process; 0 until it is there.
     peer: AtomicU64,
-    /// The peer is in another process.
+    /// Whether the peer is in another process.
     is_abroad: AtomicBool,
     /// The side, as of a thread.
     side: AtomicU64,
@@ -47,7 +47,7 @@ pub(crate) struct Channel {
     start: AtomicUsize,
     bytes: AtomicUsize,
     latches: [Latch; MOST_NOTIFIES as usize],
-    /// Calls that have memory of the peer in hand.
+    /// The calls that are using memory of the peer.
     pub(super) reaches: Reaches,
     about: Mutex<Option<About>>,
 }
@@ -73,7 +73,7 @@ pub(super) struct Exchanged {
     pub(super) bytes: usize,
 }
 
-/// The arrays that a program is given; they stay until the channel ends.
+/// The arrays that a program gets; they stay until the channel ends.
 #[derive(Default)]
 struct Listed {
     memories: Box<[CommMem]>,
@@ -82,7 +82,7 @@ struct Listed {
     _texts: Vec<CString>,
 }
 
-// SAFETY: the pointers are to texts that the list owns, and to memory that nobody reaches through
+// SAFETY: the pointers are to texts that the list owns, and to memory that is not accessed through
 // them here.
 unsafe impl Send for Listed {}
 
@@ -148,8 +148,8 @@ impl Channel {
         }
     }
 
-    /// The peer's end is there, with the memory that it exchanges; between ranks the first is its
-    /// HCCL buffer.
+    /// Connects the peer's end, with the memory that it exchanges; between ranks the first memory
+    /// is its HCCL buffer.
     pub(super) fn connect(&self, peer: u64, memories: Vec<Exchanged>) {
         if let Some(buffer) = memories.first().filter(|_| self.side() != 0) {
             self.start.store(buffer.start, Ordering::Relaxed);
@@ -197,7 +197,7 @@ impl Channel {
         self.peer.load(Ordering::Acquire)
     }
 
-    /// The end that a handle names.
+    /// Returns the end that a handle names.
     #[inline]
     pub(crate) fn named(handle: u64) -> Result<&'static Channel, Failure> {
         CHANNELS.get(handle).map_or_else(|| stale(handle), Ok)
@@ -222,7 +222,7 @@ impl Channel {
         self.side.store(0, Ordering::Relaxed);
     }
 
-    /// The peer lets this end reach more memory, or takes it back.
+    /// Adds or removes memory that the peer lets this end reach.
     pub(super) fn admit(&self, memory: &Exchanged, reachable: bool) {
         if let Some(about) = &mut *lock(&self.about) {
             let known = about.memories.iter().position(|other| other == memory);
@@ -249,7 +249,7 @@ impl Channel {
         CHANNELS.get(self.peer_handle()).map_or_else(|| self.peer_is_gone(), Ok)
     }
 
-    /// Whether the peer's end is there, in whichever process.
+    /// Whether the peer's end is there, in any process.
     #[inline]
     pub(super) fn check_peer(&self) -> Result<(), Failure> {
         if !self.is_abroad() {
@@ -325,7 +325,7 @@ impl Channel {
         lock(&self.about).as_ref().map(look)
     }
 
-    /// The peer records nothing more.
+    /// Notes that the peer records nothing more.
     pub(super) fn note_left(&self) {
         mark(&self.marks, LEFT);
     }

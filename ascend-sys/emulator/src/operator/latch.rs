@@ -18,7 +18,7 @@ use std::array;
 use std::sync::OnceLock;
 
 const SET: u64 = 1;
-/// Where the slot of the waiting stream is, from 1.
+/// The bit where the slot of the waiting stream begins; slots count from 1.
 const WAITER: u32 = 1;
 const WAITER_BITS: u64 = (1 << 31) - 1;
 const GENERATION: u32 = 32;
@@ -30,7 +30,7 @@ pub(crate) struct Latch(AtomicU64);
 pub(super) enum LatchWaiter {
     Nobody,
     Stream(&'static Stream),
-    /// A thread of the host.
+    /// A thread of the host waited.
     Host,
 }
 
@@ -104,7 +104,7 @@ impl Latch {
     fn take_as(&self, generation: u32, waiter: u64) -> WaitOutcome {
         let bare = u64::from(generation) << GENERATION;
         let waits = bare | waiter << WAITER;
-        // Polled again and again, it only looks.
+        // A wait that is polled again and again only looks.
         if self.0.load(Ordering::Acquire) == waits {
             return WaitOutcome::Waits;
         }
@@ -116,7 +116,7 @@ impl Latch {
         match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, step) {
             Ok(word) if word & SET != 0 => WaitOutcome::Taken,
             Ok(_) => {
-                // Before the look at the marks.
+                // Orders the registration before the look at the marks.
                 fence(Ordering::SeqCst);
                 WaitOutcome::Waits
             }
@@ -135,13 +135,14 @@ impl Latch {
         stream_of(waiter_of(self.0.load(Ordering::Acquire)))
     }
 
-    /// Different for every latch of the process: for the checked mode.
+    /// Returns a number that is different for every latch of the process: for the checked mode.
     pub(super) fn number(&self) -> u64 {
         std::ptr::from_ref(self).addr() as u64
     }
 }
 
-/// The owner of latches has ended, with this generation. Returns the streams that wait for one.
+/// Ends all latches of an owner with this generation. Returns the streams that wait for one of
+/// them.
 pub(super) fn end_all<'a>(
     device: u32,
     latches: impl Iterator<Item = &'a Latch>,
@@ -162,7 +163,7 @@ pub(super) fn mark(marks: &AtomicU32, mark: u32) {
     fence(Ordering::SeqCst);
 }
 
-/// Latches that become more, and never move.
+/// A growing list of latches that never move.
 pub(super) struct Latches {
     first: [Latch; FIRST],
     /// Each part has as many latches as all before it.
@@ -219,7 +220,7 @@ mod tests {
         latch.begin(7);
         assert!(latch.set(8).is_none() && !latch.is_due(7));
         assert!(matches!(latch.set(7), Some(LatchWaiter::Nobody)) && latch.is_due(7));
-        // A second record is lost.
+        // The second of two records is lost.
         assert!(latch.set(7).is_some());
         assert_eq!(latch.take_by_host(7), WaitOutcome::Taken);
         assert_eq!(latch.take_by_host(7), WaitOutcome::Waits);
@@ -256,7 +257,7 @@ mod models {
     use loom::thread;
 
     const OWNER: u32 = 7;
-    /// Some stream.
+    /// An arbitrary stream.
     const WAITER: u64 = 3;
 
     fn latch() -> Latch {
@@ -310,8 +311,8 @@ mod models {
         });
     }
 
-    /// Two streams record one notify for one that waits twice: no record is lost that a wait came
-    /// between.
+    /// Two streams record one notify for a stream that waits twice: a record is lost only if no
+    /// wait came between.
     #[test]
     fn loom_a_bit_is_taken_once() {
         loom::model(|| {

@@ -30,15 +30,14 @@ pub(crate) struct Pairs {
     /// request.
     asked: BTreeMap<u64, AskedRequest>,
     last_asked: u64,
-    /// The last number that was heard of a rank of another process.
+    /// The newest number that was heard from a rank of another process.
     heard: HashMap<usize, u64>,
     /// Ends of other processes whose requests have met one here and which are not connected yet, by
     /// their rank; and whether they have ended.
     met: HashMap<(usize, u64), bool>,
 }
 
-/// Requests of each side that have met none of the other, the oldest first. One of the two is
-/// empty.
+/// The unmet requests of each side, the oldest first. One of the two lists is empty.
 #[derive(Default)]
 struct Pair([VecDeque<Arc<PostedRequest>>; 2]);
 
@@ -75,8 +74,7 @@ pub(super) struct ChannelRequest {
 }
 
 impl Pairs {
-    /// Posts a request of a rank to a peer, which meets the oldest one of the peer that has met
-    /// none.
+    /// Posts a request of a rank to a peer. It meets the oldest unmet request of the peer.
     pub(super) fn post(
         &mut self,
         rank: usize,
@@ -88,7 +86,7 @@ impl Pairs {
         let posted = PostedRequest::new(request);
         match waiting[1 - side].pop_front() {
             Some(theirs) => {
-                // Each meets one.
+                // Each of the two meets the other.
                 let _ = theirs.met.set(Arc::clone(&posted.request));
                 let _ = posted.met.set(Arc::clone(&theirs.request));
                 self.note_met(rank, request);
@@ -160,8 +158,8 @@ impl Pairs {
         true
     }
 
-    /// An end of a rank of another process has ended. Where its request has met none, that is
-    /// withdrawn: all ends of it.
+    /// An end of a rank of another process has ended. If its request is unmet, the whole request is
+    /// withdrawn, with all its ends.
     pub(super) fn ended(&mut self, rank: usize, peer: usize, end: u64) -> Vec<u64> {
         if let Some(has_ended) = self.met.get_mut(&(rank, end)) {
             *has_ended = true;
@@ -175,13 +173,13 @@ impl Pairs {
         withdrawn.iter().flat_map(|it| it.request.ends()).collect()
     }
 
-    /// An end of a rank of another process is connected now, or never will be. `None` when that was
-    /// known; else whether it has ended.
+    /// An end of a rank of another process is connected now, or never will be. Returns `None` when
+    /// that was known; else whether it has ended.
     pub(super) fn settle(&mut self, rank: usize, end: u64) -> Option<bool> {
         self.met.remove(&(rank, end))
     }
 
-    /// The process of a rank is gone.
+    /// Forgets a rank whose process is gone.
     pub(super) fn forget(&mut self, rank: usize) {
         self.met.retain(|(of, _), _| *of != rank);
         for (key, Pair(waiting)) in &mut self.waiting {
@@ -204,7 +202,7 @@ impl LinkRequest {
         self.channel_requests.iter().map(|it| it.end)
     }
 
-    /// Whether it is of a rank of another process.
+    /// Whether it is a request of a rank of another process.
     pub(super) fn is_abroad(&self) -> bool {
         self.number != 0
     }
@@ -285,7 +283,7 @@ pub(super) fn meet(
     Err(failure)
 }
 
-/// The call that makes the requests.
+/// Returns the name of the call that makes the requests.
 fn function_of(requests: &[(usize, Arc<LinkRequest>)]) -> &'static str {
     requests.first().map_or("HcclChannelAcquire", |(_, request)| request.function)
 }
@@ -355,7 +353,7 @@ fn not_met(
     failure
 }
 
-/// Whether both sides want the same; the error shows both.
+/// Checks that both sides want the same; the error shows both.
 pub(super) fn compare(
     member: &Member,
     peer: usize,

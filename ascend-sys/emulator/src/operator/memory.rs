@@ -18,8 +18,8 @@ const ENTRY: &str = "HcclGetHcclBuffer";
 /// No system has larger pages for shared memory unless it is configured to.
 const PAGE: usize = 64 << 10;
 
-/// A rank's HCCL buffer: address and bytes. The first call allocates it: one part for input and one
-/// for output, of `hcclBufferSize` each.
+/// Returns a rank's HCCL buffer: address and bytes. The first call allocates it: one part for input
+/// and one for output, of `hcclBufferSize` each.
 pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Failure> {
     with_resources(member, |resources| {
         if let Some(buffer) = &resources.buffer {
@@ -29,7 +29,7 @@ pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Failure> {
         let device = machine::device_slot(member.device);
         match device.allocate(bytes, bytes, ENTRY) {
             Ok(start) => {
-                // It was allocated just now.
+                // It was allocated just now, so it is found.
                 let number = device.memory.number_of(start, bytes).unwrap_or_default();
                 let buffer = CommBuffer { device: device.id, start, number, bytes };
                 resources.buffer = Some(Arc::new(buffer));
@@ -80,8 +80,8 @@ pub(super) fn clear(data: *mut u8, bytes: usize) {
     }
 }
 
-/// The bytes of a primitive on its own side: device memory of the thread's device, or pinned host
-/// memory.
+/// Resolves the bytes of a primitive on its own side: device memory of the thread's device, or
+/// pinned host memory.
 #[inline]
 pub(super) fn local(
     device: u32,

@@ -17,7 +17,7 @@ struct MemoryRanges(Mutex<Vec<RangesOfRank>>);
 
 #[derive(Default)]
 struct RangesOfRank {
-    /// How many it has declared.
+    /// The number of ranges that it has declared.
     declared: u64,
     /// The ranges, by their first addresses.
     ranges: BTreeMap<usize, MemoryRange>,
@@ -51,7 +51,7 @@ impl ActiveBlock {
     }
 }
 
-/// Uses the ranges of a rank. There are some on an A3 alone, and within a server.
+/// Uses the ranges of a rank. Only an A3 has ranges, and only within a server.
 fn with_ranges<R>(
     member: &Member,
     use_it: impl FnOnce(&mut RangesOfRank) -> Result<R, Failure>,
@@ -77,7 +77,7 @@ fn with_ranges<R>(
     }
 }
 
-/// The addresses of a range or block, which has at least one.
+/// Returns the end of a range or block of at least one byte.
 fn addresses(start: usize, bytes: usize) -> Result<usize, Failure> {
     match start.checked_add(bytes) {
         Some(end) if bytes > 0 => Ok(end),
@@ -85,7 +85,7 @@ fn addresses(start: usize, bytes: usize) -> Result<usize, Failure> {
     }
 }
 
-/// Whether something that begins in a list overlaps these addresses.
+/// Whether an entry of a list overlaps these addresses.
 fn overlaps<T>(
     list: &BTreeMap<usize, T>,
     end_of: impl Fn(&T) -> usize,
@@ -139,7 +139,7 @@ pub(crate) fn forget(member: &Member, start: usize) -> Result<(), Failure> {
 }
 
 impl RangesOfRank {
-    /// Whether the rank has declared anything, as CANN wants it first.
+    /// Checks that the rank has declared a range before, as CANN requires.
     fn check_begun(&self, by: &str) -> Result<(), Failure> {
         if self.declared > 0 {
             return Ok(());

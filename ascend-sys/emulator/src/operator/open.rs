@@ -65,7 +65,7 @@ pub(crate) fn close(handle: u64) -> Result<(), Failure> {
     OPEN.take(handle).map(|open| end(handle, open))
 }
 
-/// The endpoints of devices that go.
+/// Ends the endpoints of devices that go.
 pub(crate) fn end_on(devices: &Range<u32>) {
     let gone = OPEN.take_all(|open| devices.contains(&open.endpoint.place.device));
     gone.into_iter().for_each(|(handle, open)| end(handle, open));
@@ -188,7 +188,8 @@ pub(super) fn exchanged(handle: u64, numbers: Option<&[u64]>) -> Result<Vec<Exch
     })
 }
 
-/// The export of registered memory, which stays where it is until the memory is unregistered.
+/// Returns the export of registered memory: a text that stays in place until the memory is
+/// unregistered.
 pub(crate) fn export(handle: u64, number: u64) -> Result<*const u8, Failure> {
     let home = own_home()?;
     OPEN.with(handle, |open| {
@@ -208,7 +209,7 @@ pub(crate) fn export(handle: u64, number: u64) -> Result<*const u8, Failure> {
     })
 }
 
-/// Where this process is reached.
+/// Returns the address of this process.
 fn own_home() -> Result<Home, Failure> {
     processes::home().map_err(|text| {
         Failure::new(ascend_sys::HcclResult::HCCL_E_TCP_CONNECT, format!("EI0015: {text}"))

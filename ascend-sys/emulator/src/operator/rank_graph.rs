@@ -63,7 +63,7 @@ fn layer_of_instance(member: &Member, number: u32, id: u32) -> Result<&'static L
     Ok(layer)
 }
 
-/// A list, where it lies and how long it is.
+/// A list: its address and its length.
 pub(crate) type LentRange<T> = (*mut T, u32);
 
 impl Member {
@@ -93,7 +93,7 @@ impl Member {
         Ok(self.lists().sizes.tell(self.comm.ranks(), sizes))
     }
 
-    /// The links from one rank to another: none to itself, nor to one of another instance.
+    /// Tells the links from one rank to another: none to itself, nor to one of another instance.
     pub(crate) fn tell_links(
         &self,
         number: u32,
@@ -224,7 +224,8 @@ impl<T> Default for LentList<T> {
 }
 
 impl<T: Copy> LentList<T> {
-    /// Writes the list anew. There is room for `room` values, in every call the same.
+    /// Writes the list anew. There is room for `room` values, which is the same number in every
+    /// call.
     fn tell(&mut self, room: usize, values: impl IntoIterator<Item = T>) -> LentRange<T> {
         if self.start.is_null() {
             self.start = Box::into_raw(Box::<[T]>::new_uninit_slice(room)).cast();
@@ -232,7 +233,7 @@ impl<T: Copy> LentList<T> {
         }
         let mut length = 0;
         for value in values.into_iter().take(self.room) {
-            // SAFETY: within the room that was made for it.
+            // SAFETY: the place is within the room that was made for the list.
             unsafe { self.start.add(length).write(value) };
             length += 1;
         }

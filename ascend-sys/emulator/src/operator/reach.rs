@@ -16,7 +16,7 @@ use crate::message::Failure;
 use ascend_sync::{AtomicU32, Ordering, fence, spin_until};
 use std::ops::Deref;
 
-/// How many calls reach over an end of a channel.
+/// The number of calls that reach over an end of a channel.
 pub(super) struct Reaches(AtomicU32);
 
 impl Reaches {
@@ -28,7 +28,7 @@ impl Reaches {
     #[inline]
     fn begin(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
-        // Before the look for the end; pairs with the fence in `are_over`.
+        // Orders the count before the look for the end; pairs with the fence in `are_over`.
         fence(Ordering::SeqCst);
     }
 
@@ -38,9 +38,9 @@ impl Reaches {
         self.0.fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether no call is left that has found the peer's end, which is away.
+    /// Whether no call is left that has found the peer's end, which is away by now.
     pub(super) fn are_over(&self) -> bool {
-        // After the end went; pairs with the fence in `begin`.
+        // Orders the look at the count after the end went; pairs with the fence in `begin`.
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Acquire) == 0
     }
@@ -52,12 +52,12 @@ impl Reaches {
     }
 }
 
-/// An end of a channel over which a call reaches. Where the peer's end is found after this, its
-/// memory stays until the drop.
+/// An end of a channel that a call reaches over. If the call finds the peer's end after making
+/// this, the end's memory stays until the drop.
 pub(crate) struct Reach(&'static Channel);
 
 impl Channel {
-    /// Begins to reach over it.
+    /// Begins to reach over the end.
     #[inline]
     pub(crate) fn reach(&'static self) -> Reach {
         self.reaches.begin();
@@ -101,8 +101,8 @@ mod models {
     use loom::sync::atomic::AtomicBool;
     use loom::thread;
 
-    /// A call reaches for the peer's memory while the peer leaves: it is refused, or the memory
-    /// stays until it is through.
+    /// A call reaches for the peer's memory while the peer leaves: the call is refused, or the
+    /// memory stays until the call is through.
     #[test]
     fn loom_memory_stays_while_a_call_reaches_for_it() {
         loom::model(|| {
@@ -115,7 +115,7 @@ mod models {
                     while !reaches.are_over() {
                         thread::yield_now();
                     }
-                    // SAFETY: nobody reaches for it, which loom checks.
+                    // SAFETY: no call reaches for it, which loom checks.
                     memory.with_mut(|memory| unsafe { *memory = 0 });
                 })
             };

@@ -68,7 +68,7 @@ impl SharedLock {
         let of = match (place_of(address), remote) {
             (Ok(MemoryPlace::Device(_)), Some(remote)) => remote,
             (Ok(MemoryPlace::Device(id)), None) => comm.rank_on(id).unwrap_or(*rank),
-            // Host memory is that of a process, whichever of its ranks has exchanged it.
+            // Host memory belongs to a process, whichever of its ranks has exchanged it.
             (_, remote) => comm.first_of_process(remote.unwrap_or(*rank)),
         };
         Some(Arc::new(Self { comm: Arc::clone(comm), of, holder: *rank }))
@@ -88,7 +88,7 @@ impl SharedLock {
             |holder: u64| holder.checked_sub(1).is_some_and(|it| self.comm.is_lost(it as usize));
         let taken = is_lost(found)
             && word.compare_exchange(found, own, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        // Made only where it is taken: its drop gives the word back.
+        // The guard is made only if the lock is taken: its drop gives the word back.
         Ok(taken.then(|| SharedGuard(word)))
     }
 }
@@ -146,7 +146,7 @@ impl Reduce {
         Reduce::new(to, from, bytes, kind, None)
     }
 
-    /// Where to, where from, how many bytes, and how.
+    /// Returns the destination, the source, the number of bytes, the type and the operator.
     pub(super) fn parts(&self) -> (*const u8, *const u8, usize, (DataType, ReduceOp)) {
         (self.to, self.from, self.bytes, (self.dtype, self.op))
     }
@@ -175,9 +175,9 @@ impl Reduce {
         };
         let from = self.from.wrapping_add(self.done);
         let count = piece / self.dtype.size();
-        // SAFETY: `done + piece <= bytes`, which both sides were checked to hold. Where they
-        // overlap without being equal, which is a mistake of the program, the elements concerned
-        // are unspecified: the kernel reads and writes bytes of the two only.
+        // SAFETY: `done + piece <= bytes`, which both sides were checked to hold. If they overlap
+        // without being equal, which is an error of the program, the elements concerned are
+        // unspecified: the kernel reads and writes only bytes of the two.
         unsafe {
             let inputs = [to.cast_const(), from];
             reduce_chunk(self.dtype, self.op, &inputs, &[to], count, Store::Plain);

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// See the [module](self).
 pub(crate) struct MemoryImport {
-    /// How often it was imported, and not taken back.
+    /// The number of imports that were not taken back.
     times: u32,
     memory: Exchanged,
     of: Owner,
@@ -56,7 +56,7 @@ impl MemoryImport {
     pub(super) fn end(self, channels: &[&'static Channel]) {
         let Owner::Abroad(import) = self.of else { return };
         let channels = channels.to_vec();
-        // A call that has found it before may be about to queue its task.
+        // A call that has found the import before may be about to queue its task.
         let are_over = move || channels.iter().all(|channel| channel.reaches.are_over());
         import.end("the end of its import", are_over);
     }
@@ -72,7 +72,7 @@ pub(super) fn imported_from(handle: u64, owner: &Endpoint) -> Vec<Exchanged> {
     });
     let mut found = found.unwrap_or_default();
     if owner.abroad.is_none() {
-        // One that holds nothing may be out of date.
+        // An import that holds nothing may be out of date.
         found.retain(|(number, _)| open::is_exported(*number));
     }
     found.into_iter().map(|(_, memory)| memory).collect()
@@ -169,7 +169,7 @@ fn check_protocol(own: &Endpoint, theirs: i32) -> Result<(), Failure> {
     )
 }
 
-/// Memory of another process, for an endpoint of this one.
+/// Imports memory of another process, for an endpoint of this one.
 fn bring(key: &ExportKey, own: &Endpoint) -> Result<RegisteredImport, Failure> {
     let process = key.home.process;
     let failed = |text: String| Failure::new(HcclResult::HCCL_E_REMOTE, format!("EI0012: {text}"));
@@ -200,7 +200,7 @@ fn bring(key: &ExportKey, own: &Endpoint) -> Result<RegisteredImport, Failure> {
     }
 }
 
-/// The channels of an endpoint to the owner of memory reach that from now on.
+/// Opens memory for the channels of an endpoint to the owner of the memory.
 fn admit(handle: u64, (home, number): (Home, u64), memory: &Exchanged) {
     let leads_there = |to: &Endpoint| {
         let found = open::with(handle, |open| {

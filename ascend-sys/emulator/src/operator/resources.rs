@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, Weak};
 /// The most threads of one rank, without those on streams of the program.
 pub(crate) const MOST_THREADS: usize = 200;
 const MOST_NOTIFIES: usize = 65_536;
-/// A single thread has fewer.
+/// A single thread has fewer notifies than this.
 pub(crate) const NOTIFIES_OF_THREAD: u32 = 65_536;
 
 /// See the [module](self).
@@ -45,9 +45,9 @@ pub(super) struct RankResources {
     gone: bool,
     threads: Vec<(OperatorEngine, u64)>,
     notifies: usize,
-    /// Threads on streams of the program: the stream's handle and the thread's.
+    /// Threads on streams of the program: the handle of the stream and of the thread.
     wrapped: Vec<(u64, u64)>,
-    /// The one that launches kernels.
+    /// The thread that launches kernels.
     pub(super) dedicated: Option<u64>,
     pub(super) channels: HashMap<ChannelKey, u64>,
     pub(super) buffer: Option<Arc<CommBuffer>>,
@@ -164,7 +164,7 @@ pub(crate) fn acquire_threads(
     let threads = match acquired {
         Ok(threads) => threads,
         Err(failure) => {
-            // All, or none.
+            // All threads are made, or none.
             made.into_iter().for_each(end_thread);
             return Err(failure);
         }
@@ -199,13 +199,13 @@ pub(crate) fn wrap_stream(
         resources.wrapped.push((stream.handle(), handle));
         Ok(handle)
     })?;
-    // Once more: a failure meanwhile may have missed the new thread.
+    // This check comes once more: a failure meanwhile may have missed the new thread.
     member.comm.check(crate::collective::comm_error::Origin::Call)?;
     Ok(handle)
 }
 
-/// `HcommThreadAlloc`: threads outside of communicators, in the calling thread's context. All, or
-/// none.
+/// `HcommThreadAlloc`: makes threads outside of communicators, in the calling thread's context. All
+/// are made, or none.
 pub(crate) fn allocate_threads(
     engine: OperatorEngine,
     notifies: &[u32],
@@ -238,7 +238,7 @@ pub(crate) fn free_thread(handle: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends a thread, and its stream unless that is the program's.
+/// Ends a thread, and its stream unless the stream belongs to the program.
 fn end_thread(handle: u64) {
     let Ok(thread) = Thread::named(handle) else { return };
     let own = thread.owner().is_some_and(|owner| !owner.wraps);
@@ -248,7 +248,7 @@ fn end_thread(handle: u64) {
     Thread::end(handle);
 }
 
-/// Ends the threads of devices that go, as far as they belong to no communicator.
+/// Ends the threads of devices that go, if they belong to no communicator.
 pub(crate) fn end_threads(devices: &Range<u32>) {
     for (thread, handle) in THREADS.live_handles() {
         if thread.side() == 0 && devices.contains(&thread.device()) {
@@ -285,7 +285,7 @@ impl RankResources {
     }
 }
 
-/// Where new streams of a rank go: the context of the calling thread.
+/// The place for new streams of a rank: the context of the calling thread.
 pub(super) struct StreamPlace {
     context: u64,
     device: &'static machine::Device,
@@ -330,7 +330,7 @@ impl StreamPlace {
 }
 
 impl CommPart for CommResources {
-    /// A rank's side of the communicator has ended, and with it all that it has here. Peers that
+    /// A rank's side of the communicator has ended, and with it all its resources here. Peers that
     /// still wait for one of its records fail.
     #[cold]
     fn left(&self, rank: usize, _: &str) {
@@ -395,8 +395,8 @@ pub(super) fn end_stream(stream: &'static Stream) {
     stream_end::destroy(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Ended);
 }
 
-/// Ends one end of a channel, and tells the other. No call of the peer has memory of this end in
-/// hand afterwards.
+/// Ends an end of a channel, and tells the other end. Afterwards no call of the peer is using
+/// memory of this end.
 pub(super) fn end_channel(handle: u64) {
     let Ok(channel) = Channel::named(handle) else { return };
     if channel.is_abroad() {

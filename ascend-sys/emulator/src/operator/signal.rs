@@ -29,9 +29,9 @@ pub(crate) struct NotifyRef {
 #[derive(Clone, Copy)]
 pub(super) enum Of {
     Thread(&'static Thread),
-    /// An end of a channel: the one that waits.
+    /// An end of a channel, which waits.
     Channel(&'static Channel),
-    /// The end of the peer in another process, of this one here.
+    /// The peer's end in another process, named by the end here.
     Peer(&'static Channel),
 }
 
@@ -55,7 +55,7 @@ impl NotifyRef {
         })
     }
 
-    /// A notify of the end that an end leads to in another process.
+    /// Returns a notify of the end in another process that an end leads to.
     pub(crate) fn of_peer_abroad(channel: &'static Channel, index: u32) -> Option<NotifyRef> {
         let spot = NotifyRef::of_channel(channel, index)?;
         Some(NotifyRef { of: Of::Peer(channel), ..spot })
@@ -192,7 +192,7 @@ impl Signal {
         Signal { spot, over: Some(over) }
     }
 
-    /// Records: as a task of a stream, else as a call of the host.
+    /// Records the notify: as a task of a stream, else as a call of the host.
     #[inline]
     fn record(&self, stream: Option<&'static Stream>) -> Step {
         if let Of::Peer(channel) = self.spot.of {
@@ -341,7 +341,7 @@ impl Await {
         PrimitiveWork::Waits { notify, whose, recorder }
     }
 
-    /// The peer of the channel is gone, and had recorded nothing before.
+    /// Whether the peer of the channel is gone, and had recorded nothing before.
     fn has_left(&self) -> bool {
         matches!(self.spot.of, Of::Channel(_)) && !self.spot.latch.is_due(self.spot.generation)
     }
@@ -375,7 +375,7 @@ impl Await {
         failure(error, self.describe())
     }
 
-    /// Gives up, and with it the communicator.
+    /// Gives up, and ends the communicator.
     #[cold]
     fn give_up(&self, why: &Reason) -> Step {
         // The notify was recorded just in time: the next poll finds it.
@@ -433,8 +433,8 @@ impl TaskBody<Stream> for Await {
         }
     }
 
-    /// A thread is about to sleep on the parked task, which the record wakes in any case. True if
-    /// polling helps already.
+    /// A thread is about to sleep on the parked task, which the record wakes in any case. Returns
+    /// true if polling helps already.
     fn arm(&mut self, _: &'static Stream) -> bool {
         let spot = &self.spot;
         spot.latch.is_due(spot.generation)

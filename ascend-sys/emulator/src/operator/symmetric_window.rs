@@ -26,14 +26,14 @@ struct SymmetricWindow {
     start: usize,
     bytes: u64,
     held: Option<HeldMemory>,
-    /// How often it is registered.
+    /// The number of registrations.
     times: u64,
 }
 
 /// The windows of a communicator.
 struct SymmetricWindows {
     comm: u64,
-    /// How many registrations each rank has begun.
+    /// The number of registrations that each rank has begun.
     begun: Box<[AtomicU64]>,
 }
 
@@ -49,8 +49,8 @@ impl SymmetricWindow {
     }
 }
 
-/// Registers memory of the rank, and waits until all ranks have registered as much. Memory that is
-/// registered already keeps its window.
+/// Registers memory of the rank, and waits until all ranks have made as many registrations. Memory
+/// that is registered already keeps its window.
 pub(crate) fn register(
     member: &Member,
     start: usize,
@@ -138,7 +138,7 @@ pub(crate) fn deregister(handle: u64) -> Result<(), Failure> {
     if is_last { WINDOWS.take(handle).map(drop) } else { Ok(()) }
 }
 
-/// The window of the rank that holds these bytes, and where they begin in it. `None` where there is
+/// Returns the window of the rank that holds these bytes, and their place in it. `None` if there is
 /// none.
 pub(crate) fn find(
     member: &Member,

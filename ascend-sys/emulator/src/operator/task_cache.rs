@@ -25,7 +25,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Ranges of addresses: where each begins, and how long it is.
+/// Ranges of addresses, each with its start and its length.
 type AddressRanges = Vec<(usize, usize)>;
 
 struct CachedPrimitive {
@@ -93,7 +93,7 @@ pub(super) fn note(thread: u64, call: &'static str, primitive: &Primitive, over:
     });
 }
 
-/// Whether there is a recording.
+/// Whether there is a recording for a device and tag.
 pub(crate) fn has(device: u32, tag: &str) -> bool {
     lock(&KEPT).contains_key(&(device, tag.to_owned()))
 }
@@ -113,7 +113,7 @@ pub(crate) fn start(device: u32, tag: String, ranges: AddressRanges) -> Result<(
     })
 }
 
-/// Ends it, and keeps it in the place of an older one with this tag.
+/// Ends the recording, and keeps it in the place of an older one with this tag.
 pub(crate) fn end(tag: &str) -> Result<(), Failure> {
     RECORDING.with_borrow_mut(|recording| match recording.take_if(|open| open.tag == tag) {
         Some(ended) => {
@@ -199,7 +199,7 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<
 }
 
 impl CacheRecording {
-    /// Where bytes of the recording are in an execution with these ranges.
+    /// Returns the place of bytes of the recording in an execution with these ranges.
     fn moved(
         &self,
         address: usize,

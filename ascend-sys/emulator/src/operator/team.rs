@@ -37,15 +37,15 @@ struct Team {
 
 struct Window {
     team: u64,
-    /// Kept for as long as the window is there.
+    /// Holds the memory for as long as the window exists.
     _held: Option<HeldMemory>,
 }
 
-/// A communicator of which there are teams, by its id.
+/// A part that ends the teams of a communicator, which it names by its id.
 struct Teams(u64);
 
 impl CommPart for Teams {
-    /// A rank's side of the communicator has ended, and its teams with it.
+    /// Ends the teams of a rank whose side of the communicator has ended.
     fn left(&self, rank: usize, _: &str) {
         let of_rank = |team: &Team| (team.member.comm.id, team.member.rank) == (self.0, rank);
         for (handle, _) in TEAMS.take_all(of_rank) {
@@ -62,7 +62,7 @@ pub(crate) struct TeamRequest {
     pub(crate) protocol: Option<CommProtocol>,
 }
 
-/// A team of all ranks.
+/// Makes a team of all ranks.
 pub(crate) fn create_world(member: Arc<Member>, wish: &TeamRequest) -> Result<u64, Failure> {
     let all: Vec<usize> = (0..member.comm.ranks()).collect();
     if let Some(ranks) = &wish.ranks
@@ -80,7 +80,7 @@ pub(crate) fn create_world(member: Arc<Member>, wish: &TeamRequest) -> Result<u6
     Ok(TEAMS.add(Team { member, world: None, ranks: all, protocol: wish.protocol }))
 }
 
-/// A team of some ranks of a world team.
+/// Makes a team of some ranks of a world team.
 pub(crate) fn create_sub(world: u64, wish: &TeamRequest) -> Result<u64, Failure> {
     let member = of_world(world)?;
     let Some(listed) = &wish.ranks else {
@@ -107,7 +107,7 @@ pub(crate) fn create_sub(world: u64, wish: &TeamRequest) -> Result<u64, Failure>
 }
 
 impl TeamRequest {
-    /// Whether the ranks can be a team like this.
+    /// Checks that the ranks can be a team like this.
     fn check(&self, member: &Member, ranks: &[usize]) -> Result<(), Failure> {
         if let Some(own) = self.own.filter(|own| *own as usize != member.rank) {
             return refuse!(
@@ -158,7 +158,7 @@ pub(crate) fn of_world(team: u64) -> Result<Arc<Member>, Failure> {
     })
 }
 
-/// Ends a team: first the sub-teams and the windows of a world team.
+/// Ends a team; for a world team, first its sub-teams and windows.
 pub(crate) fn destroy(team: u64) -> Result<(), Failure> {
     TEAMS.with(team, |_| Ok(()))?;
     let sub = TEAMS.find(|handle, other| (other.world == Some(team)).then_some(handle));
@@ -197,15 +197,15 @@ pub(crate) fn deregister_window(team: u64, window: u64) -> Result<(), Failure> {
 /// The channels to make for a team.
 pub(crate) struct Channels {
     pub(crate) engine: OperatorEngine,
-    /// `None` is the one of the team.
+    /// The protocol; `None` is that of the team.
     pub(crate) protocol: Option<CommProtocol>,
     pub(crate) notifies: u32,
     /// The number of channels to each of the other ranks.
     pub(crate) count: u32,
 }
 
-/// Acquires channels to the other ranks of a team, which have to do the same. They are found by
-/// `HcclChannelQuery`, or acquired once more.
+/// Acquires channels to the other ranks of a team, which have to do the same. `HcclChannelQuery`
+/// finds them, and so does acquiring them once more.
 pub(crate) fn create_channels(
     member: &Arc<Member>,
     team: u64,
@@ -245,7 +245,7 @@ pub(crate) fn create_channels(
     acquire_channels(member, channels.engine, call, &wanted).map(drop)
 }
 
-/// Whether a team is one of this rank.
+/// Checks that a team is one of this rank.
 fn belongs(member: &Member, of: &Member) -> Result<(), Failure> {
     if (member.comm.id, member.rank) == (of.comm.id, of.rank) {
         return Ok(());

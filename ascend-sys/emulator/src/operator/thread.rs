@@ -36,7 +36,7 @@ pub(crate) struct Thread {
 /// The owner of a thread.
 #[derive(Clone)]
 pub(crate) struct ThreadOwner {
-    /// `None` for a thread outside of communicators.
+    /// The rank; `None` for a thread outside of communicators.
     pub(crate) member: Option<Arc<Member>>,
     /// The index of the thread among its owner's threads, from 0.
     pub(crate) number: u32,
@@ -63,20 +63,20 @@ impl Slotted for Thread {
     }
 }
 
-/// A rank of a communicator as a number: threads and channels go together when they belong to the
-/// same. 0: none.
+/// Returns a rank of a communicator as a number: threads and channels can be used together when
+/// they belong to the same rank. 0: none.
 pub(super) fn side_of(member: &Member) -> u64 {
     member.comm.id << 16 | member.rank as u64
 }
 
-/// The part of a handle that no other object in its slot has.
+/// Returns the part of a handle that no other object in its slot has.
 #[inline]
 pub(super) fn generation(handle: u64) -> u32 {
     (handle >> 24) as u32
 }
 
 impl Thread {
-    /// A new thread on a stream. Its owner ends it.
+    /// Makes a thread on a stream. Its owner ends it.
     pub(super) fn create(
         stream: &Stream,
         notifies: u32,
@@ -126,7 +126,8 @@ impl Thread {
         self.marks.load(Ordering::Relaxed) & BATCHED != 0
     }
 
-    /// Lets the threads of all communicators of its device record its notifies, and it theirs.
+    /// Makes the threads of all communicators of its device able to record its notifies, and it
+    /// theirs.
     pub(super) fn share(&self) {
         self.marks.fetch_or(SHARED, Ordering::Relaxed);
     }

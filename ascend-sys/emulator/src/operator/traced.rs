@@ -1,5 +1,5 @@
-//! Primitives of a block that records a timeline: they write down when their turn came and when
-//! they were done.
+//! Primitives of a block that records a timeline: they record when their turn came and when they
+//! were done.
 
 use super::primitive::Primitive;
 use super::signal::{NotifyRef, Of};
@@ -22,7 +22,7 @@ pub(crate) struct Traced {
     log: Arc<Log>,
     device: u32,
     entry: PrimitiveSpan,
-    /// When it was next in its stream.
+    /// The time when it was next in its stream.
     began: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ impl Traced {
         Some(TraceNote { log, device, entry })
     }
 
-    /// Writes down how it ended, if it has.
+    /// Records how it ended, if it has.
     fn tell(&self, step: Step) -> Step {
         if let Step::Done(result) = &step {
             let to = self.log.now();
@@ -118,7 +118,7 @@ pub(super) struct TraceNote {
 }
 
 impl TraceNote {
-    /// The task that writes it.
+    /// Wraps a task so that the record is written.
     fn on(self, task: Task) -> Box<Traced> {
         let TraceNote { log, device, entry } = self;
         Box::new(Traced { task, log, device, entry, began: None })
