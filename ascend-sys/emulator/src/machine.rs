@@ -44,8 +44,8 @@ use visible::Visible;
 /// The most devices that one block can have.
 pub(crate) const MAX_DEVICES: u32 = 4096;
 const MAX_IDS: usize = 16 * 1024;
-/// The share of all addresses that a block may have without asking for it: many devices get less
-/// memory each, and all get less where other blocks have left less.
+/// The share of all addresses that a block may have without asking for it. With many devices each
+/// gets less memory, and all get less where other blocks have left less.
 const UNASKED_SHARE: u64 = 4;
 
 /// The settings that the devices of a block have in common.
@@ -72,7 +72,7 @@ pub(crate) struct Settings {
     pub(crate) kernel_late: Option<Late>,
 }
 
-/// A virtual NPU. Its record lives for ever; it is in use while it has settings.
+/// A virtual NPU. Its record is never freed; it is in use while it has settings.
 pub(crate) struct Device {
     pub(crate) id: u32,
     pub(crate) memory: MemoryPool,
@@ -217,7 +217,7 @@ fn blocks() -> Result<MutexGuard<'static, DeviceBlocks>, Failure> {
 
 /// Takes a block of fresh devices.
 pub(crate) fn create_block(request: &BlockRequest) -> Result<Settings, Failure> {
-    // A block that another process has let go gives its addresses back.
+    // A block that another process has let go gives its addresses back here.
     later::look();
     let mut blocks = blocks()?;
     if !(1..=MAX_DEVICES).contains(&request.count) {
@@ -248,12 +248,12 @@ pub(crate) fn create_block(request: &BlockRequest) -> Result<Settings, Failure> 
 }
 
 impl DeviceBlocks {
-    /// Takes addresses for devices of so much memory: where the first one begins, and how many each
-    /// has.
+    /// Takes addresses for devices with this much memory: returns the start of the first one, and
+    /// the size of each.
     fn addresses_for(&mut self, count: u32, memory: u64) -> Option<(usize, usize)> {
         let memory = usize::try_from(memory).ok()?;
-        // More addresses than memory, so that freed memory under a running task need not be reused
-        // at once.
+        // There are more addresses than memory, so that freed memory under a running task need not
+        // be reused at once.
         let span = memory.checked_add(memory / 16)?.checked_next_multiple_of(GRANULE)?;
         let total = span.checked_mul(count as usize)?;
         let address = self.ranges.take_addresses(total, "ascendExtBlockCreate")?;
@@ -273,7 +273,8 @@ impl DeviceBlocks {
         let (address, span) = loop {
             match self.addresses_for(request.count, memory) {
                 Some(found) => break found,
-                // Nobody has asked for so much. Less than this would take as many addresses.
+                // The program has not asked for that much. Less than this would take as many
+                // addresses.
                 None if !is_asked && memory >= GRANULE as u64 => memory /= 2,
                 None => {
                     return fail!(
@@ -407,7 +408,7 @@ pub(crate) fn find_device(id: i32) -> Result<&'static Device, Failure> {
     device(id).map_err(|text| Failure::new(ACL_ERROR_RT_INVALID_DEVICEID, text))
 }
 
-/// The device with this number on the machine, which with `visible` the program has to see.
+/// Returns the device with this number on the machine; with `visible` the program has to see it.
 pub(crate) fn on_machine(number: i32, visible: bool) -> Result<u32, Failure> {
     let refused = |text| Failure::new(ACL_ERROR_RT_INVALID_DEVICEID, text);
     let id = u32::try_from(number).unwrap_or(u32::MAX);
@@ -451,7 +452,7 @@ pub(crate) fn device_slot(id: u32) -> &'static Device {
         // SAFETY: leaked just now.
         Ok(_) => unsafe { &*fresh },
         Err(theirs) => {
-            // SAFETY: nobody has seen ours; theirs is a leaked record.
+            // SAFETY: no thread has seen ours; theirs is a leaked record.
             unsafe {
                 drop(Box::from_raw(fresh));
                 &*theirs
@@ -491,7 +492,7 @@ pub(crate) fn visible_count() -> Result<u32, String> {
     seen_by_programs().map(|seen| seen.visible.count())
 }
 
-/// How many devices a program can name where it names this one, with it.
+/// Returns the number of devices that a program can name together with this one.
 pub(crate) fn count_beside(device: &Device) -> u32 {
     match device.settings() {
         Some(Settings { block: 0, .. }) => visible_count().unwrap_or(1),

@@ -23,7 +23,7 @@ const PLACES: u64 = if cfg!(loom) { 1 } else { 4 };
 /// Most and least bytes of a chunk.
 const CHUNKS: std::ops::RangeInclusive<usize> = 16 * 1024..=64 * 1024;
 
-/// Most chunks of a message; beyond that they are larger.
+/// The most chunks of a message; the chunks of larger messages are larger.
 const MOST: usize = 1 << 15;
 
 #[repr(C)]
@@ -31,14 +31,14 @@ pub(crate) struct MessageChannel {
     places: [MessagePlace; PLACES as usize],
 }
 
-// SAFETY: words. The address of a buffer is one in the process of its side, and nothing but a
-// number to others.
+// SAFETY: atomic words: zeros are valid. The address of a buffer is an address in the process of
+// its side, and only a number to others.
 unsafe impl SharedWords for MessageChannel {}
 
 #[repr(C, align(64))]
 struct MessagePlace {
     sender: MessageSide,
-    /// The receiver has the second line.
+    /// Padding, so that the receiver has the second line.
     apart: [u64; 4],
     receiver: MessageSide,
     progress: AtomicU64,
@@ -78,7 +78,7 @@ pub(crate) enum Found {
 enum MessageView {
     Nothing,
     Done,
-    /// Both sides are there: the progress, and what it will be with one more chunk taken.
+    /// Both sides are there: the progress, and the progress with one more chunk taken.
     Open(MessageProgress, MessageProgress),
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct MessageChunk {
     pub(crate) bytes: usize,
 }
 
-/// How far the message in a place is.
+/// The progress of the message in a place.
 #[derive(Clone, Copy)]
 struct MessageProgress {
     /// The number of the message among those of its place; the first is 1.
@@ -98,7 +98,7 @@ struct MessageProgress {
     /// Chunks that are taken, by the sender and by the receiver.
     back: u16,
     front: u16,
-    /// Chunks that are not done.
+    /// Chunks that are not done yet.
     left: u16,
 }
 
@@ -154,8 +154,9 @@ impl MessageShape {
         Some(Self { dtype, count, alone: kind >> 32 != 0 })
     }
 
-    /// Bytes of a chunk. A message of its own is cut so that both of its sides can copy; in a batch
-    /// each side mostly has messages enough, and sharing one costs more than it brings.
+    /// Returns the bytes of a chunk. A message outside of a batch is cut so that both of its sides
+    /// can copy. In a batch each side mostly has enough messages, and sharing one costs more than
+    /// it brings.
     fn chunk(self) -> usize {
         let bytes = if self.alone { self.bytes() / 2 } else { usize::MAX / 2 };
         let usual = bytes.clamp(*CHUNKS.start(), *CHUNKS.end());
@@ -224,8 +225,8 @@ impl MessageChannel {
         self.place(number).progress().is_fresh(sequence(number)).then_some(number)
     }
 
-    /// A side brings its next message, if a place is free for it: its number. One thread at a time
-    /// does this for a side, and the buffer stays until the message is done or withdrawn.
+    /// Posts the next message of a side, if a place is free for it; returns its number. One thread
+    /// at a time does this for a side, and the buffer stays until the message is done or withdrawn.
     pub(crate) fn post(&self, send: bool, data: *mut u8, content: MessageShape) -> Option<u64> {
         let number = self.next(send)?;
         let (count, kind) = content.words();
@@ -312,7 +313,7 @@ impl MessageChannel {
         }
     }
 
-    /// A chunk is copied. True for the last one.
+    /// Notes that a chunk is copied. True for the last one.
     pub(crate) fn finish(&self, number: u64) -> bool {
         let before = self.place(number).progress.fetch_sub(1, Ordering::SeqCst);
         fence_for_loom();
@@ -378,7 +379,7 @@ mod models {
     use crate::collective::sync::{AtomicU32, Mutex, UnsafeCell};
     use ascend_reduce::DataType;
 
-    /// Where the buffers pretend to be: nothing but addresses goes through the channel.
+    /// The addresses of the buffers are invented: only addresses go through the channel.
     const BASE: usize = 1 << 20;
 
     /// Returns the shape of a message of `chunks` chunks.
@@ -488,7 +489,7 @@ mod models {
     #[test]
     fn loom_a_place_serves_one_message_after_the_other() {
         check(|| {
-            // Different contents: a side that took one for the other would find them to differ, or
+            // The contents differ: a side that took one for the other would report a difference, or
             // copy too much.
             both(&ChannelModel::new(2), |model, send| {
                 for chunks in [2, 1] {

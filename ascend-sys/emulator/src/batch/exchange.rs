@@ -15,14 +15,14 @@ use crate::collective::validate::name_of;
 use crate::processes::region::{Ground, Placed, SharedWords};
 use ascend_sync::SpinLock;
 
-/// Lists that are kept for the next batches, at most: more than a program has on its way at a time.
+/// The most lists that are kept for the next batches: more than a program has in flight at a time.
 const KEPT: usize = 4096;
 
 /// The messages of a communicator.
 pub(crate) struct Exchange {
     /// Written by the rank at every batch.
     counts: Placed<BatchCounts>,
-    /// Looked at by others whenever they have done something for a rank.
+    /// Others read it whenever they have done something for a rank.
     armed: Placed<Armed>,
     ranks: Box<[Rank]>,
     channels: PairChannels,
@@ -34,7 +34,7 @@ pub(crate) struct Exchange {
 enum PairChannels {
     /// Made when they are needed: a program mostly uses few of the possible pairs.
     Heap(Box<[OnceLock<ChannelRow>]>),
-    /// Shared memory that nobody has touched takes no room.
+    /// Shared memory that was never touched takes no room.
     Shared(Placed<MessageChannel>),
 }
 
@@ -52,7 +52,7 @@ struct Rank {
 /// The batches of a rank.
 #[repr(C, align(128))]
 struct BatchCounts {
-    /// How many.
+    /// The number of batches.
     issued: AtomicU64,
     posted: AtomicU64,
     /// Not 0: the rank has left.
@@ -65,11 +65,11 @@ struct Armed(AtomicU32);
 #[repr(C, align(128))]
 struct Departures(AtomicU32);
 
-// SAFETY: words.
+// SAFETY: atomic words: zeros are valid, and they hold no address.
 unsafe impl SharedWords for BatchCounts {}
-// SAFETY: a word.
+// SAFETY: an atomic word: zeros are valid, and it holds no address.
 unsafe impl SharedWords for Armed {}
-// SAFETY: a word.
+// SAFETY: an atomic word: zeros are valid, and it holds no address.
 unsafe impl SharedWords for Departures {}
 
 impl Exchange {
@@ -125,12 +125,12 @@ impl Exchange {
         }
     }
 
-    /// A list for a new batch; nothing is in it.
+    /// Returns an empty list for a new batch.
     pub(crate) fn take_list(&self, rank: usize) -> Vec<BatchItem> {
         self.ranks[rank].lists.lock().pop().unwrap_or_default()
     }
 
-    /// The batch is done with it.
+    /// Takes back the list of a batch that is done with it.
     pub(crate) fn put_back(&self, rank: usize, mut used: Vec<BatchItem>) {
         used.clear();
         let mut lists = self.ranks[rank].lists.lock();
@@ -147,13 +147,14 @@ impl Exchange {
         number
     }
 
-    /// A batch that was numbered last was not enqueued after all.
+    /// Takes back the last number: its batch was not enqueued after all.
     pub(crate) fn take_back(&self, rank: usize) {
         let issued = &self.counts[rank].issued;
         issued.store(issued.load(Ordering::Relaxed) - 1, Ordering::Release);
     }
 
-    /// Messages of a batch of the rank were posted, to or from these peers. `all`: the last ones.
+    /// Messages of a batch of the rank were posted, to or from these peers. `all`: they are the
+    /// last ones.
     pub(crate) fn posted(&self, rank: usize, peers: impl Iterator<Item = usize>, all: bool) {
         let own = &self.counts[rank];
         if all {

@@ -10,7 +10,7 @@ use ascend_reduce::DataType;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageShape {
     pub(crate) dtype: DataType,
-    /// Elements.
+    /// The number of elements.
     pub(crate) count: u64,
     /// Whether it is a call of its own (`HcclSend`, `HcclRecv`), not an item of a batch. Both sides
     /// of a message must be of the same kind.
@@ -32,7 +32,7 @@ impl std::fmt::Display for MessageShape {
 /// An item of a call, checked and resolved.
 #[derive(Clone, Copy)]
 pub(crate) struct BatchItem {
-    /// Otherwise it receives.
+    /// Whether the rank sends; otherwise it receives.
     pub(crate) send: bool,
     pub(crate) peer: usize,
     pub(crate) content: MessageShape,
@@ -40,7 +40,7 @@ pub(crate) struct BatchItem {
     pub(crate) data: *mut u8,
     /// The source, if the peer is the rank itself; an item to itself counts as a receive.
     pub(crate) from: *mut u8,
-    /// Where the caller's list has it.
+    /// The index in the caller's list.
     pub(crate) index: u32,
     pub(crate) state: ItemState,
 }
@@ -50,7 +50,7 @@ pub(crate) struct BatchItem {
 pub(crate) enum ItemState {
     /// The item waits for a place, or for its copy if it is to the rank itself.
     New,
-    /// Message of its channel, with this number.
+    /// It is posted as the message of its channel with this number.
     Posted(u64),
     /// To the rank itself: this many bytes are copied.
     Copied(usize),

@@ -196,7 +196,7 @@ pub(super) struct Arrivals {
     comm: Arc<Comm>,
     /// The participants that tell of their arrival, with their ranks.
     told: Vec<(usize, usize)>,
-    /// There are others.
+    /// There are participants that do not tell of their arrival.
     some_tell_nothing: bool,
 }
 
@@ -252,7 +252,7 @@ impl Arrivals {
     }
 }
 
-/// A rank reaches memory of another process from now on, which begins there at `data`.
+/// A rank reaches memory of another process from now on. `data` is the start of the memory there.
 pub(crate) fn reaches(member: &Member, remote: usize, addresses: &Range<usize>, data: usize) {
     if engine(member.device).is_none() || !member.comm.is_checked_abroad(remote) {
         return;
@@ -274,11 +274,11 @@ pub(crate) fn joins(member: &Member) {
     }
 }
 
-/// Ranks of other processes may write these parts of memory from now on, and tell so where they are
-/// checked.
+/// Ranks of other processes may write these parts of memory from now on. They report it where they
+/// are checked.
 pub(crate) fn lent(member: &Member, memory: &[Range<usize>]) {
     if let Some(engine) = engine(member.device) {
-        // It hears of each access from the first one on.
+        // The other process hears of each access from the first one on.
         CheckedComm::linked(&member.comm);
         memory.iter().for_each(|one| engine.lent(one.start));
     }

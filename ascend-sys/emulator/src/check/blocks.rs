@@ -21,7 +21,7 @@ struct Checked {
 }
 
 static CHECKED: Mutex<Vec<Checked>> = Mutex::new(Vec::new());
-/// How many blocks are checked: the rule is none.
+/// The number of checked blocks: usually none.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Begins to watch the devices of a block.
@@ -115,7 +115,7 @@ pub(crate) fn registered(start: usize, size: usize) {
     }
 }
 
-/// All hear of host memory, as they do when it is freed and when the host touches it.
+/// All checkers hear of host memory, as they do when it is freed and when the host touches it.
 #[cold]
 fn tell_allocated(device: Option<u32>, place: Range<usize>, name: &str) {
     let pinned = device.is_none();
@@ -132,7 +132,7 @@ pub(crate) fn freed(device: Option<u32>, start: usize, call: &'static str) {
 }
 
 /// Registered memory goes back to the program, by the function `call`, which has waited for all
-/// that touched it.
+/// work on it.
 #[inline]
 pub(crate) fn unregistered(start: usize, call: &'static str) {
     if is_on() {

@@ -24,7 +24,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Up to which step a component is complete.
+    /// Returns the step up to which a component is complete.
     pub(crate) fn get(&self, component: ClockComponent) -> u64 {
         self.times.binary_search_by_key(&component, |(l, _)| *l).map_or(0, |at| self.times[at].1)
     }
@@ -39,7 +39,7 @@ impl Clock {
         self.get(point.component) >= point.time
     }
 
-    /// A point is passed.
+    /// Notes that a point is passed.
     pub(crate) fn raise(&mut self, point: ClockPoint) {
         match self.times.binary_search_by_key(&point.component, |(l, _)| *l) {
             Ok(at) => self.times[at].1 = self.times[at].1.max(point.time),
@@ -47,12 +47,12 @@ impl Clock {
         }
     }
 
-    /// Whether there is nothing in `other` that this clock does not know.
+    /// Whether this clock knows everything that `other` knows.
     pub(crate) fn knows(&self, other: &Clock) -> bool {
         other.times.iter().all(|&(component, time)| self.get(component) >= time)
     }
 
-    /// Everything that `other` knows is known here too.
+    /// Adds everything that `other` knows.
     pub(crate) fn join(&mut self, other: &Clock) {
         let mine = std::mem::take(&mut self.times);
         self.times.reserve(mine.len().max(other.times.len()));

@@ -75,13 +75,13 @@ struct CheckerState {
     foreign: ForeignComponents,
     /// All that other processes were told.
     told: Clock,
-    /// How many of each kind were asked for.
+    /// How many numbers of each kind were given out.
     numbers: HashMap<ArrivalKey, u64>,
     /// CPU kernels write memory, unseen.
     kernels_write: bool,
     findings: Vec<Arc<Finding>>,
     seen: HashSet<(Discriminant<FindingKind>, String, String, String)>,
-    /// Found by the call that is under way, and not yet told.
+    /// Findings of the call that is under way, not yet told.
     fresh: Vec<Arc<Finding>>,
 }
 
@@ -95,7 +95,7 @@ struct KnownSteps {
 
 struct CheckedMeeting {
     arrivals: Vec<Option<Arc<Clock>>>,
-    /// Participants of this process, and how many arrivals will be heard of.
+    /// The participants of this process, and the number of arrivals that will be heard of.
     own: usize,
     expected: usize,
     /// The union of all arrivals, when all are there.
@@ -195,7 +195,7 @@ impl Checker {
         at
     }
 
-    /// New memory. With `written`, its first contents are not asked after.
+    /// Notes new memory. With `written`, its first contents count as written.
     pub(crate) fn allocated(&self, range: Range<usize>, name: &str, written: bool) {
         lock(&self.state).memory.add(Shadow::new(range, name.into(), written));
     }
@@ -330,7 +330,7 @@ impl Checker {
         *number
     }
 
-    /// The last number of this name is not used after all.
+    /// Takes the last number of this name back: it is not used after all.
     pub(crate) fn number_not_used(&self, name: ArrivalKey) {
         if let Some(number) = lock(&self.state).numbers.get_mut(&name) {
             *number -= 1;
@@ -349,7 +349,8 @@ impl Checker {
         self.telling(|state| state.set(signal, name, at, operation));
     }
 
-    /// The host does something by itself that other processes hear of.
+    /// Notes that the host does something by itself that other processes hear of; returns its
+    /// point.
     pub(crate) fn host_steps(&self) -> ClockPoint {
         lock(&self.state).host_step()
     }
@@ -417,7 +418,7 @@ impl Checker {
         std::mem::take(&mut state.fresh)
     }
 
-    /// Does something that may find something, and then prints it, without the lock.
+    /// Runs `look`, which may find something, and then prints the findings, without the lock.
     fn telling(&self, look: impl FnOnce(&mut CheckerState)) {
         print(&self.looking(look));
     }
@@ -430,7 +431,7 @@ impl Checker {
             print(&fresh);
         } else {
             let print = move || print(&fresh);
-            // Without a thread they are still kept.
+            // If there is no thread, the findings are still kept.
             let _ = std::thread::Builder::new().name("ascend-findings".into()).spawn(print);
         }
     }
@@ -478,7 +479,7 @@ impl CheckerState {
         }
     }
 
-    /// The host does something by itself, which everything that it issues from now on comes after.
+    /// Notes a step of the host by itself: everything that it issues from now on comes after it.
     fn host_step(&mut self) -> ClockPoint {
         self.host_time += 1;
         let at = ClockPoint { component: HOST, time: self.host_time };

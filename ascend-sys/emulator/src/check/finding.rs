@@ -54,7 +54,7 @@ pub(crate) struct Finding {
     pub(crate) bytes: Option<Range<usize>>,
     /// The first and the second operation, or the only one.
     pub(crate) sides: Vec<FindingSide>,
-    /// Up to which step the second knew the component of the first.
+    /// The step up to which the second knew the component of the first.
     pub(crate) knew: u64,
 }
 
@@ -67,7 +67,7 @@ impl FindingSide {
         FindingSide { verb, operation: operation.clone(), time, bytes: None }
     }
 
-    /// Equal for two that need not both be told.
+    /// Returns a text that is equal for two findings of which only one need be told.
     pub(crate) fn kind(&self) -> String {
         format!("{} {} {}", self.verb, self.operation.what, self.place())
     }
@@ -166,7 +166,7 @@ impl Finding {
         [place].into_iter().chain(found.calls.iter().cloned()).chain(cores).chain(witness).collect()
     }
 
-    /// Why the two are not ordered.
+    /// Returns why the two operations are not ordered.
     pub(crate) fn reason(&self) -> Option<String> {
         let [first, second] = &self.sides[..] else { return None };
         match &self.kind {

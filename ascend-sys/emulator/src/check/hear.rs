@@ -30,7 +30,7 @@ pub(super) fn at_head(
 /// the stream's queue held.
 pub(crate) fn kernel_begins(stream: &Stream) -> KernelClock {
     let at = here(stream);
-    // The kernel itself is not over.
+    // The kernel itself is not over, so its own step is left out.
     let before = ClockPoint { time: at.time.saturating_sub(1), ..at };
     KernelClock::new(engine(stream.device_id()), before)
 }
@@ -99,7 +99,7 @@ pub(crate) fn freed_in_stream(stream: &Stream, start: usize, call: &'static str)
     }
 }
 
-/// A signal has ended: another one may have its number.
+/// A signal has ended: a later one may have its number.
 #[inline]
 pub(crate) fn signal_ended(device: u32, signal: u64) {
     if is_on() {

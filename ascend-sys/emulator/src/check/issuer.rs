@@ -58,7 +58,7 @@ pub(super) fn issuer_learns(engine: &Checker, point: ClockPoint) {
     }
 }
 
-/// While it lives, the calling thread acts in the host's name: by itself, in no stream.
+/// While it lives, the calling thread acts as the host: by itself, in no stream.
 pub(super) struct AsHost<'a>(&'a Checker);
 
 impl AsHost<'_> {

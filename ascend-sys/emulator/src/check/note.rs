@@ -68,7 +68,7 @@ pub(super) struct Arriving {
     pub(super) comm: Arc<Comm>,
     pub(super) rank: usize,
     pub(super) participant: usize,
-    /// How many there are, how many of them are in this process, and how many tell of their
+    /// The number of participants, how many of them are in this process, and how many tell of their
     /// arrival.
     pub(super) counts: (usize, usize, usize),
 }
@@ -132,7 +132,7 @@ impl TaskBody<Stream> for Box<CheckNote> {
         "note of the check for races".into()
     }
 
-    /// The stream gives up, so the operation will not run.
+    /// The stream gives up: the operation will not run.
     fn expire(&mut self, stream: &'static Stream, _: &Reason) -> Step {
         match &self.what {
             NoteKind::Begin(_) | NoteKind::Set { .. } => {

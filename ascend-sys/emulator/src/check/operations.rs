@@ -25,7 +25,7 @@ impl Announced {
     pub(crate) fn withdrawn(self) {
         if let Some((engine, leaves)) = self.0 {
             for Leaving { key, sees, .. } in leaves {
-                // A message is seen by its other side, which is the participant 0 or 1.
+                // The other side sees a message; it is the participant 0 or 1.
                 if let Sees::Party(other) = sees {
                     engine.number_not_used((key.0, key.1, 1 - other.min(1) as u64));
                 }
@@ -95,8 +95,8 @@ fn announce(
     Ok(Announced(Some((engine, leaves))))
 }
 
-/// How many participants a meeting has, how many of them are in this process, and how many tell of
-/// their arrival, by their ranks.
+/// Returns the number of participants of a meeting, how many of them are in this process, and how
+/// many tell of their arrival. `ranks` are their ranks.
 fn counts(comm: &Comm, ranks: impl IntoIterator<Item = usize>) -> (usize, usize, usize) {
     ranks.into_iter().fold((0, 0, 0), |(all, own, told), rank| {
         let is_own = comm.is_own(rank);
@@ -112,7 +112,7 @@ fn of_member(member: &Member, number: u64) -> String {
     format!("#{number} of communicator \"{}\", rank {rank}{zeros}", comm.title())
 }
 
-/// A rank of a communicator has one operation under way.
+/// Returns the thing that a rank of a communicator has to itself: it has one operation under way.
 fn owns(member: &Member) -> (u64, String) {
     let name = format!("rank {} of communicator \"{}\"", member.rank, member.comm.title());
     (member.comm.id << 20 | member.rank as u64, name)

@@ -42,7 +42,7 @@ pub(crate) struct Shadow {
     bytes: ascend_operator::shadow::Shadow<Access>,
     /// The access that ended it.
     pub(crate) freed: Option<Access>,
-    /// A window of a kernel: all that is asked is whether a byte was written before.
+    /// Whether it is a window of a kernel: only whether a byte was written before is checked.
     pub(crate) is_window: bool,
     /// Others write it, unseen: so it is unknown whether a byte was written.
     pub(crate) is_lent: bool,

@@ -80,7 +80,7 @@ impl Picture {
         );
     }
 
-    /// How much the second knew of the first when it began.
+    /// Shows how much the second knew of the first when it began.
     fn knowledge(&mut self, finding: &Finding, first: &FindingSide, reason: &str) {
         let (y, next) = (TOP + 34, TOP + ROW + 34);
         if finding.knew > 0 && !first.is_host() {

@@ -7,7 +7,7 @@ use super::table::{Extent, Table};
 /// The arguments of a rank's collective, checked and resolved.
 pub(crate) struct CollectiveCall {
     pub(crate) request: CollectiveRequest,
-    /// Where the data of its buffers is; null where the operation has none.
+    /// The data of its buffers; null where the operation has none.
     pub(crate) send: *const u8,
     pub(crate) recv: *mut u8,
     /// The table, for operations that have one.
@@ -68,7 +68,7 @@ impl CollectiveCall {
         send < recv + receives.end && recv < send + sends.end
     }
 
-    /// Whether the buffers overlap in one of the ways in which an operation is in place.
+    /// Whether the buffers overlap in one of the ways that count as in place.
     #[cold]
     pub(crate) fn is_in_place(&self, rank: usize) -> bool {
         let own = rank * self.request.bytes();

@@ -1,5 +1,5 @@
-//! Why a communicator has failed, and the words and codes in which the different callers learn of
-//! it.
+//! The reason why a communicator has failed, and the words and codes by which the different callers
+//! learn of it.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub(crate) struct CommError {
     pub(crate) absent: Vec<usize>,
     /// The words of ranks, where they disagree.
     pub(crate) said: Vec<(usize, String)>,
-    /// The rank that has aborted it.
+    /// The rank that has aborted the communicator.
     pub(crate) by: Option<usize>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Origin {
     Collective(u64),
     /// Some batch.
     Batch,
-    /// A primitive of an operator of the program's own.
+    /// A primitive of a custom operator of the program.
     Operator,
 }
 
@@ -48,11 +48,11 @@ pub(crate) enum Cause {
     Message,
     /// A rank did not come within the time limit.
     Timeout,
-    /// All wait for one another.
+    /// All ranks wait for one another.
     Deadlock,
     /// A rank left or destroyed its communicator.
     Gone,
-    /// A rank has aborted it.
+    /// A rank has aborted the communicator.
     Aborted,
     /// A notify was not recorded within the time limit, or all wait for one another.
     Unrecorded,
@@ -65,7 +65,7 @@ impl CommError {
         Self { origin, cause, text, ranks: Box::default(), absent: Vec::new(), said, by: None }
     }
 
-    /// A rank as one that has said its side, or has no part in it.
+    /// Returns the state of a rank that has given its side, or has no part in it.
     pub(crate) fn side_of(&self, rank: usize) -> RankState {
         let said = self.said.iter().find(|(other, _)| *other == rank);
         let (presence, text) = match said {
@@ -174,7 +174,7 @@ pub(crate) enum Presence {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RankState {
     pub(crate) presence: Presence,
-    /// The number of the newest collective that it was seen in; 0 when in none.
+    /// The number of the newest collective that the rank was seen in; 0 if there is none.
     pub(crate) number: u64,
     /// The collective that it has called there.
     pub(crate) request: Option<CollectiveRequest>,

@@ -1,4 +1,4 @@
-//! Where the ranks bring it: in their slots of the meeting.
+//! The contributions of the ranks, in their slots of the meeting.
 
 use super::gathered::Gathered;
 use super::meeting::{Meeting, MeetingPlace, PAYLOAD};
@@ -20,7 +20,7 @@ fn behind_offer(payload: *const u8) -> *const u64 {
 ///
 /// # Safety
 ///
-/// The payload is the caller's to write; the words of the contribution's table are there.
+/// The payload is the caller's to write; the words of the contribution's table exist.
 #[inline]
 pub(crate) unsafe fn write(payload: *mut u8, contribution: Contribution) {
     let Summary { words, length, .. } = contribution.table;
@@ -59,7 +59,7 @@ impl Participants for Arrived<'_> {
             true => self.meeting.payload(rank, self.place, behind_offer),
             false => words,
         };
-        // SAFETY: the words that the rank has brought with this contribution, beside it or in its
+        // SAFETY: the words that the rank has brought with this contribution, behind it or in its
         // table, which stays as long.
         let words = unsafe { std::slice::from_raw_parts(words, length) };
         BlockTable { ranks: self.ranks(), words }

@@ -21,7 +21,7 @@ pub(crate) struct Gathered {
 // only.
 unsafe impl Send for Gathered {}
 
-/// How many words a table of an operation has, and how many counts of pairs.
+/// Returns the number of words of a table of an operation, and its number of counts of pairs.
 pub(crate) fn words_of(operation: Operation, ranks: usize) -> (usize, usize) {
     match operation {
         Operation::AlltoAllVC => (4 * ranks, ranks * ranks),

@@ -33,12 +33,12 @@ pub(crate) struct CollectiveJob {
 #[repr(C, align(128))]
 struct Holding(AtomicU64);
 
-// SAFETY: a word.
+// SAFETY: an atomic word: zeros are valid, and it holds no address.
 unsafe impl SharedWords for Holding {}
 
 #[repr(C, align(128))]
 struct Decision {
-    /// The operation decided last, and how: `number << 1 | closed`.
+    /// The newest decided operation, and the decision: `number << 1 | closed`.
     phase: AtomicU64,
     /// Not 0: a rank has tried to close an operation.
     closing: AtomicU64,
@@ -47,9 +47,9 @@ struct Decision {
     abandoned: AtomicU64,
 }
 
-// SAFETY: words.
+// SAFETY: atomic words: zeros are valid, and they hold no address.
 unsafe impl SharedWords for ChunkHome {}
-// SAFETY: words.
+// SAFETY: atomic words: zeros are valid, and they hold no address.
 unsafe impl SharedWords for Decision {}
 
 /// Two words: the low half of the operation number above, a count of chunks below.
@@ -123,7 +123,7 @@ impl CollectiveJob {
         (if alone { Phase::Running } else { self.decide(number, false) }, chunk)
     }
 
-    /// A rank wants to give up: the operation is closed, unless it runs.
+    /// Closes an operation that a rank gives up, unless it runs.
     #[cold]
     pub(crate) fn close(&self, number: u64) -> Phase {
         announce(&self.decision().closing, 1);
@@ -206,7 +206,8 @@ impl CollectiveJob {
         None
     }
 
-    /// The chunk is done and its memory no longer touched. Returns whether it was the last of all.
+    /// Notes that the chunk is done and its memory no longer touched. Returns whether it was the
+    /// last of all.
     #[inline]
     pub(crate) fn finish(
         &self,
@@ -278,7 +279,7 @@ mod tests {
         for share in [0, 1] {
             let job = CollectiveJob::new(2, &Ground::Heap);
             let chunks = |of: Range<usize>| share * of.len() as u32;
-            // Rank 0 does all that there is to do, goes on, and gives up.
+            // Rank 0 does all the work, goes on, and gives up.
             let (phase, mut next) = job.start(1, 0, chunks);
             assert_eq!(phase, Phase::Running);
             while let Some(chunk) = next {

@@ -18,7 +18,7 @@ pub(super) struct LongTables {
 #[repr(C)]
 struct TableWord(AtomicU64);
 
-// SAFETY: a word.
+// SAFETY: an atomic word: zeros are valid, and it holds no address.
 unsafe impl SharedWords for TableWord {}
 
 /// The number of words of a table of `ranks` ranks: two halves of counts and displacements, and the

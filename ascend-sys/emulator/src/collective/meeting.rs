@@ -24,13 +24,13 @@ use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell, announce, a
 use super::table::Table;
 use crate::processes::region::{Ground, Placed, SharedWords};
 
-/// How many bytes travel inside a slot.
+/// The number of bytes that travel inside a slot.
 pub(crate) const PAYLOAD: usize = 1024;
 
 /// Something that polls a parked operation again.
 pub(crate) trait Wake: Clone {
-    /// Polls it now or soon. Must not call back into the meeting while it holds a lock that an
-    /// armed operation takes.
+    /// Polls it now or soon. Must not call back into the meeting while holding a lock that an armed
+    /// operation takes.
     fn wake(&self);
 }
 
@@ -48,15 +48,15 @@ pub(crate) struct Claim {
     /// Operation, element type, reduction and root, packed by the caller. The caller leaves one
     /// byte for the [capture](Claim::capture).
     pub(crate) kind: u64,
-    /// Elements, or a fingerprint of counts.
+    /// The number of elements, or a fingerprint of counts.
     pub(crate) count: u64,
 }
 
 impl Claim {
     const CAPTURE: u32 = 24;
 
-    /// The claim of an operation that was captured: only the same capture of another rank goes with
-    /// it.
+    /// The claim of an operation that was captured: it matches only the same capture of another
+    /// rank.
     #[inline]
     pub(crate) fn of_capture(self, capture: u8) -> Claim {
         Claim { kind: self.kind | u64::from(capture) << Claim::CAPTURE, ..self }
@@ -73,7 +73,7 @@ impl Claim {
 pub(crate) enum MeetingView {
     /// All are there, with the same claim.
     All,
-    /// This rank is not.
+    /// This rank is not there.
     Waiting(usize),
     /// This rank is there with another claim.
     Differs(usize),
@@ -96,7 +96,7 @@ struct OperationSlot {
     payload: UnsafeCell<[MaybeUninit<u8>; PAYLOAD]>,
 }
 
-// A contribution fits where a payload would be, which begins behind four words.
+// A contribution fits into a payload, which begins behind four words.
 const _: () = assert!(size_of::<Contribution>() <= PAYLOAD && 32 % align_of::<Contribution>() == 0);
 
 impl OperationSlot {
@@ -124,7 +124,7 @@ struct Alarm(AtomicU32);
 
 // SAFETY: words, and payloads; the module text says which rank touches them when.
 unsafe impl SharedWords for RankSlot {}
-// SAFETY: a word.
+// SAFETY: an atomic word: zeros are valid, and it holds no address.
 unsafe impl SharedWords for Alarm {}
 
 /// The state of a rank that only its process needs.
@@ -192,8 +192,8 @@ impl<W: Wake> Meeting<W> {
     ///
     /// # Safety
     ///
-    /// One thread at a time for a rank; numbers ascend by one; the operation before is complete on
-    /// this rank.
+    /// One thread at a time calls this for a rank; numbers ascend by one; the operation before is
+    /// complete on this rank.
     #[inline]
     pub(crate) unsafe fn arrive(
         &self,
@@ -236,7 +236,7 @@ impl<W: Wake> Meeting<W> {
                 }
                 match self.look_closely(place, *cursor) {
                     Some(look) => return look,
-                    // It has come meanwhile.
+                    // The rank has come meanwhile.
                     None => continue,
                 }
             }
@@ -333,12 +333,12 @@ impl<W: Wake> Meeting<W> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether some process has ended the communicator, maybe without this one knowing why yet.
+    /// Whether some process has ended the communicator; this one may not know why yet.
     pub(crate) fn is_broken(&self) -> bool {
         self.alarm[0].0.load(Ordering::SeqCst) & BROKEN != 0
     }
 
-    /// The rank will issue no operation beyond `last`.
+    /// Notes that the rank will issue no operation beyond `last`.
     #[cold]
     pub(crate) fn leave(&self, rank: usize, last: u64) {
         let left = &self.rank_slots[rank].left_after;
@@ -371,8 +371,8 @@ impl<W: Wake> Meeting<W> {
     ///
     /// # Safety
     ///
-    /// The caller's rank has arrived at this place and at none since, and does not while it uses
-    /// the table. The claim of the rank is of an operation that has tables.
+    /// The caller's rank has arrived at this place and at none since, and arrives at no other while
+    /// it uses the table. The rank's claim is of an operation that has tables.
     #[inline]
     pub(crate) unsafe fn table(&self, rank: usize, place: MeetingPlace) -> Option<&Table> {
         let slot = self.slot(rank, place);
@@ -425,7 +425,7 @@ impl<W: Wake> Meeting<W> {
 impl<W: Wake> OwnSide<W> {
     #[cold]
     fn wake(&self) {
-        // The clone leaves the lock before anything is called.
+        // The clone releases the lock before anything is called.
         let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(waker) = waker {
             waker.wake();

@@ -1,4 +1,4 @@
-//! Every interleaving of small meetings, by loom.
+//! Models of small meetings: loom explores every interleaving.
 
 use std::ops::Range;
 
@@ -110,7 +110,7 @@ fn loom_the_latest_arrival_is_seen_whole() {
         let meeting = Arc::new(Meeting::<Bell>::new(1, &Ground::Heap));
         let arrives = Arc::clone(&meeting);
         let thread = thread::spawn(move || {
-            // These share a slot.
+            // These two operations share a slot.
             for number in [1, 3] {
                 let claim = Claim { kind: number, count: number };
                 // SAFETY: in order, from one thread.

@@ -15,10 +15,10 @@ use super::participants::Participants;
 use super::request::{CollectiveRequest, Operation};
 use ascend_reduce::Store;
 
-/// Bytes that a chunk reads or writes over all ranks, whichever is more: about 20 microseconds of
-/// work even where memory is slow.
+/// The bytes that a chunk reads, or writes if that is more, over all ranks: about 20 microseconds
+/// of work even where memory is slow.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Below this, taking a chunk costs too much of doing it.
+/// Smaller chunks would cost too much to take, compared with the work in them.
 const LEAST_BYTES: usize = 4 * 1024;
 /// Chunks are cut at cache lines, so that no two threads write one.
 const LINE: usize = 64;
@@ -44,7 +44,7 @@ enum Runs {
 impl Plan {
     pub(crate) fn new(request: &CollectiveRequest, ranks: usize) -> Self {
         use Operation::*;
-        // The buffers that a chunk is read from, or written to, whichever are more.
+        // The number of buffers that a chunk is read from, or written to if that is more.
         let buffers = match request.operation {
             AllReduce(_) | Reduce(..) | ReduceScatter(_) | ReduceScatterV(_) => ranks,
             Broadcast(_) | AllGather | AllGatherV => ranks,

@@ -11,11 +11,11 @@ thread_local! {
     static SPARE: Cell<Vec<*mut u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Memory for a list of pointers. It is filled where it lies, and only as far as it must: moving
-/// it, or writing all of it, would take longer than a small operation does.
+/// Memory for a list of pointers. The list is filled in place, and only as far as needed: moving
+/// it, or writing all of it, would take longer than a small operation.
 pub(crate) struct Pointers {
     few: [MaybeUninit<*mut u8>; FEW],
-    /// All of them, if there are more than a few.
+    /// All pointers, if there are more than a few.
     many: Vec<*mut u8>,
 }
 
@@ -56,7 +56,7 @@ impl Pointers {
     fn push_slowly(&mut self, pointer: *mut u8) {
         if self.many.is_empty() {
             if self.many.capacity() == 0 {
-                // A thread that ends has no spare memory.
+                // A thread that is ending has no spare memory.
                 self.many = SPARE.try_with(Cell::take).unwrap_or_default();
             }
             // SAFETY: called when all of these have been written.

@@ -25,7 +25,8 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// CANN's number of the operation, of 8 bits; one that CANN has not begins at 200.
+    /// Returns CANN's number of the operation, of 8 bits; numbers of operations that CANN does not
+    /// have begin at 200.
     #[inline]
     fn number(self) -> u8 {
         match self {
@@ -207,7 +208,7 @@ impl CollectiveRequest {
         self.operation != Operation::Barrier
     }
 
-    /// Equal for two ranks exactly if their calls go together.
+    /// Returns the claim of the request: equal for two ranks exactly if their calls match.
     #[inline]
     pub(crate) fn claim(&self) -> Claim {
         let Self { operation, dtype, count } = *self;
@@ -226,8 +227,8 @@ impl CollectiveRequest {
         Some(Self { operation, dtype, count: claim.count })
     }
 
-    /// Whether the two can be the first operation of two ranks. Tables are compared later, where
-    /// both are at hand.
+    /// Whether the two can be the first operation of two ranks. Tables are compared later, when
+    /// both exist.
     pub(crate) fn links_with(&self, other: &Self) -> bool {
         let counts = self.count == other.count
             || (self.operation.has_table() && !self.is_void() && !other.is_void());
@@ -263,7 +264,7 @@ impl CollectiveRequest {
     }
 }
 
-/// Between processes a request goes as its claim.
+/// Between processes a request is sent as its claim.
 impl From<CollectiveRequest> for [u64; 2] {
     fn from(request: CollectiveRequest) -> Self {
         let Claim { kind, count } = request.claim();

@@ -15,7 +15,7 @@ use super::table::{RECEIVES, SENDS};
 use ascend_reduce::copy::copy;
 use ascend_reduce::{DataType, ReduceOp, Store, reduce_chunk};
 
-/// A large operation that everybody has come to.
+/// A large operation at which all ranks have arrived.
 pub(crate) struct SharedWork<'a, P> {
     pub(crate) request: &'a CollectiveRequest,
     pub(crate) plan: &'a Plan,
@@ -36,7 +36,8 @@ impl<P: Participants> SharedWork<'_, P> {
         let (rank, part) = self.plan.find(request, of, chunk, participants);
         let (start, bytes) = (part.start, part.len());
         let ranks = participants.ranks();
-        // Within the buffers; computed without the promise, so that it needs no `unsafe`.
+        // Both lie within the buffers. They are computed without that promise, so this needs no
+        // `unsafe`.
         let send =
             |rank, at: usize| participants.contribution(rank).send.wrapping_add(at).cast_mut();
         let recv = |rank, at: usize| participants.contribution(rank).recv.wrapping_add(at);
@@ -189,7 +190,7 @@ pub(crate) unsafe fn run_small(
     payload: impl Fn(usize) -> *const u8,
 ) {
     if request.count == 0 {
-        // Done when all have come.
+        // The operation is done when all have come.
         return;
     }
     let block = request.bytes();
@@ -220,9 +221,10 @@ pub(crate) unsafe fn run_small(
                     copy(to, payload(source).wrapping_add(at), block, Store::Plain);
                 }
             }
-            // They give, and get nothing.
+            // These ranks give, and get nothing.
             Operation::Reduce(..) | Operation::Broadcast(_) => {}
-            // It has no elements, and those with tables are not small if they have some.
+            // A barrier has no elements, and an operation with tables is not small if it has
+            // elements.
             Operation::Barrier
             | Operation::AlltoAllV
             | Operation::AlltoAllVC

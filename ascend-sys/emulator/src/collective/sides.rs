@@ -37,7 +37,7 @@ impl<'a> Sides<'a> {
         }
     }
 
-    /// A rank says nothing.
+    /// Adds a rank that says nothing.
     pub(crate) fn silent(&mut self, rank: usize) {
         self.says(rank, vec![NOTHING.into()]);
     }
@@ -76,7 +76,7 @@ impl<'a> Sides<'a> {
         .into_iter()
         .filter_map(|(differs, what)| differs.then_some(what))
         .collect();
-        // Without a difference among the collectives somebody is in no collective.
+        // If the collectives do not differ, some rank is in no collective.
         if differences.is_empty() || differ(&|request| request.claim().kind & 0xff) {
             return "the ranks called different operations".into();
         }

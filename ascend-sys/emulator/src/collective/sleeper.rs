@@ -9,7 +9,7 @@ use crate::stream::Stream;
 pub(crate) enum Sleeper {
     /// A stream, to poll again.
     Stream(&'static Stream),
-    /// The process of a rank that lives elsewhere: that one knows which stream.
+    /// The process of a rank elsewhere: that process knows the stream.
     Process(Doorbell),
 }
 

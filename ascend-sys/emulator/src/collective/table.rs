@@ -28,7 +28,7 @@ pub(crate) struct Table {
     matrix: Vec<u64>,
     /// The extents of the rank's send buffer and of its receive buffer.
     pub(crate) extents: [Extent; 2],
-    /// Bytes that this rank receives (`HcclAllGatherV`: gives): its run, see `plan`.
+    /// The bytes that this rank receives (`HcclAllGatherV`: gives): its run, see `plan`.
     pub(crate) run: usize,
     /// Over all ranks, the sum of `sends` must equal the sum of `receives`.
     pub(crate) sends: u64,
@@ -63,9 +63,8 @@ pub(crate) struct BlockTable<'a> {
 }
 
 impl BlockTable<'_> {
-    /// Bytes of the block that belongs to a rank, and where it begins in the buffer. A block
-    /// without elements may be said to lie anywhere, also where no number of bytes reaches: it
-    /// begins at 0.
+    /// Returns the bytes of the block that belongs to a rank, and its start in the buffer. A block
+    /// without elements may lie anywhere, even beyond any number of bytes: it begins at 0.
     #[inline]
     pub(crate) fn of(&self, half: usize, rank: usize, dtype: DataType) -> (usize, usize) {
         let start = 2 * half * self.ranks + rank;
@@ -119,7 +118,7 @@ impl Table {
         *self = Self { ranks, words, matrix, ..Self::EMPTY };
     }
 
-    /// Becomes as another one, in the memory that it has.
+    /// Makes it a copy of another table, in its own memory.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.words.clone_from(&other.words);
         self.matrix.clone_from(&other.matrix);
@@ -158,7 +157,7 @@ impl Table {
         self.matrix = matrix;
     }
 
-    /// All that every rank must say alike.
+    /// Returns the part that must be equal on all ranks.
     pub(crate) fn common(&self) -> &[u64] {
         if self.matrix.is_empty() { self.counts(SENDS) } else { &self.matrix }
     }
@@ -231,7 +230,7 @@ fn message((from, to): (usize, usize), count: u64) -> u64 {
     mix(mix((from as u64) << 32 | to as u64) ^ count)
 }
 
-/// A number for counts that all ranks must pass alike: 0 exactly when all are 0.
+/// Returns a number for counts that must be equal on all ranks: 0 exactly when all are 0.
 pub(crate) fn fingerprint(counts: impl Iterator<Item = u64>) -> u64 {
     let (sum, any) = counts.fold((0, 0), |(sum, any), count| (mix(sum ^ count), any | count));
     if any == 0 { 0 } else { sum.max(1) }

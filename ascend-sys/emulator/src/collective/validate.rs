@@ -12,10 +12,10 @@ use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use ascend_reduce::{DataType, ReduceOp};
 
-/// The largest number of elements an operation takes.
+/// The largest number of elements that an operation accepts.
 pub(crate) const MOST_ELEMENTS: u64 = 0x7_ffff_ffff;
 
-/// A buffer was freed before that is allowed.
+/// The error for a buffer that was freed too early.
 #[cold]
 pub(crate) fn freed_before(when: &str, text: String) -> Failure {
     let text = format!("EI0003: a buffer must stay until {when}: {text}");

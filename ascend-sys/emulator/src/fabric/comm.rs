@@ -63,7 +63,7 @@ pub(crate) struct Comm {
 #[repr(C, align(128))]
 struct Issued(AtomicU64);
 
-// SAFETY: a word.
+// SAFETY: an atomic word: zeros are valid, and it holds no address.
 unsafe impl SharedWords for Issued {}
 
 /// Words of a rank for the module that the communicator was made for: operators, or kernels of one
@@ -71,7 +71,7 @@ unsafe impl SharedWords for Issued {}
 #[repr(C, align(128))]
 pub(crate) struct RankWords(pub(crate) [AtomicU64; 8]);
 
-// SAFETY: words.
+// SAFETY: atomic words: zeros are valid, and they hold no address.
 unsafe impl SharedWords for RankWords {}
 
 /// Spare tables, for the next operations of a rank that need one.

@@ -31,7 +31,7 @@ struct Entry {
     after: AtomicU64,
 }
 
-// SAFETY: words.
+// SAFETY: atomic words: zeros are valid, and they hold no address.
 unsafe impl SharedWords for LoneZeros {}
 
 impl LoneZeros {

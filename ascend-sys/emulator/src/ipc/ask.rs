@@ -1,4 +1,4 @@
-//! Questions to an exporter, which a thread asks and waits for.
+//! Questions to an exporter: a thread asks one and waits for the answer.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -49,7 +49,8 @@ impl Imported {
             own.import = ask;
             IpcNews::Wants { ask, kind, number }
         });
-        // Without an answer it may be granted yet, after its time: then dropping it ends it.
+        // If there is no answer in time, the import may still be granted later: then the drop ends
+        // it.
         let (granted, file) = answer?;
         Ok((own, granted, file))
     }
@@ -58,7 +59,8 @@ impl Imported {
         IpcNews::Ends { ask, import: self.import, number: self.number }
     }
 
-    /// Ends it, and waits until the exporter knows. The error says why that is not so.
+    /// Ends the import, and waits until the exporter knows. The error says why the exporter does
+    /// not know.
     pub(super) fn close(mut self) -> Result<(), String> {
         self.is_over = true;
         ask(&self.peer, |ask| self.end(ask)).map(drop)
@@ -110,7 +112,7 @@ fn ask(
     }
 }
 
-/// A process answers. One that was not asked, or not this, is not heard.
+/// Handles the answer of a process. It is ignored if this process was not asked, or not this.
 pub(super) fn answered(
     from: &Arc<Peer>,
     ask: u64,

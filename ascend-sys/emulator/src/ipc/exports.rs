@@ -45,7 +45,7 @@ pub(crate) enum ExportedThing {
 
 struct Export {
     thing: ExportedThing,
-    /// The processes that may import it; `None`: all.
+    /// The processes that may import it; `None`: all processes.
     permitted: Option<BTreeSet<i32>>,
     importers: Vec<Importer>,
     /// Its creator has destroyed it, or its device has ended. It stays as long as it has importers.
@@ -57,7 +57,7 @@ struct Export {
 struct Importer {
     peer: Arc<Peer>,
     import: u64,
-    /// Among the processes of an event.
+    /// The index among the processes of an event.
     index: usize,
 }
 
@@ -76,7 +76,7 @@ impl Export {
         }
     }
 
-    /// Grants an import, or says why not. With the words, if there are some.
+    /// Grants an import, or says why not. Returns the words too, if there are some.
     fn grant(
         &mut self,
         to: &Arc<Peer>,
@@ -111,12 +111,12 @@ impl Export {
                 self.written_by_others();
                 (granted.clone(), None)
             }
-            // It stays until its export has ended.
+            // The memory stays until its export has ended.
             ExportedThing::Physical { granted, .. } => {
                 self.written_by_others();
                 (granted.clone(), None)
             }
-            // Nobody has a part of it.
+            // No other process can have a part of it.
             ExportedThing::OfThisProcess(why) => {
                 return Ok((Granted::OfItsProcess(why.clone()), None));
             }
@@ -140,7 +140,7 @@ impl Export {
         Ok(granted)
     }
 
-    /// Where exported memory lies.
+    /// Returns the addresses of exported memory.
     fn memory(&self) -> Option<Range<usize>> {
         match &self.thing {
             ExportedThing::Memory { granted, .. }
@@ -157,7 +157,8 @@ impl Export {
         }
     }
 
-    /// A place among the processes of an event which no other has, or had when it ended.
+    /// Returns an index among the processes of an event that no other process has, or had when it
+    /// ended.
     fn free_index(&self, event: &SharedEvent) -> usize {
         let is_free = |index: &usize| {
             !event.has_lost(*index) && self.importers.iter().all(|known| known.index != *index)
@@ -195,11 +196,12 @@ pub(crate) fn export(home: Home, thing: ExportedThing, permitted: bool) -> Expor
     }
 }
 
-/// Permits processes to import something. An error when nothing is exported under this number.
+/// Permits processes to import something. Returns an error when nothing is exported under this
+/// number.
 pub(crate) fn permit(number: u64, processes: &[i32]) -> Result<(), Failure> {
     match EXPORTS.lock().get_mut(&number).filter(|export| !export.has_ended) {
         Some(export) => {
-            // Where all may, a list changes nothing.
+            // If all may import it, a list changes nothing.
             if let Some(permitted) = &mut export.permitted {
                 permitted.extend(processes);
             }
@@ -209,7 +211,7 @@ pub(crate) fn permit(number: u64, processes: &[i32]) -> Result<(), Failure> {
     }
 }
 
-/// Ends an export of memory. An error when some process still has it.
+/// Ends an export of memory. Returns an error when some process still has it.
 pub(crate) fn close_memory(number: u64) -> Result<(), Failure> {
     let mut exports = EXPORTS.lock();
     let Some(export) = exports.get(&number).filter(|export| !export.has_ended) else {
@@ -369,7 +371,7 @@ impl SharedEvent {
     }
 }
 
-/// A process wants to import something.
+/// Handles the request of a process to import something.
 pub(super) fn want(from: &Arc<Peer>, ask: u64, kind: ExportKind, number: u64) {
     let mut exports = EXPORTS.lock();
     let granted = match exports.get_mut(&number) {
@@ -384,7 +386,7 @@ pub(super) fn want(from: &Arc<Peer>, ask: u64, kind: ExportKind, number: u64) {
     say(from, IpcNews::Answer { ask, answer }, file);
 }
 
-/// A process ends an import.
+/// Handles that a process ends an import.
 pub(super) fn end_import(from: &Arc<Peer>, ask: u64, import: u64, number: u64) {
     leave(|known, importer| {
         known == number && importer.import == import && importer.peer.home == from.home
@@ -392,7 +394,7 @@ pub(super) fn end_import(from: &Arc<Peer>, ask: u64, import: u64, number: u64) {
     say(from, IpcNews::Answer { ask, answer: Ok(Granted::Ended) }, None);
 }
 
-/// A process is gone, with its imports.
+/// Ends the imports of a process that is gone.
 pub(super) fn lose(lost: &Arc<Peer>) {
     if !EXPORTS.is_empty() {
         let theirs = |importer: &Importer| importer.peer.home == lost.home;

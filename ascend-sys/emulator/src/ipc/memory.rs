@@ -149,7 +149,7 @@ pub(crate) fn close_import(key: &ExportKey) -> Option<Result<(), Failure>> {
     let found = {
         let mut imports = IMPORTS.lock();
         let name = (key.home, key.number);
-        // One that is on its way stays there.
+        // An import that is on its way stays there.
         imports.get(&name)?.as_ref()?;
         let found = imports.remove(&name).flatten();
         found?
@@ -158,7 +158,7 @@ pub(crate) fn close_import(key: &ExportKey) -> Option<Result<(), Failure>> {
     let peer = Arc::clone(&imported.peer);
     match imported.close() {
         Ok(()) => Some(Ok(())),
-        // It needs not know any more.
+        // The exporter is gone: it need not know any more.
         Err(_) if peer.gone().is_some() => Some(Ok(())),
         Err(why) => Some(fail!(ACL_ERROR_RT_IPC_ERROR, "closed here, but {why}")),
     }

@@ -11,7 +11,7 @@ use crate::memory::window;
 use crate::processes::listener::as_bytes;
 use crate::processes::peer::Peer;
 
-/// A frame on the line. The news of the fabric, which go over the same one, have other names.
+/// A frame on the line. The news of the fabric, which use the same line, have other names.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum IpcFrame {
     Ipc(IpcNews),
@@ -38,7 +38,7 @@ pub(crate) enum Granted {
     Registered(RegisteredRange),
     /// Registered memory of which no other process can have a part, for this reason.
     OfItsProcess(String),
-    /// Words of an event, and which of its processes this one is.
+    /// The words of an event, and the index of the importer among its processes.
     Event { index: usize },
     /// Words of a notify.
     Notify,

@@ -46,9 +46,9 @@ use ascend_sys::{
     ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, ACL_ERROR_RT_IPC_ERROR, ACL_ERROR_RT_NO_EVENT_RESOURCE,
 };
 
-/// Records that can be under way at once.
+/// The number of records that can be under way at once.
 const RECORDS: usize = 64;
-/// Processes that can have one event, with its creator.
+/// The number of processes that can have one event, with its creator.
 pub(super) const PROCESSES: usize = 64;
 /// The bit of `latest` where the process begins.
 const PROCESS_AT: u32 = 48;

@@ -33,9 +33,9 @@ pub(crate) struct PendingBatch {
     items: Vec<BatchItem>,
     /// All items were posted, or withdrawn.
     posted: bool,
-    /// Why it fails, once all that is under way is finished.
+    /// The failure with which it ends, once all work under way is finished.
     failure: Option<Failure>,
-    /// The items below are over.
+    /// The number of items, from the first on, that are over.
     over: usize,
 }
 
@@ -47,8 +47,8 @@ impl Drop for PendingBatch {
 }
 
 impl PendingBatch {
-    /// The items of batch `number` of the rank, at least one, as
-    /// [`arrange`](crate::batch::item::arrange) has ordered them.
+    /// Makes the batch `number` of the rank from its items, at least one, in the order of
+    /// [`arrange`](crate::batch::item::arrange).
     ///
     /// # Safety
     ///
@@ -193,7 +193,7 @@ impl PendingBatch {
         copied.is_some()
     }
 
-    /// Whether the rest of the batch can still come.
+    /// Returns the error because of which the rest of the batch cannot come, if there is one.
     fn what_is_wrong(&self) -> Option<Arc<CommError>> {
         let comm = &self.member.comm;
         if let Some(error) = comm.meeting.error() {
@@ -213,7 +213,7 @@ impl PendingBatch {
             return None;
         }
         let gone = gone.peer;
-        // Else the word came before the news.
+        // If there is no reason yet, the word came before the news.
         let why = comm.board.departure(gone)?;
         let text = format!(
             "rank {gone} is gone ({why})\n  rank {} was exchanging messages with it",
@@ -256,7 +256,7 @@ impl PendingBatch {
         let (exchange, rank) = (&comm.exchange, self.member.rank);
         for item in &mut self.items {
             let BatchItem { send, content, peer, .. } = *item;
-            // This rank holds no chunk now, and that one none any more.
+            // This rank holds no chunk now, and that rank none any more.
             let is_lost = comm.joint.as_ref().is_some_and(|joint| joint.is_lost(peer));
             let over = match item.state {
                 ItemState::New => item.peer != rank,
@@ -330,7 +330,7 @@ impl PendingBatch {
     pub(crate) fn helpers(&self) -> Helpers {
         let Member { comm, rank, .. } = &*self.member;
         let unmatched: Vec<&BatchItem> = self.unmatched().collect();
-        // Without any, another process is at the rest.
+        // If there are none, another process is copying the rest.
         if self.failure.is_some() || (comm.is_joint() && unmatched.is_empty()) {
             return Helpers::Anybody;
         }

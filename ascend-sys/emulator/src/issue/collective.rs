@@ -34,7 +34,7 @@ use crate::task::{Awaited, TaskBody};
 use ascend_reduce::Store;
 
 enum PendingState {
-    /// Has not arrived.
+    /// The rank has not arrived.
     Ready,
     /// Copies the send buffer aside, because it partly overlaps the receive buffer: this many bytes
     /// are done.
@@ -48,7 +48,7 @@ pub(crate) struct PendingCollective {
     pub(super) member: Lent<Member>,
     pub(super) place: MeetingPlace,
     pub(super) call: CollectiveCall,
-    /// The ranks below have arrived.
+    /// All ranks below this one have arrived.
     cursor: usize,
     state: PendingState,
     pub(super) aside: Option<Box<Aside>>,
@@ -140,7 +140,7 @@ impl PendingCollective {
         if let (PendingState::Staging(done), Some(staged)) = (&mut self.state, staged) {
             let (start, bytes) = staged.place();
             let piece = (bytes - *done).min(PIECE);
-            // SAFETY: both have as many bytes, of which `done + piece` are no more.
+            // SAFETY: both buffers hold `bytes` bytes, and `done + piece` is no more.
             unsafe {
                 let to = start.add(*done);
                 ascend_reduce::copy::copy(to, self.call.send.add(*done), piece, Store::Plain);
@@ -219,7 +219,7 @@ impl PendingCollective {
                 let account = self.member.comm.mismatch(self.place, |rank| self.table(rank));
                 self.fail(Cause::Mismatch, account)
             }
-            // The word came before the news.
+            // The word came before the news of the departure.
             MeetingView::Gone(rank) if self.member.comm.board.departure(rank).is_none() => {
                 Step::Park
             }
@@ -345,7 +345,7 @@ impl PendingCollective {
         Step::Again
     }
 
-    /// A chunk is not done, by a defect of ours.
+    /// Ends the communicator: a chunk is not done, because of a defect of ours.
     #[cold]
     fn spoil(&self) {
         let text = format!("rank {} gave up: {PANICKED}", self.member.rank);
@@ -362,7 +362,7 @@ impl PendingCollective {
         }
     }
 
-    /// The communicator is broken: out, unless the operation runs.
+    /// The communicator is broken: leaves the operation, unless it runs.
     #[cold]
     fn leave(&mut self) -> Step {
         if self.runs_anyway() {
@@ -388,7 +388,8 @@ impl PendingCollective {
         Step::Done(Err(self.failure(&error)))
     }
 
-    /// Closes the operation for all, unless it has begun: then this rank goes on with it.
+    /// Closes the operation for all, unless it has begun: then returns true, and this rank goes on
+    /// with it.
     fn runs_anyway(&mut self) -> bool {
         if matches!(self.state, PendingState::Arrived)
             && !self.is_small()
@@ -444,7 +445,7 @@ impl PendingCollective {
                 let comm = &self.member.comm;
                 !match look {
                     MeetingView::Waiting(_) => true,
-                    // The word came before the news.
+                    // The word came before the news of the error.
                     MeetingView::Broken => comm.is_joint() && comm.meeting.error().is_none(),
                     MeetingView::Gone(rank) => comm.board.departure(rank).is_none(),
                     _ => false,
@@ -453,7 +454,7 @@ impl PendingCollective {
         }
     }
 
-    /// Gives up, unless everybody is there by now.
+    /// Gives up, unless all ranks are there by now.
     pub(crate) fn expire(&mut self, why: &Reason) -> Step {
         match self.state {
             PendingState::Running(plan, store) => return self.work(plan, store),
@@ -483,10 +484,10 @@ impl PendingCollective {
     /// Returns what could help the parked operation: see `deadlock`.
     pub(crate) fn helpers(&self) -> Helpers {
         match self.state {
-            // One that is broken waits for the news why.
+            // A broken operation waits for the news of the reason.
             PendingState::Arrived if !self.member.comm.meeting.is_broken() => {
                 let needs = self.member.comm.needed_for(self.place.number);
-                // The last one may have come since it was polled.
+                // The last rank may have come since it was polled.
                 match self.member.comm.is_joint() && needs.is_empty() {
                     true => Helpers::Anybody,
                     false => Helpers::Queued(needs),

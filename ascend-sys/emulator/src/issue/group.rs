@@ -100,9 +100,9 @@ struct GroupedMessage {
 type Post =
     fn(&mut IssueState, &'static Stream, Vec<BatchItem>, &'static str) -> Result<(), Failure>;
 
-/// How many messages Ascend 950 takes in a group.
+/// The most messages that Ascend 950 accepts in a group.
 const MOST_MESSAGES: usize = 2048;
-/// How a batch calls itself that a group has made.
+/// The name of a batch that a group has made.
 const BATCH: &str = "HcclSend and HcclRecv in a group";
 
 impl GroupedAction {
@@ -125,7 +125,8 @@ pub(crate) fn start() {
     DEPTH.set(DEPTH.get() + 1);
 }
 
-/// Keeps a call back that makes a communicator. `finish` gets it when all ranks have come.
+/// Keeps back a call that makes a communicator. `finish` gets the communicator when all ranks have
+/// come.
 pub(crate) fn join(
     function: &'static str,
     enter: Enter,
@@ -142,7 +143,7 @@ pub(crate) fn destroy(function: &'static str, handle: u64) -> Result<(), Failure
     add(product, function, GroupedAction::Destroy(handle))
 }
 
-/// Keeps a collective back that is checked and could be issued.
+/// Keeps back a collective that was checked and could be issued.
 #[cold]
 pub(crate) fn collective(
     issue_state: &IssueState,
@@ -158,7 +159,7 @@ pub(crate) fn collective(
     add(product, request.function(), GroupedAction::Collective(Box::new(call)))
 }
 
-/// Keeps a message back that is checked and could be posted.
+/// Keeps back a message that was checked and could be posted.
 #[cold]
 pub(crate) fn message(
     issue_state: &IssueState,
@@ -262,7 +263,7 @@ pub(crate) fn end() -> Result<Vec<String>, Failure> {
     });
     let texts: Vec<_> = texts.collect();
     RESULTS.set(results);
-    // Messages are all that Ascend 950 groups, and there the end says when it fails.
+    // Ascend 950 groups messages only, and there the end reports failures.
     if on_950 && !texts.is_empty() {
         return Err(Failure::new(HcclResult::HCCL_E_INTERNAL, texts.join("\n")));
     }
@@ -343,7 +344,8 @@ fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Failure>
     }
 }
 
-/// The number of its newest collective, if a rank is there and has not met the others.
+/// Returns the number of a communicator's newest collective, if its rank exists and has not met the
+/// others.
 fn unlinked(handle: u64) -> Option<u64> {
     let newest = with_issue_state(handle, |issue_state| {
         Ok((!issue_state.linked).then_some(issue_state.newest.number))
@@ -376,7 +378,7 @@ fn gone(text: String) -> Failure {
 struct GroupBatch {
     handle: u64,
     member: Arc<Member>,
-    /// The first one takes the batch, the others wait for it.
+    /// The streams of the calls: the first one takes the batch, the others wait for it.
     streams: Vec<u64>,
     /// Places among the calls.
     indices: Vec<usize>,
@@ -386,7 +388,7 @@ struct GroupBatch {
     new: Vec<usize>,
 }
 
-/// Makes a batch for each communicator, says to all new peers that they are wanted, waits for them,
+/// Makes a batch for each communicator, tells all new peers that they are wanted, waits for them,
 /// and posts.
 fn exchange(messages: Vec<(usize, GroupedMessage)>, results: &mut [Result<(), Failure>]) {
     let mut batches: Vec<GroupBatch> = Vec::new();

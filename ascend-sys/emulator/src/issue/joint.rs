@@ -40,8 +40,9 @@ impl PendingCollective {
         self.join_in();
     }
 
-    /// Whether the rank may take a chunk: always, where all ranks are in one process. Else the
-    /// others can see that it may hold one, until it [says](Self::hold_nothing) that it does not.
+    /// Whether the rank may take a chunk: always, where all ranks are in one process. Otherwise the
+    /// others can see from now on that it may hold one, until it [says](Self::hold_nothing) that it
+    /// does not.
     #[inline]
     pub(super) fn may_hold(&self) -> bool {
         let Member { comm, rank, .. } = &*self.member;
@@ -90,7 +91,7 @@ impl PendingCollective {
         let error = match (comm.meeting.error(), comm.joint.as_ref().and_then(Joint::lost)) {
             (Some(error), _) => error,
             (None, Some((ranks, why))) => comm.end_for(&ranks, why),
-            // Another process has heard of it first.
+            // Another process has heard of the loss first.
             (None, None) => return Step::Park,
         };
         Step::Done(Err(self.failure(&error)))

@@ -32,7 +32,7 @@ pub(crate) fn post(
         item.content.count -= 1;
     }
     link(issue_state, new, &items, function)?;
-    // Announced first: the order that is kept here is not the program's.
+    // It is announced first: the order kept here is not an order of the program.
     let batch = check::CheckedBatch::of(stream, &issue_state.member, &items, function);
     let announced = batch.map(|batch| batch.announce(stream)).transpose()?;
     if let Err(failure) = keep_order(issue_state, stream) {
@@ -91,7 +91,7 @@ fn meet(
     })
 }
 
-/// The bytes of messages, also of those that stay on the device.
+/// Returns the bytes of messages, also of those that stay on the device.
 fn touched(items: &[BatchItem]) -> impl Iterator<Item = (*const u8, usize)> {
     items.iter().flat_map(|item| {
         let bytes = item.content.bytes();
@@ -100,7 +100,7 @@ fn touched(items: &[BatchItem]) -> impl Iterator<Item = (*const u8, usize)> {
     })
 }
 
-/// A captured stream takes messages: every execution of the graph posts them anew.
+/// Records messages on a captured stream: every execution of the graph posts them anew.
 #[cold]
 fn record(
     issue_state: &mut IssueState,

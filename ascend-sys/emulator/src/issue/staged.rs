@@ -5,7 +5,7 @@ use crate::fabric::Member;
 use crate::machine;
 use crate::memory;
 
-/// Where it lies: on the heap, or in memory of the device, where other processes find it.
+/// The memory of the copy: on the heap, or memory of the device, where other processes find it.
 pub(super) enum Staged {
     Heap(Box<[u8]>),
     Device { device: u32, address: usize, bytes: usize },
@@ -43,7 +43,7 @@ impl Staged {
 impl Drop for Staged {
     fn drop(&mut self) {
         if let Self::Device { device, address, .. } = self {
-            // When the operation is complete, nobody reads it any more.
+            // When the operation is complete, no rank reads the copy any more.
             let _ =
                 machine::device_slot(*device)
                     .free(*address, "the end of its operation", |_| Vec::new());

@@ -28,7 +28,7 @@ use crate::profile::Product;
 use crate::stream::{Mark, Stream};
 use ascend_reduce::DataType;
 
-/// `hcclOpExpansionMode`: on vector cores, with no other to fall back to.
+/// The value of `hcclOpExpansionMode` for vector cores without a fallback.
 const AIV_ONLY: u32 = 4;
 
 /// Issues a collective in which, by its arguments, no rank gives anything. It succeeds whatever the
@@ -41,7 +41,8 @@ pub(crate) fn issue_void(
     comm: u64,
     stream: aclrtStream,
 ) -> Result<(), Failure> {
-    // The lock of the issue state may be held for as long as a first contact takes.
+    // This must not take the lock of the issue state, which may be held for as long as a first
+    // contact takes.
     let Ok(member) = registry::member(comm) else { return Ok(()) };
     if !member.numbers_zeros.load(Ordering::Relaxed) {
         member.comm.note_lone_zero(member.rank, void(operation, dtype));
@@ -89,7 +90,7 @@ fn may_issue(issue_state: &IssueState) -> Result<(), Failure> {
     comm.check(Origin::Call)
 }
 
-/// Whether the rank can issue, and the stream as ours.
+/// Checks that the rank can issue; returns the stream.
 #[inline]
 pub(crate) fn begin(
     issue_state: &IssueState,
@@ -182,7 +183,7 @@ pub(crate) fn submit(
 
 /// Puts a collective into the stream, or into the open group.
 ///
-/// Inlined, so that the call is put together where its task lies, and not moved there.
+/// Inlined, so that the call is built in the place of its task, and not moved there.
 #[inline(always)]
 pub(crate) fn issue(
     issue_state: &mut IssueState,
@@ -235,7 +236,7 @@ fn issue_now(
     let number = before.number + 1;
     let place = MeetingPlace { number };
     link(issue_state, &call)?;
-    // Announced first: the order that is kept here is not the program's.
+    // It is announced first: the order kept here is not an order of the program.
     let announced = check::collective(stream, &issue_state.member, number, &call)?;
     keep_order(issue_state, stream)?;
     issue_state.newest = place;
@@ -287,8 +288,8 @@ pub(crate) fn waiting_with(
     held.iter_mut().try_for_each(HeldMemory::check).map_err(gone)
 }
 
-/// A captured stream takes a collective: every execution of the graph issues it anew, with a number
-/// of its own.
+/// Records a collective on a captured stream: every execution of the graph issues it anew, with a
+/// number of its own.
 #[cold]
 fn record(
     issue_state: &mut IssueState,
@@ -327,7 +328,7 @@ pub(crate) fn record_call(
     capture::record_call(stream, name, touched, Box::new(issue))
 }
 
-/// Operations of a rank run one after the other, also when they are put into different streams.
+/// Orders the operations of a rank one after the other, also in different streams.
 #[inline]
 pub(crate) fn keep_order(issue_state: &IssueState, stream: &'static Stream) -> Result<(), Failure> {
     match issue_state.mark {

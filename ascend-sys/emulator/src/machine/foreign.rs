@@ -20,8 +20,8 @@ use ascend_sys::ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The device that is the same card as another process's device of this number, for one that the
-/// calling thread uses.
+/// Returns the device that is the same card as the device with this number of another process, for
+/// a device that the calling thread uses.
 pub(crate) fn card_of(user: &Device, card: u32) -> Result<&'static Device, String> {
     match user.settings() {
         Some(block) if card < block.count => Ok(device_slot(block.first + card)),
@@ -97,8 +97,8 @@ impl ForeignPlace {
 }
 
 impl ForeignMemory {
-    /// `bytes` of the file, from a page on, as an allocation that `entry` has made. It ends with
-    /// the value.
+    /// Makes `bytes` of the file, from a page on, an allocation that `entry` has made. The
+    /// allocation ends with the value.
     pub(crate) fn new(
         place: ForeignPlace,
         (file, start): (BorrowedFd<'_>, usize),
@@ -106,7 +106,7 @@ impl ForeignMemory {
         process: u32,
         entry: &'static str,
     ) -> Result<Self, Failure> {
-        // Addresses may be free by now.
+        // This may free addresses.
         later::look();
         let span = bytes.checked_next_multiple_of(place.unit()).unwrap_or(usize::MAX);
         let taken = place.take_addresses(span, entry)?.map(|at| at..at + span);

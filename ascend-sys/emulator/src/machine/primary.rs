@@ -20,8 +20,8 @@ use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a set waits for an end. One takes so long only if a callback of the program holds it
-/// up, which may wait for the thread that sets the device.
+/// The longest time that a set waits for an end. An end takes longer only if a callback of the
+/// program holds it up, which may wait for the thread that sets the device.
 pub(crate) const LONGEST_END: Duration = Duration::from_secs(300);
 
 /// See the [module](self).
@@ -33,7 +33,7 @@ pub(crate) struct PrimaryContext {
 
 #[derive(Debug, Default)]
 pub(crate) struct Primary {
-    /// Its handle; 0: there is none.
+    /// The handle of the context; 0: there is none.
     pub(crate) context: u64,
     /// How many resets are due.
     count: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Primary {
 }
 
 impl Primary {
-    /// A set that one reset takes back.
+    /// Counts a set, which one reset takes back.
     pub(crate) fn count_set(&mut self) {
         self.count += 1;
         self.round += 1;
@@ -124,7 +124,7 @@ impl PrimaryContext {
         self.lock().round == round
     }
 
-    /// The end of `device`, unless it was set again, or has ended, since this round.
+    /// Returns the end of `device`, unless it was set again, or has ended, since this round.
     pub(crate) fn end_of(&'static self, device: u32, round: u64) -> Option<DeviceEnd> {
         let mut primary = self.lock();
         if primary.round != round {

@@ -8,7 +8,7 @@ use crate::memory::pool::MemoryPool;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// How many blocks rest at most, so that a process does not go through all of its addresses.
+/// The most blocks that rest, so that a process does not use up all of its addresses.
 const MOST_RESTING: usize = 64;
 /// Ids are dealt in units of the pool's alignment, so that blocks never share one.
 const UNIT: u32 = 64;

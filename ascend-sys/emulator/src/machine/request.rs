@@ -143,8 +143,8 @@ impl BlockRequest {
     }
 }
 
-/// The `hcclOpExpansionMode` that a value of `HCCL_OP_EXPANSION_MODE` stands for. A2 and A3 take
-/// any other word for none, Ascend 950 refuses it.
+/// Returns the `hcclOpExpansionMode` that a value of `HCCL_OP_EXPANSION_MODE` stands for. A2 and A3
+/// treat any other word as none, Ascend 950 refuses it.
 fn expansion_by_name(product: Product, name: &str) -> Result<u32, String> {
     const HOST: u32 = 1;
     const AI_CPU: u32 = 2;
@@ -217,7 +217,7 @@ mod tests {
             let read = request.read_hccl_variables(&variable);
             (request, read)
         };
-        // Zero is CANN's word for never.
+        // In CANN, zero means never.
         assert_eq!(with("A3", "HCCL_EXEC_TIMEOUT", "0").0.exec_timeout, Duration::ZERO);
         assert_eq!(with("A3", "HCCL_BUFFSIZE", "7").0.buffer_megabytes, 7);
         for (name, value) in [

@@ -17,7 +17,7 @@ pub(crate) fn reserve(
     bytes: usize,
     by: &'static str,
 ) -> Result<Range<usize>, Failure> {
-    // Addresses may be free by now.
+    // This may free addresses.
     later::look();
     let span = bytes.checked_next_multiple_of(GRANULE);
     let taken = match span {

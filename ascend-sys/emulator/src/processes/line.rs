@@ -12,7 +12,8 @@ use std::time::Duration;
 
 /// The longest frame of a stranger: a process that has not introduced itself.
 pub(crate) const LONGEST_OF_A_STRANGER: usize = 16 << 10;
-/// How much is read at a time from one that says more and more: others want to be heard too.
+/// The bytes that are read at a time from a process that sends more and more: others must be heard
+/// too.
 const AT_A_TIME: usize = 1 << 20;
 /// The longest frame. Errors of communicators of some thousand ranks are the longest.
 pub(crate) const LONGEST: usize = 16 << 20;
@@ -20,8 +21,8 @@ pub(crate) const LONGEST: usize = 16 << 20;
 pub(crate) const MOST_FILES: usize = 4;
 /// The most descriptors of frames that are not complete.
 pub(crate) const MOST_AT_ONCE: usize = 64;
-/// How much may wait to be sent to a process that does not read. One that was stopped is no reason
-/// to take all memory.
+/// The most bytes that may wait to be sent to a process that does not read. A stopped process must
+/// not take all memory.
 const MOST_WAITING: usize = 64 << 20;
 /// The bytes before a frame: its length, and the number of descriptors that come with it.
 const HEAD: usize = 2 * size_of::<u32>();
@@ -98,12 +99,11 @@ pub(super) fn wait_for(polled: &mut [libc::pollfd], limit: Duration) {
     unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, limit) };
 }
 
-/// Room for the control data of a message with [`MOST_FILES`] descriptors, as the kernel wants it
-/// aligned.
+/// Room for the control data of a message with [`MOST_FILES`] descriptors, aligned for the kernel.
 type Control = [u64; 8];
 const FILE_BYTES: usize = MOST_FILES * size_of::<i32>();
 
-// SAFETY: a computation.
+// SAFETY: this only computes a size.
 const _: () =
     assert!(unsafe { libc::CMSG_SPACE(FILE_BYTES as u32) } as usize <= size_of::<Control>());
 

@@ -37,7 +37,7 @@ pub(crate) struct Hears {
     pub(crate) rung: fn(),
 }
 
-/// How this process is reached.
+/// The state of this process for others.
 struct Own {
     home: Home,
     bell: Doorbell,
@@ -57,7 +57,7 @@ struct Own {
 struct KnownPeer {
     line: Line,
     peer: Arc<Peer>,
-    /// Says that it has ended, where the system can tell.
+    /// A descriptor that reports its end, where the system has one.
     end: Option<OwnedFd>,
 }
 
@@ -71,7 +71,7 @@ struct Stranger {
 
 /// The time that a process has for introducing itself.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The most that may be at it at once.
+/// The most strangers at once.
 const STRANGERS: usize = 256;
 /// The time for which no process is let in when there is no descriptor left.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -100,11 +100,11 @@ pub(super) fn nudge() {
     }
 }
 
-/// Waits until the thread has heard all that had come to this process before the call. Not to be
-/// called with a lock held that the thread may want.
+/// Waits until the thread has heard everything that had come to this process before the call. Must
+/// not be called with a lock held that the thread may want.
 pub(crate) fn catch_up() {
     let Some(own) = known() else { return };
-    // The next round looks after this moment; the one that is under way may have looked before.
+    // The next round looks after this moment; the current one may have looked before.
     let next = own.begun.load(Ordering::SeqCst) + 1;
     let mut over = own.over.load(Ordering::SeqCst);
     while over < next {
@@ -117,7 +117,7 @@ pub(crate) fn catch_up() {
     }
 }
 
-/// How this process is reached, from now on.
+/// Returns the address of this process, which can be reached from now on.
 pub(crate) fn open(hears: Hears) -> Result<Home, String> {
     own(hears).map(|own| own.home).map_err(|e| format!("no other process can come here: {e}"))
 }
@@ -152,8 +152,8 @@ fn own(hears: Hears) -> io::Result<&'static Own> {
     Ok(own)
 }
 
-/// Answers all that come to a rendezvous, which this process has bound for a rank, until the value
-/// is dropped.
+/// Answers all processes that come to a rendezvous, which this process has bound for a rank, until
+/// the value is dropped.
 pub(crate) fn keep(
     socket: UnixListener,
     hears: Hears,
@@ -174,8 +174,8 @@ impl Home {
     }
 }
 
-/// The process at another address, to which this one goes if it does not know it. Waits for its
-/// answer, at most so long.
+/// Returns the process at another address; this process goes there if it does not know it. Waits
+/// for its answer, at most for `limit`.
 pub(crate) fn reach(home: &Home, hears: Hears, limit: Duration) -> Result<Arc<Peer>, String> {
     let own = own(hears).map_err(|e| format!("this process cannot be reached: {e}"))?;
     if let Some(peer) = lock(&own.peers).get(home).filter(|peer| peer.gone().is_none()) {
@@ -218,7 +218,7 @@ impl Own {
     fn go_to(&'static self, home: &Home, limit: Duration) -> Result<Arc<Peer>, String> {
         let process = home.process;
         let unreachable = |e: io::Error| match e.kind() {
-            // Before it was gone to, or since.
+            // The process has ended, before this one went to it or since.
             io::ErrorKind::ConnectionRefused
             | io::ErrorKind::BrokenPipe
             | io::ErrorKind::ConnectionReset => format!("process {process} has ended"),
@@ -297,7 +297,7 @@ enum Greeting {
 
 /// Returns a message as it is sent.
 pub(crate) fn as_bytes(said: &impl serde::Serialize) -> Vec<u8> {
-    // Nothing that is said has a key that is no text.
+    // No message has a key that is no text.
     serde_json::to_vec(said).unwrap_or_default()
 }
 
@@ -355,7 +355,7 @@ impl Listener {
             for KnownPeer { line, peer, end } in &self.known {
                 let writes = if peer.is_waiting() { libc::POLLOUT } else { 0 };
                 all.push(polled(line.descriptor(), libc::POLLIN | writes));
-                // A negative one is passed over.
+                // A negative descriptor is ignored.
                 all.push(polled(end.as_ref().map_or(-1, AsRawFd::as_raw_fd), libc::POLLIN));
             }
             let doors = self.own.doors();
@@ -433,7 +433,7 @@ impl Listener {
                 match received {
                     Ok(()) if stranger.since.elapsed() < PATIENCE => self.strangers.push(stranger),
                     Ok(()) => note(stranger.process, "it did not say who it is"),
-                    // It has changed its mind.
+                    // The process has gone away again.
                     Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {}
                     Err(e) => note(stranger.process, &e.to_string()),
                 }
@@ -491,7 +491,7 @@ impl KnownPeer {
     fn listen(&mut self, has_ended: bool, hears: Hears) -> bool {
         let mut frames = Vec::new();
         let mut received = self.line.receive(&mut frames);
-        // All that it has said before it ended.
+        // Hears everything that it sent before it ended.
         while has_ended && received.is_ok() && !frames.is_empty() {
             frames.drain(..).for_each(|frame| guarded(|| (hears.said)(&self.peer, frame)));
             received = self.line.receive(&mut frames);

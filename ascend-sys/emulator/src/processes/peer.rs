@@ -1,4 +1,4 @@
-//! Another process of the machine with which this one shares something.
+//! Another process of the machine, with which this one shares something.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -23,8 +23,8 @@ pub(crate) fn random() -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Home {
     pub(crate) process: u32,
-    /// Tells it from an earlier process of the same number. Every program of the machine can see
-    /// it.
+    /// A number that tells the process from an earlier one with the same process id. Every program
+    /// of the machine can see it.
     pub(crate) name: u64,
     /// No other program can see this.
     pub(crate) secret: u64,
@@ -37,11 +37,11 @@ pub(super) struct Hello {
     /// Equal where two processes mean the same by the words that they share.
     pub(super) layout: u64,
     pub(super) version: String,
-    /// The one that is spoken to.
+    /// The secret of the process that is spoken to.
     pub(super) secret: u64,
     pub(super) home: Home,
-    /// Where its memory is mapped, how much there is of it, and how much of that, from the start,
-    /// is device memory. The rest is of its host.
+    /// The address at which its memory is mapped, its size, and how much of that, from the start,
+    /// is device memory. The rest is memory of its host.
     pub(super) data: usize,
     pub(super) bytes: usize,
     pub(super) device_bytes: usize,
@@ -94,7 +94,7 @@ impl Doorbell {
 
     pub(crate) fn ring(&self) {
         let one = 1u64.to_ne_bytes();
-        // SAFETY: the bytes are there. One that cannot be written was rung often enough.
+        // SAFETY: the bytes are there. If the bell cannot take more, it was rung often enough.
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
@@ -114,7 +114,7 @@ pub(crate) struct Peer {
     pub(crate) bell: Doorbell,
     outlet: Mutex<Outlet>,
     pool: OwnedFd,
-    /// Where that is mapped in it: its device memory, then its pinned host memory.
+    /// The address of its memory there: device memory, then pinned host memory.
     data: usize,
     bytes: usize,
     device_bytes: usize,
@@ -129,14 +129,14 @@ pub(crate) struct Peer {
 /// Device memory of another process, as this one sees it.
 #[derive(Clone)]
 pub(crate) struct PeerMemory {
-    /// Where it lies in that process.
+    /// Its address in that process.
     theirs: usize,
     bytes: usize,
     ours: Arc<SharedMemory>,
 }
 
 impl PeerMemory {
-    /// Where bytes are that lie at an address of that process; `None` where they are not within
+    /// Returns where bytes are that have an address in that process; `None` if they are not within
     /// this memory.
     #[inline]
     pub(crate) fn find(&self, address: usize, bytes: usize) -> Option<*mut u8> {

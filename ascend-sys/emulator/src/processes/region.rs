@@ -154,7 +154,7 @@ impl<T> Deref for Placed<T> {
 pub(crate) enum Ground {
     /// All its ranks are in this process.
     Heap,
-    /// Nowhere yet: how many bytes they would take.
+    /// Not placed: counts the bytes that the words would take.
     Measured(Cell<usize>),
     /// In shared memory; the number says how many bytes of it are in use.
     Shared(Arc<SharedMemory>, Cell<usize>),

@@ -33,9 +33,9 @@ use ascend_sync::lock_std as lock;
 
 /// Bytes of an answer, at most.
 const MOST_BYTES: usize = 1024;
-/// How many connections are answered before others are heard.
+/// The number of connections that are answered before others are heard.
 const AT_A_TIME: usize = 64;
-/// How long a process waits that finds the queue of a rendezvous full.
+/// The pause of a process that finds the queue of a rendezvous full.
 const FULL: Duration = Duration::from_millis(5);
 
 /// The name of a rendezvous.
@@ -89,7 +89,7 @@ impl Rendezvous {
         }
     }
 
-    /// Asks the keeper, and waits for its answer, at most so long.
+    /// Asks the keeper, and waits for its answer, at most for `limit`.
     pub(crate) fn ask(&self, limit: Duration) -> KeeperReply {
         let until = Instant::now() + limit;
         let mut stream = loop {
@@ -148,8 +148,8 @@ impl Rendezvous {
         serde_json::from_slice(&said).map_or_else(|_| no_emulator(keeper), KeeperReply::Keeper)
     }
 
-    /// A connection to the keeper. `WouldBlock` when too many others wait there: a blocking one
-    /// would wait without a limit.
+    /// Connects to the keeper. Returns `WouldBlock` when too many others wait there: a blocking
+    /// connection would wait without a limit.
     fn connect(&self) -> io::Result<UnixStream> {
         // SAFETY: zeros are a value of this structure.
         let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
@@ -189,14 +189,14 @@ fn no_emulator(keeper: i32) -> KeeperReply {
 
 /// The keeper's side of a rendezvous, for the thread that answers.
 pub(super) struct Door {
-    /// `None`: it is over.
+    /// The socket; `None`: the rendezvous is over.
     socket: Mutex<Option<UnixListener>>,
     answer: Vec<u8>,
 }
 
 impl Door {
     pub(super) fn new(socket: UnixListener, answer: &KeeperAnswer) -> Self {
-        // Nothing in it has a key that is no text.
+        // No answer has a key that is no text.
         let answer = serde_json::to_vec(answer).unwrap_or_default();
         Self { socket: Mutex::new(Some(socket)), answer }
     }
@@ -209,7 +209,7 @@ impl Door {
     /// Answers the processes that have come (rule 2). Returns an error when no process can be let
     /// in now.
     pub(super) fn serve(&self) -> io::Result<()> {
-        // Held over the answers: none goes out after the end (rule 3).
+        // The lock is held over the answers: none goes out after the end (rule 3).
         let socket = lock(&self.socket);
         let Some(socket) = &*socket else { return Ok(()) };
         for _ in 0..AT_A_TIME {
@@ -217,7 +217,7 @@ impl Door {
                 Ok((stream, _)) => self.answer(&stream),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // It has changed its mind.
+                // The process has gone away again.
                 Err(e) if e.kind() == ErrorKind::ConnectionAborted => {}
                 Err(e) => return Err(e),
             }
@@ -227,7 +227,7 @@ impl Door {
 
     fn answer(&self, stream: &UnixStream) {
         let is_ours = credentials(stream).is_ok_and(|(_, user)| user == own_user());
-        // A new connection has room for an answer; without, the process asks again.
+        // A new connection has room for an answer. If not, the process asks again.
         if is_ours && stream.set_nonblocking(true).is_ok() {
             let _ = send(stream, &self.answer, &[]);
         }
@@ -239,8 +239,8 @@ pub(crate) struct KeptRendezvous(pub(super) Arc<Door>);
 
 impl Drop for KeptRendezvous {
     fn drop(&mut self) {
-        // The thread may have the descriptor in a call of `poll`, which holds the socket until it
-        // returns.
+        // The thread may be in a call of `poll` with the descriptor, which holds the socket until
+        // it returns.
         drop(lock(&self.0.socket).take());
         super::listener::nudge();
     }
@@ -288,8 +288,8 @@ mod tests {
         assert!(rendezvous.bind().unwrap().is_none());
         assert_ne!(rendezvous, fresh("other"));
         let door = Arc::new(Door::new(socket, &answer()));
-        // The first has said something, which nobody reads, and the second has gone: neither holds
-        // up the third.
+        // The first connection has sent something, which nobody reads, and the second has gone:
+        // neither holds up the third.
         let mut garbage = rendezvous.connect().unwrap();
         garbage.write_all(&[7; 4096]).unwrap();
         drop(rendezvous.connect().unwrap());

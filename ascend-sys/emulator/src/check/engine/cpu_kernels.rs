@@ -1,4 +1,4 @@
-//! CPU kernels as the checker takes them: issuers of their own, and writers that it does not see.
+//! CPU kernels in the checker: they issue work of their own, and their writes are unseen.
 
 use super::{Checker, Clock, ClockPoint, HOST, lock};
 

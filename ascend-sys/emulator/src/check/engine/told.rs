@@ -57,7 +57,7 @@ impl Checker {
         state.told_at(self.name, ClockPoint { component: HOST, time: state.host_time })
     }
 
-    /// The host of another process knows this, and so does this one's.
+    /// The host of another process knows this, so from now on this one's host does too.
     pub(crate) fn hosts_know(&self, known: &ToldClock) {
         let mut state = lock(&self.state);
         let clock = state.clock_of(self.name, known);
@@ -65,7 +65,7 @@ impl Checker {
         state.learn(at, &clock);
     }
 
-    /// An operation of this process, for another one of which it touches memory.
+    /// Tells an operation of this process to another process whose memory it touches.
     pub(crate) fn tell(
         &self,
         at: ClockPoint,
@@ -117,7 +117,7 @@ impl Checker {
         let new = || CheckedMeeting::new(participants);
         let meeting = state.meetings.entry(key).or_insert_with(new);
         meeting.arrive(participant, clock);
-        // The participants of this process may have left: none of them needed to know.
+        // The participants of this process may have left, if none of them needed to know.
         if meeting.is_over() {
             state.meetings.remove(&key);
         }
