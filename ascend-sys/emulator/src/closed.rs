@@ -28,7 +28,7 @@ use std::time::Duration;
 /// Whether the first thread of the process has used a device.
 static FIRST_USES_DEVICES: AtomicBool = AtomicBool::new(false);
 
-/// The calling thread uses a device from now on.
+/// Notes that the calling thread uses a device from now on.
 pub(crate) fn note_user() {
     thread_local!(static IS_KNOWN: Cell<bool> = const { Cell::new(false) });
     if !IS_KNOWN.replace(true) && is_first(this_thread()) {
@@ -45,14 +45,14 @@ fn is_first(number: i32) -> bool {
 pub(crate) struct Closed {
     /// Threads in our calls: their numbers, and how often each fell asleep.
     asleep: Vec<(i32, u64)>,
-    /// How often each of these has looked whether its wait is over.
+    /// How often each of these threads has looked whether its wait is over.
     looked: Vec<u64>,
-    /// The others, and how often each has run.
+    /// The other threads, and how often each has run.
     others: Vec<(i32, u64)>,
 }
 
 impl Closed {
-    /// The process, if it is closed now.
+    /// Returns the state of the process, if it is closed now.
     pub(crate) fn now(sleepers: &[SleepingThread]) -> Option<Closed> {
         if catches_signals()? {
             return None;
@@ -74,15 +74,15 @@ impl Closed {
         Some(Closed { asleep, looked, others })
     }
 
-    /// Whether no thread has run since `earlier`, but to find that its wait is not over.
+    /// Whether no thread has run since `earlier`, except to find that its wait is not over.
     pub(crate) fn follows(&self, earlier: &Closed) -> bool {
         let looked = || earlier.looked.iter().zip(&self.looked).all(|(old, new)| *new >= old + 2);
         self.asleep == earlier.asleep && self.others == earlier.others && looked()
     }
 }
 
-/// How often a thread has run that only another thread of the process can wake. `None` for any
-/// other.
+/// Returns how often a thread has run, if only another thread of the process can wake it. `None`
+/// for any other thread.
 fn blocked(number: i32, may_be_timed: bool) -> Option<u64> {
     let call = fs::read_to_string(format!("/proc/self/task/{number}/syscall")).ok()?;
     let mut words = call.split_whitespace();
@@ -119,7 +119,7 @@ fn is_far(until: u64, operation: i32) -> Option<bool> {
     Some(time.tv_sec.saturating_sub(now) >= SHORT.as_secs() as libc::time_t)
 }
 
-/// How long the calling thread has run on a core.
+/// Returns how long the calling thread has run on a core.
 pub(crate) fn cpu_time() -> Duration {
     let time = time_of(libc::CLOCK_THREAD_CPUTIME_ID);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
@@ -139,7 +139,7 @@ fn time_of(clock: libc::clockid_t) -> libc::timespec {
     now
 }
 
-/// How often a thread has left a core.
+/// Returns how often a thread has left a core.
 fn switches(number: i32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/self/task/{number}/status")).ok()?;
     let counts = status.lines().filter_map(|line| {
@@ -157,7 +157,7 @@ fn is_own_memory(address: u64) -> Option<bool> {
         let range = words.next().and_then(|range| range.split_once('-'));
         let bound = |text| u64::from_str_radix(text, 16).unwrap_or_default();
         let holds = range.is_some_and(|(from, to)| (bound(from)..bound(to)).contains(&address));
-        // Private, and of no file: permissions, offset, device, inode.
+        // The memory is private, and of no file: permissions, offset, device, inode.
         let is_private = words.next().is_some_and(|permissions| permissions.ends_with('p'));
         holds && is_private && words.nth(2) == Some("0")
     }))

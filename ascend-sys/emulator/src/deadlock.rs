@@ -32,17 +32,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How many looks in a row must have found a stream where it is before it is examined, and a cycle
-/// before it is ended.
+/// The number of looks in a row that must find a stream in the same place before it is examined,
+/// and a cycle before it is ended.
 const LOOKS: u32 = 5;
-/// How long the process must be closed. Longer than `hccl` lets a call wait in line behind another
-/// one.
+/// The time that the process must be closed. It is longer than `hccl` lets a call wait in line
+/// behind another one.
 const STILL: Duration = Duration::from_secs(1);
 /// The time until it is looked at again, when other processes have been told.
 const NEXT: Duration = Duration::from_millis(250);
-/// How long nothing must have moved until that is printed.
+/// The time without any progress until that is printed.
 const WARN_AFTER: Duration = Duration::from_secs(10);
-/// How long it takes until a process that was found open is looked at again.
+/// The time until a process that was found open is looked at again.
 const AGAIN: Duration = Duration::from_millis(100);
 /// The pause between two looks, as a multiple of the time that a look has run. The time on a core
 /// counts: on a busy machine a look may take long without costing anybody anything.
@@ -61,17 +61,18 @@ enum Examined {
 struct Stuck {
     stream: &'static Stream,
     ticket: u64,
-    /// How far the head is.
+    /// The progress of the head.
     progress: u64,
     /// The streams in which something is queued that it is bound to.
     bound_to: Vec<u32>,
-    /// Waits for a thread: giving up here may free the others.
+    /// It waits for a thread: giving up here may free the others.
     root: bool,
-    /// Waits for a record that is queued in another stream, which is listed itself.
+    /// It waits for a record that is queued in another stream, which is listed itself.
     follows: bool,
-    /// Waits for a thread only to record a notify.
+    /// It waits for a thread only to record a notify.
     signal: bool,
-    /// Waits for something that may come from anywhere: to be told, and no part of a proof.
+    /// It waits for something that may come from anywhere: it is reported, but is no part of a
+    /// proof.
     open: bool,
     /// The names of the processes for which it waits.
     abroad: Vec<u64>,
@@ -80,28 +81,28 @@ struct Stuck {
 /// The state that the housekeeper keeps between looks.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// Where each stream was found, and how often in a row.
+    /// The place where each stream was found, and how often in a row.
     seen: HashMap<u32, (u64, u32)>,
     /// The last cycle, and how often in a row it was found.
     cycle: (Vec<u64>, u32),
     /// The waits that do not move.
     still: Option<Still>,
-    /// When to look at the threads of the process again.
+    /// The time of the next look at the threads of the process.
     again: Option<Instant>,
     /// Until then there is no look at all: looks must not take the time that the program needs.
     rests: Option<Instant>,
 }
 
-/// Nothing has moved since.
+/// A state in which nothing has moved since.
 struct Still {
     state: Vec<u64>,
     since: Instant,
     closed: Option<ClosedSince>,
-    /// The streams were printed. Each call knows this of itself.
+    /// Whether the streams were printed. Each call knows this of itself.
     printed: bool,
 }
 
-/// The process was closed.
+/// The closed state of the process.
 struct ClosedSince {
     since: Instant,
     how: Closed,
@@ -123,7 +124,7 @@ impl Watch {
         }
     }
 
-    /// The state of which other processes were told.
+    /// Returns the state that other processes were told.
     fn told(&self) -> Option<u64> {
         self.still.as_ref()?.closed.as_ref()?.told.as_ref().map(|told| told.state)
     }
@@ -158,7 +159,7 @@ impl Watch {
         if stuck.len() == streams.len() && (!stuck.is_empty() || sleep::any_calls()) {
             self.nothing_moves(stuck, &sleep::sleepers());
         } else if unknown > 0 && stuck.len() + unknown == streams.len() {
-            // A thread that looks is one that runs.
+            // A thread that looks is a thread that runs.
             self.still.iter_mut().for_each(|still| still.closed = None);
         } else {
             self.still = None;
@@ -176,7 +177,7 @@ impl Watch {
         !members.is_empty() && self.cycle.1 >= LOOKS
     }
 
-    /// All streams are stuck.
+    /// Handles that all streams are stuck.
     fn nothing_moves(&mut self, stuck: Vec<Stuck>, sleepers: &[SleepingThread]) {
         let state = state_of(stuck.iter());
         let calls: Vec<Arc<WaitingCall>> =
@@ -188,12 +189,12 @@ impl Watch {
         };
         let abroad = abroad(&stuck, &calls);
         if still.since.elapsed() >= WARN_AFTER {
-            // Others may come one after the other, and each of them soon comes to its end. One that
+            // Other calls may come one after the other, and each of them ends soon. A call that
             // comes later than the rest is told when it has waited for as long.
             let lasts = |call: &&Arc<WaitingCall>| call.since.elapsed() >= WARN_AFTER;
             let news = calls.iter().filter(lasts).filter(|call| call.is_told_first());
             let news: Vec<_> = news.cloned().collect();
-            // Other processes may well be at something else for as long.
+            // Other processes may well be busy with something else for that long.
             let is_here = stuck.iter().all(|s| s.abroad.is_empty());
             let stuck = if is_here && !still.printed { &stuck[..] } else { &[] };
             still.printed |= !stuck.is_empty();
@@ -327,7 +328,7 @@ fn cycle_of(stuck: Vec<Stuck>) -> Vec<Stuck> {
     stuck.into_iter().enumerate().filter_map(keep).map(unrooted).collect()
 }
 
-/// The names of the processes for which something waits.
+/// Returns the names of the processes that something waits for.
 fn abroad(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> BTreeSet<u64> {
     let of_calls = calls.iter().flat_map(|call| match &call.ends {
         Enders::Processes(names) => names.as_slice(),
@@ -388,9 +389,9 @@ fn end(mut stuck: Vec<Stuck>, calls: &[Arc<WaitingCall>], text: String) -> Box<d
     Box::new(move || stuck.iter().for_each(|s| s.stream.wake()))
 }
 
-/// Says that nothing has moved for a while, if that is for the program to know.
+/// Prints that nothing has moved for a while, if that concerns the program.
 fn print(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) {
-    /// The block that programs see which do not ask for one.
+    /// The block for programs that do not ask for one.
     const DEFAULT: u32 = 0;
     let mut blocks = stuck.iter().map(|s| s.stream.device().block());
     if blocks.any(|block| block == Some(DEFAULT)) || calls.iter().any(|c| c.block == Some(DEFAULT))

@@ -1,10 +1,10 @@
 //! Events: a point in a stream that others wait for.
 //!
-//! Recording is a snapshot of the stream's newest ticket, no task, unless the event keeps time.
+//! Recording is a snapshot of the stream's newest ticket, and no task, unless the event keeps time.
 //! Events of `aclrtCreateEventExWithFlag` are snapshots for waiting too: a wait takes the latest
-//! record before it, and an event never recorded counts as complete. The older kind is a flag of
-//! the hardware: a wait that reaches the head of its stream blocks until the event is recorded, and
-//! `aclrtResetEvent` clears it in stream order.
+//! record before it, and an event that was never recorded counts as complete. The older kind is a
+//! flag of the hardware: a wait that reaches the head of its stream blocks until the event is
+//! recorded, and `aclrtResetEvent` clears it in stream order.
 
 use crate::check;
 use crate::executor::{self, Goal, block, wait};
@@ -48,14 +48,14 @@ pub(crate) struct Event {
     /// a stream.
     captured: AtomicU64,
     captured_node: AtomicU32,
-    /// Waits of streams that have not passed yet.
+    /// The number of waits of streams that have not passed yet.
     waits: AtomicU32,
     sleepers: Mutex<EventWaiters>,
     /// For an event with `ACL_EVENT_IPC`: the part of it that other processes can have.
     shared: Mutex<Option<Arc<SharedEvent>>>,
 }
 
-/// An event that counts only once it is recorded, and is not.
+/// The error for an event that counts only once it is recorded, and is not recorded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotRecorded;
 
@@ -86,7 +86,7 @@ impl Slotted for Event {
 }
 
 impl Event {
-    /// How many more events the process can have.
+    /// Returns how many more events the process can have.
     pub(crate) fn available() -> usize {
         CAPACITY.saturating_sub(EVENTS.live().count())
     }
@@ -106,7 +106,7 @@ impl Event {
         Event::create_with(device, flags, ex, shared)
     }
 
-    /// An event of another process, for a device of the calling thread.
+    /// Makes an event of another process, for a device of the calling thread.
     pub(crate) fn import(device: u32, shared: Arc<SharedEvent>) -> Result<u64, Failure> {
         Event::create_with(device, ACL_EVENT_IPC, true, Some(shared))
     }
@@ -150,7 +150,7 @@ impl Event {
         if let Some(shared) = lock(&event.shared).take() {
             shared.close();
         }
-        // A wait that never saw a record has nothing to wait for any more.
+        // A wait that never saw a record has nothing left to wait for.
         event.wake_sleepers();
         EVENTS.recycle(event.index);
         Ok(())
@@ -214,7 +214,7 @@ impl Event {
         self.flags.load(Ordering::Relaxed)
     }
 
-    /// Made for waits across the border of a capture.
+    /// Whether it was made for waits across the border of a capture.
     pub(crate) fn is_external(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & ACL_EVENT_EXTERNAL != 0
     }
@@ -262,8 +262,8 @@ impl Event {
         }
     }
 
-    /// Makes later work of the stream wait. `limit`: how long it may stand at the head of the
-    /// stream.
+    /// Makes later work of the stream wait. `limit`: the time that the wait may stand at the head
+    /// of the stream.
     pub(crate) fn wait(
         &'static self,
         handle: u64,
@@ -315,7 +315,7 @@ impl Event {
         stream.enqueue(WaitEvent { event: self, target, limit }).map(drop)
     }
 
-    /// The task that clears the event.
+    /// Makes the task that clears the event.
     pub(crate) fn reset(
         &'static self,
         handle: u64,
@@ -334,9 +334,10 @@ impl Event {
         Ok(ResetEvent { event: self, handle })
     }
 
-    /// Asks to be woken when the event is recorded. True when it already is.
+    /// Registers a waiter for the record. Returns true if the event is recorded already.
     fn await_record(&self, join: impl FnOnce(&mut EventWaiters)) -> bool {
-        // First on the list, then in the word: a record that finds the word set finds the list.
+        // First the list, then the word: a record that finds the word set finds the waiter in the
+        // list.
         join(&mut lock_sleepers(self));
         self.state.fetch_or(AWAITED, Ordering::AcqRel) & RECORDED != 0
     }
@@ -349,8 +350,8 @@ impl Event {
         lock_sleepers(self).threads.retain(|sleeper| sleeper.id() != thread.id());
     }
 
-    /// Waits on the calling thread until the event is complete, and before that recorded. False
-    /// when `limit` passed first.
+    /// Waits on the calling thread until the event is complete, and before that recorded. Returns
+    /// false if `limit` passed first.
     pub(crate) fn await_complete(&'static self, limit: Option<Duration>) -> bool {
         match self.pending() {
             Ok(None) => true,
@@ -381,7 +382,7 @@ impl Event {
         }
     }
 
-    /// When the event was reached, in nanoseconds since the machine's start.
+    /// Returns the time at which the event was reached, in nanoseconds since the machine's start.
     pub(crate) fn time(&self) -> Result<u64, Failure> {
         if self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE == 0 {
             return fail!(
@@ -440,7 +441,7 @@ enum Target {
     },
 }
 
-/// Later work of the stream waits for an event.
+/// A task that makes later work of the stream wait for an event.
 pub(crate) struct WaitEvent {
     event: &'static Event,
     target: Target,
@@ -460,7 +461,7 @@ impl TaskBody<Stream> for WaitEvent {
                 return Step::Done(Ok(()));
             }
             match event.mark() {
-                // The first record seen is the one that counts.
+                // The first record that the wait sees counts.
                 Some(mark) => self.target = Target::Mark(mark),
                 None => return Step::Park,
             }
@@ -518,7 +519,7 @@ impl TaskBody<Stream> for WaitEvent {
     }
 }
 
-/// Clears an event in stream order.
+/// A task that clears an event in stream order.
 pub(crate) struct ResetEvent {
     event: &'static Event,
     handle: u64,
@@ -547,7 +548,7 @@ impl TaskBody<Stream> for ResetEvent {
     }
 }
 
-/// Notes when an event that keeps time was reached.
+/// A task that notes when an event that keeps time was reached.
 pub(crate) struct RecordTime {
     event: &'static Event,
 }
@@ -583,7 +584,7 @@ mod tests {
         assert!(event.record(records).is_ok());
         let EventWaiters { threads, streams } = &*lock_sleepers(event);
         assert!(threads.is_empty() && streams.is_empty(), "they sleep on");
-        // Woken just now.
+        // The waiter was woken just now.
         std::thread::park();
     }
 }

@@ -34,13 +34,14 @@ use std::sync::atomic::AtomicUsize;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Polls before a waiting thread counts as waiting, reads a clock or looks at other streams.
+/// The number of polls before a waiting thread counts as waiting, reads a clock or looks at other
+/// streams.
 const FIRST_SPIN: u32 = 64;
 /// The first poll after which a waiting thread looks at other streams.
 const FIRST_HELP: u32 = 16;
 /// The longest sleep without a look around, whatever happens.
 const NAP: Duration = Duration::from_millis(50);
-/// How many streams in a row may wait for each other before arming stops looking further.
+/// The most streams in a row that may wait for each other before arming stops looking further.
 const CHAIN: usize = 4096;
 
 impl Stream {
@@ -67,7 +68,7 @@ impl Stream {
     }
 }
 
-/// The task is taken unless it is done.
+/// Puts a task into a stream. The task is taken unless it is done.
 #[inline]
 pub(crate) fn put(
     stream: &'static Stream,
@@ -140,7 +141,7 @@ pub(crate) fn wait_idle(stream: &'static Stream) {
     wait(stream, stream.queue.submitted(), None);
 }
 
-/// How long a call that ends work by force lets the pieces of it that run come to their end.
+/// The time that a call that ends work by force gives the running pieces of it.
 const FORCED: Duration = Duration::from_millis(100);
 
 /// Waits until the tasks up to `ticket`, which were told to give up, have done so. A task that
@@ -166,14 +167,14 @@ pub(crate) fn wait_for_users(stream: &'static Stream, bytes: &Range<usize>) {
         start.addr() < bytes.end && bytes.start < start.addr().saturating_add(length)
     };
     let touches = |task: &Task| task.touched().into_iter().any(meets);
-    // The queue first: a task moves from there to the head, and never back.
+    // Look at the queue first: a task moves from there to the head, and never back.
     let mut newest = stream.queue.newest_waiting(touches);
     while newest.is_none() && !stream.queue.is_idle() {
         let look = |ticket, task: &mut Task| touches(task).then_some(ticket);
         match polling(|| stream.queue.with_head(stream, look)) {
             Some(None) => return,
             Some(found) => newest = found,
-            // Another thread runs the head, or nobody has made the next task the head yet.
+            // Another thread runs the head, or the next task was not made the head yet.
             None => {
                 stream.assist(HELP);
                 thread::yield_now();
@@ -193,8 +194,8 @@ pub(crate) trait Goal {
     /// Arranges to be unparked when the goal may be reached.
     fn prepare(&self, me: &Thread) -> Readiness;
     fn forget(&self, me: &Thread);
-    /// The point of a stream that the goal is, if it is one: the thread polls that stream itself
-    /// while it spins.
+    /// Returns the point of a stream that is the goal, if it is one: the thread polls that stream
+    /// itself while it spins.
     fn mark(&self) -> Option<Mark> {
         None
     }
@@ -204,15 +205,15 @@ pub(crate) trait Goal {
     }
 }
 
-/// Threads in [`block`], after their first spin.
+/// The number of threads in [`block`], after their first spin.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 /// Waits for a goal: spins, helps, yields, sleeps.
 pub(crate) fn block(goal: &impl Goal, limit: Option<Duration>) -> bool {
     block_with_patience(goal, limit, limit)
 }
 
-/// As [`block`]; `patience` is how long this and the calls that follow it wait, for the proof of
-/// deadlocks.
+/// As [`block`]; `patience` is the total time of this wait and the calls that follow it, for the
+/// proof of deadlocks.
 #[cold]
 fn block_with_patience(
     goal: &impl Goal,
@@ -280,7 +281,7 @@ fn passed(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 
-/// The calling thread polls the stream again and again.
+/// Marks that the calling thread polls the stream again and again.
 struct Watching(&'static Stream);
 
 impl Watching {
@@ -302,7 +303,7 @@ impl Drop for Watching {
 struct Ticket {
     stream: &'static Stream,
     ticket: u64,
-    /// The caller will go on with the same wait.
+    /// Whether the caller will go on with the same wait.
     sliced: bool,
 }
 

@@ -16,7 +16,7 @@ use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 use asked::{FaultKind, are_any};
 use hold::{Hold, hold};
 
-/// A device of a block, by its place in it.
+/// Returns a device of a block, by its place in the block.
 fn find(block: u32, index: u32) -> Result<&'static Device, Failure> {
     let settings = machine::block(block)?;
     if index >= settings.count {
@@ -29,7 +29,7 @@ fn find(block: u32, index: u32) -> Result<&'static Device, Failure> {
     Ok(machine::device_slot(settings.first + index))
 }
 
-/// Has a device of a block fail.
+/// Makes a device of a block fail.
 pub(crate) fn set(block: u32, device: u32, kind: FaultKind, number: u64) -> Result<(), Failure> {
     find(block, device)?.faults.add(kind, number);
     Ok(())
@@ -69,7 +69,7 @@ impl FaultTarget {
     }
 }
 
-/// An operation is about to be issued. True: with one element less.
+/// An operation is about to be issued. Returns true if it must have one element less.
 #[inline]
 pub(crate) fn before(
     member: &Member,

@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Pieces of work that a thread takes from a stream that is not its own at a time.
+/// The pieces of work that a thread runs at a time from a stream that is not its own.
 pub(crate) const HELP: u32 = 4;
 /// How long a message tries to find out which task a stream is at.
 const A_LOOK: Duration = Duration::from_millis(100);
@@ -57,7 +57,7 @@ pub(crate) fn polling<R>(poll: impl FnOnce() -> R) -> R {
 
 #[cold]
 fn poll_woken() {
-    // Keeps the depth above zero, so that the loop below is the only one.
+    // The depth stays above zero, so that the loop below is the only one.
     DEPTH.set(1);
     while let Some(stream) = WOKEN.with_borrow_mut(Vec::pop) {
         poll_and_tell(stream);
@@ -90,8 +90,7 @@ pub(crate) fn poll_and_tell(stream: &'static Stream) {
     }
 }
 
-/// A stream has unfinished work that the calling thread does not go on with. False when there is no
-/// housekeeper yet.
+/// Leaves unfinished work of a stream to others. Returns false when there is no housekeeper yet.
 #[cold]
 pub(crate) fn left_unfinished(stream: &'static Stream, outcome: Outcome) -> bool {
     if outcome == Outcome::Runnable {
@@ -118,14 +117,14 @@ impl Stream {
         if self.queue.is_polled() { Outcome::Busy } else { self.poll(budget) }
     }
 
-    /// A task of this stream may be able to go on: polls the stream, at once or as soon as the
-    /// calling thread is out of the poll that it is in.
+    /// Polls the stream because a task of it may be able to go on: at once, or as soon as the
+    /// calling thread is out of its current poll.
     pub(crate) fn wake(&'static self) {
         wake(self);
     }
 
-    /// Everything queued gives up for `reason`, as soon as it no longer touches memory. New tasks
-    /// are still taken.
+    /// Makes everything queued give up for `reason`, as soon as it no longer touches memory. New
+    /// tasks are still accepted.
     pub(crate) fn void(&'static self, reason: Reason) -> u64 {
         let mut why = lock(&self.reason);
         *why = Some(reason);
@@ -152,7 +151,7 @@ impl Stream {
     }
 
     fn note_failure(&'static self, ticket: u64, failure: Failure) {
-        // A task that was told to give up has not failed by itself: it stops nothing.
+        // A task that was told to give up has not failed by itself, so it stops nothing.
         let stops = self.failure_mode.load(Ordering::Relaxed) == ascend_sys::ACL_STOP_ON_FAILURE
             && !exceptions::is_a_consequence(failure.acl_code());
         self.failures.note(ticket, failure);
@@ -169,7 +168,8 @@ impl Stream {
         stop_together(streams, ACL_ERROR_RT_TASK_ABORT_STOP, &Reason::Stopped(why.into()));
     }
 
-    /// The ranks for which one of the tasks with these tickets waits, if the stream is at it.
+    /// Returns the ranks that the stream's head waits for, if it is one of the tasks with these
+    /// tickets.
     pub(crate) fn awaits(&'static self, tickets: RangeInclusive<u64>) -> Vec<u32> {
         let look = |at, task: &mut Task| tickets.contains(&at).then(|| task.awaits());
         let Awaited { mut ranks, threads_of } = self.look(look).flatten().unwrap_or_default();
@@ -194,8 +194,8 @@ impl Stream {
         }
     }
 
-    /// Looks at the task that the stream is at, if there is one. A thread that polls the stream in
-    /// this moment, to help, is given the time to leave.
+    /// Looks at the head of the stream, if there is one. If a thread is polling the stream at this
+    /// moment, to help, it is given the time to leave.
     pub(crate) fn look<R>(&'static self, look: impl Fn(u64, &mut Task) -> R) -> Option<R> {
         let began = Instant::now();
         loop {
@@ -218,7 +218,8 @@ pub(crate) fn void_together(
     reason: &Reason,
 ) -> Vec<(&'static Stream, u64)> {
     // A task asks for the reason before it gives up, and so waits until all locks are released. Two
-    // threads that do this at once take the locks in the same order; nobody else has two of them.
+    // threads that do this at once take the locks in the same order; no other thread holds two of
+    // them.
     let mut locks = Vec::new();
     let tell = |stream: &'static Stream| {
         let mut why = lock(&stream.reason);
@@ -286,13 +287,13 @@ fn tell_checker(task: &dyn TaskBody<Stream>, stream: &Stream, step: Step) -> Ste
     step
 }
 
-/// Exception callbacks hear of the head of the stream, which `thread` has submitted, if it has
+/// Tells exception callbacks of the head of the stream, which `thread` has submitted, if it has
 /// failed.
 #[inline]
 fn tell_callbacks(stream: &Stream, thread: impl FnOnce() -> u32, step: Step) -> Step {
     if let Step::Done(Err(failure)) = &step {
         exceptions::failed(failure, |code| Exception {
-            // Tasks complete in order, and the queue is locked: the head is the next one.
+            // Tasks complete in order, and the queue is locked: so the head is the next one.
             task: (stream.queue.completed() + 1) as u32,
             stream: stream.index(),
             thread: thread(),

@@ -67,8 +67,8 @@ pub(crate) trait Job: Sized {
     fn wake(owner: &'static Self::Owner);
 }
 
-/// A job as it is submitted. Most are done at once: they run where they were made, and become jobs
-/// of the queue, which are moved and held on to, only when they have to stay.
+/// A job as it is submitted. Most jobs are done at once: they run where they were made. Only jobs
+/// that have to stay become jobs of the queue, which are moved and kept.
 pub(crate) trait Fresh<J: Job> {
     /// As [`Job::poll`].
     fn start(&mut self, owner: &'static J::Owner) -> JobStep<J::Failure>;
@@ -89,7 +89,7 @@ impl<J: Job> Fresh<J> for J {
     }
 }
 
-/// Calls into a job; `None` when it panics. The models see to panics themselves.
+/// Calls into a job; `None` when it panics. The models handle panics themselves.
 #[inline]
 fn guarded<R>(call: impl FnOnce() -> R) -> Option<R> {
     if cfg!(loom) { Some(call()) } else { catch_unwind(AssertUnwindSafe(call)).ok() }
@@ -109,7 +109,7 @@ pub(crate) enum Outcome {
     Idle,
     /// The head waits for something.
     Parked,
-    /// There is more to run, the budget is used up.
+    /// There is more to run, but the budget is used up.
     Runnable,
     /// Another thread has the lock, and will look again.
     Busy,
@@ -152,7 +152,7 @@ pub(crate) struct TaskQueue<J: Job> {
     queue: SpinLock<VecDeque<(u64, J)>>,
     head: TryLock<Option<(u64, J)>>,
     kick: AtomicBool,
-    /// How many are registered in `waiters`: read after every completion.
+    /// The number of registered waiters in `waiters`: read after every completion.
     armed: AtomicU32,
     /// Not 0: the code with which new jobs are refused.
     gate: AtomicI32,
@@ -189,13 +189,13 @@ impl<J: Job> TaskQueue<J> {
 
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        // In this order: `completed` never passes `submitted`, so equality here was true at the
-        // second load.
+        // In this order: `completed` never passes `submitted`, so if they are equal here they were
+        // equal at the second load.
         let completed = self.completed();
         completed == self.submitted()
     }
 
-    /// A thread has the lock right now.
+    /// Whether a thread has the lock right now.
     #[inline]
     pub(crate) fn is_polled(&self) -> bool {
         self.head.is_taken()
@@ -219,8 +219,8 @@ impl<J: Job> TaskQueue<J> {
         if self.completed() == before
             && let Some(mut head) = self.head.try_take()
         {
-            // All that was submitted is complete, so the queue and the head are empty and this job
-            // is next.
+            // All submitted jobs are complete, so the queue and the head are empty and this job is
+            // next.
             self.progress.submitted.store(ticket, Ordering::Release);
             drop(queue);
             let outcome = head.with(|head| self.start(owner, head, ticket, job));
@@ -252,7 +252,7 @@ impl<J: Job> TaskQueue<J> {
             None => Some(JobStep::Done(Ok(()))),
         };
         let outcome = match step {
-            // Before it is counted, as everywhere.
+            // It is complete before it is counted, as everywhere.
             Some(JobStep::Done(Ok(()))) => {
                 *job = None;
                 self.progress.completed.store(ticket, Ordering::Release);
@@ -372,7 +372,8 @@ impl<J: Job> TaskQueue<J> {
 
     #[cold]
     fn notify_slowly(&self) {
-        // One at a time, so that nothing is collected and nobody is woken with the lock held.
+        // Waiters are taken one at a time, so that nothing is collected and no waiter is woken with
+        // the lock held.
         while let Some(waiter) = self.take_due() {
             match waiter {
                 QueueWaiter::Thread(thread) => thread.unpark(),
@@ -431,7 +432,7 @@ impl<J: Job> TaskQueue<J> {
         }
     }
 
-    /// Takes the calling thread off the list.
+    /// Removes the calling thread from the list.
     pub(crate) fn forget_thread(&self, thread: &Thread) {
         let mut waiters = lock(&self.waiters);
         waiters.retain(|w| !matches!(&w.waiter, QueueWaiter::Thread(t) if t.id() == thread.id()));
@@ -473,7 +474,7 @@ impl<J: Job> TaskQueue<J> {
         ticket <= self.void.load(Ordering::Acquire)
     }
 
-    /// Jobs with tickets up to this one give up instead of running, from the next poll on.
+    /// Makes jobs with tickets up to this one give up instead of running, from the next poll on.
     pub(crate) fn void_until(&self, ticket: u64) {
         self.void.fetch_max(ticket, Ordering::AcqRel);
     }

@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool as Flag, AtomicU64 as Number};
 use loom::thread;
 
-/// A stream with jobs that note in which order they finished.
+/// A stream whose jobs note the order in which they finished.
 struct QueueModel {
     queue: TaskQueue<Probe>,
     /// The ticket that finished last.
@@ -85,8 +85,8 @@ impl Job for Probe {
     }
 }
 
-/// Loom needs every object of a run to be dropped in it: leaks through an `Arc` that the model
-/// gives back.
+/// An object that leaks through an `Arc`, which the model gives back: loom needs every object of a
+/// run to be dropped in it.
 struct Owned(*mut QueueModel);
 
 impl Owned {
@@ -102,7 +102,7 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: made by `Box::into_raw`, and nobody uses it any more.
+        // SAFETY: made by `Box::into_raw`, and no longer used.
         drop(unsafe { Box::from_raw(self.0) });
     }
 }

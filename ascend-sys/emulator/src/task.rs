@@ -24,10 +24,10 @@ use std::time::Duration;
 /// The ranks and threads that a parked task waits for.
 #[derive(Default)]
 pub(crate) struct Awaited {
-    /// Other ranks of its communicator.
+    /// Other ranks of the communicator.
     pub(crate) ranks: Vec<usize>,
-    /// The communicator of the operator that it is part of: without ranks it waits for another
-    /// thread of that.
+    /// The communicator of the operator that the task is part of. Without ranks the task waits for
+    /// another thread of that communicator.
     pub(crate) threads_of: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ impl From<Vec<usize>> for Awaited {
     }
 }
 
-/// A kind of task. `O` is the stream that polls it; leaf work does not care which that is.
+/// A kind of task. `O` is the stream that polls it; leaf work does not depend on it.
 pub(crate) trait TaskBody<O: 'static>: Send + 'static {
     /// Makes progress: at most about 64 KiB or 20 microseconds of work, then [`Step::Again`].
     /// Called with the queue of the stream locked.
@@ -58,13 +58,13 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         gave_up(self.describe(), why)
     }
 
-    /// How long the task may stay parked at the head of its stream. `None`: for ever.
+    /// Returns how long the task may stay parked at the head of its stream. `None`: for ever.
     fn limit(&self) -> Option<Duration> {
         None
     }
 
-    /// A number that changes when a task that waits several times gets on: its limit is for each
-    /// wait.
+    /// Returns a number that changes when a task with several waits makes progress: the limit holds
+    /// for each wait.
     fn progress(&self) -> u64 {
         0
     }
@@ -126,7 +126,7 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
     fn describe(&self) -> String;
 }
 
-/// The end of a task that gives up.
+/// Ends a task that gives up.
 pub(crate) fn gave_up(task: String, why: &Reason) -> Step {
     Step::Done(Err(Failure::new(why.code(), format!("{task}: {}", why.text()))))
 }

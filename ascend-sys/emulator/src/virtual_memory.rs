@@ -36,18 +36,18 @@ struct Physical {
     device: u32,
     bytes: usize,
     properties: aclrtPhysicalMemProp,
-    /// How often it was given to the program, and not freed.
+    /// The number of times that it was given to the program, and not freed.
     references: u32,
     mapped_at: Option<usize>,
     contents: Contents,
     sharing: shared::Sharing,
 }
 
-/// Where the bytes of physical memory are that is not mapped.
+/// The place of the bytes of physical memory that is not mapped.
 enum Contents {
     /// The bytes were mapped nowhere.
     None,
-    /// Where it was mapped.
+    /// The bytes lie where the memory was mapped.
     At(usize),
     Kept(Vec<u8>),
 }
@@ -77,7 +77,8 @@ static ALL: Mutex<VirtualMemory> = Mutex::new(VirtualMemory {
     rights: BTreeMap::new(),
 });
 
-/// Reserves addresses for memory of the device, or of another one if that is mapped there first.
+/// Reserves addresses for memory of the device, or of another device if its memory is mapped there
+/// first.
 pub(crate) fn reserve(device: &Device, bytes: usize, by: &'static str) -> Result<usize, Failure> {
     let addresses = reserved::reserve(device, bytes, by)?;
     let start = addresses.start;
@@ -104,7 +105,7 @@ pub(crate) fn release(start: usize) -> Result<(), Failure> {
     all.lying_in(&addresses).filter(movable).try_for_each(Physical::keep)?;
     let ended = all.ranges.remove(&start);
     drop(all);
-    // The addresses are given back, unless memory that does not move lies there.
+    // Dropping gives the addresses back, unless memory that does not move lies there.
     drop(ended);
     Ok(())
 }
@@ -141,7 +142,7 @@ pub(crate) fn allocate(
     Ok(handle)
 }
 
-/// Ends a reference. Memory that is mapped ends when it is unmapped.
+/// Ends a reference. Mapped memory ends when it is unmapped.
 pub(crate) fn free(handle: u64) -> Result<(), Failure> {
     let mut all = lock(&ALL);
     let physical = all.find(handle)?;
@@ -188,7 +189,7 @@ pub(crate) fn map(
         (process, is_fixed) = (physical.sharing.process(), physical.sharing.is_fixed());
     }
     device.memory.map(start, bytes, by, process);
-    // Nobody asks whether bytes that it had before were written.
+    // Bytes that it had before count as written.
     check::allocated(id, &device.memory, start, has_contents);
     if is_fixed {
         check::written_by_others(start);
@@ -212,7 +213,7 @@ pub(crate) fn retain(address: usize) -> Result<u64, Failure> {
     let Some(handle) = found.map(|(_, (handle, _))| *handle) else {
         return fail!(ACL_ERROR_RT_PARAM_INVALID, "virPtr: no memory is mapped at {address:#x}");
     };
-    // Mapped memory is there, also where the program has freed the last reference.
+    // Mapped memory exists even if the program has freed the last reference.
     let Some(physical) = all.physical.get_mut(&handle) else {
         return Err(unknown(HandleKind::PhysicalMemory, handle));
     };
@@ -233,7 +234,7 @@ pub(crate) fn properties(handle: u64) -> Result<aclrtPhysicalMemProp, Failure> {
     lock(&ALL).find(handle).map(|physical| physical.properties)
 }
 
-/// Devices end, with the ranges and the physical memory on them.
+/// Ends the ranges and the physical memory on devices that end.
 pub(crate) fn end_on(devices: &Range<u32>, by: &'static str) {
     let mut all = lock(&ALL);
     let is_on = |id: u32| devices.contains(&id);
@@ -278,8 +279,8 @@ impl VirtualMemory {
         Ok(has_contents)
     }
 
-    /// Where the range begins that a place lies in. Nothing is mapped at the place, and memory of
-    /// the device can be.
+    /// Returns the start of the range that a place lies in. Nothing is mapped at the place, and
+    /// memory of the device can be mapped there.
     fn range_for(
         &self,
         place: &Range<usize>,
@@ -377,7 +378,7 @@ impl VirtualMemory {
         })
     }
 
-    /// False where no piece begins.
+    /// Returns false if no piece begins there.
     fn unmap(&mut self, start: usize, by: &'static str) -> Result<bool, Failure> {
         let Some((handle, _)) = self.pieces.get(&start).copied() else { return Ok(false) };
         self.end_rights(start);
@@ -385,7 +386,7 @@ impl VirtualMemory {
             let device = machine::device_slot(physical.device);
             check::freed(Some(device.id), start, by);
             device.memory.unmap(start, by);
-            // Where that fails, nothing else is mapped here, and the next call tries it again.
+            // If that fails, nothing else is mapped here, and the next call tries it again.
             physical.hide_from(start)?;
             physical.mapped_at = None;
             if !physical.sharing.is_fixed() {
@@ -424,7 +425,8 @@ impl Physical {
         }
     }
 
-    /// Takes its bytes from where it was mapped, where none are left: they would count twice.
+    /// Takes its bytes from the place where it was mapped, and leaves none there: they would count
+    /// twice.
     fn keep(&mut self) -> Result<(), Failure> {
         let Contents::At(start) = self.contents else { return Ok(()) };
         self.may_move(start)?;
@@ -458,7 +460,7 @@ fn data_of(address: usize) -> *mut u8 {
 mod tests {
     use super::*;
 
-    /// More bytes than any memory keeps.
+    /// More bytes than any memory has.
     const TOO_MANY: usize = 1 << 63;
 
     fn physical(bytes: usize, contents: Contents) -> Physical {
@@ -508,7 +510,7 @@ mod tests {
         let refused = all.bring_to(2, &addresses, 1);
         assert!(refused.is_err_and(|why| why.text.contains("no memory for the")));
         assert_eq!(all.ranges[&start].device, 0);
-        // The addresses are made up, and nobody gives them back.
+        // The addresses are invented, so nobody gives them back.
         all.ranges.into_values().for_each(|range| shared::forget(range.addresses));
     }
 }

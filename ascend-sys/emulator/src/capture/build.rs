@@ -19,10 +19,10 @@ use ascend_sys::{
 };
 use std::sync::atomic::Ordering;
 
-/// The node with which every branch begins.
+/// The node at which every branch begins.
 const BEGIN: usize = 0;
 
-/// `aclmdlRIBuildBegin`: a graph of the current context, to which nothing is bound.
+/// `aclmdlRIBuildBegin`: makes a graph of the current context, to which nothing is bound.
 pub(crate) fn begin() -> Result<u64, Failure> {
     let (current, device) = context::current_device()?;
     let mode = Mode::Relaxed;
@@ -80,7 +80,7 @@ pub(crate) fn bind(handle: u64, stream: &'static Stream) -> Result<(), Failure> 
         }
         let mut known = recording.tracks.iter_mut();
         if let Some(track) = known.find(|track| std::ptr::eq(track.stream, stream)) {
-            // It was unbound, and goes on.
+            // The stream was unbound, and goes on.
             track.has_ended = false;
             return Ok(());
         }
@@ -94,7 +94,7 @@ pub(crate) fn bind(handle: u64, stream: &'static Stream) -> Result<(), Failure> 
     })
 }
 
-/// `aclmdlRIEndTask`: the stream takes nothing more.
+/// `aclmdlRIEndTask`: the stream records nothing more.
 pub(crate) fn end_stream(handle: u64, stream: &'static Stream) -> Result<(), Failure> {
     building(handle, |state| {
         let track = track_of(state, handle, stream)?;
@@ -146,7 +146,7 @@ pub(crate) fn unbind(handle: u64, stream: &'static Stream) -> Result<(), Failure
     })
 }
 
-/// Whether a stream has no open task group.
+/// Checks that a stream has no open task group.
 fn is_closed(track: &CapturedStream) -> Result<(), Failure> {
     match track.group {
         None => Ok(()),

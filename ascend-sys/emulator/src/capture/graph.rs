@@ -1,4 +1,4 @@
-//! A graph: nodes, and how they are executed.
+//! Graphs: their nodes, and their execution.
 
 use super::group;
 use super::recording::CaptureRecording;
@@ -29,7 +29,7 @@ use std::time::Duration;
 
 static GRAPHS: Slots<Graph> = Slots::new();
 
-/// How long a destroy waits for a graph that runs.
+/// The time that a destroy waits for a graph that runs.
 const DESTROY: Duration = Duration::from_secs(10);
 
 /// The slot behind an `aclmdlRI`.
@@ -51,15 +51,15 @@ pub(crate) struct GraphState {
     pub(super) context: u64,
     pub(super) device: u32,
     pub(crate) name: CString,
-    /// While streams are captured, or bound.
+    /// The recording, while streams are captured, or bound.
     pub(super) recording: Option<CaptureRecording>,
     pub(super) nodes: Vec<Node>,
     pub(super) branches: usize,
-    /// The stream that updates one of its task groups.
+    /// The stream that is updating one of its task groups.
     pub(super) updater: Option<&'static Stream>,
     /// Handles of its task groups.
     pub(super) groups: Vec<u64>,
-    /// Handles of its tasks that a program has asked for, by node.
+    /// Handles of those of its tasks that a program has asked for, by node.
     pub(super) tasks: BTreeMap<usize, u64>,
     /// The changes that the next `aclmdlRIUpdate` makes to nodes.
     pub(super) edits: BTreeMap<usize, (NodeAction, Vec<HeldMemory>)>,
@@ -71,8 +71,8 @@ pub(crate) struct GraphState {
     streams: Vec<u64>,
     /// The end of the newest execution.
     last: Option<Mark>,
-    /// Where the records of an execution are, by node. Kept, so that the next one allocates
-    /// nothing.
+    /// The points of the records of an execution, by node. Kept, so that the next execution
+    /// allocates nothing.
     marks: Vec<Mark>,
 }
 
@@ -95,7 +95,7 @@ pub(super) enum NodeAction {
     Call(CapturedCall),
     /// An event, of this handle, was recorded here.
     Record(u64),
-    /// Waits for the record that this node is, of the event with this handle.
+    /// Waits for the record of this node, of the event with this handle.
     Wait(usize, u64),
     /// A program has disabled the node that was here.
     Disabled,
@@ -111,11 +111,11 @@ pub(super) struct CapturedCall {
 pub(crate) type CapturedIssue = dyn Fn(&'static Stream) -> Result<(), Failure> + Send;
 
 impl NodeAction {
-    /// Steps of one kind can take each other's place.
+    /// Returns the kind of the step: steps of one kind can take each other's place.
     pub(super) fn kind(&self) -> &str {
         match self {
             NodeAction::Task(task) => task.kind(),
-            // Up to the arguments.
+            // The name up to the arguments.
             NodeAction::Call(call) => call.name.split('(').next().unwrap_or(&call.name),
             NodeAction::Record(_) => "record of an event",
             NodeAction::Wait(..) => "wait for an event",
@@ -177,7 +177,7 @@ pub(crate) fn with<R>(
 ) -> Result<R, Failure> {
     let graph = GRAPHS.get(handle).ok_or_else(|| unknown(HandleKind::Graph, handle))?;
     match &mut *lock(&graph.state) {
-        // The place may have got another graph since.
+        // The slot may have got another graph since.
         Some(state) if state.handle == handle => use_it(state),
         _ => Err(unknown(HandleKind::Graph, handle)),
     }
@@ -232,7 +232,7 @@ pub(crate) fn execute(handle: u64, stream: &'static Stream) -> Result<(), Failur
     })
 }
 
-/// `aclmdlRIExecute`: on a stream of the graph's own, and waits.
+/// `aclmdlRIExecute`: executes on a stream of the graph's own, and waits.
 pub(crate) fn execute_and_wait(handle: u64, limit: Option<Duration>) -> Result<(), Failure> {
     let (stream, ticket) = with_complete(handle, |state| {
         let stream = state.own_stream(0)?;
@@ -275,7 +275,7 @@ impl GraphState {
             (1..self.branches).map(|branch| self.own_stream(branch)).collect::<Result<_, _>>()?;
         let before: Vec<u64> = own.iter().map(|own| own.queue.submitted()).collect();
         let issued = self.issue(stream, &own);
-        // Also when a node was refused: the branches that have begun are waited for.
+        // Also if a node was refused: the branches that have begun are waited for.
         let joined = own.iter().zip(before).try_for_each(|(own, before)| {
             let tickets = before + 1..own.queue.submitted() + 1;
             if tickets.is_empty() {
@@ -331,7 +331,7 @@ fn is_in(mark: Mark, stream: &'static Stream) -> bool {
     mark.stream().is_some_and(|other| std::ptr::eq(other, stream))
 }
 
-/// `aclmdlRIDestroy`. A graph that is unknown is gone already.
+/// `aclmdlRIDestroy`. An unknown graph is gone already.
 pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
     let last = match with_complete(handle, |state| Ok(state.last)) {
         Ok(last) => last,
@@ -369,7 +369,7 @@ pub(super) fn discard(handle: u64) {
     group::destroy(&state.groups);
     tasks::forget(state.tasks.values());
     for stream in state.streams.into_iter().filter_map(|handle| Stream::named(handle).ok()) {
-        // Nobody else knows it: it is not captured, and no thread is subscribed to it.
+        // Nothing else uses the stream: it is not captured, and no thread is subscribed to it.
         if stream.take_handle() {
             stream.stop(ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
             stream.recycle();
@@ -414,7 +414,7 @@ impl TaskBody<Stream> for Branch {
         match self.stream.failure_within(&self.tickets) {
             None => queue::JobStep::Done(Ok(())),
             Some(failure) => {
-                // Told here, so that nobody is told twice.
+                // The failure is told here, so that nobody is told twice.
                 let _ = self.stream.take_unreported();
                 queue::JobStep::Done(Err(failure))
             }
@@ -444,7 +444,7 @@ impl GraphState {
         self.handle as u32 & 0xff_ffff
     }
 
-    /// The nodes, one a line, as JSON.
+    /// Returns the nodes as JSON, one a line.
     pub(crate) fn to_json(&self) -> String {
         let node = |(index, node): (usize, &Node)| {
             let Node { branch, step, .. } = node;
@@ -463,7 +463,7 @@ impl GraphState {
     }
 }
 
-/// A string of JSON.
+/// Returns a text as a string of JSON.
 fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {

@@ -91,7 +91,7 @@ pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
     })
 }
 
-/// Uses the open group of a captured stream. Returns the graph too.
+/// Uses the open group of a captured stream. Returns the graph as well.
 fn in_capture<R>(
     stream: &'static Stream,
     use_it: impl FnOnce(&mut Option<Vec<usize>>) -> Result<R, Failure>,
@@ -133,12 +133,12 @@ pub(crate) fn begin_update(stream: &'static Stream, handle: u64) -> Result<(), F
     })
 }
 
-/// Whether a diverted stream updates a group, and is not captured.
+/// Whether a diverted stream is updating a group, and is not captured.
 pub(super) fn is_updating(stream: &'static Stream) -> bool {
     lock(&UPDATES).iter().any(|update| std::ptr::eq(update.stream, stream))
 }
 
-/// Takes a task for the update of a group: it must be of the kind that it replaces.
+/// Records a task for the update of a group: it must be of the kind that it replaces.
 pub(super) fn replace(
     stream: &'static Stream,
     step: NodeAction,
@@ -206,10 +206,10 @@ pub(crate) fn end_update(stream: &'static Stream) -> Result<(), Failure> {
     })
 }
 
-/// A stream goes in the midst of an update, which comes to nothing. False when it updates nothing.
+/// Abandons the update of a stream that goes. Returns false if the stream was updating nothing.
 pub(super) fn abandon(stream: &'static Stream) -> bool {
     let Some(update) = take_update(stream) else { return false };
-    // A graph that is gone has no updater either.
+    // If the graph is gone, it has no updater either.
     let _ = graph::with(update.graph, |state| {
         state.updater = None;
         Ok(())
@@ -225,7 +225,7 @@ pub(super) fn of_node(groups: &[u64], node: usize) -> Option<u64> {
     groups.iter().copied().find(has_it)
 }
 
-/// The groups of a graph that goes.
+/// Ends the groups of a graph that goes.
 pub(super) fn destroy(handles: &[u64]) {
     for handle in handles {
         if let Some(group) = GROUPS.get(*handle)

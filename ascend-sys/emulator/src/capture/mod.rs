@@ -57,7 +57,7 @@ pub(crate) fn submit(stream: &'static Stream, task: impl TaskBody<Stream>) -> Re
     executor::put(stream, &mut task)
 }
 
-/// How much a capture forbids, from strict to lax.
+/// The strictness of a capture: how much it forbids, from strict to lax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
     /// Calls that act at once are refused in every thread of the context.
@@ -141,7 +141,7 @@ fn forbidding_slowly() -> Option<Active> {
     })
 }
 
-/// Refuses a copy or fill in no stream, where a capture forbids it.
+/// Refuses a copy or fill outside of streams, where a capture forbids it.
 #[inline]
 pub(crate) fn may_act_at_once() -> Result<(), Failure> {
     match forbidding() {
@@ -155,8 +155,8 @@ pub(crate) fn may_act_at_once() -> Result<(), Failure> {
     }
 }
 
-/// Refuses an asynchronous copy of pageable memory, which is not recorded and not asynchronous
-/// either.
+/// Refuses an asynchronous copy of pageable memory: it is not recorded, and not really
+/// asynchronous.
 pub(crate) fn may_copy_pageable(stream: &Stream) -> Result<(), Failure> {
     if stream.is_diverted() {
         return fail!(
@@ -176,7 +176,7 @@ pub(crate) fn may_copy_pageable(stream: &Stream) -> Result<(), Failure> {
     }
 }
 
-/// Refuses to wait for a stream, to ask or to destroy it, while it is captured.
+/// Refuses to wait for a stream, to query it or to destroy it, while it is captured.
 #[inline]
 pub(crate) fn is_not_captured(stream: &'static Stream) -> Result<(), Failure> {
     if stream.is_diverted() { recording::refuse_captured(stream) } else { Ok(()) }
@@ -195,7 +195,8 @@ pub(crate) fn nothing_captured_on(device: u32) -> Result<(), Failure> {
     }
 }
 
-/// Refuses to wait for an event, to ask or to time it, while the capture that recorded it goes on.
+/// Refuses to wait for an event, to query it or to time it, while the capture that recorded it goes
+/// on.
 #[inline]
 pub(crate) fn is_real(event: &Event) -> Result<(), Failure> {
     match event.captured() {

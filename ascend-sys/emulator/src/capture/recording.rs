@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// The state of a capture while it goes on.
 pub(super) struct CaptureRecording {
-    /// No capture, but a graph that is built: its streams were bound.
+    /// Whether it is no capture, but a graph that is built: its streams were bound.
     pub(super) is_built: bool,
     mode: Mode,
     thread: ThreadId,
@@ -31,7 +31,7 @@ pub(super) struct CaptureRecording {
     pub(super) tracks: Vec<CapturedStream>,
     /// Nodes that are records with a waiter.
     waited: BTreeSet<usize>,
-    /// Why it can no longer become a graph.
+    /// The reason why it can no longer become a graph.
     invalid: Option<String>,
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn status(stream: &'static Stream) -> Status {
     status.unwrap_or(Status::None)
 }
 
-/// The answer to a wait, a question or a destroy of a diverted stream.
+/// Returns the answer to a wait, a query or a destroy of a diverted stream.
 #[cold]
 pub(super) fn refuse_captured(stream: &'static Stream) -> Result<(), Failure> {
     match status(stream) {
@@ -152,7 +152,7 @@ pub(super) fn refuse_captured(stream: &'static Stream) -> Result<(), Failure> {
     }
 }
 
-/// `aclmdlRICaptureEnd`. The graph, complete.
+/// `aclmdlRICaptureEnd`. Returns the complete graph.
 pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
     let handle = stream.diverted.load(Ordering::Acquire);
     let not_captured = || {
@@ -191,7 +191,7 @@ pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
 }
 
 impl CaptureRecording {
-    /// Whether it can become a graph.
+    /// Checks that it can become a graph.
     fn check(&self) -> Result<(), Failure> {
         if self.mode != Mode::Relaxed && self.thread != std::thread::current().id() {
             return fail!(
@@ -242,7 +242,7 @@ pub(super) fn forget(handle: u64) {
     });
 }
 
-/// A stream goes: so does the capture that it is part of.
+/// Abandons the capture that a stream is part of: the stream goes.
 pub(crate) fn abandon(stream: &'static Stream) {
     let handle = stream.diverted.swap(0, Ordering::AcqRel);
     if handle == 0 {
@@ -255,7 +255,7 @@ pub(crate) fn abandon(stream: &'static Stream) {
 }
 
 impl GraphState {
-    /// The recording that a stream takes part in, and its branch.
+    /// Returns the recording that a stream takes part in, and its branch.
     pub(super) fn captures(
         &mut self,
         stream: &'static Stream,
@@ -306,7 +306,7 @@ impl GraphState {
         Ok(node)
     }
 
-    /// A capture in which something was refused that the program believes to be in it.
+    /// Invalidates a capture: an operation was refused that the program believes to be in it.
     fn invalidate(&mut self, failure: Failure) -> Failure {
         if let Some(recording) = &mut self.recording {
             recording.invalid.get_or_insert_with(|| failure.text.to_string());
@@ -330,8 +330,7 @@ pub(super) fn divert(stream: &'static Stream, task: Task) -> Result<u64, Failure
     Ok(stream.queue.submitted())
 }
 
-/// Adds a node to the graph of a diverted stream, or puts it in the place of another where a task
-/// group is updated.
+/// Adds a node to the graph of a diverted stream, or replaces a node if a task group is updated.
 fn push(
     stream: &'static Stream,
     step: NodeAction,
@@ -375,7 +374,7 @@ pub(crate) fn record_event(
     event.record(stream)
 }
 
-/// An event is recorded on a diverted stream.
+/// Records an event on a diverted stream.
 #[cold]
 fn record_in_graph(
     event: &'static Event,
@@ -414,8 +413,8 @@ pub(crate) fn wait_event(
     event.wait(handle, stream, limit)
 }
 
-/// A wait in which the stream or the event belongs to a capture. False when it is an ordinary one
-/// after all.
+/// Handles a wait in which the stream or the event belongs to a capture. Returns false if it is an
+/// ordinary wait after all.
 #[cold]
 fn wait_in_graph(
     event: &'static Event,
@@ -461,7 +460,7 @@ fn wait_in_graph(
 }
 
 impl GraphState {
-    /// A stream becomes part of the capture, because it waits for an event of it.
+    /// Makes a stream part of the capture, because it waits for an event of it.
     fn join(&mut self, handle: u64, stream: &'static Stream) -> Result<(), Failure> {
         if context::is_default(stream) {
             return fail!(

@@ -1,7 +1,7 @@
-//! Tasks of graphs, at which a program looks and which it edits.
+//! Tasks of graphs, which a program can look at and edit.
 //!
-//! A task is a node of a complete graph. Its handle is good as long as the graph. An edit waits
-//! until the program asks for all of them to be made.
+//! A task is a node of a complete graph. Its handle is valid as long as the graph. Edits take
+//! effect when the program asks for all of them to be made.
 
 use super::graph::{self, GraphState, NodeAction};
 use super::group;
@@ -28,7 +28,7 @@ static TASKS: Mutex<GraphTasks> = Mutex::new(GraphTasks { last: 0, nodes: BTreeM
 pub(crate) enum GraphTaskKind {
     Other,
     Kernel,
-    /// With the handle of the event, as the next.
+    /// A record, with the handle of the event; so is the next one, a wait.
     EventRecord(u64),
     EventWait(u64),
     ValueWrite(WordTask),
@@ -89,7 +89,7 @@ pub(crate) fn of_stream(stream: &'static Stream) -> Result<Vec<u64>, Failure> {
     })
 }
 
-/// The tasks of a graph that goes.
+/// Forgets the tasks of a graph that goes.
 pub(super) fn forget<'a>(handles: impl Iterator<Item = &'a u64>) {
     let mut tasks = lock(&TASKS);
     handles.for_each(|handle| _ = tasks.nodes.remove(handle));
@@ -123,7 +123,7 @@ pub(crate) fn group(task: u64) -> Result<Option<u64>, Failure> {
     with(task, |state, node| Ok(group::of_node(&state.groups, node)))
 }
 
-/// The stream of the graph's own that a task is for.
+/// Returns the stream of the graph's own that a task belongs to.
 pub(crate) fn stream(task: u64) -> Result<&'static Stream, Failure> {
     with(task, |state, node| {
         let branch = state.nodes.get(node).map_or(0, |node| node.branch);
@@ -131,7 +131,7 @@ pub(crate) fn stream(task: u64) -> Result<&'static Stream, Failure> {
     })
 }
 
-/// Has a task do nothing from the next update on.
+/// Makes a task do nothing from the next update on.
 pub(crate) fn disable(task: u64) -> Result<(), Failure> {
     edit(task, |kind| match kind {
         GraphTaskKind::EventRecord(_) | GraphTaskKind::EventWait(_) => fail!(
@@ -142,7 +142,7 @@ pub(crate) fn disable(task: u64) -> Result<(), Failure> {
     })
 }
 
-/// Puts another task about a word in the place of one of the same kind from the next update on.
+/// Replaces a task about a word by another one of the same kind, from the next update on.
 pub(crate) fn set(task: u64, new: Task) -> Result<(), Failure> {
     let held =
         hold(new.touched()).map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))?;
@@ -167,7 +167,7 @@ fn edit(
     })
 }
 
-/// `aclmdlRIUpdate`: makes all edits. Executions that were issued before are as they were.
+/// `aclmdlRIUpdate`: makes all edits. They do not change executions that were issued before.
 pub(crate) fn update(graph: u64) -> Result<(), Failure> {
     graph::with_complete(graph, |state| {
         for (place, (step, held)) in std::mem::take(&mut state.edits) {

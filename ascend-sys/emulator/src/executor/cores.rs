@@ -1,4 +1,4 @@
-//! How many threads can run at once.
+//! The number of threads that can run at once.
 //!
 //! The count is that of the cores on which the threads of the program may run, together. Ranks that
 //! tie themselves to a core each have as many as there are ranks, whichever asks first. Masks and
@@ -13,7 +13,7 @@ use std::thread;
 /// The number of cores; 0: not asked yet.
 static CORES: AtomicUsize = AtomicUsize::new(0);
 
-/// The affinity masks and the quota of the control group count.
+/// Returns the number of cores. The affinity masks and the quota of the control group count.
 #[inline]
 pub(crate) fn cores() -> usize {
     match CORES.load(Ordering::Relaxed) {
@@ -22,12 +22,12 @@ pub(crate) fn cores() -> usize {
     }
 }
 
-/// Ranks in other processes that may wait at the same time as threads of this one.
+/// The number of ranks in other processes that may wait at the same time as threads of this one.
 static ELSEWHERE: AtomicUsize = AtomicUsize::new(0);
 /// The cores on which this process and the other ones may run, together.
 static SHARED_CORES: AtomicUsize = AtomicUsize::new(0);
 
-/// How a thread waits before it sleeps.
+/// The pace at which a thread waits before it sleeps.
 pub(super) struct Pace {
     /// Polls without a break.
     pub(super) spins: u32,
@@ -64,10 +64,10 @@ impl Pace {
 /// one; 0: none.
 pub(crate) fn share_with(ranks: usize, processes: impl Iterator<Item = u32>) {
     let others = processes.filter_map(|process| i32::try_from(process).ok());
-    // The first is the calling thread.
+    // The first mask is that of the calling thread.
     let own = Mask::of([0].into_iter());
     let together = Mask::of(others.chain([0])).count();
-    // A quota of the control group is one of all of them.
+    // The quota of the control group holds for all of them together.
     let quota = Some(cores()).filter(|cores| *cores < own.count());
     SHARED_CORES.store(quota.map_or(together, |quota| quota.min(together)), Ordering::Relaxed);
     ELSEWHERE.store(ranks, Ordering::Relaxed);
@@ -94,11 +94,11 @@ pub(super) fn follow(own: &[i32]) {
             allowed.apply(*thread);
         }
     }
-    // The quota is in this too.
+    // This respects the quota too.
     ask();
 }
 
-/// The kernel's numbers of all threads of the process, where it can be asked.
+/// Returns the kernel's numbers of all threads of the process, where the kernel tells them.
 pub(crate) fn threads() -> Option<impl Iterator<Item = i32>> {
     let threads = fs::read_dir("/proc/self/task").ok()?;
     Some(threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
@@ -114,7 +114,8 @@ pub(crate) fn this_thread() -> i32 {
 struct Mask([u64; 16]);
 
 impl Mask {
-    /// Where any of these threads may run. A thread that has ended counts for nothing.
+    /// Returns the cores where any of these threads may run. A thread that has ended does not
+    /// count.
     fn of(threads: impl Iterator<Item = i32>) -> Mask {
         let mut all = Mask::default();
         for thread in threads {
@@ -140,7 +141,8 @@ impl Mask {
     }
 
     fn apply(&self, thread: i32) {
-        // SAFETY: the mask is as large as is said. A thread that has ended is no harm.
+        // SAFETY: the mask is as large as is said. A number of a thread that has ended does no
+        // harm.
         unsafe { libc::sched_setaffinity(thread, size_of::<Mask>(), (&raw const self.0).cast()) };
     }
 }
@@ -200,8 +202,8 @@ mod tests {
             let mut both = first;
             both.0.iter_mut().zip(second.0).for_each(|(x, y)| *x |= y);
             assert_eq!(Mask::of([a, b].into_iter()), both);
-            // The thread `a` counts as the emulator's own: it may run wherever the others, of which
-            // this one has all.
+            // The thread `a` counts as the emulator's own: it may run wherever the others may, and
+            // this thread may run on all cores.
             follow(&[a]);
             assert_eq!(Mask::of([a].into_iter()), all);
             assert_eq!(Mask::of([b].into_iter()), second);

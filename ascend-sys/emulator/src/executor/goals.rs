@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A number that changes whenever a task of any stream completes.
+/// Returns a number that changes whenever a task of any stream completes.
 fn activity() -> u64 {
     STREAMS.all().fold(0, |sum, stream| sum.wrapping_add(stream.queue.completed()))
 }

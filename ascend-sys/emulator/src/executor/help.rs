@@ -1,4 +1,4 @@
-//! Running streams that are not one's own, and how many threads are up to do so.
+//! Helping: running streams of others, and the number of threads that are awake to do so.
 
 use super::cores::cores;
 use crate::poll::HELP;
@@ -51,7 +51,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// The calling thread is up to run streams.
+/// Marks that the calling thread is awake to run streams.
 pub(super) struct RunningThread {
     _counted: Counted<'static>,
 }

@@ -22,13 +22,13 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the housekeeper looks while there is unfinished work.
+/// The time between two looks of the housekeeper while there is unfinished work.
 pub(crate) const TICK: Duration = Duration::from_micros(500);
-/// How many ticks pass between two looks for deadlocks.
+/// The number of ticks between two looks for deadlocks.
 const LOOK: u64 = 8;
-/// Ticks without unfinished work before it sleeps: 50 milliseconds.
+/// The number of ticks without unfinished work before it sleeps: 50 milliseconds.
 const LINGER: u32 = 100;
-/// How often it asks for the cores of the process.
+/// The time between two questions for the cores of the process.
 const ASK: Duration = Duration::from_secs(1);
 
 /// Starts the housekeeper, unless it is there already.
@@ -76,8 +76,8 @@ fn keep_house() {
     }
 }
 
-/// Runs streams until the next tick. False when there is nothing more to run, or no core to run it
-/// on.
+/// Runs streams until the next tick. Returns false when there is nothing more to run, or no core to
+/// run it on.
 fn run(workers: &mut Workers) -> bool {
     let _running = Counted::add(&RUNNING);
     let began = Instant::now();

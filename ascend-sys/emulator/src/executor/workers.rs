@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 
-/// Looks at all streams that find nothing, before a worker rests.
+/// The number of looks at all streams that find nothing before a worker rests.
 const PATIENCE: u32 = 4;
 
-/// The workers there are. They are never ended: resting costs nothing but their stacks.
+/// The existing workers. They are never ended: resting costs only their stacks.
 #[derive(Default)]
 pub(super) struct Workers(Vec<Worker>);
 
@@ -48,14 +48,14 @@ impl Workers {
             let _own = OwnThread::new();
             work(&own_bed);
         });
-        // Without another thread the housekeeper goes on alone.
+        // If there is no other thread, the housekeeper goes on alone.
         if let Ok(handle) = spawned {
             RUNNING.fetch_add(1, Ordering::Relaxed);
             self.0.push(Worker { thread: handle.thread().clone(), bed, number });
         }
     }
 
-    /// The kernel's numbers of their threads.
+    /// Returns the kernel's numbers of their threads.
     pub(super) fn numbers(&self) -> impl Iterator<Item = i32> {
         self.0.iter().map(|worker| worker.number.load(Ordering::Relaxed)).filter(|n| *n != 0)
     }
@@ -77,7 +77,7 @@ fn work(bed: &Bed) {
     }
 }
 
-/// Where a worker rests until it is roused.
+/// The place where a worker rests until it is woken.
 struct Bed {
     resting: AtomicBool,
 }
@@ -94,7 +94,8 @@ impl Bed {
         }
     }
 
-    /// True for the one caller that has ended the rest: it unparks the thread.
+    /// Ends the rest. Returns true for the one caller that has ended it: that caller unparks the
+    /// thread.
     fn rouse(&self) -> bool {
         self.resting.load(Ordering::Relaxed) && self.resting.swap(false, Ordering::AcqRel)
     }
@@ -107,7 +108,7 @@ mod models {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// The housekeeper rouses while there is work, and never otherwise; the worker does it all and
+    /// The housekeeper wakes a worker only while there is work. The worker does all the work and
     /// then rests for good.
     #[test]
     fn loom_a_worker_that_is_roused_runs_what_is_there() {

@@ -40,7 +40,7 @@ pub(crate) struct Faults(Mutex<Asked>);
 #[derive(Default)]
 struct Asked {
     faults: Vec<Fault>,
-    /// Its streams make no progress.
+    /// Whether its streams make no progress.
     stopped: bool,
 }
 
@@ -48,19 +48,20 @@ struct Fault {
     kind: FaultKind,
     /// Counts from 1; 0 means the next or all of them, depending on the kind.
     number: u64,
-    /// Operations or allocations since it was asked for.
+    /// The number of operations or allocations since the fault was asked for.
     seen: u64,
     /// The fault happens once, and has happened.
     over: bool,
 }
 
 impl Fault {
-    /// Whether it is still to come, and at the operation or allocation with this number.
+    /// Whether it is still to come, at the operation or allocation with this number.
     fn is_at(&self, number: u64) -> bool {
         !self.over && (self.number == 0 || self.number == number)
     }
 
-    /// The next operation or allocation comes. `applies`: the fault could happen to it.
+    /// Notes the next operation or allocation; returns whether the fault happens. `applies`: it
+    /// could happen to this one.
     fn is_due(&mut self, applies: bool) -> bool {
         self.seen += 1;
         if self.kind == FaultKind::OutOfMemory {
@@ -75,7 +76,7 @@ impl Fault {
     }
 }
 
-/// How many faults were asked for in the process.
+/// The number of faults that were asked for in the process.
 static ASKED_FOR: AtomicU32 = AtomicU32::new(0);
 
 /// Whether any fault was asked for.
@@ -94,7 +95,7 @@ impl Faults {
         ASKED_FOR.fetch_add(1, Ordering::Release);
     }
 
-    /// Ends them all. True: the device had stopped.
+    /// Ends all faults. Returns true if the device had stopped.
     pub(super) fn clear(&self) -> bool {
         let Asked { faults, stopped } = std::mem::take(&mut *self.asked());
         ASKED_FOR.fetch_sub(faults.len() as u32, Ordering::Release);
@@ -139,7 +140,7 @@ impl Faults {
     #[cold]
     fn allocation_is_due(&self) -> bool {
         let mut due = false;
-        // Every one of them counts.
+        // Every allocation counts.
         let allocations = |fault: &&mut Fault| fault.kind == FaultKind::OutOfMemory;
         for fault in self.asked().faults.iter_mut().filter(allocations) {
             due |= fault.is_due(true);
@@ -148,7 +149,7 @@ impl Faults {
     }
 }
 
-/// A fault as an environment variable says it.
+/// A fault as an environment variable describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WantedFault {
     /// The number of the device in the block.

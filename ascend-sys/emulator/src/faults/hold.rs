@@ -7,7 +7,7 @@ use crate::stream::Stream;
 use crate::task::TaskBody;
 use std::time::{Duration, Instant};
 
-/// A stream was made: it stands still if its device does.
+/// Makes a new stream stand still if its device does.
 #[inline]
 pub(crate) fn made(stream: &'static Stream, device: &Device) {
     if are_any() && device.faults.has_stopped() {
@@ -15,9 +15,9 @@ pub(crate) fn made(stream: &'static Stream, device: &Device) {
     }
 }
 
-/// Has a stream do something else instead of going on.
+/// Makes a stream run a hold instead of going on.
 pub(super) fn hold(stream: &'static Stream, hold: Hold) {
-    // A stream that takes no tasks makes no progress anyway.
+    // A stream that accepts no tasks makes no progress anyway.
     let _ = stream.enqueue(hold);
 }
 

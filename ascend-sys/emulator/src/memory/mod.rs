@@ -1,4 +1,4 @@
-//! Where a pointer points, and where its data is.
+//! Pointers: the memory that they point to, and its data.
 //!
 //! [`resolve`] is on the path of every operation: it keeps the last few allocations that a thread
 //! used, which stay valid until something is freed in their pool.
@@ -64,8 +64,8 @@ thread_local! {
     static RECENT: Recent = const { Recent { known: [const { Cell::new(NOTHING) }; KNOWN], oldest: Cell::new(0) } };
 }
 
-/// Finds and checks `length` bytes at `address`. The error says what is wrong with the address;
-/// pageable memory cannot be checked and is taken as it is.
+/// Finds and checks `length` bytes at `address`. The error says what is wrong with the address.
+/// Pageable memory cannot be checked and is used as it is.
 #[inline]
 pub(crate) fn resolve(address: usize, length: usize) -> Result<Bytes, String> {
     RECENT.with(|recent| {

@@ -22,7 +22,7 @@ const ALIGNMENT: usize = 64;
 /// Alignment of allocations of at least this many bytes: other processes can import whole pages
 /// only.
 pub(crate) const PAGE: usize = 4096;
-/// How many freed allocations are remembered by name.
+/// The number of freed allocations whose names are kept.
 const REMEMBERED: usize = 256;
 
 pub(crate) struct MemoryPool {
@@ -57,7 +57,7 @@ struct Allocation {
     entry: &'static str,
     /// The process that has the memory; 0: this one.
     process: u32,
-    /// A part of a reserved range of addresses, outside of the pool's own.
+    /// Whether it is a part of a reserved range of addresses, outside of the pool's own.
     is_mapped: bool,
 }
 
@@ -66,7 +66,7 @@ struct Limbo {
     reserved: usize,
     until: Vec<QueuePoint>,
     holds: Vec<Weak<()>>,
-    /// Bytes that count as used until another process lets go.
+    /// The bytes that count as used until another process lets go of them.
     charged: u64,
 }
 
@@ -98,7 +98,7 @@ impl MemoryPool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts over with an empty address range.
+    /// Starts anew with an empty address range.
     pub(crate) fn open(&self, name: String, start: usize, bytes: usize, limit: u64) {
         let mut state = self.state();
         let next_number = state.next_number;
@@ -177,8 +177,8 @@ impl MemoryPool {
         self.state().end(start, by, until, held, &self.epoch)
     }
 
-    /// Ends the allocation with this number. It may have ended before, and `start` may be another
-    /// one's now.
+    /// Ends the allocation with this number. It may have ended before, and `start` may belong to
+    /// another allocation now.
     pub(crate) fn free_numbered(
         &self,
         (start, number): (usize, u64),
@@ -187,7 +187,7 @@ impl MemoryPool {
     ) {
         let mut state = self.state();
         if state.live.get(&start).is_some_and(|allocation| allocation.number == number) {
-            // It is there.
+            // The allocation exists, so there is no error.
             let _ = state.end(start, by, until, &[], &self.epoch);
         }
     }
@@ -201,7 +201,7 @@ impl MemoryPool {
     ) {
         let starts: Vec<usize> = self.state().live.keys().copied().collect();
         for start in starts {
-            // Somebody else may have freed it in between.
+            // Another thread may have freed it in between.
             let _ = self.state().end(start, by, &until, held, &self.epoch);
         }
     }
@@ -233,8 +233,8 @@ impl MemoryPool {
         }
     }
 
-    /// The number of the allocation that holds all `length` bytes at `address`: no other ever gets
-    /// it.
+    /// Returns the number of the allocation that holds all `length` bytes at `address`. No other
+    /// allocation ever gets this number.
     pub(crate) fn number_of(&self, address: usize, length: usize) -> Result<u64, String> {
         let state = self.state();
         match state.holding(address, length) {
@@ -285,7 +285,7 @@ impl MemoryPool {
         self.state().addresses.clone()
     }
 
-    /// (free, total) bytes.
+    /// Returns the (free, total) bytes.
     pub(crate) fn usage(&self) -> (u64, u64) {
         let state = self.state();
         (state.limit - state.charged.min(state.limit), state.limit)
@@ -314,7 +314,7 @@ impl PoolState {
         self.by_size.remove(&(length, start));
     }
 
-    /// An allocation has ended.
+    /// Remembers an allocation that has ended.
     fn remember(&mut self, start: usize, allocation: Allocation, by: &'static str) {
         if self.freed.len() == REMEMBERED {
             self.freed.pop_front();
@@ -322,7 +322,7 @@ impl PoolState {
         self.freed.push_back(Freed { start, allocation, by });
     }
 
-    /// The allocation that holds all of these bytes, and where it begins.
+    /// Returns the allocation that holds all of these bytes, and its start.
     fn holding(&self, address: usize, length: usize) -> Option<(usize, &Allocation)> {
         let (&start, allocation) = self.live.range(..=address).next_back()?;
         let end = start + allocation.size;
@@ -392,7 +392,7 @@ impl PoolState {
                     self.describe(a)
                 );
             }
-            // Close enough to be an overrun of this allocation and of nothing else.
+            // The address is close enough to be an overrun of this allocation and of no other.
             if address - end < a.size.max(4096) && self.freed_at(address).is_none() {
                 let behind = address - end;
                 return format!(

@@ -121,7 +121,7 @@ mod tests {
         assert!(!is_marked(large - first) && !is_marked(large - first + 4095));
         assert!(is_marked(large - first - 1) && is_marked(large - first + 4096));
         assert!(!is_marked(1 << 14 | 1 << 13), "nobody has had it yet");
-        // So that the memory can go.
+        // This lets the memory go.
         super::sanitizer::clear(first..first + (1 << 15));
     }
 }

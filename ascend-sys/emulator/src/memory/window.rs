@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 
 use crate::processes::region::{SharedMemory, memory_file};
 
-/// Device memory is given to devices in multiples of this. Small, so that many small devices fit
+/// The unit in which device memory is given to devices. It is small, so that many small devices fit
 /// where a process has little room.
 pub(crate) const GRANULE: usize = 256 << 20;
 /// The bytes of a huge page. The nominal range begins with one, and memory that a program maps
@@ -85,7 +85,7 @@ fn host_ranges(device_bytes: usize) -> [usize; 2] {
     [own, own / 2]
 }
 
-/// The nominal range, and the data.
+/// Reserves the nominal range, and the data.
 fn reserve_device(bytes: usize) -> io::Result<(usize, SharedMemory)> {
     let all = bytes + host_ranges(bytes).iter().sum::<usize>();
     let data = SharedMemory::map(memory_file(all)?, 0, all)?;
@@ -139,12 +139,12 @@ pub(super) fn data_at(address: usize) -> *const c_void {
     std::ptr::with_exposed_provenance(data)
 }
 
-/// Gives the pages of a range of device data, or of pinned host memory, back to the system. Reading
-/// it afterwards gives zeros.
+/// Gives the pages of a range of device data, or of pinned host memory, back to the system. Later
+/// reads give zeros.
 pub(crate) fn discard(data: usize, bytes: usize) {
     // The data is a shared file, in which the pages themselves have to go.
-    // SAFETY: the range lies in one of our mappings, which stay mapped; the contents are given up
-    // by the caller.
+    // SAFETY: the range lies in one of our mappings, which stay mapped; the caller gives up the
+    // contents.
     unsafe { libc::madvise(data as *mut c_void, bytes, libc::MADV_REMOVE) };
 }
 
@@ -178,8 +178,8 @@ fn replace(
     if offset > windows.bytes() || bytes > windows.bytes() - offset {
         return Err(io::Error::other("beyond the ranges of memory"));
     }
-    // SAFETY: the range lies in our own mapping, and nobody uses it: nothing in this process refers
-    // to it but copies that are late.
+    // SAFETY: the range lies in our own mapping, and nobody uses it: only late copies refer to it
+    // in this process.
     unsafe { map_over(data, bytes, file, start) }?;
     opened::shows(data, bytes, (file, start), is_own)
 }

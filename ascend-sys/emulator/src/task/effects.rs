@@ -35,14 +35,14 @@ impl Touch {
         Touch { range: start..start.saturating_add(bytes), mode: Mode::Write }
     }
 
-    /// Any two of the same `kind` may meet.
+    /// Two reductions of the same `kind` may overlap.
     pub(crate) fn reduce(start: usize, bytes: usize, kind: u32) -> Touch {
         Touch { range: start..start.saturating_add(bytes), mode: Mode::Reduce(kind) }
     }
 }
 
-/// Why the work behind a task comes after other work, told when the task is over. `O` is the
-/// stream.
+/// The reason why the work behind a task comes after other work, told when the task is over. `O` is
+/// the stream.
 pub(crate) enum Passed<O: 'static> {
     /// The task has waited for this ticket of another stream.
     Ticket(&'static O, u64),

@@ -16,7 +16,7 @@ use crate::step::Step;
 use std::mem::{MaybeUninit, needs_drop};
 use std::ops::{Deref, DerefMut};
 
-/// Words that a task has for itself.
+/// The number of words of a task.
 const WORDS: usize = 16;
 
 type Words = [MaybeUninit<u64>; WORDS];
@@ -35,7 +35,7 @@ struct VTable<O: 'static> {
     ///
     /// The words hold a task of the kind that the table was made for.
     poll: unsafe fn(&mut Words, &'static O) -> Step,
-    /// The words as the task that they are. Any address will do.
+    /// Returns the words as the task that they hold. Any address will do.
     seen: fn(*mut Words) -> *mut dyn TaskBody<O>,
     /// Whether dropping the task does anything: dropping leaf work does not.
     drops: bool,
@@ -58,8 +58,8 @@ impl<O: 'static> ErasedTask<O> {
         ErasedTask { table: B::TABLE, thread: os_thread::number(), body }
     }
 
-    /// The thread that made it. A task becomes one that is kept when it is submitted, so this is
-    /// the thread that submitted it.
+    /// Returns the thread that made it. A task is erased when it is submitted, so this is the
+    /// thread that submitted it.
     pub(crate) fn thread(&self) -> u32 {
         self.thread
     }
@@ -114,7 +114,7 @@ impl<O> Drop for ErasedTask<O> {
     }
 }
 
-// SAFETY: it is a value of a kind, and every kind is `Send`.
+// SAFETY: it holds a value of a kind, and every kind is `Send`.
 unsafe impl<O> Send for ErasedTask<O> {}
 
 #[cfg(all(test, not(loom)))]
@@ -129,7 +129,7 @@ mod tests {
 
     static OWNER: Owner = Owner { polls: AtomicUsize::new(0) };
 
-    /// Counts itself down, and its drop up.
+    /// A task that counts itself down, and its drop up.
     struct Countdown {
         left: usize,
         dropped: &'static AtomicUsize,
@@ -199,7 +199,7 @@ mod tests {
         let start = Countdown { left: 2, dropped: &DROPPED, text: String::new() };
         let mut tasks = vec![ErasedTask::new(start)];
         assert!(matches!(tasks[0].poll(&OWNER), Step::Again));
-        // Moved while it is at work.
+        // The task is moved while it is at work.
         tasks.extend(tasks[0].again());
         let mut moved = tasks.remove(0);
         assert!(matches!(moved.poll(&OWNER), Step::Again));

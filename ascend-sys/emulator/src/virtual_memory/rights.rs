@@ -14,8 +14,8 @@ pub(crate) type AccessRight = aclrtMemAccessFlags;
 /// The rights that the program has given, by piece (named by its first address) and device.
 pub(super) type Rights = BTreeMap<(usize, u32), AccessRight>;
 
-/// Gives devices rights to whole pieces side by side. One that may reach memory of another device
-/// gets access to that device.
+/// Gives devices rights to whole pieces side by side. A device with a right to memory of another
+/// device gets access to that device.
 pub(crate) fn set(start: usize, bytes: usize, given: &[(u32, AccessRight)]) -> Result<(), Failure> {
     let mut all = lock(&ALL);
     let (pieces, owner) = all.whole_pieces(start, bytes)?;
@@ -58,7 +58,7 @@ impl VirtualMemory {
         (address - start < *bytes).then_some((*start, device))
     }
 
-    /// The pieces that these bytes are, and their device.
+    /// Returns the pieces that these bytes consist of, and their device.
     fn whole_pieces(&self, start: usize, bytes: usize) -> Result<(Vec<usize>, u32), Failure> {
         let wrong = |at: usize| {
             fail!(

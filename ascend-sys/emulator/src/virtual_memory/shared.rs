@@ -44,9 +44,9 @@ pub(super) struct Sharing {
 
 struct ExportedMemory {
     key: ExportKey,
-    /// Lives as long as some process has it.
+    /// A reference that lives as long as some process has the memory.
     hold: Weak<()>,
-    /// Has others find this process by the number of the export.
+    /// Lets others find this process by the number of the export.
     announced: Option<KeptRendezvous>,
 }
 
@@ -84,7 +84,7 @@ pub(super) fn forget(addresses: Arc<HeldAddresses>) {
     }
 }
 
-/// Exports physical memory, once: the key by which other processes import it.
+/// Exports physical memory, once: returns the key by which other processes import it.
 pub(crate) fn export(handle: u64, home: Home, permitted: bool) -> Result<ExportKey, Failure> {
     let mut all = lock(&ALL);
     let physical = all.find(handle)?;
@@ -163,7 +163,7 @@ pub(crate) fn import(
     Ok(handle)
 }
 
-/// The process that has exported memory has ended it: it ends here too.
+/// Ends memory here, because the process that has exported it has ended it.
 pub(crate) fn withdrawn(from: &Home, number: u64) {
     let mut all = lock(&ALL);
     let is_it = |physical: &Physical| {
@@ -177,7 +177,7 @@ pub(crate) fn withdrawn(from: &Home, number: u64) {
 }
 
 impl Sharing {
-    /// Whether the bytes stay where they are.
+    /// Whether the bytes stay in place.
     pub(super) fn is_fixed(&self) -> bool {
         self.exported.is_some() || self.imported.is_some() || self.lingers.is_some()
     }
@@ -191,7 +191,7 @@ impl Sharing {
         self.imported.as_ref().map_or(0, ImportedPhysical::process)
     }
 
-    /// Whether it has ended here, and other processes may have it.
+    /// Whether it has ended here, while other processes may have it.
     pub(super) fn has_ended(&self) -> bool {
         self.lingers.is_some()
     }
@@ -224,7 +224,7 @@ fn is_let_go(handle: u64, hold: &Weak<()>) -> bool {
     true
 }
 
-/// Addresses for the bytes of memory that is nowhere.
+/// Reserves addresses for the bytes of memory that has no place.
 fn reserve_home(physical: &Physical) -> Result<Arc<HeldAddresses>, Failure> {
     let device = machine::device_slot(physical.device);
     let by = "an export of physical memory";

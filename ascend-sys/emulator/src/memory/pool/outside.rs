@@ -1,6 +1,6 @@
-//! Allocations outside of the pool's own addresses: memory of other processes, and memory that is
-//! allocated apart from its addresses. The latter counts against the limit of the pool from its
-//! allocation on, and is an allocation where it is mapped.
+//! Allocations outside of the pool's own addresses. They are memory of other processes, or memory
+//! that is allocated apart from its addresses. The latter counts against the limit of the pool from
+//! its allocation on, and becomes an allocation where it is mapped.
 
 use super::{Allocation, MemoryPool, OutOfMemory, PoolState};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,8 +15,8 @@ pub(crate) fn is_any_mapped() -> bool {
 }
 
 impl MemoryPool {
-    /// Takes up memory of another process, which lies outside of the pool's own addresses. It
-    /// counts against no limit.
+    /// Adopts memory of another process, which lies outside of the pool's own addresses. It counts
+    /// against no limit.
     pub(crate) fn adopt(&self, start: usize, size: usize, process: u32, entry: &'static str) {
         let mut state = self.state();
         state.next_number += 1;
@@ -60,7 +60,7 @@ impl MemoryPool {
         state.charged = state.charged.saturating_sub(bytes as u64);
     }
 
-    /// Makes reserved addresses an allocation, of memory of a process (0: this one), which charges
+    /// Makes reserved addresses an allocation, of memory of a process (0: this one). It charges
     /// nothing. Neighbours that are mapped too are used as one.
     pub(crate) fn map(&self, start: usize, size: usize, entry: &'static str, process: u32) {
         let mut state = self.state();
@@ -94,7 +94,7 @@ impl MemoryPool {
 }
 
 impl PoolState {
-    /// Where the bytes end that begin with an allocation: mapped neighbours belong to them.
+    /// Returns where the bytes that begin with an allocation end: mapped neighbours belong to them.
     pub(super) fn end_of(&self, start: usize, allocation: &Allocation) -> usize {
         let mut end = start + allocation.size;
         if allocation.is_mapped {

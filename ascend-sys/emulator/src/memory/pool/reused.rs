@@ -1,4 +1,4 @@
-//! Memory of an allocation that becomes another allocation's as it is.
+//! Reuse: the memory of an allocation becomes another allocation as it is.
 
 use super::super::shadow;
 use super::{Allocation, MemoryPool};

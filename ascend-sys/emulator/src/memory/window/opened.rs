@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 struct NominalRange {
     is_open: bool,
-    /// Where files of other processes are shown in the range of device data: address and length.
+    /// The ranges of device data in which files of other processes are shown: address and length.
     shown: BTreeMap<usize, usize>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn open_to_kernels() -> io::Result<()> {
         return Ok(());
     }
     let file = windows.shared.file().as_fd();
-    // SAFETY: the whole nominal range, which nobody could touch.
+    // SAFETY: the whole nominal range, which nothing could access so far.
     unsafe { map_over(windows.nominal, windows.device_bytes, file, 0) }?;
     nominal.shown.iter().try_for_each(|(data, bytes)| map_again(windows, *data, *bytes))?;
     nominal.is_open = true;
@@ -43,14 +43,14 @@ fn map_again(windows: &MemoryWindows, data: usize, bytes: usize) -> io::Result<(
     let old = with_exposed_provenance_mut::<c_void>(data);
     let new = with_exposed_provenance_mut::<c_void>(windows.nominal_of(data));
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-    // SAFETY: an old length of 0 leaves a shared mapping where it is and makes another one of its
-    // pages. That one takes the place of a part of the nominal range, in which nobody could have
-    // found anything of this memory before.
+    // SAFETY: an old length of 0 leaves a shared mapping where it is and makes another mapping of
+    // its pages. That mapping takes the place of a part of the nominal range, in which nothing of
+    // this memory could be found before.
     let at = unsafe { libc::mremap(old, 0, bytes, flags, new) };
     if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A part of a file takes the place of a range of data; `is_own` if that is the data of this
+/// Shows a part of a file in the place of a range of data; `is_own` if that is the data of this
 /// process again.
 pub(super) fn shows(
     data: usize,
