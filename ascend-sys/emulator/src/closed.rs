@@ -45,7 +45,7 @@ fn is_first(number: i32) -> bool {
 pub(crate) struct Closed {
     /// Threads in our calls: their numbers, and how often each fell asleep.
     asleep: Vec<(i32, u64)>,
-    /// How often each of these threads has looked whether its wait is over.
+    /// How often each of these threads has checked whether its wait is over.
     looked: Vec<u64>,
     /// The other threads, and how often each has run.
     others: Vec<(i32, u64)>,

@@ -252,7 +252,7 @@ impl<J: Job> TaskQueue<J> {
             None => Some(JobStep::Done(Ok(()))),
         };
         let outcome = match step {
-            // It is complete before it is counted, as everywhere.
+            // The job is dropped before it is counted, as everywhere.
             Some(JobStep::Done(Ok(()))) => {
                 *job = None;
                 self.progress.completed.store(ticket, Ordering::Release);

@@ -160,7 +160,7 @@ impl Exchange {
         if all {
             own.posted.store(own.posted.load(Ordering::Relaxed) + 1, Ordering::Release);
         }
-        // Orders the post before the look for sleepers, and before the look whether the rank has
+        // Orders the post before the look for sleepers, and before the check whether the rank has
         // left.
         fence(Ordering::SeqCst);
         peers.for_each(|peer| self.party(peer).wake());

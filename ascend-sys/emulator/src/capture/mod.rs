@@ -102,7 +102,7 @@ struct Active {
 }
 
 static ACTIVE: Mutex<Vec<Active>> = Mutex::new(Vec::new());
-/// Counts the captures, so that no thread takes the lock when there is none, which is the rule.
+/// The number of captures: no thread takes the lock when there is none, which is the rule.
 static ACTIVE_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn find_active(which: impl Fn(&Active) -> bool) -> Option<Active> {

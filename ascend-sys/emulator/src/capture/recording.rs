@@ -133,7 +133,7 @@ pub(crate) fn status(stream: &'static Stream) -> Status {
     status.unwrap_or(Status::None)
 }
 
-/// Returns the answer to a wait, a query or a destroy of a diverted stream.
+/// Refuses a wait, a query or a destroy of a diverted stream.
 #[cold]
 pub(super) fn refuse_captured(stream: &'static Stream) -> Result<(), Failure> {
     match status(stream) {

@@ -9,7 +9,7 @@
 //! [`CollectiveJob::start`] and [`CollectiveJob::close`] decide whether an operation runs: after a
 //! close no chunk of it is worked on any more, and once it runs it cannot be closed. So a rank can
 //! give up, and nobody touches its memory afterwards. A rank that starts claims a chunk, then looks
-//! whether any rank is closing. A rank that closes announces it, then looks whether any chunk is
+//! whether any rank is closing. A rank that closes announces it, then checks whether any chunk is
 //! claimed. So at least one sees the other, and goes to the word in which one compare-and-swap
 //! decides. As long as no rank gives up, no rank touches that word.
 
@@ -132,7 +132,7 @@ impl CollectiveJob {
     }
 
     /// The rank is about to take a chunk. False when it must not: the operation was abandoned. A
-    /// thread that abandons an operation says so, then looks which ranks hold a chunk. Here it is
+    /// thread that abandons an operation says so, then checks which ranks hold a chunk. Here it is
     /// the other way round, so at least one sees the other.
     #[inline]
     pub(crate) fn hold(&self, number: u64, rank: usize) -> bool {

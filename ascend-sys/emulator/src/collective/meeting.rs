@@ -6,11 +6,12 @@
 //! inside the slot. For a large operation the slot says where the rank's buffers are, and holds the
 //! rank's table of counts, if there is one.
 //!
-//! Two slots are enough, because a rank arrives at operation n + 2 only when it has completed n +
-//! 1. All ranks arrived at n + 1, and each did so after it had read everything that it needed of n.
+//! Two slots are enough: a rank arrives at the operation after the next only when it has completed
+//! the next. All ranks arrived at the next one, and each did so after it had read everything that
+//! it needed of this one.
 //!
 //! Sleepers: a rank arms itself by storing n in `armed`, then looks again. A rank arrives by
-//! storing n in `number`, then looks which ranks are armed. With sequentially consistent stores at
+//! storing n in `number`, then checks which ranks are armed. With sequentially consistent stores at
 //! least one of them sees the other. If no rank sleeps, this costs a load of a line that is being
 //! read anyway.
 
@@ -218,7 +219,7 @@ impl<W: Wake> Meeting<W> {
         announce(&slot.number, place.number);
     }
 
-    /// Looks which other ranks have arrived, from rank `cursor` on; the cursor moves past those
+    /// Checks which other ranks have arrived, from rank `cursor` on; the cursor moves past those
     /// that were seen.
     #[inline]
     pub(crate) fn look(

@@ -12,7 +12,7 @@
 //! - A stream that a word in shared memory lets go on is not parked when it is looked at.
 //! - A frame that is on its way was said and not heard. One that was heard before the counts has
 //!   done what it does, and since the counts each stream was polled, and each thread that waits has
-//!   looked whether its wait is over: an answer has the counts of the look before.
+//!   checked whether its wait is over: an answer has the counts of the look before.
 //!
 //! A process that is not among them shares no communicator with them in which anybody waits, so it
 //! ends no wait. A process waits for all processes of a communicator, since each can end that. A
@@ -151,7 +151,7 @@ pub(crate) struct Told {
     /// The processes that were told, by name.
     to: BTreeSet<u64>,
     said: Option<StillProcess>,
-    /// The counts from before the last look. Since then each thread that waits has looked whether
+    /// The counts from before the last look. Since then each thread that waits has checked whether
     /// its wait is over.
     before: Option<BeforeLook>,
 }

@@ -14,7 +14,7 @@ use ascend_sync::lock_std as lock;
 /// The time that an exporter has for its answer: its listening thread needs no other thread for
 /// that.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
-/// How often a thread that waits looks whether the exporter is still there.
+/// How often a thread that waits checks whether the exporter is still there.
 const LOOK: Duration = Duration::from_millis(200);
 
 struct Question {

@@ -161,7 +161,7 @@ pub(crate) fn held_on(device: u32) -> Vec<HeldRange> {
     of_device.flat_map(held).collect()
 }
 
-/// Returns the reason why memory cannot be freed: a rank of another process reaches it.
+/// Checks that memory can be freed. It cannot if a rank of another process reaches it.
 pub(crate) fn check_free(memory: Range<usize>) -> Result<(), String> {
     if LENT.is_empty() {
         return Ok(());

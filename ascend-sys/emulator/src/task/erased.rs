@@ -35,7 +35,7 @@ struct VTable<O: 'static> {
     ///
     /// The words hold a task of the kind that the table was made for.
     poll: unsafe fn(&mut Words, &'static O) -> Step,
-    /// Returns the words as the task that they hold. Any address will do.
+    /// Turns the words into the task that they hold. Any address will do.
     seen: fn(*mut Words) -> *mut dyn TaskBody<O>,
     /// Whether dropping the task does anything: dropping leaf work does not.
     drops: bool,
