@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
 /// Goes on in a process that has no other test. In the first process, waits for that one and
-/// returns from the test. One such test runs after the other, unless they may run `beside` each
+/// returns from the test. These tests run one after the other, unless they may run `beside` each
 /// other.
 #[macro_export]
 macro_rules! alone {
@@ -29,8 +29,8 @@ pub fn is_alone(here: &str, beside: bool) -> bool {
     }
 }
 
-/// What the process for the test has printed; `None` in that process itself. `here` is the path of
-/// a function in the test.
+/// The output of the process for the test; `None` in that process itself. `here` is the path of a
+/// function in the test.
 pub fn run_alone(here: &str, beside: bool) -> Option<Output> {
     const CHILD: &str = "ASCEND_EMULATOR_TEST_ALONE";
     if std::env::var_os(CHILD).is_some() {
@@ -41,8 +41,7 @@ pub fn run_alone(here: &str, beside: bool) -> Option<Output> {
     let path = here.split_once("::").and_then(|(_, path)| path.rsplit_once("::"));
     let (test, _) = path.expect("the function is in a test of a module");
     let mut child = Command::new(std::env::current_exe().unwrap());
-    // With one thread for tests the first thread of the process waits for that one, and for nothing
-    // else.
+    // With one thread for tests the first thread of the process waits for that thread only.
     child.args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
     let output = child.env(CHILD, "1").output().unwrap();
     let (said, errors) =

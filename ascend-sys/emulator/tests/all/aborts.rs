@@ -134,7 +134,8 @@ fn behind_what_never_comes(memory: *mut c_void) -> aclrtStream {
     takes
 }
 
-/// A thread that sleeps until the stream is done, so that the tasks in front must wake the stream.
+/// A thread that sleeps until the stream is done, so that the work that the stream waits for wakes
+/// it.
 fn waiting_for(stream: aclrtStream, device: i32) -> thread::JoinHandle<aclError> {
     let stream = stream as usize;
     let waiter = thread::spawn(move || {

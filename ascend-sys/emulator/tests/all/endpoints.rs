@@ -50,7 +50,7 @@ fn register(endpoint: EndpointHandle, tag: &str, memory: &CommMem) -> HcommMemHa
     handle
 }
 
-/// An export, carried to another process.
+/// An export, carried to the importer.
 fn export(endpoint: EndpointHandle, memory: HcommMemHandle) -> Vec<u8> {
     let (mut bytes, mut length) = (null_mut(), 0);
     hcomm!(HcommMemExport(endpoint, memory, &mut bytes, &mut length));

@@ -199,7 +199,7 @@ fn floats_overflow_to_infinity() {
     fails!(207000, ["SATURATION"], aclrtSetDeviceSatMode(aclrtFloatOverflowMode(0)));
     fails!(107000, ["mode is 2"], aclrtSetDeviceSatMode(aclrtFloatOverflowMode(2)));
     fails!(100000, ["mode is NULL"], aclrtGetDeviceSatMode(null_mut()));
-    // The exception is real: a sum of halves.
+    // The device works in that mode: a sum of halves becomes infinite.
     let (most, a, b, s) = ([0xff, 0x7b], malloc(2), malloc(2), stream());
     write(a, &most);
     write(b, &most);

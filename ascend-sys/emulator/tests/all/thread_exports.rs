@@ -10,7 +10,7 @@ use std::ptr::{null, null_mut};
 const LAUNCH: HcclDedicatedThreadType = HcclDedicatedThreadType::HCCL_DED_THREAD_TYPE_AICPU_LAUNCH;
 const LAUNCH_GE: HcclDedicatedThreadType =
     HcclDedicatedThreadType::HCCL_DED_THREAD_TYPE_AICPU_LAUNCH_GE;
-/// The notifies that order the launches of a device.
+/// The dedicated threads that order the launches of a device.
 const ORDERS: std::ops::RangeInclusive<i32> = 2..=5;
 
 fn dedicated(comm: HcclComm, purpose: HcclDedicatedThreadType, notifies: u32) -> ThreadHandle {

@@ -37,7 +37,7 @@ fn sum() -> Vec<u8> {
     (0..COUNT).flat_map(|i| all(i).to_ne_bytes()).collect()
 }
 
-/// Prints the time and memory of each step.
+/// Prints the time of each step.
 struct Steps(Instant, Instant);
 
 impl Steps {

@@ -16,7 +16,7 @@ mod views;
 use ascend_program::Program;
 use ascend_program_testing::kernels;
 
-/// Each with the name of its file.
+/// All kernels, each with the name of its file.
 fn all() -> Vec<(&'static str, Program)> {
     vec![
         ("all_to_all", kernels::all_to_all()),

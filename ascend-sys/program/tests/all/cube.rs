@@ -74,7 +74,7 @@ fn what_is_filled_breaks_no_rule() {
     }
 }
 
-/// Each kind of product on each of the shapes would take long; each kind on some of them does not.
+/// All kinds of products on all shapes would take long; so each kind is tested on some shapes.
 #[test]
 fn every_kind_of_product_is_filled() {
     for matmul in kinds() {
@@ -89,7 +89,7 @@ fn every_kind_of_product_is_filled() {
     }
 }
 
-/// 128 by 256 by 64, two buffers in L0, depth of L1 twice its step: what CANN recommends.
+/// 128 by 256 by 64, two buffers in L0, depth of L1 twice its step: the recommendation of CANN.
 #[test]
 fn large_products_of_half_floats_have_the_recommended_blocks() {
     let half = matmul([F16, F16, F16], None, [false, false]);
@@ -113,7 +113,7 @@ fn large_products_of_half_floats_have_the_recommended_blocks() {
     }
 }
 
-/// Of L0A and L0B together, and of L0C.
+/// The share of L0A and L0B together that is used, and that of L0C.
 #[test]
 fn blocks_of_large_products_fill_l0() {
     for product in PRODUCTS {

@@ -1,5 +1,5 @@
-//! Programs as bytes: what is written is read, and whoever damages it gets an error or another
-//! program, never a panic.
+//! Programs as bytes: decoding returns the encoded program, and damaged bytes give an error or
+//! another program, never a panic.
 
 use ascend_program::check::{Product, Setting, check};
 use ascend_program::flow::Launch;
@@ -7,7 +7,7 @@ use ascend_program::*;
 use ascend_program_testing::random;
 use fastrand::Rng;
 
-/// All that reads a program.
+/// Everything that reads a program.
 fn read(program: &Program, random: &mut Rng) {
     program.validate().expect("what was decoded is valid");
     assert!(!program.to_string().is_empty());

@@ -1,5 +1,4 @@
-//! The walk of a core through a program: arithmetic as C++ has it, loops, branches, and what cannot
-//! be computed.
+//! The walk of a core through a program: the arithmetic of C++, loops, branches, and faults.
 
 use ascend_program::flow::{self, Fault, Launch, Unknown, Walk};
 use ascend_program::layout::Number::{self, *};
@@ -11,7 +10,7 @@ fn launch(tiling: Vec<u8>) -> Launch {
     Launch { blocks: 3, tiling, groups: vec![(1, 4)] }
 }
 
-/// What a value is, on cube core 1 or vector core 3, before the first step.
+/// The number of a value, on cube core 1 or vector core 3, before the first step.
 fn value_on(core: Core, build: impl FnOnce(&mut Builder) -> ValueId) -> Result<u64, Unknown> {
     let mut b = Builder::new(Mix::MixAic12);
     b.program.tiling = Some(build::tiling_layout(0));
@@ -131,7 +130,7 @@ fn casts_wrap_between_integers_and_saturate_from_floats() {
 
 #[test]
 fn casts_to_floats_round_as_often_as_in_cpp() {
-    // Between two neighbours of `float`, and above the middle by less than an `f64` can say.
+    // Between two neighbours of `float`, and above the middle by less than an `f64` can hold.
     let above = (1_u64 << 60) + (1 << 36) + 1;
     assert_eq!(cast(U64, F32, above), Ok(f64::from(above as f32).to_bits()));
     assert_ne!(above as f32, above as f64 as f32);
@@ -359,8 +358,8 @@ fn a_loop_that_does_nothing_for_ever_is_a_fault() {
     assert!(matches!(why, Some(Unknown::Fault(_))), "{why:?}");
 }
 
-/// What a loop leaves in its variables: the numbers, or the fault. `slow`: with a step that has to
-/// be walked through.
+/// The final variables of a loop: the numbers, or the fault. `slow`: with a step that forces a walk
+/// through every turn.
 fn sums(random: u64, slow: bool) -> (Vec<Result<u64, Unknown>>, String, u64) {
     let mut random = fastrand::Rng::with_seed(random);
     let types = [U8, I8, U16, I16, U32, I32, U64, I64];
@@ -416,7 +415,7 @@ fn a_loop_that_only_adds_is_what_its_turns_are() {
     let mut seen = [0; 3];
     for random in 0..2000 {
         let (fast, slow) = (sums(random, false), sums(random, true));
-        // Where several sums leave their types, the one that is told may be another.
+        // If several sums leave their types, the reported one may differ.
         assert_eq!(fast.1.is_empty(), slow.1.is_empty(), "{random}: {fast:?} {slow:?}");
         if slow.1.is_empty() {
             assert_eq!(fast.0, slow.0, "{random}");
@@ -442,7 +441,7 @@ fn a_loop_of_any_length_that_only_adds_takes_one_step() {
     assert_eq!(found, (vec![1], None));
 }
 
-/// Whoever walks decides how long.
+/// The caller of the walk decides how long it goes on.
 #[test]
 fn a_long_computation_is_interrupted_and_goes_on() {
     let mut b = Builder::new(Mix::MixAiv10);
@@ -469,7 +468,7 @@ fn what_comes_from_data_is_not_known_and_not_a_fault() {
         b.step(Step::Read(v, Read::Global(place)));
         let (now, one) = (b.get(v), b.n(1));
         let next = b.binary(Binary::Add, now, one);
-        // Whatever is computed from it is as little known, until somebody needs it.
+        // Values computed from it are unknown too, until they are needed.
         b.step(Step::Set(v, next));
         mark(b, 1);
         let last = b.get(v);

@@ -1,4 +1,4 @@
-//! What a program must be so that whoever reads it need not look again.
+//! The requirements on a program, so that its readers need not check again.
 
 use ascend_program::layout::Number::{self, *};
 use ascend_program::step::*;
@@ -20,7 +20,7 @@ fn refused(build: impl FnOnce(&mut Builder)) -> String {
     match b.program.validate() {
         Ok(()) => panic!("taken: {}", b.program),
         Err(why) => {
-            // What is refused is refused as bytes too.
+            // A refused program is refused as bytes too.
             let bytes = b.program.to_bytes();
             assert_eq!(Program::from_bytes(&bytes), Err(DecodeError::Damaged(why.clone())));
             why
@@ -80,8 +80,8 @@ fn a_value_is_neither_too_deep_nor_too_wide() {
         }
     });
     assert_eq!(deep, "value 257 is nested 257 deep; put a part into a variable");
-    // Twice itself, again and again: few values, but who computes the last one would never come
-    // back.
+    // A sum of itself with itself, again and again: few values, but a naive computation of the last
+    // one would never end.
     let wide = refused(|b| {
         let mut value = b.n(1);
         for _ in 0..60 {

@@ -31,7 +31,7 @@ impl Random {
             .map(|at| b.held(&format!("a{at}"), Number::F32, tile))
             .collect();
         let mut made = Random { random, locals, inputs, outputs };
-        // All is written once, so that nothing is read that nobody has written.
+        // Everything is written once, so that no read is of unwritten memory.
         for to in made.locals.clone() {
             let from = b.at(made.inputs[0], 0);
             b.copy_in(to, from, tile);
@@ -167,7 +167,7 @@ fn queued(
     assert_eq!(errors(&program), Vec::<String>::new(), "{program}");
 }
 
-/// What a queue orders is what was known when the tensor went into it, and nothing later.
+/// A queue orders the uses known when the tensor went into it, and no later ones.
 #[test]
 fn a_queue_hands_on_only_what_was_known_before() {
     let of = |tensor| Local { tensor, offset: None };
@@ -202,7 +202,7 @@ fn a_queue_hands_on_only_what_was_known_before() {
     });
 }
 
-/// Where cube and vector cores come by, a wait for the cube unit is for cube cores alone.
+/// Where both cube and vector cores reach a step, a wait for the cube unit is for cube cores alone.
 #[test]
 fn a_wait_of_one_kind_of_cores_is_for_that_kind() {
     let mut b = Builder::new(Mix::MixAic11);

@@ -1,4 +1,4 @@
-//! One-sided writes of kernels, as each rank does and checks them: blocks into windows on Ascend
+//! One-sided writes of kernels, as each rank makes and checks them: blocks into windows on Ascend
 //! 950, queues of batches on A3, batches between windows on A2.
 
 use super::build::Builder;
@@ -63,8 +63,8 @@ pub fn window(rank: &Rank, context: *mut c_void, product: u32, of: u32) -> *mut 
     })
 }
 
-/// What ranks write to each other: by sender, where each block begins and how long it is, and where
-/// in the windows it goes.
+/// The blocks that ranks write to each other: by sender, the beginning and length of each block,
+/// and its place in the windows.
 struct Blocks {
     offsets: Vec<Vec<u64>>,
     sizes: Vec<Vec<u64>>,
@@ -84,7 +84,7 @@ impl Blocks {
         Blocks { offsets, sizes, at: (0..ranks).map(|rank| rank * ROOM).collect() }
     }
 
-    /// What the window of a rank has then.
+    /// The contents of the window of a rank afterwards.
     fn naive(&self, to: usize, inputs: &[Vec<u8>]) -> Vec<u8> {
         let mut window = vec![0; inputs.len() * ROOM as usize];
         for (from, input) in inputs.iter().enumerate() {
@@ -97,8 +97,8 @@ impl Blocks {
     }
 }
 
-/// Blocks come into the windows of all ranks of a communicator, on Ascend 950. All ranks give the
-/// same seed.
+/// Blocks go into the windows of all ranks of a communicator, on Ascend 950. All ranks must pass
+/// the same seed.
 pub fn blocks_come_into_windows(rank: &Rank, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let (ranks, own) = (rank.ranks as usize, rank.rank as usize);
@@ -108,7 +108,7 @@ pub fn blocks_come_into_windows(rank: &Rank, seed: u64) {
     let (at, local) = (blocks.at[own], blocks.sizes[own][own]);
     let ready = Ready::of(rank, &write_blocks(), numbers(rank, at, local));
     let mut sizes = blocks.sizes[own].clone();
-    // That of the own block does not count.
+    // The size of the own block is ignored.
     sizes[own] = 1 << 40;
     let tensors = [inputs[own].clone(), words(&blocks.offsets[own]), words(&sizes)];
     let tensors: Vec<_> = tensors.iter().map(|bytes| rank.upload(bytes)).collect();
@@ -158,8 +158,8 @@ pub fn batches(waits: bool) -> Program {
     b.done()
 }
 
-/// What a rank writes to the next one: 64 bytes for each item. The second round of a queue writes
-/// where the first one did.
+/// The items that a rank writes to the next one: 64 bytes for each item. The second round of a
+/// queue writes to the place of the first one.
 pub fn items(rank: &Rank, x: u64, next: u64) -> Vec<u8> {
     let mut all = Vec::new();
     for queue in 0..CORES * QUEUES {
@@ -201,7 +201,7 @@ pub fn cores_write_into_queues(rank: &Rank) {
         let from = of((rank.rank + ranks - 1) % ranks);
         let own = window(rank, ready.context, A3, rank.rank);
         assert_eq!(read(own, length / 2), from[length / 2..], "the second round counts");
-        // The next turn writes to what was compared here.
+        // The next turn overwrites the bytes that were compared here.
         hccl!(HcclBarrier(rank.comm, rank.stream));
         rank.sync();
         ready.end();
@@ -231,7 +231,7 @@ pub fn batches_go_from_window_to_window(rank: &Rank) {
     let (own, other) = (rank.rank, 1 - rank.rank);
     let [mine, theirs] = [own, other].map(|of| window(rank, ready.context, A2, of));
     let values = |rank: u32| ints((0..16).map(|n| n + 1000 * rank as i32));
-    // What is to be sent is put behind what is received.
+    // The data to send stands behind the received data.
     write(mine.wrapping_byte_add(4096), &values(own));
     let item = |from: u64, to: u64, rank: u32| {
         // Counted in elements, of a type.
@@ -249,7 +249,7 @@ pub fn batches_go_from_window_to_window(rank: &Rank) {
     assert_eq!(found[..32], values(other)[..32], "eight elements have come");
     assert!(found[32..].iter().all(|byte| *byte == 0), "and nothing from the own rank");
 
-    // Not from elsewhere.
+    // Memory outside of the windows is refused.
     let outside = rank.upload(&values(own));
     let mut list = item(outside as u64, theirs as u64, other);
     list.extend(item(source, mine as u64, own));

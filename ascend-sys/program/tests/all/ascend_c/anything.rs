@@ -1,4 +1,4 @@
-//! Whatever is valid is printed or refused, and what is printed compiles.
+//! Every valid program is printed or refused, and the printed source compiles.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! Where the vector unit uses what it has used before, the printed source has a barrier, unless a
-//! queue has ordered the two.
+//! The printed source has a barrier where the vector unit uses memory that it has used before,
+//! unless a queue has ordered the two uses.
 
 use ascend_program::layout::Number;
 use ascend_program::step::*;
@@ -7,7 +7,7 @@ use ascend_program::*;
 
 use ascend_program_testing::build::Builder;
 
-/// How many barriers of the vector unit the source of a kernel of vector cores has.
+/// The number of barriers of the vector unit in the source of a kernel of vector cores.
 fn barriers(build: impl FnOnce(&mut Builder)) -> usize {
     let mut b = Builder::new(Mix::AivOnly);
     build(&mut b);
@@ -39,8 +39,8 @@ fn vectors_in_a_row_have_a_barrier_between_them() {
     assert_eq!(both, 1);
 }
 
-/// What is dequeued for the copy out may still be written by the vectors: `DeQue` has only the copy
-/// wait.
+/// A tensor that is dequeued for the copy out may still be written by the vectors: `DeQue` makes
+/// only the copy wait.
 #[test]
 fn a_queue_of_results_does_not_order_vectors() {
     for (again, expected) in [(false, 0), (true, 1)] {
@@ -63,8 +63,7 @@ fn a_queue_of_results_does_not_order_vectors() {
     }
 }
 
-/// The copy into a buffer waits for the vectors that used it, and what uses it next waits for the
-/// copy.
+/// The copy into a buffer waits for the vectors that used it, and the next use waits for the copy.
 #[test]
 fn a_queue_of_copies_orders_vectors() {
     for (early, expected) in [(false, 0), (true, 1)] {

@@ -1,4 +1,5 @@
-//! Numbers whose results C++ would leave open are printed with words that say them, and only those.
+//! Numbers whose results C++ would leave open are printed in a form that defines them, and only
+//! those.
 
 use std::borrow::Cow;
 
@@ -9,7 +10,7 @@ use ascend_program::*;
 use ascend_program_testing::build::{Builder, tiling_layout};
 use ascend_program_testing::compiler::{Directory, complaints, sources};
 
-/// How a value is printed where it is written to a tensor of its type.
+/// The printed form of a value that is written to a tensor of its type.
 pub(super) fn printed(number: Number, build: impl FnOnce(&mut Builder) -> ValueId) -> String {
     let mut b = Builder::new(Mix::AivOnly);
     b.program.workspace = false;

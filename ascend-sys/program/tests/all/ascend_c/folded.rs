@@ -1,4 +1,4 @@
-//! No arithmetic is left over, and what is left out is what changes nothing.
+//! No needless arithmetic is left, and only arithmetic that changes nothing is left out.
 
 use ascend_program::layout::Number::{self, *};
 use ascend_program::step::*;
@@ -32,7 +32,7 @@ fn what_is_known_is_computed() {
     assert_eq!(constants(U32, Binary::Sub, 1, 2), "4294967295U");
     assert_eq!(constants(I32, Binary::Rem, -7, 2), "-1");
     assert_eq!(constants(U64, Binary::Max, 3, 8), "8");
-    // What a walk refuses stays, with the line that is to blame.
+    // An operation that a walk refuses stays, with its line in the kernel.
     assert_eq!(constants(I32, Binary::Div, 1, 0), "1 / 0");
     assert_eq!(constants(I32, Binary::Add, i32::MAX.into(), 1), "2147483647 + 1");
 }
@@ -111,7 +111,7 @@ fn halves_are_converted_by_way_of_float() {
     for (half, ty) in [(F16, "half"), (Bf16, "bfloat16_t")] {
         let cast = |from, to| {
             printed(to, |b| {
-                // Of the struct there would be its bits.
+                // A number from the struct would be its bits.
                 let variable = b.variable("v", from);
                 let v = b.get(variable);
                 b.value(Of::Cast(v), to)
@@ -129,7 +129,7 @@ fn halves_are_converted_by_way_of_float() {
     }
 }
 
-/// Where a piece is copied that lies so many bytes behind the start of the workspace.
+/// The place of a copied piece that lies some bytes behind the start of the workspace.
 fn in_workspace(number: Number, offset: impl FnOnce(&mut Builder) -> ValueId) -> String {
     let mut b = Builder::new(Mix::AivOnly);
     b.program.tiling = Some(tiling_layout(0));
@@ -159,7 +159,7 @@ fn bytes_are_elements_with_their_size() {
     assert_eq!(in_workspace(F16, |b| b.n(0)), "");
     assert_eq!(in_workspace(F32, field_times(U64, 4)), format!("{F} * sizeof(float)"));
     assert_eq!(in_workspace(F16, field_times(U64, 32)), format!("{F} * 16 * sizeof(half)"));
-    // These are no elements.
+    // These offsets are no multiples of an element.
     assert_eq!(in_workspace(F32, field_times(U64, 6)), format!("{F} * 6"));
     assert_eq!(in_workspace(F32, |b| b.n(6)), "6");
     // A factor of 64 bits makes the product as wide; one that is an `int` does not.

@@ -1,10 +1,10 @@
-//! The printed text is what is expected.
+//! The printed text equals the expected one.
 
 use std::path::PathBuf;
 
 use ascend_program::ascend_c;
 
-/// Where the expected texts lie.
+/// The directory of the expected texts.
 pub fn golden() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/all/ascend_c/golden")
 }

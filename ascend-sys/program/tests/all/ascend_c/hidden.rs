@@ -47,7 +47,7 @@ fn a_tensor_takes_the_place_of_one_that_is_over() {
 fn a_tensor_has_a_place_of_its_own_beside_one_that_is_needed() {
     let own = [ALLOCATED, "LocalTensor<float> a2 = q.DeQue<float>();"];
     assert_eq!(obtained(F32, true, false), own);
-    // What a branch takes the place of might be needed where the branch is not taken.
+    // A tensor that a branch replaces might be needed where the branch is not taken.
     assert_eq!(obtained(F32, false, true), own);
     let other = [ALLOCATED, "LocalTensor<half> a2 = q.DeQue<half>();"];
     assert_eq!(obtained(F16, false, false), other);

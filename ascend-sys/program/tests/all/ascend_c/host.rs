@@ -1,6 +1,6 @@
-//! Printed kernels running on the host: what their clients ask for, and what comes out. All of them
-//! with `HCCL_TEST_FULL=1`, else two; the emulator's tests run others, which they compare with what
-//! the emulator computes.
+//! Printed kernels running on the host: the requests of their clients, and the results. Runs all of
+//! them with `HCCL_TEST_FULL=1`, else two; the emulator's tests run others and compare them with
+//! the emulator's results.
 
 use ascend_program::Program;
 
@@ -10,12 +10,12 @@ use ascend_program_testing::run::{Launch, Outcome, bytes, numbers, run, tiling};
 
 const RANKS: usize = 4;
 
-/// What a rank starts with: numbers that say where they are from.
+/// The input of a rank: numbers that show where they are from.
 fn mine(rank: usize, length: usize) -> Vec<f32> {
     (0..length).map(|at| (rank * 512 + at % 509) as f32).collect()
 }
 
-/// Small ones, whose sums are exact.
+/// Small numbers, whose sums are exact.
 fn small(rank: usize, length: usize) -> Vec<f32> {
     (0..length).map(|at| ((rank * 7 + at * 3) % 11) as f32 - 5.0).collect()
 }
@@ -181,7 +181,7 @@ fn an_uneven_all_to_all_v_sends_what_its_tiling_says() {
     }
 }
 
-/// As operators of older releases have it: the client reads the struct in global memory.
+/// The form of older releases: the client reads the struct in global memory.
 #[test]
 fn an_older_client_is_given_addresses() {
     let mut program = kernels::all_to_all_in_rounds();

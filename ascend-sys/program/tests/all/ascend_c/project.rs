@@ -9,7 +9,7 @@ use ascend_program_testing::compiler::{Directory, compiler, include, succeed};
 use ascend_program_testing::kernels;
 use ascend_program_testing::run::tiling;
 
-/// With groups and algorithms as a host side has them.
+/// The bytes of a tiling struct with groups and algorithms, as a host side fills it.
 fn bytes_of(program: &ascend_program::Program, operation: u32, algorithm: &str) -> Vec<u8> {
     let numbers: [(&str, &[u64]); 7] = [
         ("m", &[512]),
@@ -28,7 +28,8 @@ fn bytes_of(program: &ascend_program::Program, operation: u32, algorithm: &str) 
     bytes[64 + 144..][..algorithm.len()].copy_from_slice(algorithm.as_bytes());
     for field in layout.fields() {
         if field.item.size() == 200 {
-            // What the library adds of its own is not there: nobody here is the library.
+            // The fields that CANN's library fills itself are zero: the test does not imitate the
+            // library.
             let cube = &mut bytes[field.offset as usize..][..200];
             cube.fill(0);
             for (at, number) in

@@ -1,4 +1,4 @@
-//! What makes units or cores wait has its reason beside it.
+//! Each call that makes units or cores wait has its reason beside it.
 
 use ascend_program::layout::Number::F32;
 use ascend_program::step::*;

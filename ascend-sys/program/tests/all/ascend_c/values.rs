@@ -1,4 +1,4 @@
-//! Random programs of values: what the printed source computes on the host is what a walk computes.
+//! Random programs of values: the printed source computes the same on the host as a walk.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use ascend_program_testing::compiler::full;
 use ascend_program_testing::run::{self, run_with};
 
 const NUMBERS: [Number; 13] = [I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32, F64, Bool];
-/// How many results there is room for; later ones replace earlier ones.
+/// The number of results that there is room for; later ones replace earlier ones.
 const RESULTS: u64 = 1024;
 
 fn is_float(number: Number) -> bool {
@@ -23,9 +23,9 @@ fn is_float(number: Number) -> bool {
 struct Values {
     b: Builder,
     random: Rng,
-    /// One of each type.
+    /// One variable of each type.
     variables: Vec<VariableId>,
-    /// Values with names, also such as have been named in blocks that are over.
+    /// Values with names, including names of blocks that are over.
     named: Vec<ValueId>,
     next: VariableId,
     outputs: [Base; 2],
@@ -47,7 +47,7 @@ impl Values {
         self.b.program.values[value.0 as usize].number
     }
 
-    /// Numbers that are awkward, within what sums and products of floats can hold.
+    /// Awkward numbers, within the range of sums and products of floats.
     fn constant(&mut self, number: Number) -> ValueId {
         let bits = match number {
             Bool => u64::from(self.random.bool()),
@@ -140,7 +140,7 @@ impl Values {
         self.b.value(Of::Binary(Binary::Rem, value, root), number)
     }
 
-    /// How many values it is made of, each as often as it is used.
+    /// The number of values that it is made of, each as often as it is used.
     fn parts(&self, value: ValueId) -> u64 {
         let parts = |of: &[ValueId]| of.iter().map(|part| self.parts(*part)).sum::<u64>();
         1 + match &self.b.program.values[value.0 as usize].of {
@@ -169,7 +169,7 @@ impl Values {
                 2 | 3 => {
                     let number = *self.random.choice(&NUMBERS).unwrap();
                     let value = self.value(number, 0);
-                    // What is a float is not multiplied without end.
+                    // Floats are not multiplied without end.
                     if matches!(self.b.program.values[value.0 as usize].of, Of::Variable(_))
                         || self.named.contains(&value)
                         || is_float(number)
@@ -242,7 +242,7 @@ impl Values {
         self.named = other.named;
     }
 
-    /// One more number to look at.
+    /// Writes one more number to compare.
     fn result(&mut self) {
         let number = *self.random.choice(&NUMBERS).unwrap();
         let value = self.value(number, 0);
@@ -261,7 +261,7 @@ impl Values {
     }
 }
 
-/// What a walk writes to each place.
+/// The numbers that a walk writes, by place.
 fn walked(program: &Program) -> HashMap<(Base, u64), u64> {
     let launch = Launch { blocks: 1, tiling: Vec::new(), groups: Vec::new() };
     let mut walk = Walk::new(program, &launch, Core::Aiv, 0);

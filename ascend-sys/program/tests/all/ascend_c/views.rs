@@ -6,7 +6,7 @@ use ascend_program::*;
 
 use ascend_program_testing::build::{Builder, tiling_layout};
 
-/// What a copy goes to that begins at a byte of the workspace, of which parts have names.
+/// The destination of a copy that begins at a byte of the workspace, parts of which have names.
 fn copied_to(
     views: &[(&str, Number, u64)],
     number: Number,
@@ -40,7 +40,7 @@ fn a_place_is_an_element_of_the_last_part_that_begins_before_it() {
     assert_eq!(at(F32, 128), "sums[32]");
     assert_eq!(at(F32, 1028), "moreSums[1]");
     assert_eq!(at(F16, 1026), "halves[257]");
-    // These have no name.
+    // These parts have no name.
     assert_eq!(at(F16, 128), "TensorAt<half>(userWorkspace + 64 * sizeof(half))");
     assert_eq!(at(F32, 130), "TensorAt<float>(userWorkspace + 130)");
     assert_eq!(at(U8, 600), "TensorAt<uint8_t>(userWorkspace + 600)");

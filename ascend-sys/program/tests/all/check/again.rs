@@ -1,5 +1,5 @@
-//! A launch that is over is checked once more, with what its cores have read: nothing depends on
-//! data then.
+//! A finished launch is checked once more, with the numbers that its cores have read: then nothing
+//! depends on data.
 
 use ascend_program::check::{CoreReads, Finding, Severity};
 use ascend_program::layout::Number;
@@ -9,7 +9,8 @@ use ascend_program_testing::build::Builder;
 
 use crate::check::harness::{Kernel, reduction};
 
-/// What is said of one block before the launch, and when its vector core has read this.
+/// The findings about one block before the launch, and after its vector core has read these
+/// numbers.
 fn twice(bits: &[u64], build: impl Fn(&mut Kernel)) -> [Vec<(Severity, &'static str)>; 2] {
     [false, true].map(|again| {
         let mut k = Kernel::new(Mix::MixAiv10);
@@ -78,7 +79,7 @@ fn a_count_that_was_read_is_within_its_tensor() {
     assert!(after.contains(&(Severity::Error, "bounds")), "{after:?}");
 }
 
-/// What the list does not have any more is not known, as before.
+/// Numbers behind the end of the list are unknown, as before.
 #[test]
 fn behind_the_end_of_what_was_read_nothing_is_known() {
     let twice_read = |k: &mut Kernel| {
@@ -106,7 +107,7 @@ fn what_was_seen_of_a_turn_is_as_good_as_a_wait() {
             let done = k.value(Of::Cast(done), Number::U64);
             let is_done = k.binary(Binary::Equal, done, until);
             let length = k.n(64);
-            // It looks at what it has received.
+            // The core looks at the data that it has received.
             let y = Base::Parameter(1);
             let buffer = k.scratch("b", Number::F16, length);
             let tensor = k.local("b_all", Number::F16);
@@ -124,7 +125,7 @@ fn what_was_seen_of_a_turn_is_as_good_as_a_wait() {
     let [before, after] = twice(&[0, 0, 1], asks(1));
     assert!(before.contains(&NOTE), "{before:?}");
     assert_eq!(after, []);
-    // It goes on although the turn was not over.
+    // The core goes on although the turn was not over.
     let [_, after] = twice(&[0, 0, 0], asks(0));
     assert_eq!(after, [(Severity::Error, "arrived")]);
 }
@@ -151,7 +152,7 @@ fn a_long_launch_is_followed_as_far_as_the_setting_says() {
     assert_eq!(found(1 << 20), []);
 }
 
-/// What has been read in turns that were not followed is not taken for what is read behind them.
+/// Numbers that were read in skipped turns are not taken for those read behind them.
 #[test]
 fn behind_a_loop_that_is_not_followed_to_its_end_nothing_is_known() {
     let found = |again: bool| {

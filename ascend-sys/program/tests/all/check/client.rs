@@ -1,4 +1,4 @@
-//! Rules of the HCCL client: its states, who prepares, commits and waits, and the end.
+//! Rules of the HCCL client: its states, the cores that prepare, commit and wait, and the end.
 
 use ascend_program::check::{Product, Severity};
 use ascend_program::layout::Number;
@@ -24,12 +24,12 @@ rules! {
             b.finalize(hccl);
         });
         if broken {
-            // Whoever commits less also waits less; that is another rule.
+            // A core that commits less also waits less; that is another rule.
             k.setting.tolerant = true;
         }
     };
 
-    /// What is asked of a task that there is not is no second mistake.
+    /// A call on a task that does not exist is no second mistake.
     a_repeat_of_nothing_is_one_mistake, "repeat", MixAiv10, |k, broken| {
         let (hccl, t, operation) = reduction(k);
         k.on_block(0, |b| {
@@ -230,8 +230,8 @@ rules! {
     };
 }
 
-/// How many turns there are, and how long a buffer is, may be read from memory: then it is left
-/// open what would be right.
+/// The number of turns, and the length of a buffer, may be read from memory. Then the rules about
+/// them are not checked.
 #[test]
 fn numbers_of_turns_and_lengths_may_be_data() {
     let data = |k: &mut Kernel| {

@@ -48,7 +48,7 @@ fn put(k: &mut Kernel, numbers: &[(Field, i32)]) {
     }
 }
 
-/// One number decides.
+/// Changes one number.
 fn one(k: &mut Kernel, size: [usize; 3], field: Field, number: i32) {
     product(k, Number::F16, size, &[(field, number)]);
 }

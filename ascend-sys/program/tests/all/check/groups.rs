@@ -1,4 +1,5 @@
-//! Rules of several groups, of steps and queues, of who works, and of the launch itself.
+//! Rules about several groups, about steps and queues, about the working cores, and about the
+//! launch itself.
 
 use ascend_program::check::{Finding, Product, Severity};
 use ascend_program::layout::Number;
@@ -21,7 +22,7 @@ pub(crate) fn second(k: &mut Kernel, group: u32) -> ClientId {
     other
 }
 
-/// Two clients, each of a group of its own, with a task and what it is to do.
+/// Two clients, each of a group of its own, with a task and its operation.
 fn two_groups(k: &mut Kernel) -> [(ClientId, TaskId, Operation); 2] {
     let (x, y) = tensors(k);
     let hccl = k.ready(&[2]);
@@ -50,7 +51,7 @@ fn stepped(
     });
 }
 
-/// Every core writes a batch into this queue; the host has set so many queues for each of so many
+/// Every core writes a batch into this queue; the host has set `queues` queues for each of `cores`
 /// cores.
 fn batches_in_queues(k: &mut Kernel, (queues, cores): (u32, u32), queue: u64) {
     k.write_workspace(256);
@@ -410,7 +411,7 @@ fn what_depends_on_data_is_a_note_and_nothing_is_guessed() {
     k.step(Step::Read(v, Read::Global(from)));
     let rounds = k.get(v);
     k.range("i", rounds, |b, _| b.sync_vectors());
-    // What follows may never be reached, or by some cores only.
+    // The following steps may never be reached, or by some cores only.
     k.on_block(0, |b| b.sync_vectors());
     let findings = k.findings();
     assert!(findings.iter().all(|finding| finding.severity == Severity::Note), "{findings:#?}");
@@ -461,14 +462,14 @@ fn what_comes_behind_very_many_turns_is_checked() {
     for (behind, heard, rules) in [
         (false, false, &["long"][..]),
         (true, false, &["bounds", "long"]),
-        // What is in the loop has to be known.
+        // The steps in the loop have to be known.
         (true, true, &["long"]),
     ] {
         let mut k = Kernel::new(Mix::MixAiv10);
         long_loop(&mut k, behind, heard);
         let findings = k.findings();
         let mut found: Vec<_> = findings.iter().map(|finding| finding.rule).collect();
-        // That there are too many uses of memory to compare is a note of its own.
+        // A further note says that there are too many uses of memory to compare.
         found.dedup();
         assert_eq!(found, rules, "{findings:#?}");
         let long = findings.iter().find(|finding| finding.message.contains("turns of this loop"));
@@ -477,7 +478,7 @@ fn what_comes_behind_very_many_turns_is_checked() {
     }
 }
 
-/// Sums are computed at once; what is no sum is not known behind it.
+/// Sums are computed at once; other variables are not known behind the loop.
 #[test]
 fn a_loop_that_only_computes_is_not_counted() {
     for (turns, is_float, rules) in [
@@ -501,7 +502,7 @@ fn a_loop_that_only_computes_is_not_counted() {
 
 #[test]
 fn the_tolerant_checker_takes_what_the_hardware_tolerates() {
-    // One wait for all turns, and a second commit of the last: MatmulAllReduce does the first.
+    // One wait for all turns, and a second commit of the last: MatmulAllReduce does the former.
     let mut k = Kernel::new(Mix::MixAiv10);
     k.setting.tolerant = true;
     let (x, y) = tensors(&mut k);

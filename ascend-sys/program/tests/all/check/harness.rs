@@ -1,5 +1,5 @@
-//! What every test of a rule does: a kernel that breaks it says the expected text, its repaired
-//! twin says nothing.
+//! The common part of every test of a rule: a kernel that breaks it gives the expected text, and
+//! its repaired twin gives none.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -13,19 +13,19 @@ use ascend_program::*;
 
 use ascend_program_testing::build::{self, Builder};
 
-/// A kernel on its way, and what it is launched with.
+/// A kernel under construction, and the arguments of its launch.
 pub struct Kernel {
     pub builder: Builder,
     pub setting: Setting,
     pub blocks: u32,
     pub ranks: u32,
-    /// What the tiling struct is filled for.
+    /// The operations that the tiling struct is filled for.
     pub operations: Vec<u32>,
     /// The type of the elements for which it is filled.
     pub dtype: u8,
     /// Contexts that the launch has, if not one for each group.
     pub contexts: Option<usize>,
-    /// What is written over the bytes of the tiling then.
+    /// Bytes that are then written over those of the tiling.
     pub patches: Vec<(usize, Vec<u8>)>,
     /// Whether warnings count. Most kernels here do no work.
     pub warned: bool,
@@ -69,7 +69,7 @@ impl Kernel {
         self.patches.push((at, number.to_le_bytes().to_vec()));
     }
 
-    /// What it reads of windows an earlier launch has written.
+    /// Allows reads of windows that an earlier launch has written.
     pub fn allow_windows(&mut self) {
         let reason = "an earlier launch has written them".to_owned();
         self.program.allowed.push(Allowed { warning: Warning::Windows, reason });
@@ -81,7 +81,7 @@ impl Kernel {
         self.patches.push((at, build::cube_bytes(&tiles)));
     }
 
-    /// Of the launch on rank 1, or on the only one.
+    /// The findings of the launch on rank 1, or on the only one.
     pub fn findings(self) -> Vec<Finding> {
         let rank = 1 % self.ranks.max(1);
         self.findings_by([rank], |program, launches, setting| {
@@ -90,7 +90,7 @@ impl Kernel {
         .swap_remove(0)
     }
 
-    /// Of the launches of all ranks.
+    /// The findings of the launches of all ranks.
     pub fn findings_of_all(self) -> Vec<Vec<Finding>> {
         let ranks = self.ranks;
         self.findings_by(0..ranks, check_ranks)
@@ -140,7 +140,7 @@ pub fn reduction(k: &mut Kernel) -> (ClientId, TaskId, Operation) {
     (hccl, k.task("tiles", hccl), all_reduce(k, x, y))
 }
 
-/// An AlltoAllV with as many elements for each rank, one block after the other.
+/// An AlltoAllV with `count` elements for each rank, one block after the other.
 pub fn all_to_all_v(k: &mut Kernel, (x, y): (Base, Base), ranks: u64, count: u64) -> Operation {
     let counts = vec![k.n(count); ranks as usize];
     let displs: Vec<ValueId> = (0..ranks).map(|rank| k.n(count * rank)).collect();

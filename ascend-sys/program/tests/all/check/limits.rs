@@ -1,4 +1,4 @@
-//! Limits of numbers, from both sides, and what a kind of core or a launch lacks.
+//! Limits of numbers, from both sides, and the features that a kind of core or a launch lacks.
 
 use ascend_program::check::Product;
 use ascend_program::layout::Number;
@@ -8,7 +8,7 @@ use ascend_program::*;
 use crate::check::harness::{Kernel, all_to_all_v, reduction, rules};
 use ascend_program_testing::build::{Builder, tiling_layout};
 
-/// So many bytes in local memory, and a tensor of them.
+/// A scratch of `bytes` bytes in local memory, and a tensor of them.
 fn scratch(b: &mut Builder, bytes: u64) -> Local {
     b.filled("a", Number::U8, bytes)
 }
@@ -44,7 +44,7 @@ fn product(k: &mut Kernel, bias: Option<Number>, change: impl FnOnce(&mut Kernel
     k.on(Core::Aic, |b| b.step(Step::Matmul(multiply)));
 }
 
-/// A kernel that does nothing but initialise a client, whose struct begins at this byte.
+/// A kernel that only initialises a client, whose struct begins at this byte.
 fn initialised(k: &mut Kernel, at: u32) {
     k.operations = vec![2];
     k.builder.program.tiling = Some(tiling_layout(1));

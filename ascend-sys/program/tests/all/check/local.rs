@@ -16,7 +16,7 @@ fn pieces(length: ValueId) -> Pieces {
     Pieces { length, count: None, gap: None }
 }
 
-/// A scratch of so many elements, initialised, and a tensor in it.
+/// An initialised scratch of `elements` elements, and a tensor in it.
 fn scratch(b: &mut Builder, name: &str, number: Number, elements: u64) -> LocalId {
     b.filled(name, number, elements).tensor
 }
@@ -29,7 +29,7 @@ fn queue(k: &mut Builder, name: &str, buffers: u8, elements: u64) -> QueueId {
     queue
 }
 
-/// A copy of so many elements of `x` into `a` of 64.
+/// A copy of `elements` elements of `x` into `a` of 64.
 fn copy_in(k: &mut Kernel, elements: u64, offset: u64, room: u64) {
     let x = k.input("x", Number::F32);
     k.setting.parameters = vec![Some(4 * room)];

@@ -70,7 +70,7 @@ fn stepped(k: &mut Kernel, step: u32, body: impl FnOnce(&mut Builder, TaskId, (B
     });
 }
 
-/// Two arguments, the second so many bytes behind the first.
+/// Two arguments, the second `bytes` bytes behind the first.
 fn behind(k: &mut Kernel, bytes: u64) -> (Base, Base) {
     let (x, y) = (k.output("x", Number::F16), k.output("y", Number::F16));
     k.setting.parameters = vec![Some(1 << 12); 2];
@@ -418,8 +418,8 @@ fn an_element_is_late_if_it_is_written_before_the_commit_and_cleaned_after_it() 
     }
 }
 
-/// The tolerant checker takes what may still go well: memory that is read anew, and what is evicted
-/// at the end.
+/// The tolerant checker allows kernels that may still go well: memory that is read anew, and lines
+/// that are evicted at the end.
 #[test]
 fn the_tolerant_checker_lets_caches_be_lucky() {
     let mut k = Kernel::new(Mix::MixAiv10);

@@ -1,4 +1,4 @@
-//! Rules of what is prepared: products, types, counts, strides, and the bounds of every turn.
+//! Rules about prepared operations: products, types, counts, strides, and the bounds of every turn.
 
 use ascend_program::check::{Product, Severity};
 use ascend_program::layout::Number;
@@ -18,7 +18,7 @@ fn whole(k: &mut Kernel, operation: Operation, command: u32, repeat: u64) {
     });
 }
 
-/// `x` and `y` of half floats, and what is known of them: so many elements each.
+/// `x` and `y` of half floats, with their numbers of elements.
 fn tensors(k: &mut Kernel, x: u64, y: u64) -> (Base, Base) {
     k.setting.parameters = vec![Some(2 * x), Some(2 * y)];
     (k.input("x", Number::F16), k.output("y", Number::F16))
@@ -52,7 +52,7 @@ fn all_reduce(k: &mut Kernel, number: Number, dtype: u32, reduction: Reduction) 
     whole(k, Operation::AllReduce(e, reduction), 2, 1);
 }
 
-/// So many bytes of `x` to each rank, with offsets and sizes in `lists`.
+/// Sends bytes of `x` to each rank, with offsets and sizes in `lists`.
 fn blocks_to_windows(k: &mut Kernel, repeat: u64, local: u64) {
     let (x, lists) = (k.input("x", Number::U8), k.input("lists", Number::U64));
     let (send, offsets, sizes) = (k.at(x, 0), k.at(lists, 0), k.at(lists, 0));
@@ -310,8 +310,8 @@ rules! {
     };
 }
 
-/// Where one turn of one rank's call reads and writes, address by address, as the documents list
-/// it.
+/// The places that one turn of one rank's call reads and writes, address by address, as the
+/// documents list them.
 fn addresses(
     operation: u32,
     (count, stride, repeat, ranks): (u64, u64, u64, u64),
@@ -384,7 +384,7 @@ fn bounds_and_overlaps_are_those_of_every_address() {
     assert!(seen[0] > 500 && seen[1] > 500, "{seen:?}");
 }
 
-/// Where the call decides, a tiling of another type is only told, and none is no other type.
+/// Where the call decides, a tiling of another type is only a note, and none is no other type.
 #[test]
 fn a_tiling_of_another_type_is_told_where_the_call_decides() {
     for product in [Product::A2, Product::A3] {

@@ -16,7 +16,7 @@ fn tensor(k: &mut Kernel) -> (Base, Local) {
     (y, a.expect("the body has run"))
 }
 
-/// `base[at..] = a` in pieces of this length, so many, so far apart.
+/// `base[at..] = a` in pieces of this length, with their number and distance.
 fn write(
     b: &mut Builder,
     from: Local,

@@ -175,7 +175,7 @@ rules! {
     };
 }
 
-/// A flag to the cube cores, a flag among them, and one back: what production kernels do.
+/// A flag to the cube cores, a flag among them, and one back: the pattern of production kernels.
 #[test]
 fn a_chain_of_flags_orders_cores() {
     use crate::check::harness::{Kernel, all_reduce};

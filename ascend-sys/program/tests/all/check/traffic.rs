@@ -1,5 +1,5 @@
-//! Rules of who uses global memory when: what a turn sends is written before its commit, what it
-//! receives is used after a wait.
+//! Rules about the order of uses of global memory: data that a turn sends is written before its
+//! commit, data that it receives is used after a wait.
 
 use ascend_program::check::{Finding, Product};
 use ascend_program::layout::Number;

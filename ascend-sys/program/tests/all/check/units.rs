@@ -1,5 +1,4 @@
-//! Rules of the units of one core, which work beside each other, and of local memory that nobody
-//! has written.
+//! Rules of the units of one core, which work beside each other, and of unwritten local memory.
 
 use ascend_program::check::{Product, Severity};
 use ascend_program::layout::Number;
@@ -43,7 +42,7 @@ fn get(b: &mut Builder, from: Local) -> ValueId {
     b.get(v)
 }
 
-/// A queue of as many buffers of 64 elements, and a name for its tensors.
+/// A queue of `buffers` buffers of 64 elements, and a name for its tensors.
 fn queue(k: &mut Builder, name: &str, position: Position, buffers: u8) -> (QueueId, Local) {
     let length = k.n(64);
     let queue = k.queue(name, Number::F32, position, buffers, length);
@@ -87,7 +86,7 @@ rules! {
         double(k, a, a, 64);
     };
 
-    /// What a unit waits for, others that wait for it have waited for.
+    /// A unit that waits for another one also waits for all that the other one has waited for.
     waits_are_passed_on, "units", MixAiv10, |k, broken| {
         let (x, y, a) = tensors(k);
         k.on_block(0, |b| {
@@ -100,7 +99,7 @@ rules! {
         });
     };
 
-    /// The bug from the second turn on: the next copy overwrites what is still read.
+    /// The bug from the second turn on: the next copy overwrites data that is still being read.
     a_loop_waits_before_it_writes_anew, "units", MixAiv10, |k, broken| {
         let (x, _, a) = tensors(k);
         k.times(3, |b| {
@@ -151,7 +150,7 @@ rules! {
         get(k, a);
     };
 
-    /// What the scalar unit has read it has; what it has written may be on its way.
+    /// A read of the scalar unit is done at once; a write of it may be on its way.
     vectors_wait_for_what_scalars_wrote, "units", MixAiv10, |k, broken| {
         let (_, _, a) = tensors(k);
         let v = get(k, a);
@@ -161,8 +160,7 @@ rules! {
         double(k, a, a, 64);
     };
 
-    /// The same in global memory: a flag of another unit is no flag of what was written element by
-    /// element.
+    /// The same in global memory: a flag of another unit does not order writes of single elements.
     a_flag_is_not_behind_what_scalars_wrote, "race", MixAiv10, |k, broken| {
         let y = k.output("y", Number::F32);
         let a = k.filled("a", Number::F32, 64);
@@ -201,7 +199,7 @@ rules! {
         copy_in(k, a, x, 64, 64);
     };
 
-    /// Through global memory: what was copied out is copied in.
+    /// Through global memory: a copy out, and a copy in of the same data.
     a_copy_in_waits_for_the_copy_out, "units", MixAiv10, |k, broken| {
         let (_, y, a) = tensors(k);
         k.on_block(0, |b| {
@@ -225,7 +223,7 @@ rules! {
         });
     };
 
-    /// A product that takes what the one before has given.
+    /// A product that takes the result of the one before.
     a_product_waits_for_the_one_before, "units", MixAic10, |k, broken| {
         k.blocks = 1;
         let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
@@ -288,8 +286,8 @@ rules! {
         k.finalize(hccl);
     };
 
-    /// A flag is raised when the work of its unit is done, and what that unit has waited for; no
-    /// more.
+    /// A flag is raised when the work of its unit is done, and the work that the unit has waited
+    /// for; no more.
     a_flag_orders_the_work_of_its_unit, "race", MixAiv10, |k, broken| {
         let (_, y, a) = tensors(k);
         let pipe = if broken { Pipe::Vector } else { Pipe::Out };
@@ -338,7 +336,7 @@ rules! {
         });
     };
 
-    /// What was in a buffer before it was freed is not there any more.
+    /// The contents of a buffer are lost when it is freed.
     a_buffer_is_written_each_time_that_it_is_taken, "unwritten", MixAiv10, |k, broken| {
         let x = k.input("x", Number::F32);
         let (ins, a) = queue(k, "ins", Position::VecIn, 1);
@@ -354,7 +352,7 @@ rules! {
         }
     };
 
-    /// Pieces begin at blocks of 32 bytes; what lies between them is filled up with anything.
+    /// Pieces begin at blocks of 32 bytes; the gaps between them are filled up with anything.
     what_lies_between_pieces_is_unwritten, "unwritten", MixAiv10, |k, broken| {
         let (x, _, a) = tensors(k);
         let (from, length, count) = (k.at(x, 0), k.n(if broken { 7 } else { 8 }), k.n(4));
@@ -377,7 +375,7 @@ rules! {
         });
     };
 
-    /// What a turn has received there may be read.
+    /// Data that a turn has received there may be read.
     nothing_is_read_of_the_workspace_that_nobody_wrote, "unwritten", MixAiv10, |k, broken| {
         let x = k.input("x", Number::F16);
         let a = k.filled("a", Number::F16, 64);
@@ -392,7 +390,7 @@ rules! {
         });
     };
 
-    /// What is written later does not count.
+    /// A later write does not count.
     the_workspace_is_written_before_it_is_read, "unwritten", MixAiv10, |k, broken| {
         let a = k.filled("a", Number::F16, 64);
         k.on_block(0, |b| {
@@ -415,8 +413,8 @@ rules! {
     };
 }
 
-/// The same bug with a length that only the data tells: nothing is said of what is written, and
-/// what is used unordered is found.
+/// The same bug with a length that only the data tells: unwritten bytes are not reported, but uses
+/// without an order are.
 #[test]
 fn a_length_that_is_data_hides_no_order() {
     let rules = |broken: bool| {
@@ -458,7 +456,7 @@ fn found(k: Kernel) -> Vec<(Severity, &'static str)> {
 
 const DATA: (Severity, &str) = (Severity::Note, "data");
 
-/// A branch or a loop that depends on data is left out, and what comes behind it is checked.
+/// A branch or a loop that depends on data is skipped, and the steps behind it are checked.
 #[test]
 fn what_comes_behind_a_branch_that_depends_on_data_is_checked() {
     for way in ["branch", "loop"] {
@@ -489,8 +487,8 @@ fn what_comes_behind_a_branch_that_depends_on_data_is_checked() {
     }
 }
 
-/// What a branch may have written counts as written, and a variable that it may have set has no
-/// number.
+/// Bytes that a branch may have written count as written, and a variable that it may have set has
+/// no number.
 #[test]
 fn a_branch_that_depends_on_data_may_have_done_what_is_in_it() {
     let mut k = Kernel::new(Mix::MixAiv10);
@@ -518,8 +516,8 @@ fn a_branch_that_depends_on_data_may_have_done_what_is_in_it() {
     assert_eq!(found(k), [DATA, DATA]);
 }
 
-/// Where cores would have to know of it, the core is not followed any further; what has been seen
-/// by then is compared.
+/// Where other cores would have to know of a skipped step, the core is not followed any further.
+/// The accesses up to there are compared.
 #[test]
 fn what_is_seen_before_the_way_is_lost_is_compared() {
     for broken in [true, false] {

@@ -1,5 +1,5 @@
-//! Rules of work that is lost: results that nobody uses, outputs that nobody writes, and sends that
-//! are not what those beside them say.
+//! Rules about lost work: results without a use, outputs without a write, and sends that do not
+//! match those beside them.
 
 use ascend_program::check::Severity;
 use ascend_program::layout::Number;
@@ -8,7 +8,8 @@ use ascend_program::*;
 
 use crate::check::harness::{Kernel, exchange, reduction, rules};
 
-/// Two all-reduces of 64 elements each, the second one at `at` of `y`, and what is done in between.
+/// Two all-reduces of 64 elements each, the second one at `at` of `y`, with the steps of `between`
+/// in between.
 fn twice(k: &mut Kernel, at: u64, between: impl FnOnce(&mut Kernel, Base, Local)) {
     let (x, y) = (k.output("x", Number::F16), k.output("y", Number::F16));
     let hccl = k.ready(&[2]);
@@ -130,7 +131,7 @@ fn an_output_may_be_empty() {
     assert_eq!(k.findings(), []);
 }
 
-/// What an operation in place sends is a use of it.
+/// The send of an operation in place is a use.
 #[test]
 fn a_result_that_is_sent_on_is_used() {
     let mut k = Kernel::new(Mix::MixAiv10);

@@ -1,4 +1,4 @@
-//! Windows: what a rank reads there some rank writes.
+//! Windows: some rank has written the data that a rank reads there.
 
 use ascend_program::check::{Finding, Severity};
 use ascend_program::layout::Number;
@@ -35,7 +35,7 @@ impl Ring {
         Base::WindowIn(self.hccl, rank)
     }
 
-    /// Writes, or reads, so many elements from there.
+    /// Writes, or reads, `length` elements from there.
     fn copy(&mut self, base: Base, from: ValueId, length: ValueId, write: bool) {
         let (place, local) = (Place { base, offset: from }, self.local);
         let pieces = Pieces { length, count: None, gap: None };
@@ -56,7 +56,7 @@ impl Ring {
         self.copy(self.window(rank), from, length, false);
     }
 
-    /// Of each rank, what is said about windows.
+    /// The findings about windows, by rank.
     fn found(self) -> Vec<Vec<Finding>> {
         let mut found = self.k.findings_of_all();
         found.iter_mut().for_each(|of| of.retain(|finding| finding.rule == "windows"));
@@ -126,7 +126,7 @@ fn it_is_an_error_on_the_ranks_for_which_nobody_writes() {
     assert_eq!(severities(&ring.found()), [ERROR, None, ERROR, ERROR]);
 }
 
-/// What the rank itself writes later does not count, what another rank writes does.
+/// A later write of the rank itself does not count, but a write of another rank does.
 #[test]
 fn an_own_write_counts_if_it_comes_before() {
     let ring = |first: bool| {
@@ -168,7 +168,7 @@ fn turns_read_and_write_windows() {
     expect("turns_read_and_write_windows", &(wrong[0][0].to_string() + "\n"));
 }
 
-/// How much is written is data: whether that is enough is not known.
+/// The length of a write is data: whether it is enough is not known.
 #[test]
 fn where_writes_depend_on_data_it_is_a_note() {
     let mut ring = Ring::new();
@@ -183,7 +183,7 @@ fn where_writes_depend_on_data_it_is_a_note() {
     expect("where_writes_depend_on_data_it_is_a_note", &(found[0][0].to_string() + "\n"));
 }
 
-/// Which window is read depends on data: that is said, too.
+/// Data choose the window that is read: that is a finding, too.
 #[test]
 fn a_window_of_a_rank_that_data_name_is_not_checked() {
     let mut ring = Ring::new();
@@ -196,7 +196,7 @@ fn a_window_of_a_rank_that_data_name_is_not_checked() {
     assert!(found.iter().all(|of| of.iter().any(|of| of.rule == "data")), "{found:#?}");
 }
 
-/// Not even where there are no others: the host, or an earlier launch, may have written it.
+/// Not even without other ranks: the host, or an earlier launch, may have written it.
 #[test]
 fn the_launch_of_one_rank_cannot_know() {
     for ranks in [4, 1] {
@@ -217,7 +217,7 @@ fn the_launch_of_one_rank_cannot_know() {
     assert_eq!(severities(&alone.found()), [ERROR]);
 }
 
-/// What ranks add to memory that nobody has written stays unwritten.
+/// An addition of ranks to unwritten memory leaves it unwritten.
 #[test]
 fn what_is_added_to_nothing_is_not_written() {
     let ring = |first: bool| {
@@ -266,7 +266,7 @@ fn windows_are_of_a_group_whichever_client_gives_them() {
     assert!(!found.contains(&"windows"), "{found:?}");
 }
 
-/// Of too many pieces to look at, none is said to be unwritten.
+/// If there are too many pieces to check, none is reported as unwritten.
 #[test]
 fn what_is_too_much_to_look_at_is_a_note() {
     const TILES: u64 = 1 << 15;
@@ -274,7 +274,7 @@ fn what_is_too_much_to_look_at_is_a_note() {
     ring.k.ranks = 1;
     let (window, local, hccl) = (ring.window(ring.own), ring.local, ring.hccl);
     let (sixteen, two, far) = (ring.k.n(16), ring.k.n(2), ring.k.n(TILES * 32));
-    // It is long, so every piece may meet it.
+    // The access is long, so every piece may meet it.
     let pieces = Pieces { length: sixteen, count: Some(two), gap: Some(far) };
     let to = ring.k.at(window, 0);
     ring.k.step(Step::Copy(Copy::Out { to, from: local, pieces, add: false }));
