@@ -11,7 +11,7 @@ use crate::{Functions, Library};
 /// A back end: a table of functions and where they come from.
 ///
 /// It dereferences to [`Functions`], so a call is `(api.aclrtFree?)(pointer)` after the check that
-/// the function is there. What it loaded stays loaded for the life of the process.
+/// the function is there. Loaded libraries stay loaded for the life of the process.
 #[derive(Debug, Clone)]
 pub struct Api {
     functions: Functions,
@@ -78,9 +78,9 @@ impl Api {
     ///
     /// # Safety
     ///
-    /// Each function of the table does what the documentation of its CANN namesake says, for every
+    /// Each function of the table behaves as the documentation of its CANN namesake says, for every
     /// call that keeps to that documentation. Safe code on top of the table relies on it: for
-    /// example, that a pointer from `aclrtMalloc` is to as many bytes as were asked for.
+    /// example, a pointer from `aclrtMalloc` must have as many bytes as were asked for.
     pub unsafe fn from_table(functions: Functions) -> Api {
         Api { functions, sources: vec!["a table that the program made".into()] }
     }

@@ -5,7 +5,7 @@
 //!
 //! Types, constants and enums have CANN's names and stand at the root of the crate. The functions
 //! are fields of a table, [`Functions`], because a program must start where no CANN is installed,
-//! are fields of a table, [`Functions`], because a program must start where no CANN is installed,
+//! and because a back end need not be CANN. An [`Api`] is a table and where it comes from:
 //!
 //! | way | the functions come from |
 //! |---|---|

@@ -30,7 +30,7 @@ use proc_macro::TokenStream;
 /// | `#[tiling(size = 592)]` | struct | does not compile with any other size in bytes |
 /// | `#[tiling(crate = path)]` | struct | where `hccl` is, when it is not `::hccl` |
 /// | `#[tiling(name = "tileNum")]` | field | its name in C++; else the one in Rust in lower camel case |
-/// | `#[tiling(range = 1..=64)]` | field | what the setter takes, which this makes: `set_tile_num(n)?`; the elements of an array each. The ends are constants of the type of the field, and the range is not empty |
+/// | `#[tiling(range = 1..=64)]` | field | the values that the setter accepts, which this makes: `set_tile_num(n)?`; for an array, each element. The ends are constants of the type of the field, and the range is not empty |
 #[proc_macro_derive(Tiling, attributes(tiling))]
 pub fn tiling(item: TokenStream) -> TokenStream {
     let item = syn::parse_macro_input!(item as syn::DeriveInput);

@@ -34,9 +34,9 @@ pub mod limits {
 /// | [`AicpuTs`](Self::AicpuTs) | emulator only, HCCS | emulator only, HCCS | emulator only, UB_CTP |
 ///
 /// The last word is the protocol of the channels. "Emulator only": on hardware a kernel on the AI
-/// CPU of the device tells these threads what to do, and the host cannot. The emulator has no AI
-/// CPU, and lets the host do it, so that an operator can be tried on every product. Nothing of this
-/// has run on hardware.
+/// CPU of the device drives these threads, and the host cannot. The emulator has no AI CPU, and
+/// lets the host do it, so that an operator can be tried on every product. Nothing of this has run
+/// on hardware.
 ///
 /// Vector cores (AIV) and the communication unit (CCU) are engines of CANN too. They take programs
 /// of their own, not these tasks.

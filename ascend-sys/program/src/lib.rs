@@ -1,11 +1,11 @@
 //! Kernels for Ascend NPUs as data.
 //!
 //! A kernel that communicates is written once, in Rust, and *recorded*: run a single time, it
-//! leaves a [`Program`] behind, a small typed form in which loops, branches and sizes are still
-//! symbols of the tiling struct. Everything else reads that:
+//! leaves a [`Program`] behind. A program is a small typed form in which loops, branches and sizes
+//! are still symbols of the tiling struct. All other parts read it:
 //!
-//! * the checker, which knows the actual tiling and the number of ranks and looks before the first
-//!   block runs,
+//! * the checker, which knows the actual tiling and the number of ranks, and checks before the
+//!   first block runs,
 //! * the emulator, whose cores interpret it,
 //! * the printer, which writes it as Ascend C.
 //!

@@ -109,7 +109,7 @@ struct Inserter<'p> {
     /// The waits that are missing before a step of a block, by the pair of units, with their
     /// reasons. A wait that both kinds of cores lack stands once.
     found: BTreeMap<(usize, usize, u8, u8), MissingWait>,
-    /// Loops that are gone through to learn what is done at their ends.
+    /// The number of enclosing loops whose bodies are walked only to learn the state at their ends.
     settling: usize,
     /// The kind of cores that alone comes by.
     within: Option<Core>,

@@ -47,9 +47,9 @@ impl CacheLine {
 ///
 /// # Safety
 ///
-/// Every function may be called only on a processor that has the instructions. Loads need `bytes`
-/// (64 where there is no such argument) readable bytes at the pointer, stores as many writable
-/// ones; no alignment is needed, except by [`stream`](Self::stream).
+/// A caller of any function guarantees that the processor has the instructions. Loads need `bytes`
+/// readable bytes at the pointer (64 without that argument), stores as many writable ones. No
+/// alignment is needed, except by [`stream`](Self::stream).
 pub(crate) trait Isa {
     /// The number of lines of accumulators, of at most 64 bytes each, that a loop may keep in
     /// registers.
@@ -142,8 +142,9 @@ pub(crate) trait Isa {
         wide
     }
 
-    /// fp32 in the order of [`widen_bf16`](Self::widen_bf16) to bf16, to nearest, ties to even; a
-    /// NaN becomes any NaN. The lower half of a NaN must be zero, as it is in what became of bf16.
+    /// Converts fp32 in the order of [`widen_bf16`](Self::widen_bf16) to bf16, to nearest, ties to
+    /// even; a NaN becomes any NaN. The lower half of a NaN must be zero, as it is in a result of
+    /// bf16 inputs.
     #[inline(always)]
     fn narrow_bf16(wide: [f32; 32]) -> CacheLine {
         let mut halves = [0; 32];

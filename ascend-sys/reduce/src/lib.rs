@@ -20,8 +20,8 @@
 //!
 //! The loops exist once (`kernel`), generic over instruction set (`isa`), element and operator
 //! (`element`). Each of the combinations is compiled for every instruction set, and the processor
-//! chooses at run time. Miri, which knows no assembly, runs the portable one, and so does a build
-//! with `--cfg plain_memory`, for sanitizers, which do not see what assembly touches.
+//! chooses at run time. Miri knows no assembly, so it runs the portable one. So does a build with
+//! `--cfg plain_memory`, for sanitizers, which do not see the accesses of assembly.
 
 mod convert;
 pub mod copy;

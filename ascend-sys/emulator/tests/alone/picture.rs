@@ -1,4 +1,4 @@
-//! The picture of a race in the book is what the emulator draws, on the default devices with
+//! The picture of a race in the book equals the emulator's drawing, on the default devices with
 //! `ASCEND_EMULATOR_CHECK=race`.
 //!
 //! `HCCL_TEST_BLESS=1 cargo test -p ascend-emulator --test alone picture::` draws it anew.

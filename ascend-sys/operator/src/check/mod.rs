@@ -5,18 +5,18 @@
 //! No data is moved. Every finding is certain, for any speed of the threads and any input. Within
 //! the rules, nothing is missed. The rules, by the name that a [`Finding`] carries:
 //!
-//! | rule | what |
+//! | rule | requirement |
 //! |---|---|
 //! | `form` | tasks that no rank can carry out: ranks, threads and sizes that do not exist or do not fit |
 //! | `bounds`, `overlap`, `input` | every piece within its memory; no task reads what it writes; inputs are not written |
 //! | `remote` | peers are reached through a channel that both have opened, only their communication buffer, only notifies that it has |
 //! | `frame` | the main thread starts every sub-thread, and every sub-thread tells it when it ends |
-//! | `product`, `quota`, `plan` | what the product does not have; what a communicator gives; what was planned |
+//! | `product`, `quota`, `plan` | features that the product lacks; the resources of a communicator; the plan |
 //! | `deadlock` | every wait ends |
 //! | `unconsumed` | every record ends a wait, of the same operator |
 //! | `set-twice`, `two-waits` | a notify is recorded again when its last wait is over, and has one waiter at a time |
 //! | `race` | two tasks that touch the same bytes are ordered, if one of them writes, unless both reduce alike |
-//! | `result` | what is read was written; what each output holds in the end is what the [goal](crate::Goal) asks for: by where every byte comes from |
+//! | `result` | bytes are written before they are read; each output finally holds the data that the [goal](crate::Goal) requires, judged by the origin of every byte |
 //! | `not-reproducible` | a note: sums of floating point that are reduced into one place in any order |
 //! | `early`, `outlives` | peers use a communication buffer between the first and the last task of its owner's main thread |
 //!

@@ -124,7 +124,7 @@ impl Host<'_> {
             self.text.line("context->SetScheduleMode(1);");
         }
         let workspace = match program.mix {
-            // Without a workspace such a kernel does not start.
+            // A kernel of this mix does not start without a workspace.
             Mix::MixAiv10 | Mix::MixAic10 => self.project.workspace.max(16),
             _ => self.project.workspace,
         };

@@ -46,7 +46,7 @@ pub enum Severity {
     Error,
     /// The kernel may run, but part of its work is lost. It can [allow](crate::Warning) that.
     Warning,
-    /// The checker could not look, or what it found is usual but fragile.
+    /// The checker could not check, or the finding is usual but fragile.
     Note,
 }
 

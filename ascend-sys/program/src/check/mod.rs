@@ -5,26 +5,26 @@
 //! kernel. A release build on hardware checks next to nothing of them: it hangs, or overwrites
 //! memory. The rules, by the name that a [`Finding`] carries:
 //!
-//! | rules | what |
+//! | rules | subject |
 //! |---|---|
-//! | `fault`, `data`, `long`, `launch` | a value that cannot be computed; what depends on data and is not checked; a kernel that is too long to walk; a launch without blocks or contexts |
+//! | `fault`, `data`, `long`, `launch` | a value that cannot be computed; steps that depend on data and are not checked; a kernel that is too long to walk; a launch without blocks or contexts |
 //! | `init`, `configure`, `group` | `InitV2` once and first; `SetCcTilingV2` for each operation that is prepared, with a tiling that the host has filled; one client a context |
-//! | `product`, `ranks`, `dtype`, `reduction` | what a product, a number of ranks, an element type does not allow |
+//! | `product`, `ranks`, `dtype`, `reduction` | features that a product, a number of ranks, or an element type does not allow |
 //! | `repeat`, `count`, `stride`, `overlap`, `counts` | the arguments of a prepare call |
 //! | `bounds`, `written` | every turn of a task, from any rank, and every copy, within its tensor; inputs are not written |
-//! | `prepares`, `prepare-core`, `prepare-order`, `task` | at most 63 prepares and group syncs; who prepares; a handle used by the core and client that has it |
+//! | `prepares`, `prepare-core`, `prepare-order`, `task` | at most 63 prepares and group syncs; the cores that prepare; a handle used by the core and client that has it |
 //! | `commit`, `wait`, `commit-order`, `wait-order`, `iterate` | every turn committed and waited for, once, by the right core |
-//! | `ready`, `arrived` | what a turn sends is written before its commit, what it receives is used after a wait, whichever cores do it and whichever argument it is reached by |
+//! | `ready`, `arrived` | data that a turn sends is written before its commit, data that it receives is used after a wait, by any cores and through any argument |
 //! | `race` | cores that use the same memory, of which one writes, meet in between |
 //! | `units` | a unit of a core uses the same memory as another one, of which one writes, when it has waited for it: by a queue, a wait or a barrier |
-//! | `unwritten` | what is read of local memory was written since its buffer was allocated |
-//! | `clean`, `line` | what is written element by element is cleaned before others look at it, and what others wrote is cleaned before it is read so; no two cores write a cache line so |
-//! | `windows` | what is read or sent of windows some rank writes: an error of all ranks together, a note of one alone |
+//! | `unwritten` | bytes of local memory are written, since their buffer was allocated, before they are read |
+//! | `clean`, `line` | single elements that a core writes are cleaned before others use them, and bytes that others wrote are cleaned before a core reads single elements of them; no two cores write elements of one cache line |
+//! | `windows` | some rank writes the bytes of windows that are read or sent: an error of all ranks together, a note of one alone |
 //! | `never-written`, `overwritten` | warnings: an output that nothing writes; a result of a turn that is overwritten before anything uses it |
 //! | `finalize`, `finalize-sync` | once, last, after every other core's last wait |
 //! | `cores` | cores that all have to meet are no more than the chip has |
 //! | `mix`, `flag`, `flag-count`, `flag-mode`, `hang`, `unawaited` | cores can and do meet at every `SyncAll` and every flag |
-//! | `core`, `memory`, `buffers`, `queue`, `tensor`, `freed` | local memory: who has it, how much there is, what passes through queues |
+//! | `core`, `memory`, `buffers`, `queue`, `tensor`, `freed` | local memory: the cores that have it, its size, the tensors that pass through queues |
 //! | `align`, `pieces`, `vector-type`, `vector-count`, `cast`, `matmul` | operations of the vector and the cube unit |
 //! | `cube-tiling` | the numbers of a `TCubeTiling`: cores, steps, blocks in L1, buffers in L0 |
 //!

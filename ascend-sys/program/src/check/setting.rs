@@ -36,7 +36,7 @@ impl Product {
         }
     }
 
-    /// The cube cores of such a chip and their memory.
+    /// The cube cores of this chip and their memory.
     pub fn cube(self) -> Chip {
         const KIB: u32 = 1024;
         let (l0c, l1_reserve, bias) = match self {
@@ -54,7 +54,7 @@ impl Product {
         }
     }
 
-    /// Vector cores of such a chip: two beside each cube core.
+    /// The vector cores of this chip: two beside each cube core.
     pub fn vector_cores(self) -> u32 {
         2 * self.cube_cores()
     }

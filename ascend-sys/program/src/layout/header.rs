@@ -70,13 +70,14 @@ impl Layout {
     /// of the operator `op_type`; the kernel's side is generated from it. The namespace is
     /// `optiling`, as the macros want it.
     ///
-    /// The classes that the macros make have accessors instead of fields, so the assertions are
-    /// about a plain struct beside them with what the framework lays out for the kernel.
+    /// The classes that the macros make have accessors instead of fields. So the assertions are
+    /// about a plain struct beside them, which has the framework's layout for the kernel.
     ///
     /// # Errors
     ///
-    /// The macros have no `bool` and no `double`, no arrays of structs, put structs at multiples of
-    /// 8 bytes and know one namespace. A struct that needs more has only the plain form.
+    /// Fails for a struct that the macros cannot express: they have no `bool`, no `double` and no
+    /// arrays of structs, put structs at multiples of 8 bytes, and know one namespace. Such a
+    /// struct has only the plain form.
     pub fn macro_header(&self, op_type: &str) -> Result<String, HeaderError> {
         let identifier = |text: &str| {
             !text.starts_with(|first: char| first.is_ascii_digit())

@@ -468,7 +468,7 @@ fn what_comes_from_data_is_not_known_and_not_a_fault() {
         b.step(Step::Read(v, Read::Global(place)));
         let (now, one) = (b.get(v), b.n(1));
         let next = b.binary(Binary::Add, now, one);
-        // Values computed from it are unknown too, until they are needed.
+        // Values computed from it are unknown too. That matters only when one is needed.
         b.step(Step::Set(v, next));
         mark(b, 1);
         let last = b.get(v);

@@ -1,8 +1,8 @@
 //! Cores that use the same bytes, one of them to write, without an order between the uses.
 //!
-//! The emulator runs the cores of a kernel in an order of its own, so such a kernel may well give
-//! the right result there. Elements that two cores write through their caches are looked at line by
-//! line, in [`cache`](super::cache).
+//! The emulator runs the cores of a kernel in an order of its own, so a kernel with a race may well
+//! give the right result there. Elements that two cores write through their caches are checked line
+//! by line, in [`cache`](super::cache).
 
 use std::collections::BTreeMap;
 
