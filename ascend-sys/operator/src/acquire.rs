@@ -17,10 +17,10 @@ const LEAST_OF_THREAD: u32 = 4;
 pub struct Request {
     /// The number of threads to acquire.
     pub count: usize,
-    /// Notifies of each of them.
+    /// The notifies of each thread.
     pub notifies: u32,
-    /// Whether the threads that are there are among those that are given, with the notifies that
-    /// they have and those that they lacked. If not, all that are given are new.
+    /// Whether the existing threads are among those that are returned, with their notifies and
+    /// those that they lacked. If not, all returned threads are new.
     pub again: bool,
 }
 

@@ -21,7 +21,7 @@ use std::collections::{HashMap, VecDeque};
 pub struct TaskId {
     /// The rank.
     pub rank: u32,
-    /// The thread of it.
+    /// The thread of the rank.
     pub thread: u32,
     /// The place in that thread, from 0; of [several](Order::of_all) operators, the tasks of the
     /// earlier ones are counted too.

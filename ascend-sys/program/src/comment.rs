@@ -22,6 +22,6 @@ pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
 }
 
 fn commented(line: &str) -> String {
-    // A backslash at the end would make a comment of the next line.
+    // A backslash at the end would make the next line a comment, too.
     format!("// {}", line.trim_end_matches(['\\', ' '])).trim_end().to_owned()
 }

@@ -48,7 +48,7 @@ pub struct WorkspaceView {
 /// variables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Value {
-    /// How it comes about.
+    /// The operation that makes it.
     pub of: Of,
     /// Its type.
     pub number: Number,
@@ -92,7 +92,7 @@ pub struct TaskId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MatmulId(pub u32);
 
-/// How a value comes about.
+/// An operation that makes a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Of {
     /// A constant. Floating point types carry the bits of an `f64` that converts without loss.
@@ -174,11 +174,11 @@ impl Binary {
 pub struct Queue {
     /// The type of its elements.
     pub number: Number,
-    /// Where its buffers go.
+    /// The direction of its buffers.
     pub position: Position,
     /// The number of buffers.
     pub buffers: u8,
-    /// Elements of each.
+    /// The number of elements of each buffer.
     pub length: ValueId,
 }
 
@@ -196,7 +196,7 @@ pub enum Position {
 pub struct Scratch {
     /// The type of its elements.
     pub number: Number,
-    /// Elements.
+    /// The number of elements.
     pub length: ValueId,
 }
 

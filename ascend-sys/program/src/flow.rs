@@ -32,7 +32,7 @@ pub struct Launch {
 pub struct Fault {
     /// The place in the source.
     pub source: Source,
-    /// Why.
+    /// The reason.
     pub text: String,
 }
 
@@ -47,7 +47,7 @@ pub struct Walk<'a> {
     variables: Vec<Option<u64>>,
     frames: Vec<Frame>,
     source: Source,
-    /// Steps and ends of blocks so far, and how many there were at the last step that did
+    /// The number of steps and ends of blocks so far, and their number at the last step that did
     /// something.
     passed: u64,
     acted: u64,
@@ -75,7 +75,7 @@ struct Frame {
     source: Source,
 }
 
-/// Why a value has no number.
+/// The reason why a value has no number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unknown {
     /// It comes from data that the caller does not have.
@@ -129,12 +129,12 @@ impl<'a> Walk<'a> {
         self.index
     }
 
-    /// Where it is.
+    /// The source of the current step.
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// Steps and ends of blocks that it has passed: a measure of the time it takes.
+    /// The number of steps and ends of blocks that it has passed: a measure of the time it takes.
     pub fn passed(&self) -> u64 {
         self.passed
     }
@@ -151,9 +151,9 @@ impl<'a> Walk<'a> {
         self.short.insert(body);
     }
 
-    /// After [`advance`](Self::advance) has answered [`Unknown::Data`] or [`Unknown::Short`] at a
-    /// branch or a loop: its blocks. The next `advance` goes on behind it. Empty: there is no way
-    /// on.
+    /// The blocks of the branch or loop at which [`advance`](Self::advance) has returned
+    /// [`Unknown::Data`] or [`Unknown::Short`]. The next `advance` goes on behind it. Empty: it
+    /// cannot go on.
     pub fn undecided(&self) -> &[BlockId] {
         &self.undecided
     }
@@ -236,7 +236,7 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// A branch or a loop with a condition or a bound that has no number.
+    /// Stops at a branch or a loop with a condition or a bound that has no number.
     fn cannot_decide(
         &mut self,
         why: Option<Unknown>,

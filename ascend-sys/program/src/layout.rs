@@ -1,8 +1,8 @@
 //! The memory of a tiling struct, field by field.
 //!
-//! The host fills such a struct, a kernel reads it, and the C++ of the kernel declares it again;
-//! all three go by this table. The derive macro `Tiling` makes one that costs nothing at run time,
-//! so everything here can stand in a constant.
+//! The host fills a tiling struct, a kernel reads it, and the C++ of the kernel declares it again;
+//! all three use this table. The derive macro `Tiling` makes one that costs nothing at run time, so
+//! everything here can be used in a constant.
 
 mod communication;
 mod dump;

@@ -9,7 +9,7 @@ use crate::step::{Node, Source};
 /// The first bytes of an encoded program.
 pub const MAGIC: [u8; 8] = *b"\x7fASCPROG";
 
-/// The version of the encoding. A reader takes no other.
+/// The version of the encoding. A reader accepts no other.
 pub const VERSION: u32 = 3;
 
 /// A recorded kernel.
@@ -34,7 +34,7 @@ pub struct Program {
     pub groups: u32,
     /// Values, each made of earlier ones.
     pub values: Vec<Value>,
-    /// Scalars that change.
+    /// Scalar variables.
     pub variables: Vec<Declared<Number>>,
     /// Queues of buffers of the local memory.
     pub queues: Vec<Declared<Queue>>,
@@ -100,12 +100,12 @@ impl Warning {
 pub struct Allowed {
     /// The warning.
     pub warning: Warning,
-    /// Why it does not apply.
+    /// The reason why it does not apply.
     pub reason: String,
 }
 
 impl Program {
-    /// A place in the source, as "vadd.rs:12:9", and how the kernel came there, as " (in `scale`,
+    /// A place in the source, as "vadd.rs:12:9", and the calls that led there, as " (in `scale`,
     /// called at vadd.rs:40:5)".
     pub fn line(&self, source: Source) -> String {
         let place = self.place(source);
@@ -162,7 +162,7 @@ pub enum Mix {
 }
 
 impl Mix {
-    /// Cores of that kind for each block.
+    /// The number of cores of that kind for each block.
     pub fn ratio(self, core: Core) -> u32 {
         match (self, core) {
             (Mix::AivOnly | Mix::MixAiv10, Core::Aiv) => 1,
@@ -191,12 +191,12 @@ impl Mix {
     }
 }
 
-/// Why bytes are not a program.
+/// The reason why bytes are not a program.
 #[derive(Clone, PartialEq, Eq)]
 pub enum DecodeError {
-    /// They do not begin like one.
+    /// They do not begin like a program.
     NoProgram,
-    /// Another version of the encoding.
+    /// They have another version of the encoding.
     Version(u32),
     /// They end too early or hold values that no program holds.
     Damaged(String),
@@ -215,7 +215,7 @@ impl std::fmt::Display for DecodeError {
     }
 }
 
-/// `unwrap` prints it: the text.
+/// The same text, since `unwrap` prints it.
 impl std::fmt::Debug for DecodeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "DecodeError: {self}")

@@ -16,7 +16,7 @@ use crate::declared::{
 pub use hccl::{Exchange, Hccl, Operation, PerRank, Reduction};
 pub(crate) use uses::{StepUse, UsedMemory};
 
-/// A step and where it stands in the source.
+/// A step and its place in the source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
     /// The step itself.
@@ -48,7 +48,7 @@ pub struct Place {
     pub offset: ValueId,
 }
 
-/// Memory that a kernel is given.
+/// Memory that a kernel gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Base {
     /// An argument, by number.
@@ -73,7 +73,7 @@ pub struct Local {
 /// The size of a copy between global and local memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pieces {
-    /// Elements of each piece.
+    /// The number of elements of each piece.
     pub length: ValueId,
     /// The number of pieces; one if not given. Each begins at a multiple of 32 bytes of the local
     /// memory.
@@ -87,15 +87,15 @@ pub struct Pieces {
 pub enum Step {
     /// A comment for readers of the Ascend C.
     Comment(String),
-    /// A value gets its name here.
+    /// Gives a value its name.
     Name(ValueId),
-    /// A variable gets a value. The first time declares it.
+    /// Assigns a value to a variable. The first assignment declares it.
     Set(VariableId, ValueId),
     /// Reads a number into a variable.
     Read(VariableId, Read),
     /// `for (variable = from; variable < to; variable += step)`.
     Loop {
-        /// Lives in the block.
+        /// The variable; it lives in the block.
         variable: VariableId,
         /// The first value.
         from: ValueId,
@@ -108,18 +108,18 @@ pub enum Step {
     },
     /// Executes one block or the other.
     If {
-        /// A bool.
+        /// The condition, a bool.
         condition: ValueId,
-        /// If it holds.
+        /// The steps if it holds.
         then: BlockId,
-        /// If it does not.
+        /// The steps if it does not.
         otherwise: Option<BlockId>,
     },
     /// Steps of only the cores of one kind (`if ASCEND_IS_AIC`).
     On(Core, BlockId),
-    /// Something in local memory.
+    /// An operation on local memory.
     Buffer(Buffer),
-    /// Data between memories.
+    /// A copy between memories.
     Copy(Copy),
     /// Arithmetic of the vector unit.
     Vector(Vector),
@@ -138,12 +138,12 @@ pub enum Read {
     Global(Place),
     /// An element of local memory (`LocalTensor::GetValue`).
     Local(Local),
-    /// Turns of a task that are finished (`Query`), an `i32`.
+    /// The number of finished turns of a task (`Query`), an `i32`.
     Finished(TaskId),
     /// The number of queues of a client (`GetQueueNum`), a `u16`.
     Queues(ClientId),
-    /// The next block of a fine-grained AlltoAllV (`Iterate` with one slice), a `u16`. The flag:
-    /// received ones, for which it waits.
+    /// The next block of a fine-grained AlltoAllV (`Iterate` with one slice), a `u16`. With the
+    /// flag: the next received block, for which it waits.
     Slice(TaskId, bool),
 }
 
@@ -167,7 +167,7 @@ pub enum Buffer {
     Get(ScratchId, LocalId),
 }
 
-/// Data between memories.
+/// A copy between memories.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Copy {
     /// `DataCopyPad` from global memory.
@@ -241,7 +241,7 @@ pub enum Vector {
         to: Local,
         /// The left operand.
         a: Local,
-        /// The right one, the same for all.
+        /// The right operand, the same for all elements.
         scalar: ValueId,
         /// The number of elements.
         count: ValueId,
@@ -325,7 +325,7 @@ pub enum VectorReduce {
     Max,
 }
 
-/// How a conversion rounds (`RoundMode`).
+/// The rounding of a conversion (`RoundMode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Round {
     /// No rounding (`CAST_NONE`).
@@ -347,8 +347,8 @@ pub enum Round {
 pub enum Sync {
     /// `PipeBarrier`.
     Pipe(Pipe),
-    /// `SetFlag` and `WaitFlag` in one: the second unit waits for what the first has been given so
-    /// far.
+    /// `SetFlag` and `WaitFlag` in one: the second unit waits for the work that the first has been
+    /// given so far.
     Units(Pipe, Pipe),
     /// `CrossCoreSetFlag`: raised when earlier work of the unit is done.
     Raise {
@@ -366,7 +366,7 @@ pub enum Sync {
     },
     /// `SyncAll<true>` of all vector cores, `SyncAll<false>` of all cores.
     All {
-        /// Only vector cores.
+        /// Whether only vector cores take part.
         vector: bool,
     },
 }
@@ -434,6 +434,7 @@ pub struct Multiply {
     pub columns: ValueId,
     /// The length of the sums; no piece of it is left out.
     pub depth: ValueId,
-    /// Elements from a row to the next: of `a` as it lies in memory, of `b`, of `c`.
+    /// The distance from a row to the next, in elements: of `a` as it lies in memory, of `b`, of
+    /// `c`.
     pub pitches: [ValueId; 3],
 }

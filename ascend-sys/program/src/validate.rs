@@ -5,15 +5,15 @@ use crate::layout::Number;
 use crate::program::Program;
 use crate::step::*;
 
-/// Values are computed by recursion, and blocks written, so there is a limit to how they are
-/// nested.
+/// The greatest depth of nested values and blocks. Values are computed by recursion, and blocks are
+/// written so.
 const DEEPEST: u32 = 256;
 
-/// A value is computed anew wherever it is used, also within another one, so there is a limit to
-/// that too.
+/// The most values that a value is made of. A value is computed anew wherever it is used, also
+/// within another one.
 const WIDEST: u64 = 1 << 12;
 
-/// A launch takes no more.
+/// The most arguments that a launch takes.
 const MOST_ARGUMENTS: usize = 128;
 
 impl Program {
@@ -48,7 +48,7 @@ fn identifier(name: &str) -> Result<(), String> {
 
 struct Checker<'a> {
     program: &'a Program,
-    /// How deep each block lies, if there is a step that it belongs to.
+    /// The depth of each block, if a step has it.
     used: Vec<Option<u32>>,
 }
 

@@ -19,7 +19,7 @@ use crate::declared::*;
 use crate::program::Program;
 use crate::step::*;
 
-/// Memory as far as two uses may share it.
+/// A piece of memory, as far as two uses may share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Memory {
     /// A tensor of a queue, under one of its names.
@@ -98,9 +98,9 @@ pub fn insert(program: &mut Program) {
 struct MissingWait {
     sync: Sync,
     why: String,
-    /// Which kinds of cores lack it.
+    /// The kinds of cores that lack it.
     cores: Vec<Core>,
-    /// Whether both kinds come by.
+    /// Whether both kinds reach the step.
     everybody: bool,
 }
 
@@ -111,7 +111,7 @@ struct Inserter<'p> {
     found: BTreeMap<(usize, usize, u8, u8), MissingWait>,
     /// The number of enclosing loops whose bodies are walked only to learn the state at their ends.
     settling: usize,
-    /// The kind of cores that alone comes by.
+    /// The only kind of cores that reaches the step.
     within: Option<Core>,
 }
 
@@ -220,7 +220,8 @@ impl Done {
         }
     }
 
-    /// A wait that has to come before a use: for which unit, and whether that has written.
+    /// The wait that has to come before a use: the sync, the unit that it waits for, and whether
+    /// that unit has written.
     fn missing(&self, of: &MemoryUse) -> Option<(Sync, Pipe, bool)> {
         self.uses.iter().find_map(|((memory, number, wrote), waited)| {
             let earlier = UNITS[*number];
@@ -243,7 +244,8 @@ impl Done {
         match sync {
             Sync::Pipe(Pipe::All) | Sync::All { .. } => self.uses.clear(),
             Sync::Pipe(unit) => self.waited(unit, bit(unit)),
-            // Whatever is given to a unit from now on is given when the scalar unit goes on.
+            // Instructions are given to a unit when the scalar unit goes on, so all units have
+            // waited.
             Sync::Units(first, Pipe::Scalar | Pipe::All) => self.waited(first, EVERYBODY),
             Sync::Units(first, second) => self.waited(first, bit(second)),
             Sync::Raise { .. } | Sync::Await { .. } => {}
@@ -260,7 +262,7 @@ impl Done {
         }
     }
 
-    /// A tensor changes its name and its place.
+    /// Gives a tensor another name and place.
     fn buffer(&mut self, program: &Program, buffer: &Buffer) {
         // The unit that fills a queue, and the unit that empties it.
         let ends = |queue: QueueId| match program.queues[queue.0 as usize].what.position {
@@ -326,7 +328,7 @@ impl Done {
         }
     }
 
-    /// A tensor may lie in several places, by the ways that lead here.
+    /// The memory of a use. A tensor may lie in several places, depending on the way here.
     fn used(&self, StepUse { unit, memory, writes }: StepUse) -> Vec<MemoryUse> {
         match memory {
             UsedMemory::Global(place) => vec![global(unit, &place, writes)],

@@ -105,7 +105,7 @@ impl Barriers {
         self.enqueued.clear();
     }
 
-    /// An iteration of a loop comes behind the one before it.
+    /// Enters a loop: an iteration comes behind the one before it.
     pub(super) fn enter_loop(&mut self, program: &Program, body: BlockId) {
         let mut open = vec![body];
         while let Some(block) = open.pop() {

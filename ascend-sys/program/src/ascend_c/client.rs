@@ -259,7 +259,7 @@ impl Printer<'_> {
     /// One number for each rank, as the call wants it: an array in the memory of the core.
     fn per_rank(&mut self, numbers: &PerRank, name: &str) -> String {
         match numbers {
-            // The call only reads, but does not say so.
+            // The call only reads, but is not declared so.
             PerRank::Tiling(_, path, _) => format!("const_cast<uint64_t*>({})", self.path(path)),
             PerRank::Values(values) => {
                 let list: Vec<_> = (values.iter())
@@ -269,7 +269,8 @@ impl Printer<'_> {
                         false => format!("static_cast<uint64_t>({})", self.argument(*value)),
                     })
                     .collect();
-                // No thing of the program: the name is free for the rest of the block.
+                // The name does not belong to a thing of the program: it is free for the rest of
+                // the block.
                 let name = self.names.more(name);
                 let length = values.len().max(1);
                 self.text.line(&format!("uint64_t {name}[{length}] = {{{}}};", list.join(", ")));

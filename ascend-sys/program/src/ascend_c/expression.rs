@@ -8,7 +8,7 @@ use crate::flow::{convert, fit};
 pub(super) use crate::flow::{is_float, is_signed};
 use crate::layout::Number;
 
-/// How tightly the outermost operator of an expression binds.
+/// The binding strength of the outermost operator of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Any,
@@ -34,7 +34,7 @@ struct Expression {
 /// The type that C++ computes with instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loose {
-    /// `int`, and how far from 0 that may get.
+    /// `int`, with its greatest possible distance from 0.
     Int(i128),
     /// `uint32_t`, which wraps.
     Unsigned,
@@ -137,7 +137,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether it is a constant without a name, and this one.
+    /// Whether it is a constant without a name, with these bits.
     pub(super) fn is_plain(&self, id: ValueId, bits: u64) -> bool {
         self.literal(id) == Some(bits)
     }
@@ -331,7 +331,7 @@ impl Printer<'_> {
         if is_float(from) && is_whole(number) {
             return self.saturated(id, number);
         }
-        // A `half` has a way to `float` and one from there, and no other.
+        // A `half` converts only to `float`, and only from `float`.
         let by_float = match number {
             Number::F32 => false,
             _ => is_half(from) || is_half(number) && from != Number::F32,
@@ -352,7 +352,7 @@ impl Printer<'_> {
         self.helped(Helper::Saturated, number, &[a])
     }
 
-    /// Two operands. If none of them says which type it has, the first one is made to.
+    /// Two operands. If none of them has its type for certain, the first one is given it.
     fn pair(
         &mut self,
         a: ValueId,
@@ -376,8 +376,8 @@ impl Printer<'_> {
         (a_text, b_text)
     }
 
-    /// If one of two operands has the type for certain, C++ brings the other one there. `mixes`:
-    /// also if a sign gets lost, of which compilers warn in comparisons.
+    /// If one of two operands has the type for certain, C++ converts the other one. `mixes`: also
+    /// if a sign gets lost, which compilers report in comparisons.
     fn without_one_widening(&self, a: ValueId, b: ValueId, mixes: bool) -> (ValueId, ValueId) {
         let number = self.number(a);
         if is_narrow(number) || is_float(number) {
@@ -470,8 +470,8 @@ pub(super) fn is_whole(number: Number) -> bool {
     !is_float(number) && number != Number::Bool
 }
 
-/// A floating point number of 16 bits. Ascend C converts these to `float` and from it, and nothing
-/// else.
+/// A floating point number of 16 bits. Ascend C converts these to `float` and from it, and to no
+/// other type.
 fn is_half(number: Number) -> bool {
     matches!(number, Number::F16 | Number::Bf16)
 }
@@ -486,7 +486,7 @@ fn constant(number: Number, bits: u64) -> Expression {
         Number::Bool => (bits != 0).to_string(),
         Number::I8 | Number::I16 | Number::I32 | Number::I64 => match bits as i64 {
             i64::MIN => "INT64_MIN".to_owned(),
-            // The type of its digits is a larger one.
+            // Its digits alone would have a larger type.
             n if n == i64::from(i32::MIN) => "INT32_MIN".to_owned(),
             n if number == Number::I64 && i32::try_from(n).is_err() => format!("INT64_C({n})"),
             n => n.to_string(),

@@ -11,8 +11,8 @@ use crate::program::Program;
 ///
 /// # Errors
 ///
-/// What [`kernel`](super::kernel) refuses; a tiling that is not as long as the struct; names that a
-/// build could take for something else.
+/// Fails where [`kernel`](super::kernel) does; for a tiling that is not as long as the struct; and
+/// for names that a build could take for something else.
 pub(super) fn files(program: &Program, project: &Project) -> Result<Vec<(String, String)>, String> {
     let name = &program.name;
     let kernel = super::kernel(program)?;

@@ -21,7 +21,7 @@ pub(super) fn folded(program: &Program) -> Program {
     let mut program = program.clone();
     let mut fold = Fold { values: std::mem::take(&mut program.values) };
     for at in 0..fold.values.len() {
-        // A rule leaves fewer operators, or none to leave out.
+        // A rule leaves fewer operators, or none that could be left out.
         while let Some(simpler) = fold.simpler(at) {
             fold.values[at].of = simpler;
         }
@@ -34,7 +34,7 @@ pub(super) fn folded(program: &Program) -> Program {
     program
 }
 
-/// The values that steps need, besides giving them names.
+/// The values that steps use, not counting those that they only name.
 fn used(program: &Program) -> BTreeSet<ValueId> {
     let mut open = Vec::new();
     for step in program.blocks.iter().flatten().map(|node| &node.step) {
@@ -62,7 +62,7 @@ impl Fold {
         }
     }
 
-    /// A value that is another one of the same type.
+    /// A value that equals another one of the same type.
     fn same_as(&self, id: ValueId) -> Of {
         match self.value(id) {
             Value { of, name: None, .. } => of.clone(),
@@ -84,7 +84,7 @@ impl Fold {
             },
             Of::Unary(Unary::Negate, a) if is_whole(number) => {
                 let bits = self.known(a)?;
-                // As a literal it would be a signed number.
+                // C++ would take it as a literal of a signed type.
                 match is_signed(number) {
                     true => exact(number, -i128::from(bits as i64)).map(Of::Constant),
                     false => Some(Of::Constant(fit(number, bits.wrapping_neg()))),
@@ -115,7 +115,7 @@ impl Fold {
         }
         match of {
             _ if *from == to && name.is_none() => Some(self.same_as(a)),
-            // There and back again.
+            // A conversion there and back again.
             Of::Cast(inner) if name.is_none() => {
                 let inside = self.value(*inner).number;
                 let lossless = is_whole(inside) && is_whole(*from) && inside.size() <= from.size();

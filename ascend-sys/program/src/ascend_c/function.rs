@@ -18,7 +18,7 @@ use super::uses::{blocks_of, made_of, values_of, written};
 use crate::declared::*;
 use crate::step::*;
 
-/// Functions that call functions: deeper than this, steps stay where they are called.
+/// The greatest depth of functions that call functions: below it, steps stay where they are called.
 const DEEPEST: usize = 32;
 
 impl Printer<'_> {
@@ -138,7 +138,7 @@ impl Printer<'_> {
         steps.clone().flat_map(declared).filter(is_product).collect()
     }
 
-    /// The function that says this; a new one, unless there is one.
+    /// The function with this body; a new one, unless there is one.
     fn function(
         &mut self,
         call: u32,
@@ -171,8 +171,8 @@ impl Printer<'_> {
         name
     }
 
-    /// Declares in front of a body the constants of the caller that it names: a parameter is no
-    /// constant for a compiler. Gives their names.
+    /// Declares the constants of the caller that a body names, in front of it: a parameter is no
+    /// constant for a compiler. Returns their names.
     fn constants(&mut self, body: &mut Text) -> Vec<String> {
         let named =
             |code: &str| identifiers(code).map(|(_, name)| name.to_owned()).collect::<Vec<_>>();
@@ -256,7 +256,7 @@ impl Printer<'_> {
             Thing::Local(id) => {
                 format!("LocalTensor<{}>", program.locals[id.0 as usize].what.ascend_c())
             }
-            // A parameter says all that a variable leaves out.
+            // The type of a parameter has all that a variable leaves out.
             Thing::Client(id) => match self.client_type(id) {
                 bare if !bare.contains('<') => format!("{bare}<>"),
                 whole => whole,
@@ -379,7 +379,7 @@ impl Printer<'_> {
         variables.collect()
     }
 
-    /// The variable that a value is.
+    /// The variable that a value reads.
     fn variable(&self, value: ValueId) -> Option<VariableId> {
         match self.program.values[value.0 as usize].of {
             Of::Variable(variable) => Some(variable),

@@ -14,7 +14,7 @@ use crate::declared::*;
 use crate::program::Program;
 use crate::step::*;
 
-/// Blocks in blocks in blocks: more than anybody writes.
+/// The greatest depth of nested blocks: more than any real kernel has.
 const DEEPEST: usize = 64;
 
 /// The source of a kernel.
@@ -301,7 +301,7 @@ impl<'a> Printer<'a> {
         let Declared { name, what } = &self.program.variables[id.0 as usize];
         let thing = Thing::Variable(id);
         let first = self.initialiser(from);
-        // The bounds are those of the moment in which the loop begins.
+        // The bounds are those at the moment in which the loop begins.
         let changed = self.uses.assigned(body).clone();
         let moves = |on: VariableId| on == id || changed.contains(&on);
         for (value, name) in [(to, "end"), (step, "step")] {

@@ -56,8 +56,8 @@ impl Printer<'_> {
         self.text.line(&format!("{target} = {from}.{call}<{ty}>();"));
     }
 
-    /// An earlier tensor of this block that is called like a new one and no longer used: in Rust
-    /// the new one hides it.
+    /// An earlier tensor of this block that has the name of a new one and is no longer used: in
+    /// Rust the new one hides it.
     fn given_away(&self, new: LocalId) -> Option<LocalId> {
         let locals = &self.program.locals;
         let Declared { name, what } = &locals[new.0 as usize];
@@ -122,7 +122,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Lengths and gaps in global memory are bytes there.
+    /// The pieces of a copy. Lengths and gaps in global memory are bytes there.
     fn pieces(&mut self, pieces: &Pieces, number: Number, inward: bool) -> String {
         let count = pieces.count.map_or("1".to_owned(), |count| self.argument(count));
         let length = self.bytes(pieces.length, number);
@@ -153,7 +153,7 @@ impl Printer<'_> {
                 (call, vec![self.local(to), self.local(a), self.local(b)], count)
             }
             Vector::Scalar { operator, to, a, scalar, count } => {
-                // The others are refused by `validate`.
+                // `validate` refuses the others.
                 let call = match operator {
                     VectorBinary::Add | VectorBinary::Sub => "Adds",
                     VectorBinary::Mul | VectorBinary::Div => "Muls",

@@ -92,8 +92,8 @@ impl Printer<'_> {
         self.text.line(&format!("{name}.Init(&{tiling}, &pipe);"));
     }
 
-    /// Whether another product is used before this one is done with. The cube unit belongs to one
-    /// of them at a time.
+    /// Whether another product is used before this one is finished. The cube unit belongs to one
+    /// product at a time.
     fn shares_time(&self, matmul: MatmulId) -> bool {
         let home = |at: usize| self.uses.home(Thing::Matmul(MatmulId(at as u32)));
         let Some(own) = home(matmul.0 as usize) else { return false };
@@ -121,7 +121,7 @@ impl Printer<'_> {
             self.init_matmul(*matmul);
         }
         let name = self.name(Thing::Matmul(*matmul));
-        // Rows are as far apart as the matrices are wide, and these lie in memory as they are or
+        // The distance of rows is the width of the matrix as it lies in memory, plain or
         // transposed.
         let (m, k_of_a) =
             if what.transposed_a { (pitches[0], *depth) } else { (*rows, pitches[0]) };

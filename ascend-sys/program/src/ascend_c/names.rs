@@ -23,8 +23,8 @@ pub(super) enum Thing {
     Matmul(MatmulId),
 }
 
-/// Names that cannot be given besides keywords: macros and namespaces of the headers, and the names
-/// that the printer itself gives.
+/// Further names that cannot be given, besides keywords: macros and namespaces of the headers, and
+/// names that the printer itself gives.
 const RESERVED: [&str; 10] = [
     "assert",
     "linux",
@@ -195,7 +195,7 @@ pub(super) fn lower_camel(name: &str) -> String {
 
 /// `reduce_scatter_custom` as `ReduceScatterCustom`.
 pub(super) fn upper_camel(name: &str) -> String {
-    // A constant shouts.
+    // A constant is in upper case.
     let name = match name.chars().any(|c| c.is_ascii_lowercase()) {
         true => name.to_owned(),
         false => name.to_ascii_lowercase(),
@@ -204,7 +204,7 @@ pub(super) fn upper_camel(name: &str) -> String {
     for word in name.split('_') {
         let mut chars = word.chars();
         if let Some(first) = chars.next() {
-            // Two numbers beside each other would be one.
+            // Two numbers beside each other would read as one.
             if first.is_ascii_digit() && text.ends_with(|c: char| c.is_ascii_digit()) {
                 text.push('_');
             }

@@ -10,7 +10,7 @@ use super::uses::operands;
 use crate::declared::*;
 use crate::layout::Number;
 
-/// Unnamed parts of an expression beyond which it is given in pieces.
+/// The most unnamed parts of an expression; a longer one is printed in pieces.
 const LONGEST: u64 = 48;
 
 impl Printer<'_> {
@@ -106,7 +106,7 @@ impl Printer<'_> {
             && parts().all(|(a, b)| self.same(a, b))
     }
 
-    /// A value gets a name here.
+    /// Declares a value under a name here.
     pub(super) fn declare_value(&mut self, id: ValueId, name: &str) {
         let number = self.number(id);
         let text = self.initialiser(id);

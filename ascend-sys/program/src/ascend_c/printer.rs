@@ -32,7 +32,7 @@ pub(super) struct Printer<'a> {
     pub(super) pipe: bool,
     /// The source of the step that is being written.
     pub(super) source: Source,
-    /// The same in the program: its block, and which step of it.
+    /// The place of the same step in the program: its block, and its index there.
     pub(super) place: (usize, usize),
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Printer<'a> {
 #[derive(Debug)]
 pub(super) struct Function {
     pub(super) name: String,
-    /// Types, and the body with numbers for names.
+    /// The types, and the body with numbers for names.
     pub(super) says: String,
     pub(super) doc: String,
     pub(super) head: String,
@@ -92,7 +92,7 @@ impl<'a> Printer<'a> {
         format!("tilingData.{path}")
     }
 
-    /// Something that Ascend C has no words for.
+    /// Reports a part of the kernel that Ascend C cannot express.
     pub(super) fn problem(&mut self, text: &str) {
         let line = self.program.line(self.source);
         self.problems.push(format!("{text} ({line})"));
@@ -112,7 +112,7 @@ pub(super) enum Helper {
     FromBits,
     /// A tensor at an address.
     TensorAt,
-    /// A unit waits for another one.
+    /// A wait of a unit for another one.
     SyncUnits,
 }
 
@@ -154,8 +154,8 @@ impl Helper {
                      if (number >= limit) {\n        return most;\n    }\n    \
                      return number < static_cast<F>(least) ? least : static_cast<T>(number);\n}\n"
             }
-            // Read in place by another type, a compiler may assume that it is something else; a
-            // union it takes as meant.
+            // If the bits were read in place by another type, a compiler might assume that they are
+            // something else; it accepts a union.
             Helper::FromBits => {
                 "// The host, which fills the tiling struct, has no such type, so there are the bits.\n\
                  template <typename T>\n\

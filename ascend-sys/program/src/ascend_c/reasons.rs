@@ -1,8 +1,9 @@
-//! Why a kernel synchronises: a comment beside each call that makes units or cores wait.
+//! The reasons why a kernel synchronises: a comment beside each call that makes units or cores
+//! wait.
 //!
-//! The reason is the first step behind the call that needs it: one that uses memory which a step
-//! before it has used, of which one writes. A comment that the kernel has right in front of the
-//! call is the reason, and nothing is added to it.
+//! The reason is the first step behind the call that needs it: a step that uses the same memory as
+//! a step before the call, where one of the two writes. If the kernel has a comment right in front
+//! of the call, that is the reason, and nothing is added to it.
 
 use super::names::Thing;
 use super::printer::Printer;
@@ -11,10 +12,10 @@ use crate::declared::*;
 use crate::program::Program;
 use crate::step::*;
 
-/// Steps that are looked at on each side of a call.
+/// The number of steps that are searched on each side of a call.
 const FARTHEST: usize = 4096;
 
-/// ReasonPlace, as far as a reason tells one from another.
+/// A piece of memory, as far as reasons distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReasonPlace {
     Parameter(u32),
@@ -51,7 +52,7 @@ struct UnitAccess {
 /// The steps around a call.
 struct Around<'p> {
     program: &'p Program,
-    /// The last one first.
+    /// The steps before the call, the last one first.
     before: Vec<&'p Step>,
     after: Vec<&'p Step>,
 }
@@ -119,9 +120,9 @@ impl<'p> Around<'p> {
     }
 }
 
-/// The step that a block belongs to, and where it stands.
+/// The step that a block belongs to, and its place.
 fn parent(program: &Program, block: usize) -> Option<(usize, usize, &Step)> {
-    // It stands in an earlier block.
+    // The step is in an earlier block.
     program.blocks[..block].iter().enumerate().find_map(|(outer, nodes)| {
         let inside = |node: &Node| blocks_of(&node.step).any(|inner| inner.0 as usize == block);
         nodes.iter().position(inside).map(|at| (outer, at, &nodes[at].step))
@@ -142,7 +143,7 @@ fn uses(program: &Program, step: &Step) -> Vec<UnitAccess> {
     step.uses().into_iter().map(access).collect()
 }
 
-/// The memory of a tensor: those of one buffer share it.
+/// The memory of a tensor: tensors of one buffer share it.
 fn buffer(program: &Program, tensor: LocalId) -> ReasonPlace {
     let of = program.blocks.iter().flatten().find_map(|node| match node.step {
         Step::Buffer(Buffer::Get(scratch, local)) if local == tensor => {
@@ -176,7 +177,7 @@ fn task_memory(program: &Program, task: TaskId, received: bool) -> Option<Reason
 }
 
 impl Printer<'_> {
-    /// A call that makes units or cores wait, with its reason.
+    /// Prints a call that makes units or cores wait, with its reason.
     pub(super) fn reasoned(&mut self, call: &str, sync: &Sync) {
         match self.reason(sync) {
             Some(reason) => self.text.noted(call, &reason),

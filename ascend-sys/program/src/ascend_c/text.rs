@@ -80,12 +80,12 @@ impl Text {
         self.depth += 1;
     }
 
-    /// Blocks in or out, without a brace.
+    /// Changes the indentation by some blocks, without a brace.
     pub(super) fn indent(&mut self, by: isize) {
         self.depth = self.depth.saturating_add_signed(by);
     }
 
-    /// Whether a line has this in it.
+    /// Whether a line contains this text.
     pub(super) fn mentions(&self, part: &str) -> bool {
         self.lines.iter().any(|line| line.contains(part))
     }

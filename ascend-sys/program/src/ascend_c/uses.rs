@@ -7,14 +7,14 @@ use crate::declared::*;
 use crate::program::Program;
 use crate::step::*;
 
-/// Where something has to be declared.
+/// The place where something has to be declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Home {
     /// The innermost block around all uses.
     pub(super) block: usize,
-    /// The first step of it that has one.
+    /// The first step of the block that has a use.
     pub(super) step: usize,
-    /// The last one.
+    /// The last one that has a use.
     pub(super) last: usize,
 }
 
@@ -115,7 +115,8 @@ impl Uses {
         }
     }
 
-    /// A product keeps its buffers from one iteration of a loop to the next.
+    /// Moves the declarations of products out of loops: a product keeps its buffers from one
+    /// iteration of a loop to the next.
     fn lift_products(&mut self, program: &Program) {
         for (thing, home) in &mut self.homes {
             if !matches!(thing, Thing::Matmul(_)) {
@@ -125,7 +126,7 @@ impl Uses {
             while let Some((around, step)) = self.parents[block] {
                 match program.blocks[around][step].step {
                     Step::Loop { .. } => *home = Home { block: around, step, last: step },
-                    // Only these cores have the unit.
+                    // Only the cores of this kind have the unit.
                     Step::On(..) => break,
                     _ => {}
                 }

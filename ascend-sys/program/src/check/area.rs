@@ -42,7 +42,7 @@ impl Area {
         self.from.saturating_add(last).saturating_add(self.bytes)
     }
 
-    /// The first byte that both have.
+    /// The first byte of the range that lies in a piece.
     pub(super) fn meets(&self, from: u128, to: u128) -> Option<u128> {
         if self.bytes == 0 || self.count == 0 || from >= to {
             return None;

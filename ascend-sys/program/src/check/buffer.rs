@@ -9,7 +9,8 @@ use super::clock::{Unit, Units};
 use super::ranges::Ranges;
 use crate::step::Source;
 
-/// Uses of a buffer that are remembered. Beyond that those go that every unit has waited for.
+/// The most uses of a buffer that are remembered. Beyond it, uses are dropped that every unit has
+/// waited for.
 const MOST_USES: usize = 256;
 
 /// The effect of a use on bytes.
@@ -47,7 +48,7 @@ pub(super) struct LocalBuffer {
     /// Each use, with the tick of its unit.
     uses: Vec<(Use, u32)>,
     written: Ranges,
-    /// Something was written of which it is not known how much.
+    /// Whether an unknown part of it was written.
     widened: bool,
 }
 
@@ -63,7 +64,7 @@ impl LocalBuffer {
         self.widened = true;
     }
 
-    /// Bytes that have been written by a use that was taken note of.
+    /// Marks bytes as written by a use that was recorded.
     pub(super) fn define(&mut self, from: u128, to: u128) {
         self.written.add(from, to);
     }
@@ -73,8 +74,8 @@ impl LocalBuffer {
         if self.widened { None } else { self.written.missing(from, to) }
     }
 
-    /// Takes note of a use: the first earlier one that nothing orders with it, and whether all uses
-    /// could be remembered.
+    /// Records a use. Returns the first earlier one that nothing orders with it, and whether all
+    /// uses could be remembered.
     pub(super) fn note(&mut self, of: Use, units: &mut Units) -> (Option<Use>, bool) {
         let core = units.core();
         let (clock, tick) = units.give(of.unit);

@@ -43,7 +43,7 @@ pub(super) enum Unit {
 pub(super) const UNITS: [Unit; 6] =
     [Unit::Control, Unit::Scalar, Unit::Vector, Unit::In, Unit::Out, Unit::Fix];
 
-/// For each unit of a core, up to which tick its work is known to be done.
+/// For each unit of a core, the tick up to which its work is known to be done.
 pub(super) type Ticks = [u32; UNITS.len()];
 
 impl Unit {
@@ -101,7 +101,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Up to which tick the work of a unit is known here.
+    /// The tick up to which the work of a unit is known here.
     pub(super) fn of(&self, core: usize, unit: Unit) -> u32 {
         let ticks = if core == self.core { &self.own } else { &self.others[core] };
         ticks[unit as usize]
@@ -130,7 +130,7 @@ impl Clock {
     pub(super) fn join(clocks: &[Clock]) -> Option<Rc<[Ticks]>> {
         let mut different: Vec<&Rc<[Ticks]>> = Vec::new();
         for clock in clocks {
-            // Barriers leave all with the same, so this list is short.
+            // After barriers all clocks share one list, so this list is short.
             if !different.iter().any(|known| Rc::ptr_eq(known, &clock.others)) {
                 different.push(&clock.others);
             }
@@ -232,7 +232,7 @@ impl Units {
         (clock, self.ticks[Unit::Control as usize])
     }
 
-    /// Whether whatever is given to any unit from now on comes behind this.
+    /// Whether all later instructions of any unit come behind this work.
     pub(super) fn all_know(&self, unit: Unit, tick: u32) -> bool {
         let core = self.clocks[0].core;
         let control = self.clocks[Unit::Control as usize].of(core, unit) >= tick;

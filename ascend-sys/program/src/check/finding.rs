@@ -14,7 +14,7 @@ use crate::step::Source;
 /// Its `Display` is like the compiler's: the problem, the place, the core, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// The rule, as a short name.
     pub rule: &'static str,
@@ -39,7 +39,7 @@ pub struct Finding {
     pub help: String,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The kernel must not run.
@@ -158,8 +158,8 @@ impl Report {
         }
     }
 
-    /// Errors first; of each kind those that may have caused others before the ones that may have
-    /// been caused, in the order of the source.
+    /// The findings in order: errors first. Within a severity, those that may have caused others
+    /// stand before those that may have been caused, in the order of the source.
     pub(super) fn into_findings(self, program: &Program) -> Vec<Finding> {
         let is_allowed = |(_, _, _, rule): &(_, _, _, &str)| {
             program.allowed.iter().any(|allowed| allowed.warning.rule() == *rule)

@@ -36,7 +36,7 @@ impl Spot {
         self.offset * u128::from(self.unit) / u128::from(size.max(1))
     }
 
-    /// All elements of the base.
+    /// The number of elements of the base.
     pub(super) fn all(&self, size: u64) -> u64 {
         self.bytes.unwrap_or(0) / size.max(1)
     }
@@ -276,7 +276,7 @@ fn moved(
     }
 }
 
-/// Whether a number fits into the fields of the instruction.
+/// Checks that a number fits into the fields of the instruction.
 fn limit(view: &mut View<'_, '_>, what: &str, found: u128, largest: u128, help: &str) -> bool {
     if found > largest {
         view.error("pieces", format!("{found} {what} in a copy, which takes {largest}"), help);

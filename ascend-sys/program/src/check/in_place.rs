@@ -5,7 +5,7 @@ use super::view::View;
 use crate::declared::TaskId;
 use crate::step::Operation;
 
-/// Reports a task that gives where it takes, unless both are the same block of the same rank.
+/// Reports a task that writes where it reads, unless both are the same block of the same rank.
 pub(super) fn look(
     view: &mut View<'_, '_>,
     (task, operation, repeat): (TaskId, &Operation, u64),

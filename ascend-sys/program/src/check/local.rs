@@ -10,11 +10,10 @@ use crate::declared::*;
 use crate::program::{Mix, Program};
 use crate::step::{Buffer, Local, Source};
 
-/// Each buffer of a queue takes a hardware event.
+/// The most buffers of all queues: each takes a hardware event.
 const MOST_BUFFERS: u32 = 8;
 
-/// The number of a tensor's buffer where there is none: the call would wait for ever, which has
-/// been reported.
+/// The buffer of a tensor without one: its call would wait for ever, which has been reported.
 const NO_BUFFER: usize = usize::MAX;
 
 /// The local memory of one core.
@@ -354,7 +353,7 @@ impl LocalMemory {
         Some(span)
     }
 
-    /// One element that the core itself reads or writes.
+    /// A use of one element by the core itself.
     pub(super) fn element(&mut self, view: &mut View<'_, '_>, local: &Local, touch: Touch) {
         let number = view.ground.program.locals[local.tensor.0 as usize].what;
         match self.span(view, local, number.size().into()) {
@@ -375,7 +374,7 @@ impl LocalMemory {
         }
     }
 
-    /// Something is written to a tensor, and it is not known how much or where.
+    /// Marks that an unknown part of a tensor is written.
     pub(super) fn widen(&mut self, local: &Local) {
         let name = match self.tensors[local.tensor.0 as usize] {
             Tensor::Held(queue, _, at) => BufferName::Queue(queue, at),

@@ -62,12 +62,12 @@ pub use witness::{Late, Witness};
 use crate::flow::Launch;
 use crate::program::Program;
 
-/// Looks at a launch of a program that has been [validated](Program::validate). Neither blocks nor
+/// Checks a launch of a program that has been [validated](Program::validate). Neither blocks nor
 /// fails otherwise.
 ///
-/// Ok: it may run; the list holds [warnings](Severity::Warning) and [notes](Severity::Note), if
-/// any. Err: it must not; errors come first. The same launch gives the same list, so a verdict may
-/// be kept.
+/// Ok: the launch may run; the list holds [warnings](Severity::Warning) and
+/// [notes](Severity::Note), if any. Err: it must not run; errors come first. The same launch gives
+/// the same list, so a caller may keep the result.
 pub fn check(
     program: &Program,
     launch: &Launch,

@@ -8,7 +8,7 @@ use crate::declared::ValueId;
 use crate::layout::Number;
 use crate::step::*;
 
-/// Items of a batch on A3.
+/// The most items of a batch on A3.
 const MOST_ITEMS: u64 = 2047;
 
 /// A `BatchWrite`: its items, if their place is known. Their contents are data.

@@ -16,10 +16,10 @@ use crate::dtype;
 use crate::layout::Number;
 use crate::step::*;
 
-/// Ranks that anything can have.
+/// The most ranks of any operation.
 const MOST_RANKS: u32 = 256;
 
-/// Bytes of one turn on Ascend 950.
+/// The most bytes of one turn on Ascend 950.
 const MOST_BYTES: u128 = 256 << 20;
 
 /// A prepare call.
@@ -181,7 +181,7 @@ fn reduced(view: &mut View<'_, '_>, call: Call<'_>, dtype: u32, reduction: Reduc
         let message = "a reduction by product, which no document lists for kernels".to_owned();
         view.error("reduction", message, "reduce by sum, max or min");
     }
-    // There the tiling decides, whatever the call says.
+    // On this product the tiling decides, not the call.
     if view.product() == Product::Ascend950
         && let Some(tiling) = call.tiling
         && let Some(found) = view.tiling(tiling + 276, Number::U32)
@@ -311,7 +311,7 @@ struct Turns {
 }
 
 impl Turns {
-    /// Elements from the start to behind the last one.
+    /// The number of elements from the start to behind the last one.
     fn extent(&self, blocks: u64) -> u128 {
         let last = u128::from(blocks - 1) * u128::from(self.stride);
         last + u128::from(self.count) * u128::from(self.repeat)

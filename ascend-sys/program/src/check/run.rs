@@ -23,10 +23,10 @@ use crate::program::Program;
 use crate::show::Words;
 use crate::step::{Hccl, Read, Source, Step, Sync};
 
-/// Steps that do nothing, for each one that counts.
+/// The number of idle steps that count as one step.
 const IDLE: u64 = 64;
 
-/// Blocks of a launch that the checker follows one by one. No chip has more cube cores.
+/// The most blocks of a launch that the checker follows one by one. No chip has more cube cores.
 const MOST_BLOCKS: u32 = 256;
 
 /// One core.
@@ -67,7 +67,7 @@ struct Run<'a> {
     steps: u64,
     /// The number of steps left before the next loop is shortened.
     most: u64,
-    /// Loops that are, by their bodies.
+    /// The loops that are shortened, by their bodies.
     short: Vec<BlockId>,
     /// Whether it was too long to be followed to its end.
     is_cut: bool,
@@ -314,7 +314,7 @@ impl Run<'_> {
             Step::Hccl(call) => {
                 *state = hccl(&mut self.clients, &mut view, at, call);
             }
-            // The walk does these itself.
+            // The walk itself executes these.
             Step::Comment(_)
             | Step::Name(_)
             | Step::Set(..)
@@ -339,7 +339,7 @@ impl Run<'_> {
     }
 
     /// Shortens the longest loop that a core is in, on all cores; false if there is none left, or
-    /// that took too long, too.
+    /// if even the short loops took too long.
     fn shorten(&mut self, at: usize) -> bool {
         let Some(body) = self.members[at].walk.longest_loop() else { return false };
         let steps = self.ground.setting.steps;
@@ -363,9 +363,9 @@ impl Run<'_> {
         });
     }
 
-    /// Everybody has stopped.
+    /// Ends the run: all cores have stopped.
     fn end(&mut self) -> Windows {
-        // A core that was lost may have done whatever the others lack.
+        // A core that was lost may have done anything that the others lack.
         let whole = !self.is_cut && !self.members.iter().any(|of| matches!(of.state, State::Lost));
         if !whole || self.ends_well() {
             let Run { ground, clients, report, traffic, .. } = self;

@@ -3,7 +3,7 @@
 use crate::cube::Chip;
 use crate::declared::Core;
 
-/// Steps that a launch is followed for, if nothing else is said.
+/// The default number of steps that a launch is followed for.
 const STEPS: u64 = 1 << 20;
 
 /// A product: the chip, and the rules that come with it.
@@ -65,7 +65,7 @@ impl Product {
 pub struct Setting {
     /// The product that it runs on.
     pub product: Product,
-    /// Whether it is enough that the hardware copes; else it must be as the documents say.
+    /// Whether the limits of the hardware are enough; else those of the documents apply.
     pub tolerant: bool,
     /// The bytes behind each argument of the program, in order. None or missing: not known, so its
     /// bounds are not checked.
@@ -80,7 +80,8 @@ pub struct Setting {
     /// The numbers that cores have read in a launch that is over. With them nothing depends on data
     /// any more. For cores that are missing, and behind the end of a list, they are not known.
     pub reads: Vec<CoreReads>,
-    /// Steps of all cores together, after which long loops are no longer followed to their ends.
+    /// The number of steps of all cores together after which long loops are no longer followed to
+    /// their ends.
     pub steps: u64,
 }
 

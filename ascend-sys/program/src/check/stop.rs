@@ -1,4 +1,4 @@
-//! Why a core is not followed any further, in words.
+//! The reasons why a core is not followed any further, in words.
 
 use super::client::Clients;
 use super::run::{Member, State};

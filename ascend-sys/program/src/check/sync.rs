@@ -15,7 +15,7 @@ use crate::declared::Core;
 use crate::program::Mix;
 use crate::step::{Mode, Pipe, Source, Sync};
 
-/// More of them do not fit into the counter.
+/// The most raises of a flag that fit into its counter.
 const MOST_RAISED: usize = 15;
 
 /// All flags of a launch.
@@ -26,7 +26,7 @@ pub(super) struct Flags {
     halves: BTreeMap<(Team, u16), Half>,
     /// Flags that can be awaited, by core and flag.
     raised: BTreeMap<(usize, u16), VecDeque<Raised>>,
-    /// A flag could not be raised, so that waiting for it says nothing.
+    /// Whether a raise of a flag was refused, so that a wait for it proves nothing.
     refused: bool,
 }
 
@@ -253,7 +253,7 @@ fn too_many(view: &mut View<'_, '_>, flag: u16, count: usize) {
     view.error("flag-count", message, "await it as often as it is raised");
 }
 
-/// Flags 8, 9 and 10 are a program's.
+/// Checks that a flag is one of 8, 9 and 10, those for programs.
 fn usual(view: &mut View<'_, '_>, flag: u16) {
     match flag {
         8..=10 => {}

@@ -49,10 +49,10 @@ pub(super) struct Sent {
     pub task: TaskId,
     /// Its index, from 0.
     pub turn: u64,
-    /// If it is one step of a turn: which one, and the rank that it sends to and the one that it
-    /// receives from.
+    /// For a step of a turn: its index, the rank that it sends to, and the rank that it receives
+    /// from.
     pub step: Option<(u64, [usize; 2])>,
-    /// Turns that its server has finished with it.
+    /// The number of turns that its server has finished when this one is.
     pub number: u32,
     /// The clock of the core that committed it.
     pub clock: Clock,
@@ -109,7 +109,7 @@ struct Access {
 }
 
 impl Access {
-    /// Whether it is known to come behind another one.
+    /// Whether it is known to come behind another access.
     fn knew(&self, other: &Access) -> bool {
         let (own, unit) = (self.area.unit, other.area.unit);
         let in_line = (own == unit && unit.in_order()) || (own.is_scalar() && unit.is_scalar());
@@ -348,7 +348,7 @@ fn does(access: &Access) -> String {
     format!("{} {verb} it in line {}", access.name, access.source.line)
 }
 
-/// There are too many pairs of uses to compare all of them.
+/// Reports that there are too many pairs of uses to compare all of them.
 fn not_all(report: &mut Report, source: Source, core: Option<CoreName>) {
     report.add(Severity::Note, "long", source, core, || {
         let message = "not all uses of memory are compared, because too many lie near each other";

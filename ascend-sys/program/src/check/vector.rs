@@ -156,10 +156,10 @@ fn typed(view: &mut View<'_, '_>, vector: &Vector, number: Number) {
     }
 }
 
-/// Whether the product has a cast, and rounds so.
+/// Checks that the product has a cast, with this rounding.
 fn cast(view: &mut View<'_, '_>, from: Number, to: Number, round: Round) {
     let new = view.product() == Product::Ascend950;
-    // Whether it may be left open how to round, and whether it may be said.
+    // Whether the rounding may be left open, and whether it may be given.
     let (none, said) = match (from, to) {
         (F16, F32) | (Bf16, F32) | (I16, F32) | (I8 | U8, F16) => (true, false),
         (I32, I64 | I16) | (I64, I32) => (true, false),

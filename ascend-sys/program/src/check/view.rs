@@ -130,7 +130,7 @@ pub(super) fn many(count: u64, what: &str) -> String {
 }
 
 impl View<'_, '_> {
-    /// A use of local memory that nothing orders with an earlier one.
+    /// Reports a use of local memory that nothing orders with an earlier one.
     pub(super) fn unordered(&mut self, local: &Local, earlier: &Use, later: &Use, queue: bool) {
         let declared = &self.ground.program.locals[local.tensor.0 as usize];
         let element = earlier.from.max(later.from) / u128::from(declared.what.size());

@@ -21,7 +21,8 @@ pub(super) struct MayDo {
     locals: Vec<Local>,
     /// Global memory that they may write.
     pub bases: Vec<Base>,
-    /// Tensors taken from a queue and given back, enqueued and dequeued.
+    /// The balance of tensors taken from a queue and given back, and of those enqueued and
+    /// dequeued.
     queues: BTreeMap<QueueId, (i64, i64)>,
     /// Whether they do something that other cores or servers must know of.
     is_heard: bool,

@@ -64,7 +64,7 @@ impl AllWritten {
         all
     }
 
-    /// The first byte of some that none but one rank writes, which writes `own`.
+    /// The first byte of a range that no other rank writes; this rank writes `own`.
     fn missing_from_others(&self, own: Option<&Ranges>, (from, to): (u128, u128)) -> Option<u128> {
         let mut others = Ranges::default();
         others.join(&self.any, from, to);

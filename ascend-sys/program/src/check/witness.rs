@@ -1,4 +1,4 @@
-//! An order in which the result of a kernel is wrong, and how a test asks for it.
+//! An order in which the result of a kernel is wrong, and the form in which a test asks for it.
 
 use std::ffi::c_char;
 use std::fmt::{self, Display, Formatter};

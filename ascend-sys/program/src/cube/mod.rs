@@ -1,8 +1,8 @@
-//! `TCubeTiling`: how the cube cores divide a product of matrices.
+//! `TCubeTiling`: the division of a product of matrices among the cube cores.
 //!
-//! [`Tiles`] is its 50 numbers. [`Tiles::problem`] holds them to the rules that CANN documents for
-//! `MatmulImpl` with `CFG_MDL`, the form that is printed; [`Shape::tiles`] fills them so that they
-//! keep these rules.
+//! [`Tiles`] is its 50 numbers. [`Tiles::problem`] checks them against the rules that CANN
+//! documents for `MatmulImpl` with `CFG_MDL`, the form that is printed. [`Shape::tiles`] fills them
+//! so that they keep these rules.
 
 mod rules;
 mod shape;
@@ -118,7 +118,7 @@ impl Tiles {
     }
 
     fn set(&mut self, field: Field, number: u32) {
-        // No size is above that of a matrix, which has been looked at.
+        // No size is above that of a matrix, which has been checked.
         self.0[field as usize] = i32::try_from(number).unwrap_or(i32::MAX);
     }
 }

@@ -1,6 +1,6 @@
 //! The rules of a `TCubeTiling`, in the order in which they build on each other.
 //!
-//! Some numbers follow from others: a rule is only looked at when those that it takes for granted
+//! Some numbers follow from others: a rule is checked only when the rules that it takes for granted
 //! hold.
 
 use super::Field::{self, *};

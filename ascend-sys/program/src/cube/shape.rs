@@ -36,8 +36,8 @@ pub struct Refused {
 type Size = (u32, u32);
 
 impl Shape<'_> {
-    /// The numbers for it, which have no [`problem`](Tiles::problem): neither in a kernel that has
-    /// cube cores only, nor beside vector cores.
+    /// The numbers for it. They have no [`problem`](Tiles::problem), neither in a kernel with cube
+    /// cores only, nor beside vector cores.
     pub fn tiles(&self) -> Result<Tiles, Refused> {
         let side = |setting, size: usize| match i32::try_from(size) {
             Ok(size @ 1..) => Ok(size.unsigned_abs()),
@@ -101,8 +101,8 @@ impl Shape<'_> {
         (32 / self.matmul.a.size()).max(16)
     }
 
-    /// Rows and columns of a block: of those that fit, the one that reads A and B least often; of
-    /// several, the nearest to a square.
+    /// The rows and columns of a block. Of those that fit, it is the one that reads A and B least
+    /// often; among equals, the nearest to a square.
     fn base(&self, (rows, columns): Size) -> Size {
         let grain = self.grain();
         let (a, b) = self.sizes();
@@ -137,7 +137,7 @@ impl Shape<'_> {
     /// Blocks along K that L1 holds of each matrix, twice: all of them, or a power of two.
     fn step(&self, (m, n, base_k): (u32, u32, u32), k: u32) -> u32 {
         let (a, b) = self.sizes();
-        // Twice too, as nothing says how often the bias is held.
+        // The bias is held twice too, as the documents do not say how often it is.
         let bias = if self.matmul.bias.is_some() { 2 * 4 * n } else { 0 };
         let room = self.chip.l1 - self.chip.l1_reserve - bias;
         let most = (room / (2 * base_k * (m * a + n * b))).max(1);
@@ -153,8 +153,8 @@ fn lengths(of: u32) -> impl Iterator<Item = u32> + Clone {
     powers.chain((all <= 1024).then_some(all))
 }
 
-/// The piece of C of a core: of those that are hardly larger than the smallest possible, the one
-/// nearest to a square, since that reads least.
+/// The piece of C of a core. Of those that are hardly larger than the smallest possible, it is the
+/// one nearest to a square, since that reads least.
 fn piece((m, n): Size, cores: u32) -> Size {
     // A border between two cores is one between two blocks of 16.
     let along = |of: u32, pieces: u32| of.div_ceil(pieces).div_ceil(16).saturating_mul(16).min(of);

@@ -9,7 +9,7 @@ use crate::declared::*;
 use crate::layout::Number;
 use crate::step::{Source, Step};
 
-/// A loop with fewer turns is walked through.
+/// The least turns of a loop that is computed at once; a loop with fewer is walked through.
 const FEW: u64 = 64;
 
 /// A loop with more turns takes a core of an NPU more than a minute, whatever it does.
@@ -26,7 +26,7 @@ pub(super) struct Range {
 /// A variable to which each turn adds.
 struct Sum {
     variable: VariableId,
-    /// It subtracts.
+    /// Whether it subtracts.
     negative: bool,
     term: Term,
     source: Source,
@@ -41,7 +41,7 @@ enum Term {
 }
 
 impl Walk<'_> {
-    /// Does a whole loop at once; false if it has to be walked through.
+    /// Computes a whole loop at once; false if it has to be walked through.
     pub(super) fn fold(&mut self, range: &Range, body: BlockId) -> Result<bool, Fault> {
         let number = self.program.variables[range.variable.0 as usize].what;
         if is_float(number) {

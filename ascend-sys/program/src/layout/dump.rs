@@ -73,7 +73,7 @@ fn lines_of(layout: &Layout, bytes: &[u8], base: u64, prefix: &str, lines: &mut 
     }
 }
 
-/// Where element `n` stands in an array of arrays: `[1][2]`.
+/// The index of element `n` in an array of arrays: `[1][2]`.
 fn index(field: &Field, n: u64) -> String {
     let (mut rest, mut text) = (n, String::new());
     for &length in field.lengths().iter().rev() {

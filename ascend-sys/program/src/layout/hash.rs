@@ -3,8 +3,8 @@
 use super::{Field, Item, Layout, Number, Role, borrowed, text};
 
 impl Layout {
-    /// The same for equal layouts, in every build and on every machine; another one when a name, an
-    /// offset, a size or a type differs. Doc comments do not count.
+    /// The hash of a layout. Equal layouts have the same one, in every build and on every machine.
+    /// It changes when a name, an offset, a size or a type differs. Doc comments do not count.
     pub const fn hash(&self) -> u64 {
         struct_(0xcbf2_9ce4_8422_2325, self)
     }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use super::{Field, Item, Layout, Number, Role};
 use crate::comment;
 
-/// Why a struct cannot be written in the older form.
+/// The reason why a struct cannot be written in the older form.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HeaderError {
     /// The struct and the field, or another subject.
@@ -24,7 +24,7 @@ impl std::fmt::Display for HeaderError {
     }
 }
 
-/// `unwrap` prints it: the text.
+/// The same text, since `unwrap` prints it.
 impl std::fmt::Debug for HeaderError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "HeaderError: {self}")

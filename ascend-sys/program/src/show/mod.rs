@@ -80,9 +80,9 @@ impl Display for Program {
 /// question marks.
 pub(crate) struct Words<'a> {
     program: &'a Program,
-    /// Whether a step gives the value its name, so that the name says all.
+    /// Whether a step gives the value its name, so that the name alone is enough.
     named: Vec<bool>,
-    /// Names of the kernel's own, of which a field of the tiling struct is told apart.
+    /// Names of the kernel's own, which fields of the tiling struct must not be confused with.
     own: HashSet<&'a str>,
 }
 

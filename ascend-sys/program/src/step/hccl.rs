@@ -20,14 +20,14 @@ pub enum Hccl {
         task: TaskId,
         /// The operation of the task.
         operation: Operation,
-        /// Turns, 1 to 255.
+        /// The number of turns, 1 to 255.
         repeat: ValueId,
-        /// Commits all turns at once.
+        /// Whether it commits all turns at once.
         commit: bool,
     },
     /// `Commit`: one more turn may run.
     Commit(TaskId),
-    /// `Wait`: for one more turn.
+    /// `Wait`: waits for one more turn.
     Wait(TaskId),
     /// `InterHcclGroupSync`: tasks that this client prepares later wait for a task of another
     /// group.
@@ -86,7 +86,7 @@ pub enum Operation {
         sizes: Place,
         /// The offset in the windows of all ranks where the blocks go, in bytes.
         window: ValueId,
-        /// Bytes of the own block.
+        /// The bytes of the own block.
         local: ValueId,
     },
 }
@@ -109,9 +109,9 @@ impl Operation {
 /// One number for each rank.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum PerRank {
-    /// An array of `u64` in the tiling struct: its offset, its path in C++, how many there are.
+    /// An array of `u64` in the tiling struct: its offset, its path in C++, its length.
     Tiling(u32, String, u32),
-    /// A value each.
+    /// A value for each rank.
     Values(Vec<ValueId>),
 }
 
@@ -122,7 +122,7 @@ pub struct Exchange {
     pub send: Place,
     /// The output.
     pub recv: Place,
-    /// Elements of a block.
+    /// The number of elements of a block.
     pub count: ValueId,
     /// The type of the elements, as an `HcclDataType`.
     pub dtype: u32,

@@ -24,10 +24,10 @@ use sent::Begun;
 mod sent;
 mod turns;
 
-/// Prepares and group syncs of a client together; the next slot is for the end.
+/// The most prepares and group syncs of a client together; the next slot is for the end.
 const MOST_PREPARES: u32 = 63;
 
-/// Operations that A3 finds resources for.
+/// The most operations that A3 has resources for.
 const MOST_MEMBERS: u64 = 3;
 
 /// The algorithm with which an AlltoAllV can be divided into steps.
@@ -35,13 +35,13 @@ const FINE: &[u8] = b"AlltoAll=level0:fullmesh;level1:pairwise\0";
 
 /// The objects of all cores.
 pub(super) struct Clients {
-    /// By client, then by core.
+    /// The objects by client, then by core.
     own: Vec<Vec<Own>>,
     /// Tasks that the server has finished, by client.
     finished: Vec<usize>,
     /// Turns that have been committed.
     sent: Vec<Sent>,
-    /// By client, each turn that is committed, by its number.
+    /// By client: each committed turn, by its number.
     committed: Vec<BTreeMap<u32, Begun>>,
     cores: Vec<CoreName>,
 }
@@ -55,7 +55,7 @@ struct Own {
     queues: u64,
     /// Cores that have queues.
     queue_cores: u64,
-    /// Operation and where its `Mc2CcTiling` is.
+    /// The operation, and the offset of its `Mc2CcTiling`.
     configured: BTreeMap<u32, u64>,
     handles: Vec<Handle>,
     syncs: u32,
@@ -64,7 +64,7 @@ struct Own {
     /// The handle that each task stands for now.
     current: BTreeMap<TaskId, usize>,
     barriers: BTreeSet<u64>,
-    /// The last wait: its tick, and where.
+    /// The last wait: its tick, and its source.
     waited: Option<(u32, Source)>,
     finalized: Option<Finalized>,
     /// Something was called after the end, so that tasks which are open then prove nothing.
@@ -162,7 +162,7 @@ impl Clients {
         }
     }
 
-    /// Lets the servers finish whatever they can.
+    /// Lets the servers finish as much as they can.
     fn serve(&mut self, program: &Program) {
         let mut moved = true;
         while moved {
@@ -184,10 +184,10 @@ impl Clients {
         handle.after.iter().find(open).map(|(client, _)| *client)
     }
 
-    /// Why a turn is not done: the first task that is not committed, and how far it is.
+    /// The reason why a turn is not done: the first task that is not committed, and its progress.
     pub(super) fn holds_up(&self, program: &Program, turn: Turn) -> Option<(TaskId, String)> {
         let mut client = turn.client;
-        // Groups that come after one another in a circle would lead round it for ever.
+        // A circle of groups that come after one another would make this loop endless.
         for _ in 0..=self.own.len() {
             let handles = &self.own[client.0 as usize][self.worker(program, client)?].handles;
             let handle = handles.get(self.finished[client.0 as usize])?;
@@ -383,7 +383,7 @@ impl Clients {
         };
         self.lost(view, core, client, task);
         let own = self.own(client, core);
-        // A batch commits itself, whatever the call says.
+        // A batch commits itself, with or without `commit`.
         let committed = if commit || command == 18 { steps } else { 0 };
         let at = own.handles.len();
         own.current.insert(task, at);
@@ -406,8 +406,8 @@ impl Clients {
         true
     }
 
-    /// Whether one more message has a slot. Without one, the hardware writes where something else
-    /// is.
+    /// Takes a slot for one more message, if there is one. Without a slot, the hardware overwrites
+    /// other data.
     fn slot(&mut self, view: &mut View<'_, '_>, core: usize, client: ClientId) -> bool {
         let own = self.own(client, core);
         let slots = own.handles.len() as u32 + own.syncs + 1;
@@ -437,7 +437,7 @@ impl Clients {
         }
     }
 
-    /// The turns of a call, whatever is wrong with them.
+    /// The number of turns of a call, even if the call is wrong.
     fn turns(&self, view: &mut View<'_, '_>, repeat: u64, command: u32) -> u64 {
         let most = if matches!(command, 18 | 20) { 1 } else { 255 };
         if repeat == 0 {

@@ -26,7 +26,7 @@ impl Clients {
             view.error("task", message, "prepare, commit and wait on the same cores");
         }
         let at = found?;
-        // If there is nothing to commit or to wait for, the prepare call has said so.
+        // If there is nothing to commit or to wait for, the prepare call has reported it.
         (self.own(client, core).handles[at].turns > 0).then_some((client, at))
     }
 
@@ -154,7 +154,7 @@ impl Clients {
         (Some(block), turn)
     }
 
-    /// `Query`: whether there is something to ask for.
+    /// `Query`: returns whether there is a turn to ask for.
     pub(in crate::check) fn query(
         &mut self,
         view: &mut View<'_, '_>,
@@ -308,7 +308,7 @@ impl Clients {
         self.own(client, core).finalized = Some(Finalized { source, knows });
     }
 
-    /// A task that is prepared again stands for the new one only.
+    /// Reports a lost handle: a task that is prepared again stands for the new handle only.
     pub(super) fn lost(
         &mut self,
         view: &mut View<'_, '_>,
@@ -411,7 +411,7 @@ impl Clients {
     }
 }
 
-/// Every turn has to be waited for.
+/// Checks that every turn is waited for.
 fn waited(view: &mut View<'_, '_>, handle: &Handle) {
     let tolerated = !view.strict() && (view.product() != Product::Ascend950 || handle.turns <= 64);
     if handle.waited < handle.steps && handle.command != 18 && !tolerated {

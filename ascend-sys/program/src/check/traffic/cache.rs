@@ -69,18 +69,18 @@ fn line(byte: u128) -> u128 {
 type Found = Option<(String, &'static str)>;
 
 impl<'a> Caches<'a, '_> {
-    /// The line of an access, each time its core cleaned it.
+    /// The cleans of an access's line by its core.
     fn cleans(&self, space: Space, access: &Access) -> &'a [Access] {
         let key = (space, access.core, line(access.area.from));
         self.traffic.cleans.get(&key).map_or(&[], |cleans| cleans)
     }
 
-    /// When the line of an access was first cleaned after it.
+    /// The first clean of an access's line after it.
     fn cleaned(&self, space: Space, access: &Access) -> Option<&'a Access> {
         self.cleans(space, access).iter().find(|clean| clean.order > access.order)
     }
 
-    /// Turns that touch the bytes of an access.
+    /// The turns that touch the bytes of an access.
     fn turns(&mut self, space: Space, access: &Access) -> Vec<(&'a Sent, &'a Touched)> {
         let (from, to) = (access.area.from, access.area.end());
         let mut found = Vec::new();
@@ -179,8 +179,8 @@ impl<'a> Caches<'a, '_> {
         None
     }
 
-    /// Reports lines that two cores write, where neither has cleaned it before the other one
-    /// writes.
+    /// Reports lines that two cores write, if neither core has cleaned its line before the other
+    /// one writes.
     fn lines(&mut self, space: Space, accesses: &[Access], report: &mut Report) {
         let mut lines: BTreeMap<u128, Vec<&Access>> = BTreeMap::new();
         let scalars = |access: &&Access| access.area.way == Way::Cache && access.area.write;

@@ -17,7 +17,7 @@ const MOST_PIECES: usize = 1 << 22;
 /// The most ranges written to windows, or missing there, that a rank passes on to the others.
 const MOST_TOLD: usize = 1 << 16;
 
-/// A piece of memory that begins unwritten, and all that is done to it.
+/// A piece of memory that begins unwritten, with all accesses to it.
 struct Fresh<'a> {
     space: Space,
     accesses: &'a [Access],
@@ -113,7 +113,7 @@ fn pieces(area: &Area, (first, last): (u128, u128)) -> impl Iterator<Item = (u12
         true => (bytes.saturating_mul(count), u128::MAX, 1),
         false => (bytes, pitch, count),
     };
-    // Those before end at `first` at most, those behind begin at `last` at least.
+    // Pieces before end at `first` at most, pieces behind begin at `last` at least.
     let before = first.saturating_sub(from.saturating_add(bytes)) / pitch;
     let behind = last.saturating_sub(from).div_ceil(pitch);
     (before..count.min(behind)).map(move |at| {

@@ -39,7 +39,7 @@ pub(super) fn look(
     }
 }
 
-/// Whether it does not matter which of both comes first, or it is known.
+/// Whether the order of both is known, or makes no difference.
 fn ordered(a: &Access, b: &Access) -> bool {
     let both = |way| a.area.way == way && b.area.way == way;
     !(a.area.write || b.area.write)
@@ -49,11 +49,11 @@ fn ordered(a: &Access, b: &Access) -> bool {
         || b.knew(a)
 }
 
-/// A byte that both have. The second does not begin before the first.
+/// The first common byte of both. The second must not begin before the first.
 fn shared(a: &Area, b: &Area, looked: &mut u128) -> Option<u128> {
     if a.pitch == b.pitch && a.bytes <= a.pitch && b.bytes <= b.pitch {
-        // The first piece of `b` begins in this one of `a` or behind it, and may reach the next.
-        // Later pieces lie to each other likewise.
+        // The first piece of `b` begins in this piece of `a` or behind it, and may reach the next.
+        // Later pieces have the same distance to each other.
         let (piece, inside) = ((b.from - a.from) / a.pitch, (b.from - a.from) % a.pitch);
         let this = piece < a.count && inside < a.bytes;
         let next = piece + 1 < a.count && inside + b.bytes > a.pitch;

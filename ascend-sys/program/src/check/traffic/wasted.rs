@@ -10,7 +10,7 @@ use crate::program::Warning;
 /// The most pairs that are checked.
 const MOST_PAIRS: usize = 1 << 22;
 
-/// A block that a turn receives or sends: where it begins and ends, and which turn it is.
+/// A block that a turn receives or sends: its beginning and end, and the turn.
 type Block<'a> = (u128, u128, &'a Sent, &'a Touched);
 
 /// The blocks that turns touch in a piece of memory, sorted by their beginnings.
@@ -63,7 +63,7 @@ pub(super) fn look(
     }
 }
 
-/// One finding for all outputs.
+/// Reports outputs that are never written, in one finding.
 fn never_written(
     traffic: &Traffic,
     ground: &Ground<'_>,
@@ -173,7 +173,7 @@ fn siblings(ground: &Ground<'_>, report: &mut Report, sent: &[Sent]) {
 struct ReceivedMemory<'a, F> {
     of: &'a TurnBlocks<'a>,
     accesses: &'a [Access],
-    /// The longest of each: received, sent, accessed.
+    /// The length of the longest received block, the longest sent block and the longest access.
     longest: [u128; 3],
     server: &'a F,
 }
