@@ -1,7 +1,7 @@
 //! The entries of an attribute: `name`, `name = value`, with commas between them.
 //!
-//! All of them are read before any is looked at, so that each mistake is told, and not the first
-//! alone.
+//! All of them are read before any is checked, so that each mistake is reported, and not only the
+//! first.
 
 use proc_macro2::Span;
 use syn::ext::IdentExt;

@@ -29,7 +29,7 @@ pub fn expand(input: &Struct, refused: Option<&Error>) -> TokenStream {
         return error.to_compile_error();
     }
     let (ident, root) = (&input.ident, &input.root);
-    // Parameters are not known to constants, which these checks are.
+    // These checks are constants, and constants do not know parameters.
     let checkable = input.generics.params.is_empty();
     let checks = input.fields.iter().enumerate().filter(|_| checkable);
     let checks = checks.map(|(index, field)| check(ident, index, field));
@@ -56,12 +56,12 @@ pub fn expand(input: &Struct, refused: Option<&Error>) -> TokenStream {
     }
 }
 
-/// The constant that says whether the type of a field fits.
+/// The name of the constant that is true if the type of a field fits.
 pub fn fits(index: usize) -> Ident {
     format_ident!("__HCCL_FITS_{index}")
 }
 
-/// The constant with the range of a field.
+/// The name of the constant with the range of a field.
 fn range(index: usize) -> Ident {
     format_ident!("__HCCL_RANGE_{index}")
 }
@@ -197,14 +197,14 @@ fn layout_of(input: &Struct, index: usize, field: &Field) -> Option<TokenStream>
             name: __hccl::Cow::Borrowed(#name),
             doc: __hccl::Cow::Borrowed(#docs),
             offset: __hccl::core::mem::offset_of!(#ident, #field_ident) as __hccl::core::primitive::u32,
-            // There is no table of a struct with a field that does not fit.
+            // A struct with a field that does not fit has no table.
             item: { let _ = #fits; __hccl::Type::<#item>::__HCCL_ITEM },
             lengths: __hccl::Cow::Borrowed(&[#(__hccl::length(#lengths)),*]),
         }
     })
 }
 
-/// Holds the compiler to it that these are all the fields there are, and these their types.
+/// Makes the compiler check that these are all the fields, and these their types.
 fn all_fields(input: &Struct) -> TokenStream {
     let ident = &input.ident;
     let names: Vec<&Ident> = input.fields.iter().map(|field| &field.ident).collect();

@@ -1,4 +1,4 @@
-//! The struct and its attributes, read and checked as far as text goes.
+//! The struct and its attributes, read and checked as far as the text allows.
 
 use std::collections::HashMap;
 
@@ -32,14 +32,14 @@ pub struct Struct {
     pub root: Path,
     /// The fields that have a name.
     pub fields: Vec<Field>,
-    /// Whether the compiler refuses the traits whatever the derive makes.
+    /// Whether the compiler refuses the traits in any case.
     pub is_beyond_us: bool,
 }
 
 pub struct Field {
     pub ident: Ident,
     pub visibility: Visibility,
-    /// The same, for names that are made of it.
+    /// Its name in Rust, as a part of names that are made of it.
     pub rust: String,
     /// Its name in C++.
     pub name: String,
@@ -55,7 +55,7 @@ pub struct Field {
 
 pub enum Range {
     Good(Expr),
-    /// There is a setter all the same, so that nothing but the range is told.
+    /// A refused range. There is a setter all the same, so that only the range is reported.
     Refused,
 }
 
@@ -237,7 +237,7 @@ fn representation(item: &DeriveInput) -> Result<()> {
                 c = true;
                 continue;
             }
-            // The compiler refuses it as well; once is enough.
+            // The compiler reports it as well; one error is enough.
             if NUMBERS.iter().any(|number| part.path().is_ident(number)) {
                 return Ok(());
             }

@@ -174,7 +174,7 @@ fn called(mut function: ItemFn, root: &Path) -> TokenStream {
     quote!(#function)
 }
 
-/// Whether a closure can have it for its result.
+/// Whether it can be the result type of a closure.
 fn is_nameable(ty: &Type) -> bool {
     struct Opaque(bool);
     impl VisitMut for Opaque {
@@ -187,8 +187,8 @@ fn is_nameable(ty: &Type) -> bool {
     !opaque.0
 }
 
-/// The check of the type of the first argument, and the type, of which nothing more is reported if
-/// it is refused.
+/// The check of the type of the first argument, and the type itself. If the type is refused,
+/// nothing more is reported about it.
 fn first_argument(ty: &Type, generics: &Generics) -> (TokenStream, TokenStream) {
     if !generics.params.is_empty() {
         // A constant knows no parameters.

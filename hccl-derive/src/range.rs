@@ -4,7 +4,8 @@ use syn::{Error, Expr, ExprLit, ExprUnary, Lit, Result, UnOp};
 
 use crate::types::Shape;
 
-/// The last number of each type of whole numbers; the first one is 0 or its negative less 1.
+/// The last number of each type of whole numbers. The first one is 0, or the negative of the last
+/// less 1.
 const WHOLE: [(&str, i128); 8] = [
     ("i8", i8::MAX as i128),
     ("i16", i16::MAX as i128),

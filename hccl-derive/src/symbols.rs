@@ -1,4 +1,4 @@
-//! The struct as a kernel sees it: the same fields, each a symbol.
+//! The struct from the view of a kernel: the same fields, each a symbol.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -80,7 +80,7 @@ pub fn refused(input: &Struct, error: &Error) -> TokenStream {
     }
 }
 
-/// The errors, and a type of which the compiler reports nothing more.
+/// The errors, and a type about which the compiler reports nothing more.
 pub fn nothing(error: &Error) -> (TokenStream, TokenStream) {
     let mut errors = error.clone().into_iter().map(|error| error.to_compile_error());
     let first = errors.next();

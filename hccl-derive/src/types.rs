@@ -8,7 +8,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{Error, Expr, Ident, Result, Type};
 
-/// A field's type, arrays taken apart.
+/// The type of a field: the elements and the lengths of its arrays.
 pub struct Shape {
     /// The type of each element.
     pub item: Type,
@@ -138,8 +138,8 @@ pub fn compact(code: &impl ToTokens) -> String {
     text
 }
 
-/// The same code, with the name of the struct for `Self`: it may stand where `Self` is another
-/// type, or none.
+/// The same code, with the name of the struct for `Self`. It may be put at a place where `Self` is
+/// another type, or none.
 pub fn without_self(code: TokenStream, name: &Ident) -> TokenStream {
     let replace = |token| match token {
         TokenTree::Ident(ident) if ident == "Self" => {

@@ -48,8 +48,8 @@ impl Model {
 }
 
 impl Default for Model {
-    /// Round numbers, of no product: 1 µs and 50 GB/s for a transfer, 500 GB/s for reductions and
-    /// copies within a rank, and a fifth of a microsecond for a wait.
+    /// Round numbers that belong to no product: 1 µs and 50 GB/s for a transfer, 500 GB/s for
+    /// reductions and copies within a rank, and a fifth of a microsecond for a wait.
     fn default() -> Model {
         Model { alpha: 1e-6, beta: 2e-11, gamma: 2e-12, notify: 2e-7, copy: 2e-12 }
     }

@@ -47,7 +47,7 @@ impl Lanes {
                 for rank in of_rank.clone() {
                     lanes.parts.push(steps.len() as u32);
                     let part = rank.and_then(|rank| rank.threads.get(thread));
-                    // Numbers end where no memory is large enough for the tasks.
+                    // There is no number left for more tasks; no memory is large enough for them.
                     let room = NONE as usize - steps.len();
                     steps.extend(part.into_iter().flatten().take(room));
                 }
@@ -65,7 +65,7 @@ impl Lanes {
         &self.lanes
     }
 
-    /// Tasks in all.
+    /// The number of all tasks.
     pub(crate) fn tasks(&self) -> usize {
         self.of_task.len()
     }
@@ -102,7 +102,7 @@ impl Lanes {
     pub(crate) fn part(&self, task: u32) -> (u32, u32) {
         let first = self.number(task) as usize * self.operators;
         let parts = &self.parts[first..first + self.operators];
-        // The last that begins here or before: those that begin here and are empty come first.
+        // The last one that begins here or before. Empty ones that begin here come first.
         let operator = parts.partition_point(|start| *start <= task).saturating_sub(1);
         (operator as u32, task - parts[operator])
     }

@@ -23,7 +23,7 @@ pub struct TaskId {
     pub rank: u32,
     /// The thread of the rank.
     pub thread: u32,
-    /// The place in that thread, from 0; of [several](Order::of_all) operators, the tasks of the
+    /// The place in that thread, from 0; with [several](Order::of_all) operators, the tasks of the
     /// earlier ones are counted too.
     pub position: u32,
 }
@@ -33,7 +33,7 @@ pub struct TaskId {
 pub struct Order {
     lanes: Lanes,
     sequence: Vec<TaskId>,
-    /// When each task runs; `NONE`: it does not.
+    /// The time of each task; `NONE`: it does not run.
     time: Vec<u32>,
     /// The record of each wait that has ended, and the wait of each record that has ended one.
     partner: Vec<u32>,
@@ -44,12 +44,12 @@ pub struct Order {
     left: Vec<TaskId>,
 }
 
-/// Why there is no order of all tasks: some wait for ever.
+/// The reason why there is no order of all tasks: some wait for ever.
 #[derive(Clone, Debug)]
 pub struct Stuck {
     /// The order of the tasks that ran.
     pub ran: Order,
-    /// The waits that never end, of which each holds up the rest of its thread.
+    /// The waits that never end. Each holds up the rest of its thread.
     pub waits: Vec<TaskId>,
 }
 
@@ -71,7 +71,7 @@ impl Order {
         Err(Box::new(Stuck { ran, waits }))
     }
 
-    /// An order in which the tasks may run one by one: none comes before what it waits for.
+    /// An order in which the tasks may run one by one: none comes before a task that it waits for.
     pub fn sequence(&self) -> &[TaskId] {
         &self.sequence
     }
@@ -134,7 +134,7 @@ impl Order {
         lane.start.checked_add(task.position).filter(|number| *number < lane.end)
     }
 
-    /// The other one of a wait and its record.
+    /// The record of a wait, or the wait of a record.
     pub(crate) fn partner(&self, task: u32) -> Option<u32> {
         Some(self.partner[task as usize]).filter(|partner| *partner != NONE)
     }
@@ -171,7 +171,7 @@ impl Listed {
     }
 }
 
-/// Finds out whether one task comes before another.
+/// A search that decides whether one task comes before another.
 pub struct Search<'a> {
     order: &'a Order,
     /// For each lane: the last question in which it was reached from the later task, and the end of
@@ -237,8 +237,8 @@ impl Search<'_> {
         }
     }
 
-    /// This task is known to come before the later one, or is it. Whether it also comes behind the
-    /// earlier one.
+    /// Records that this task comes before the later one, or is it. Returns whether it also comes
+    /// behind the earlier one.
     fn is_past(&mut self, task: u32) -> bool {
         let lane = self.order.lanes.number(task) as usize;
         let start = self.order.lanes.all()[lane].start;
@@ -256,8 +256,8 @@ impl Search<'_> {
         question == self.question && first <= task
     }
 
-    /// This task is known to come behind the earlier one, or is it. Whether it also comes before
-    /// the later one.
+    /// Records that this task comes behind the earlier one, or is it. Returns whether it also comes
+    /// before the later one.
     fn is_future(&mut self, task: u32) -> bool {
         let lane = self.order.lanes.number(task) as usize;
         let end = self.order.lanes.all()[lane].end;
@@ -303,7 +303,8 @@ struct State {
     waiting: VecDeque<u32>,
 }
 
-/// Runs all tasks, a unit of time after the other. Also the waits that never end.
+/// Runs all tasks, one unit of time after the other. Returns the order, and the waits that never
+/// end.
 fn run<'a>(lanes: Lanes, task: impl Fn(u32) -> &'a Task) -> (Order, Vec<u32>) {
     let tasks = lanes.tasks();
     let (signal_of, mut signals) = signals(tasks, &task);
@@ -322,7 +323,8 @@ fn run<'a>(lanes: Lanes, task: impl Fn(u32) -> &'a Task) -> (Order, Vec<u32>) {
                 Task::Wait(_) if partner[at as usize] == NONE => {
                     let state = &mut signals[signal as usize];
                     match state.set.front() {
-                        // Set in this very unit of time: it is over in the next one.
+                        // It was set in this very unit of time, so the wait is over in the next
+                        // one.
                         Some(record) if time[*record as usize] == clock => {
                             later.push(lane);
                             continue;

@@ -10,7 +10,7 @@ use std::fmt::{self, Display, Formatter};
 
 /// The resources of a communicator, all engines together.
 pub mod limits {
-    /// Threads that can be acquired. The user's stream is none of them.
+    /// The threads that can be acquired. The user's stream does not count.
     pub const THREADS: u32 = 200;
     /// Notifies of all threads.
     pub const NOTIFIES: u32 = 65_536;
@@ -202,8 +202,8 @@ const ROWS: [&str; 9] = [
     "control notifies",
 ];
 
-/// The plans of all ranks, in the order of the ranks, as a table: its `Display` has a column for
-/// those that are alike.
+/// The plans of all ranks, in the order of the ranks, as a table: its `Display` has one column for
+/// ranks with equal plans.
 pub fn table(plans: &[Plan]) -> Table {
     let mut columns: Vec<([u64; ROWS.len()], Vec<usize>)> = Vec::new();
     for (rank, plan) in plans.iter().enumerate() {

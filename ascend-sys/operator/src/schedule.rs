@@ -31,7 +31,7 @@ impl<'a> Execution<'a> {
         ids.filter_map(|id| Some((*id, step(self.operator, *id)?)))
     }
 
-    /// When everything happens if the tasks take so long.
+    /// The times of all tasks, with the given duration of each.
     pub(crate) fn schedule(&self, lasts: impl Fn(&Task) -> f64) -> Schedule<'_> {
         let mut when = vec![When::default(); self.operator.tasks()];
         for (id, Step { task, .. }) in self.tasks() {
@@ -61,17 +61,17 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// When a task happens.
+/// The times of a task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct When {
-    /// When its thread comes to it.
+    /// When it is next in its thread.
     pub(crate) begin: f64,
     /// When the tasks that it waits for are done.
     pub(crate) start: f64,
-    /// When it is done itself.
+    /// When it is done.
     pub(crate) end: f64,
-    /// Transfers between ranks on the longest chain that ends with it; several in a row between the
-    /// same two count as one.
+    /// The number of transfers between ranks on the longest chain that ends with it; several in a
+    /// row between the same two count as one.
     pub(crate) steps: u64,
     /// Whether it runs at all.
     pub(crate) ran: bool,
@@ -85,7 +85,7 @@ impl Default for When {
     }
 }
 
-/// When everything happens.
+/// The times of all tasks.
 pub(crate) struct Schedule<'a> {
     execution: &'a Execution<'a>,
     when: Vec<When>,

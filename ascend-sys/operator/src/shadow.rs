@@ -15,7 +15,7 @@ use std::ops::Range;
 /// The effect of an access on bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// It reads them.
+    /// It only reads them.
     Read,
     /// It writes them, whatever they held.
     Write,
@@ -35,7 +35,8 @@ impl Mode {
     }
 }
 
-/// Knows which accesses come before the one that is being made. A function is one.
+/// The order of accesses: decides which earlier ones come before the current one. A function
+/// implements it.
 pub trait Oracle<A> {
     /// Whether the earlier access is certainly over.
     fn is_before(&mut self, earlier: &A) -> bool;
@@ -56,7 +57,7 @@ impl<A, F: FnMut(&A) -> bool> Oracle<A> for F {
 /// The finding of an access.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found<A> {
-    /// Bytes that another access may touch at the same time, where the two conflict.
+    /// Bytes that another access may touch at the same time, and the two conflict.
     Unordered {
         /// The bytes.
         bytes: Range<usize>,
@@ -95,7 +96,7 @@ impl<A: Clone> Shadow<A> {
         Shadow { cells: BTreeMap::from([(range.start, cell)]), range }
     }
 
-    /// The bytes that it is about.
+    /// The bytes of the finding.
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
@@ -124,7 +125,7 @@ impl<A: Clone> Shadow<A> {
                 }
             }
             if mode != Mode::Write && !cell.written {
-                // Once is enough.
+                // One report for each byte is enough.
                 cell.written = true;
                 found(Found::Unwritten { bytes: here });
             }
@@ -151,7 +152,7 @@ impl<A: Clone> Shadow<A> {
         }
     }
 
-    /// A cell begins at this byte, if one holds it.
+    /// Splits the cell that holds this byte, so that a cell begins there.
     fn split(&mut self, at: usize) {
         if let Some((&start, cell)) = self.cells.range_mut(..at).next_back()
             && start < at
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(look(&mut shadow, 150..200, (2, Mode::Write), &[]), []);
         let found = look(&mut shadow, 140..160, (3, Mode::Read), &[2]);
         assert_eq!(found, [(140..150, Some(1))]);
-        // Reads of the same bytes never conflict; the write behind them has to know both.
+        // Reads of the same bytes never conflict; the write behind them has to follow both.
         assert_eq!(look(&mut shadow, 155..156, (4, Mode::Read), &[2]), []);
         let found = look(&mut shadow, 155..156, (5, Mode::Write), &[2, 3]);
         assert_eq!(found, [(155..156, Some(4))]);
@@ -252,7 +253,7 @@ mod tests {
         look(&mut shadow, 0..8, (1, Mode::Write), &[]);
         look(&mut shadow, 0..8, (2, Mode::Read), &[1]);
         look(&mut shadow, 0..8, (3, Mode::Reduce(0)), &[1, 2]);
-        // The reduction before it has not made it forget them.
+        // The reduction before it has not removed them.
         let found = look(&mut shadow, 0..8, (4, Mode::Reduce(0)), &[]);
         assert_eq!(found, [(0..8, Some(1)), (0..8, Some(2))]);
     }

@@ -29,7 +29,7 @@ impl Display for Operator {
     }
 }
 
-/// A task as its own rank sees it, which need not be named.
+/// A task from the view of its own rank, which need not be named.
 struct Seen<'a> {
     task: &'a Task,
     rank: u32,

@@ -189,12 +189,12 @@ pub struct Step {
     pub source: &'static Location<'static>,
 }
 
-/// Everything that one rank does.
+/// All tasks of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RankTasks {
     /// The threads, the main one first. A rank without tasks still has its main thread.
     pub threads: Vec<Vec<Step>>,
-    /// The peers that it has opened a channel to, and how many notifies each end of it has.
+    /// The peers that it has opened a channel to, with the notifies of each end.
     pub channels: Vec<(u32, u32)>,
     /// Bytes of the input.
     pub input: u64,
@@ -268,7 +268,7 @@ pub enum Goal {
         /// The rank that gets.
         to: u32,
     },
-    /// Something else: the sizes are as given, and the result is not looked at.
+    /// Another goal: the sizes are as given, and the result is not checked.
     Other {
         /// Elements of the input of each rank.
         input: u64,
@@ -352,8 +352,9 @@ pub struct Operator {
     pub element: u64,
     /// Whether elements are floating point, so that sums and products of them are rounded.
     pub floats: bool,
-    /// Whether notifies [`READY`] and [`LEFT`] of each end of a channel say that a communication
-    /// buffer is exposed to the peer, and that the peer has left it.
+    /// Whether the notifies [`READY`] and [`LEFT`] of each end of a channel are a handshake: one
+    /// reports that a communication buffer is exposed to the peer, the other that the peer has left
+    /// it.
     pub handshake: bool,
     /// The line that made it, if it is known.
     pub source: Option<&'static Location<'static>>,
@@ -364,7 +365,8 @@ pub struct Operator {
 /// The index, among the notifies at an end of a channel with a [handshake](Operator::handshake), of
 /// the one that says: the peer's communication buffer is ready.
 pub const READY: u32 = 0;
-/// The same: the peer has left this rank's communication buffer.
+/// The index of the notify of the same handshake that says: the peer has left this rank's
+/// communication buffer.
 pub const LEFT: u32 = 1;
 
 impl Operator {

@@ -1,9 +1,9 @@
 //! Copies and fills of device memory.
 //!
-//! As in the reductions, a racing program may write the memory meanwhile, so it is touched only by
+//! As in the reductions, a racing program may write the memory meanwhile. So it is touched only by
 //! assembly or volatile accesses through raw pointers: a race yields unspecified bytes and nothing
 //! worse. Where the processor has no instruction for it, a large copy is a reduction of one input,
-//! which moves bytes and nothing else.
+//! which only moves bytes.
 
 use crate::{DataType, ReduceOp, Store, reduce_chunk};
 
@@ -106,8 +106,8 @@ unsafe fn large(dst: *mut u8, src: *const u8, bytes: usize, store: Store) {
     unsafe { reduce_chunk(DataType::Uint8, ReduceOp::Sum, &[src], &[dst], bytes, store) };
 }
 
-/// At most 64 bytes, inlined: the first and the last power of two of bytes, which may overlap. All
-/// of it is read before anything is written.
+/// Copies at most 64 bytes, inlined: the first and the last piece, each a power of two of bytes;
+/// they may overlap. Everything is read before anything is written.
 #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
 mod small {
     use core::arch::asm;

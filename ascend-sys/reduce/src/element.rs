@@ -18,8 +18,9 @@ pub trait Arithmetic: Copy {
     fn maximum(a: Self, b: Self) -> Self;
     /// The lesser one; a NaN if either is one.
     fn minimum(a: Self, b: Self) -> Self;
-    /// Makes every NaN the same one. Which payload survives an addition depends on the order of its
-    /// operands, which the compiler may swap: without this, two builds of one kernel could differ.
+    /// Makes every NaN the same one. The payload that survives an addition depends on the order of
+    /// its operands, which the compiler may swap. Without this, two builds of one kernel could
+    /// differ.
     fn canonical(self) -> Self;
 }
 
@@ -266,7 +267,7 @@ const fn nan(infinity: u16) -> u16 {
 /// 16-bit floats of which the greatest or the least is wanted.
 ///
 /// Read as integers, positive floats are in order, the NaNs last, and negative ones in the reverse
-/// order. So three extremes of the integers tell all, and nothing is converted: the greatest and
+/// order. So three extremes of the integers are enough, and nothing is converted: the greatest and
 /// the least of them with a sign, and the greatest without one.
 pub(super) struct Ordered<const INFINITY: u16, const GREATEST: bool>;
 

@@ -1,8 +1,8 @@
 //! Floating-point control of the thread that happens to run a reduction.
 //!
 //! A program may round in another direction, flush subnormal numbers to zero or trap, in the
-//! threads in which it computes (mathematical libraries do so for speed). Reductions run on
-//! whatever thread waits, and their bits must not depend on which one.
+//! threads in which it computes (mathematical libraries do so for speed). A reduction runs on any
+//! thread that waits, and its bits must not depend on the thread.
 
 /// Sets the thread to round to nearest, keep subnormal numbers, and trap nothing. Dropping it
 /// restores the earlier settings of the thread.

@@ -1,9 +1,9 @@
 //! The few things a kernel needs from the processor: moving 64 bytes between memory and registers,
 //! and converting 16-bit floats.
 //!
-//! Device memory may be written by a racing program while a kernel reads it. So it is never a Rust
+//! A racing program may write device memory while a kernel reads it. So this memory is never a Rust
 //! reference, and every access is an assembly instruction or a volatile access through a raw
-//! pointer: the compiler can neither assume that memory stays as it was nor read it twice. A race
+//! pointer: the compiler can neither assume that memory stays unchanged nor read it twice. A race
 //! then yields unspecified bytes and nothing worse.
 
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};

@@ -1,8 +1,8 @@
 //! The loops of a reduction, generic over instruction set, element and operator.
 //!
 //! With few inputs and outputs the accumulators of a few lines stay in registers while all inputs
-//! pass. With many, that would visit every buffer for a few hundred bytes at a time, too many
-//! places at once for caches and prefetchers; so the loop takes a block of accumulators that fits
+//! pass. With many, that would visit every buffer for a few hundred bytes at a time: too many
+//! places at once for caches and prefetchers. So the loop takes a block of accumulators that fits
 //! the first-level cache, and each buffer in turn contributes a contiguous piece.
 
 #![allow(

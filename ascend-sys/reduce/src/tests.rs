@@ -221,8 +221,8 @@ impl Buffer {
     }
 }
 
-/// One call: random inputs, checked against the reference in every output. With `in_place`, output
-/// 0 is the last input.
+/// Makes one call: random inputs, checked against the reference in every output. With `in_place`,
+/// output 0 is the last input.
 #[allow(clippy::too_many_arguments, reason = "the dimensions of the test")]
 fn check(
     random: &mut Random,
@@ -466,7 +466,7 @@ fn what_cannot_be_reduced_is_refused_and_left_alone() {
         assert!(!done, "{dtype:?}");
         assert_eq!(c, [3; 32]);
     }
-    // One input is only copied, whatever it is.
+    // One input is only copied, whatever its type is.
     // SAFETY: two elements of 16 bytes in both buffers.
     let done = unsafe {
         reduce_chunk(

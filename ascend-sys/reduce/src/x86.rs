@@ -1,8 +1,9 @@
-//! x86_64: AVX-512, and AVX2 with F16C and FMA, from one text. The instructions that touch memory
-//! are written in assembly (see [`super::isa`]); each sits in a function of its own that has the
-//! target feature, and is inlined into a kernel that has it too. (Closures and iterators do not
-//! take on the feature; where they are not inlined they cost a factor of ten, so there are none
-//! here.)
+//! x86_64: AVX-512, and AVX2 with F16C and FMA, from one text.
+//!
+//! The instructions that touch memory are written in assembly (see [`super::isa`]). Each is in a
+//! function of its own that has the target feature, and is inlined into a kernel that has it too.
+//! (Closures and iterators do not take on the feature. Where they are not inlined they cost a
+//! factor of ten, so there are none here.)
 
 mod part;
 
@@ -173,9 +174,9 @@ macro_rules! isa {
                 }
             }
 
-            /// `a + b`, as `a * 1 + b`, which is the same number to the bit: some processors
-            /// (Zen 5) add where they convert fp16, and multiply elsewhere. In assembly, since the
-            /// compiler knows that it is an addition.
+            /// `a + b`, as `a * 1 + b`, which is the same number to the bit. Some processors
+            /// (Zen 5) add with the units that convert fp16, but multiply with others. It is in
+            /// assembly, because the compiler would turn it back into an addition.
             #[inline]
             #[target_feature(enable = $features)]
             fn add(mut a: $float, b: $float) -> $float {
@@ -188,8 +189,8 @@ macro_rules! isa {
             }
         }
 
-        // In the functions below: the caller promises as above, and a `Line` is as large as the
-        // registers, of which every bit pattern is valid.
+        // In the functions below the caller guarantees the same. A `Line` is as large as the
+        // registers, and every bit pattern of these is valid.
         impl Isa for $name {
             const LINES: usize = $lines;
 
@@ -411,8 +412,9 @@ isa!(Avx2: "avx2,f16c,fma", 2 lines, 2 of 32 bytes in ymm_reg, "x" in xmm_reg,
     pack256, 0xFF, numbers256);
 
 // fp32 to bf16: the upper halves are put together in one register and the lower ones in another,
-// and all are rounded at once: up if the lower half is more than 0x8000, or just that and the upper
-// one is odd. A NaN stays one: its lower half is zero, since bf16 has no place for more.
+// and all are rounded at once. A half is rounded up if the lower one is more than 0x8000, or if it
+// is 0x8000 and the upper one is odd. A NaN stays a NaN: its lower half is zero, since bf16 has no
+// place for more.
 
 /// The order of the 16-bit halves in two registers of fp32, even and odd: the lower half of each if
 /// `upper` is 0, else the upper half.

@@ -25,7 +25,7 @@ use super::{Guard, SpinLock, spin_until};
 
 /// A spin lock that costs its usual thread no atomic step.
 pub struct Biased<T> {
-    /// Written with `shared` held.
+    /// The owner; null if there is none. Written with `shared` held.
     owner: AtomicPtr<Owner>,
     /// The thread that was the owner until another one came, and that may still be inside. Written
     /// with `shared` held.
@@ -41,7 +41,8 @@ struct Owner {
 }
 
 impl Owner {
-    /// A place for one more lock, unless it is inside of this one already or has no place.
+    /// A free place for one more lock; none if the thread is inside of this lock already, or all
+    /// places are taken.
     #[inline]
     fn place_for(&self, lock: usize) -> Option<&AtomicUsize> {
         let [first, second] = &self.inside;
@@ -83,7 +84,7 @@ impl<T> Biased<T> {
         thread.and_then(|thread| self.enter(thread)).or_else(|| self.try_shared(thread))
     }
 
-    /// The next thread that comes becomes the owner.
+    /// Lets the next thread that comes become the owner.
     pub fn forget_owner(&self) {
         let _guard = spin_until(|| self.try_shared(None));
         self.former.store(ptr::null_mut(), Relaxed);
@@ -224,7 +225,7 @@ mod tests {
         drop(held);
         drop(lock.try_lock().unwrap());
 
-        // Given back in another order than taken, and one more than an owner has places for.
+        // Given back in another order than taken, and one lock more than an owner has places for.
         let third = Biased::new(());
         let (a, b, c) = (lock.lock(), other.lock(), third.lock());
         drop(a);

@@ -25,8 +25,8 @@ pub struct SpinLock<T> {
     pub(crate) value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached by one thread at a time, through the guard; it is sent between them,
-// so it must be `Send`.
+// SAFETY: one thread at a time reaches the value, through the guard; the value moves between
+// threads, so it must be `Send`.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 /// Holds the lock.
@@ -49,7 +49,8 @@ impl<T> SpinLock<T> {
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let free = self.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-        // Not `then_some`: a guard that exists gives the lock back.
+        // Not `then_some`: the guard would be made in any case, and its drop would give the lock
+        // back.
         free.is_ok().then(|| Guard::new(&self.value, &self.taken))
     }
 

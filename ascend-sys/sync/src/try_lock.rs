@@ -27,7 +27,7 @@ impl<T> TryLock<T> {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes the lock, or says no at once. Dropping the guard gives it back.
+    /// Takes the lock, or returns `None` at once. Dropping the guard gives the lock back.
     pub fn try_take(&self) -> Option<TryLockGuard<'_, T>> {
         if self.taken.swap(true, Ordering::AcqRel) { None } else { Some(TryLockGuard(self)) }
     }

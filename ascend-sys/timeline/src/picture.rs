@@ -9,8 +9,8 @@ const MARGIN: usize = 16;
 /// The left end of the time axis.
 const LEFT: usize = 148;
 const RIGHT: usize = WIDTH - 24;
-/// Rows that a picture has of each device and of the links, and devices; and notifies. The trace
-/// has all.
+/// The most rows of a picture for each device and for the links, the most devices, and the most
+/// notifies. The trace has all.
 const MOST_CORES: usize = 24;
 const MOST_THREADS: usize = 16;
 const MOST_FLOWS: usize = 2000;
@@ -25,7 +25,7 @@ const GREY: &str = "#5f6b7a";
 const GRID: &str = "#e6e8eb";
 const MARK: &str = "#d8481f";
 const FAILED: &str = "#b02a2a";
-/// Notifies between ranks, and between threads of one.
+/// The colours of notifies between ranks, and between threads of one.
 const ACROSS: &str = "#d07a1c";
 const WITHIN: &str = "#4f7fb5";
 
@@ -42,7 +42,7 @@ pub(super) fn draw(chart: &Chart) -> String {
             group.rows.iter().filter(|row| wanted(row.kind)).collect()
         };
         let cores = of(&|kind| !matches!(kind, RowKind::Server | RowKind::Thread));
-        // The kernel's own row is no core.
+        // The kernel's own row is not a core.
         lines.extend(cores.iter().take(MOST_CORES + 1).map(|row| PictureLine::Row(row)));
         lines.extend(PictureLine::more(cores.len(), MOST_CORES + 1, "cores"));
         lines.extend(of(&|kind| kind == RowKind::Server).into_iter().map(PictureLine::Row));
@@ -124,7 +124,7 @@ fn notes(chart: &Chart) -> Vec<(&'static str, String)> {
         let told = |text: &String| (FAILED, shorten(&format!("{}: {text}", group.name), 140));
         notes.extend(failures.map(told));
     }
-    // Two lines are always there; of the failures the first ones tell enough.
+    // Two lines are always there, and the first few failures are enough.
     notes.truncate(2 + MOST_FAILURES);
     notes
 }
@@ -186,7 +186,7 @@ fn draw_row(svg: &mut Svg, axis: &Axis, row: &Row, y: usize, height: usize) {
             bar(svg, span, (from, to), y, height);
         }
     }
-    // A turn is named in the wider one of its parts.
+    // The name of a turn stands in the wider one of its parts.
     for turn in row.spans.iter().filter(|span| span.look == SpanKind::Turn) {
         if let Some(part) = turn.parts.iter().max_by_key(|part| part.to - part.from) {
             label(svg, &turn.name, part.look, (axis.x(part.from), axis.x(part.to)), y + height);
@@ -207,7 +207,7 @@ fn draw_row(svg: &mut Svg, axis: &Axis, row: &Row, y: usize, height: usize) {
     }
 }
 
-/// The parts of a span so deep in it.
+/// The parts of a span at a depth.
 fn at_depth(span: &Span, depth: usize) -> Vec<&Span> {
     match depth {
         0 => vec![span],

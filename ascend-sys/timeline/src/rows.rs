@@ -105,7 +105,8 @@ fn title_of_one(kept: &Merged) -> String {
     format!("{what}: {launches} on {}", count(devices.len(), "device", "devices"))
 }
 
-/// "rank 2", if it has that number wherever it takes part; else the number of the device.
+/// The name of a device: "rank 2" if it has that number wherever it takes part, else the number of
+/// the device.
 fn name_of_device(
     launches: &Vec<&Launch>,
     turns: &[&TurnSpan],
@@ -121,7 +122,7 @@ fn name_of_device(
     }
 }
 
-/// When the last rank came to each turn in which ranks meet.
+/// For each turn in which ranks meet, the arrival of the last rank.
 fn meetings(turns: &[TurnSpan]) -> BTreeMap<(ServersKey, u64), u64> {
     let mut met = BTreeMap::new();
     for turn in turns.iter().filter(|turn| turn.meets) {
@@ -285,7 +286,7 @@ fn rows_of_servers(
     rows.into_values().collect()
 }
 
-/// A sum that stays at the largest number.
+/// The sum of numbers; it saturates.
 fn sum_of(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
 }
@@ -323,7 +324,7 @@ fn rows_of_links(
 }
 
 impl TurnSpan {
-    /// When data began to move.
+    /// The time when data began to move.
     fn met(&self, met: &BTreeMap<(ServersKey, u64), u64>) -> u64 {
         let last = if self.meets { met.get(&(self.servers, self.number)) } else { None };
         last.map_or(self.from, |last| (*last).clamp(self.from, self.to))

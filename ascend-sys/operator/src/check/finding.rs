@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
 use std::panic::Location;
 
-/// Places that are printed of one finding; a cycle may have more.
+/// The most places of one finding that are printed; a cycle may have more.
 const PRINTED: usize = 12;
 
 /// A task that a finding is about.
@@ -15,7 +15,7 @@ pub struct Place {
     pub operator: Option<u32>,
     /// The rank.
     pub rank: u32,
-    /// The thread of it.
+    /// The thread of the rank.
     pub thread: u32,
     /// The place in that thread of that operator, from 0.
     pub position: u32,
@@ -37,12 +37,12 @@ impl Display for Place {
     }
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The operator must not run.
     Error,
-    /// The operator is right, and may surprise.
+    /// The operator is correct, but may surprise.
     Note,
 }
 
@@ -52,7 +52,7 @@ pub enum Severity {
 /// remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// The rule, as a short name.
     pub rule: &'static str,
@@ -183,7 +183,7 @@ impl Notes {
         }
     }
 
-    /// Notes an error that is about no task; of the same kind, only how often.
+    /// Adds an error that is about no task. Further findings of the same kind are only counted.
     pub(super) fn about(
         &mut self,
         rule: &'static str,
@@ -196,8 +196,8 @@ impl Notes {
         }
     }
 
-    /// Whether the same has been found in the same lines; then it is counted. Else it has to be
-    /// [pushed](Self::push), which may have more places.
+    /// Whether the same has been found in the same lines; then it is counted. Otherwise the caller
+    /// must [push](Self::push) it, with more places if it has them.
     pub(super) fn again(
         &mut self,
         rule: &'static str,
@@ -233,7 +233,7 @@ impl Notes {
         self.findings.iter().any(|finding| rules.contains(&finding.rule))
     }
 
-    /// Errors first.
+    /// The findings, errors first.
     pub(super) fn into_findings(mut self) -> Vec<Finding> {
         self.findings.sort_by_key(|finding| finding.severity);
         self.findings

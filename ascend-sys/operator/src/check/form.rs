@@ -217,7 +217,7 @@ impl View<'_> {
         }
     }
 
-    /// Whether a piece is there, and may be reached.
+    /// Whether a piece exists, and may be reached.
     fn reach(&mut self, verb: &str, piece: &Piece) -> bool {
         let ranks = self.operator.ranks.len();
         let Some(owner) = self.operator.ranks.get(piece.rank as usize) else {

@@ -1,9 +1,10 @@
-//! A communication buffer is its owner's before the operator begins there and after it has ended.
+//! A communication buffer belongs to its owner before the operator begins there and after it has
+//! ended.
 //!
-//! Ranks begin and end an operator each at its own time. The rank that is first is already in the
-//! next one, or in a collective, or has freed its buffer. So peers come to a buffer behind the
-//! first task of its owner's main thread, and are done before the last one. Then operators that are
-//! right alone do not race in any row.
+//! Each rank begins and ends an operator at its own time. The first rank to end is already in the
+//! next operator or in a collective, or has freed its buffer. So peers must use a buffer only
+//! between the first and the last task of its owner's main thread. Then operators that are correct
+//! alone do not race in any sequence.
 
 use super::finding::Notes;
 use super::ground::{Ground, PATIENCE};

@@ -16,7 +16,7 @@ pub(super) struct Ground<'a> {
     pub(super) order: &'a Order,
     /// The steps, by the number of the task.
     pub(super) steps: Vec<&'a Step>,
-    /// The most that an operator has.
+    /// The largest number of ranks of an operator.
     pub(super) ranks: usize,
 }
 

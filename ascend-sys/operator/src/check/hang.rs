@@ -11,7 +11,7 @@ use std::collections::HashMap;
 #[derive(Clone, Copy)]
 struct Behind {
     record: u32,
-    /// Among the stuck waits.
+    /// The index among the stuck waits.
     wait: usize,
 }
 
@@ -97,8 +97,8 @@ fn never(ground: &Ground<'_>, wait: u32, signal: Signal, meant: Option<u32>, not
     });
 }
 
-/// A buffer is exposed more or less often than it is entered, or entered more often than it is
-/// left.
+/// Reports a handshake that does not match: a buffer is exposed more or less often than it is
+/// entered, or entered more often than it is left.
 fn handshake(
     ground: &Ground<'_>,
     wait: u32,

@@ -29,7 +29,7 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
             }
         }
     }
-    // A record that is left over may end one of those waits instead, if it comes first.
+    // If it comes first, a record that is left over may end one of those waits instead.
     for record in ground.order.unconsumed().iter().filter_map(|left| ground.order.number(*left)) {
         if let Task::Record(signal) = ground.task(record)
             && let Some(earlier) = last.get(signal).copied()
@@ -86,7 +86,7 @@ fn pair(
     notes: &mut Notes,
 ) {
     let lanes = ground.order.lanes();
-    // Before the second wait begins, not before it ends.
+    // The condition is about the beginning of the second wait, not its end.
     let one_waiter = if lanes.number(over) == lanes.number(wait) {
         over < wait
     } else {

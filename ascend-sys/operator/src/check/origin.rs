@@ -13,7 +13,7 @@ use std::ops::Range;
 pub(super) enum Value {
     /// Bytes that were never written.
     Nothing,
-    /// Something wrong, which has been said.
+    /// A wrong value that has been reported.
     Reported,
     /// Bytes of inputs.
     From(Origin),
@@ -33,7 +33,7 @@ pub(super) struct Origin {
 }
 
 impl Value {
-    /// The same bytes, when they lie somewhere else.
+    /// The same bytes at another place.
     pub(super) fn moved(self, from: usize, to: usize) -> Value {
         match self {
             Value::From(origin) => {
@@ -111,7 +111,7 @@ impl Sets {
         (0..self.ranks).filter(|rank| words[rank / 64] >> (rank % 64) & 1 == 1).collect()
     }
 
-    /// The ranks of both.
+    /// The ranks that are in both sets.
     pub(super) fn common(&self, a: u32, b: u32) -> Vec<usize> {
         if self.words(a).iter().zip(self.words(b)).all(|(a, b)| a & b == 0) {
             return Vec::new();

@@ -39,7 +39,7 @@ pub(super) fn look(operators: &[Operator], setting: &Setting, notes: &mut Notes)
     }
 }
 
-/// Channels that an operator before this one has opened with too few notifies.
+/// Reports channels that an earlier operator has opened with too few notifies.
 fn opened(
     rank: usize,
     at: usize,
@@ -83,7 +83,7 @@ fn quota(
     };
     let threads = held.threads.len() as u64;
     let help = match plan.threads_to_acquire() < held.threads.len() as u32 {
-        // The operators in a row could not use each other's.
+        // The operators in a row could not use each other's resources.
         true => {
             "A2 and A3 give no notifies to threads that are there: run the operator that uses most notifies first"
         }
@@ -116,7 +116,7 @@ fn against(rank: usize, plan: &Plan, (planned, source): (&Plan, Source), notes: 
     let (takes, has) = (plan.main_notifies, planned.main_notifies);
     more("main", takes, has, "notifies of the main thread".into());
     for (at, takes) in plan.sub_notifies.iter().enumerate() {
-        // A thread that was not planned at all has been found.
+        // A thread that was not planned at all has been reported.
         let has = planned.sub_notifies.get(at).copied().unwrap_or(u32::MAX);
         more("sub", *takes, has, format!("notifies of thread {}", at + 1));
     }

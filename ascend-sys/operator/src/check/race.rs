@@ -1,4 +1,4 @@
-//! Races: two tasks that touch the same bytes, of which one writes, and nothing orders them.
+//! Races: two tasks that touch the same bytes in no order, one of them to write.
 
 use super::finding::Notes;
 use super::ground::{Bytes, Ground, PATIENCE};
@@ -11,7 +11,7 @@ use crate::task::Task;
 pub(super) struct Tasks<'a, 'b> {
     pub(super) search: &'a mut Search<'b>,
     pub(super) lanes: &'a Lanes,
-    /// The one that touches memory now.
+    /// The task that touches memory now.
     pub(super) now: u32,
 }
 

@@ -155,7 +155,7 @@ impl ResultRun<'_, '_> {
             )
         } else {
             let ranks = self.sets.union(a.ranks, b.ranks);
-            // The greater one of two equal ones is either of them.
+            // The maximum or minimum of two equal values is either of them.
             let op = if a.ranks == b.ranks { a.op } else { Some(op) };
             return Value::From(Origin { ranks, op, ..a });
         };

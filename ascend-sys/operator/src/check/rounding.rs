@@ -6,8 +6,8 @@ use super::race::Tasks;
 use crate::shadow::{Found, Mode, Shadow};
 use crate::task::{Operator, ReduceOp, Task};
 
-/// Looks at operators in which nothing races: two tasks that write the same bytes in any order are
-/// two reductions then.
+/// Checks operators without races: there, two tasks that write the same bytes in any order are two
+/// reductions.
 pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'static str>) {
     if !ground.operators.iter().any(may_round) {
         return;
@@ -46,7 +46,7 @@ pub(super) fn may_round(operator: &Operator) -> bool {
     operator.floats && steps.any(|step| sums(&step.task))
 }
 
-/// Whether another order gives another result.
+/// Whether another order gives another result for this task.
 fn rounds(ground: &Ground<'_>, task: u32) -> bool {
     ground.operators[ground.operator(task) as usize].floats && sums(ground.task(task))
 }

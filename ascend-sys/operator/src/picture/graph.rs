@@ -9,12 +9,12 @@ use crate::{Operator, Signal, Step, Task};
 use ascend_timeline::draw::svg::{Svg, escape, shorten};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Columns with tasks that a picture has.
+/// The most columns with tasks in a picture.
 const MOST_COLUMNS: usize = 96;
 /// The width of a column of notifies, and the least width of a picture.
 const NARROW: f64 = 22.0;
 const LEAST_WIDTH: f64 = 700.0;
-/// Letters in the boxes, and how high these are.
+/// The size of letters in the boxes, and the height of these.
 const LETTERS: f64 = 10.0;
 const HEIGHT: f64 = 14.0;
 
@@ -53,7 +53,8 @@ fn nobody_records(operator: &Operator, execution: &Execution) -> HashMap<TaskId,
             let Some(Step { task: Task::Record(signal), .. }) = step(operator, id) else {
                 continue;
             };
-            // The first one that is found will do: a second one would be taken by a later wait.
+            // The first record that is found ends the wait: a second one would be taken by a later
+            // wait.
             if let Some(wait) = waits.remove(signal) {
                 ends.insert(wait, Some(id));
             }
@@ -90,7 +91,7 @@ struct TaskBox {
 impl GraphPicture<'_> {
     fn draw(&self, wanted: &[TaskId], said: &[String]) -> String {
         let columns = self.columns();
-        // First everything is laid out from 0 on, to know how wide and high it is.
+        // First everything is laid out from 0 on, to get its width and height.
         let rows = Rows::of(self.operator, wanted, 0.0);
         let shown = Shown::of(self, &rows, &columns, wanted);
         let right = (LEFT + shown.width + 16.0).max(LEAST_WIDTH);
@@ -291,8 +292,8 @@ impl GraphPicture<'_> {
         {
             let Some(to) = places.get(wait) else { continue };
             let end = (to.x - to.half - 1.0, to.y);
-            // Back from the left of the record to the right of the wait, unless the record lies
-            // before it.
+            // The arrow goes back from the left of the record to the right of the wait, unless the
+            // record lies before it.
             match record.map(|record| (record, places.get(&record))) {
                 Some((record, Some(from))) => {
                     svg.push(format_args!(
@@ -374,7 +375,7 @@ fn stub(
 ) {
     let Some(TaskBox { x, y, half }) = place.copied() else { return };
     let other = if leaves { wait } else { record };
-    // Within a picture that has not all columns, the other end may lie beside it.
+    // In a picture without all columns, the other end may lie beside it.
     let (dx, dy) = match rows.middle(other.rank, other.thread) {
         Some(_) => (9.0, 0.0),
         None => (5.0, if other > (if leaves { record } else { wait }) { 7.0 } else { -7.0 }),

@@ -10,11 +10,11 @@ pub(super) const INK: &str = "#1b2430";
 pub(super) const GREY: &str = "#5f6b7a";
 pub(super) const GRID: &str = "#e6e8eb";
 pub(super) const BAND: &str = "#f5f7f9";
-/// Notifies between threads of a rank, and between ranks.
+/// The colours of notifies between threads of a rank, and between ranks.
 pub(super) const WITHIN: &str = "#4f7fb5";
 pub(super) const ACROSS: &str = "#d07a1c";
 pub(super) const WRONG: &str = "#c0282d";
-/// The tasks that decide how long it takes.
+/// The colour of tasks that decide the duration.
 pub(super) const CRITICAL: &str = "#1b2430";
 
 /// The colours of the ranks, in turn.
@@ -137,8 +137,7 @@ pub(super) fn transfer_box(
     ));
 }
 
-/// The colours of a copy or reduction: of the rank that the data comes from and of the one that it
-/// goes to.
+/// The colours of a copy or reduction: that of the source rank and that of the destination rank.
 pub(super) fn colours(task: &Task) -> Option<(&'static str, &'static str)> {
     let (from, to) = task.pieces()?;
     Some((colour(from.rank), colour(to.rank)))

@@ -53,7 +53,7 @@ pub fn finding(operators: &[Operator], finding: &Finding) -> String {
     graph::draw(&all, &places, &said)
 }
 
-/// When each task happens in a model, as the text of an SVG file: threads are rows, time goes from
+/// The time of each task in a model, as the text of an SVG file: threads are rows, time goes from
 /// left to right.
 pub fn timeline(operator: &Operator, model: &Model) -> String {
     timeline::draw(operator, model)

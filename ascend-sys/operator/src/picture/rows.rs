@@ -35,7 +35,8 @@ struct Group {
 }
 
 impl Rows {
-    /// The rows from `top` on. Threads of `wanted` tasks come first where there is no room for all.
+    /// The rows from `top` on. Where there is no room for all, threads of `wanted` tasks come
+    /// first.
     pub(super) fn of(operator: &Operator, wanted: &[TaskId], top: f64) -> Rows {
         let all: usize = operator.ranks.iter().map(|rank| rank.threads.len()).sum();
         let (ranks, threads) =

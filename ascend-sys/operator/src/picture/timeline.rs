@@ -1,4 +1,4 @@
-//! When each task happens in a model, as a picture.
+//! The time of each task in a model, as a picture.
 
 use super::legend::{Legend, Sample};
 use super::look::{self, ACROSS, CRITICAL, GREY, GRID, INK, WITHIN, WRONG, key, some};
@@ -20,7 +20,7 @@ pub(super) fn draw(operator: &Operator, model: &Model) -> String {
     let execution = Execution::of(operator);
     let schedule = execution.schedule(|task| model.time(task));
     let path = schedule.critical_path();
-    // A model may be nonsense.
+    // The numbers of a model may be invalid.
     let length = Some(schedule.length()).filter(|length| length.is_normal()).unwrap_or(1e-9);
     let picture = TimelinePicture {
         operator,

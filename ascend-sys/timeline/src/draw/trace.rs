@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-/// The text of a trace, as it grows.
+/// The text of a trace under construction.
 pub struct Trace(String);
 
 impl Trace {
