@@ -46,10 +46,10 @@ impl Api {
 
     /// Loads the same libraries from one directory and from nowhere else.
     ///
-    /// What these libraries depend on is found by the system's loader.
+    /// The system's loader finds the libraries that these depend on.
     ///
     /// Loading runs the libraries' own start-up code, and they are taken for CANN: name only a
-    /// directory that is trusted as much as the program itself.
+    /// directory that you trust as much as the program itself.
     ///
     /// # Errors
     ///

@@ -72,7 +72,7 @@ impl fmt::Display for MissingSymbol {
     }
 }
 
-/// Why a back end could not be loaded, or lacks a function.
+/// The reason why a back end could not be loaded, or lacks a function.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -98,7 +98,7 @@ pub enum LoadError {
     },
 }
 
-/// `unwrap` prints it: the text.
+/// The same text, since `unwrap` prints it.
 impl fmt::Debug for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LoadError: {self}")

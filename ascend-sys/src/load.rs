@@ -15,7 +15,7 @@ use crate::{Functions, Library, SYMBOLS};
 
 /// The libraries in the order in which they are loaded, each with its file names. Each one depends
 /// on those before it. `libascendcl.so` is the runtime's name up to CANN 8. The last one may be
-/// missing: its functions are then.
+/// missing; then its functions are missing, too.
 const LIBRARIES: [(Library, &[&str]); 4] = [
     (Library::AclRt, &["libacl_rt.so", "libascendcl.so"]),
     (Library::Hcomm, &["libhcomm.so"]),

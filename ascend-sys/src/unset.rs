@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 
 use crate::*;
 
-/// A value of which every bit is set.
+/// Returns a value with all bits set.
 ///
 /// # Safety
 ///
