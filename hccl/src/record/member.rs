@@ -22,11 +22,11 @@ use crate::sync::lock;
 pub(crate) struct MemberRecord {
     records: Arc<Records>,
     /// To the thread that writes.
-    entries: Sender<Entry>,
+    entries: Sender<RecordEntry>,
 }
 
 /// An operation that was recorded, whose copies may be under way.
-struct Entry {
+struct RecordEntry {
     at: u64,
     operation: String,
     dtype: DType,
@@ -111,7 +111,7 @@ impl MemberRecord {
         stream: &Stream,
     ) -> Result<()> {
         let RecordedOp { at, given } = recorded;
-        let entry = Entry { at, operation, dtype, given, got: copy(got, stream)? };
+        let entry = RecordEntry { at, operation, dtype, given, got: copy(got, stream)? };
         self.records.begin();
         if self.entries.send(entry).is_err() {
             self.records.end();
@@ -129,8 +129,8 @@ fn copy(region: Option<Region<'_>>, stream: &Stream) -> Result<Option<RecordedBy
 }
 
 /// Writes the line of an operation when its copies are there.
-fn write_line(records: &Records, mut file: &File, name: &str, entry: &Entry) {
-    let Entry { at, operation, dtype, given, got } = entry;
+fn write_line(records: &Records, mut file: &File, name: &str, entry: &RecordEntry) {
+    let RecordEntry { at, operation, dtype, given, got } = entry;
     let is_whole = records.whole.as_ref() == Some(operation);
     let text = |what: &str, copied: &Option<RecordedBytes>| -> String {
         let Some(RecordedBytes { work, block, bytes }) = copied else { return "-".into() };
