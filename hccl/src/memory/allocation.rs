@@ -8,7 +8,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, Range};
 use std::time::Duration;
 
-use super::block::{Block, Origin};
+use super::block::{Block, BlockOrigin};
 use super::pool::Pool;
 use super::registration::Registration;
 use crate::device::Device;
@@ -97,7 +97,10 @@ impl Owned {
     pub(crate) fn device(device: &Device, bytes: usize) -> Result<Owned> {
         device.reap_if_due();
         let pointer = device.malloc(bytes)?;
-        Ok(Owned::new(Block::new(pointer, bytes, Origin::Device), Backing::Device(device.clone())))
+        Ok(Owned::new(
+            Block::new(pointer, bytes, BlockOrigin::Device),
+            Backing::Device(device.clone()),
+        ))
     }
 
     /// A pinned block of at least so many bytes, from the pool of the runtime when it has one. Contents are unspecified.
@@ -142,7 +145,7 @@ impl Owned {
         let _bound = device.bind()?;
         // SAFETY: the caller's promise.
         let registration = unsafe { Registration::new(device.table(), pointer, bytes) }?;
-        let block = Block::new(pointer, bytes, Origin::Registered(Box::new(registration)));
+        let block = Block::new(pointer, bytes, BlockOrigin::Registered(Box::new(registration)));
         Ok(Owned::new(block, Backing::Registered(device.clone())))
     }
 
@@ -182,7 +185,10 @@ impl Owned {
 
     /// Memory of somebody else.
     pub(super) fn foreign(device: &Device, pointer: *mut c_void, bytes: usize) -> Owned {
-        Owned::new(Block::new(pointer, bytes, Origin::Device), Backing::Foreign(device.clone()))
+        Owned::new(
+            Block::new(pointer, bytes, BlockOrigin::Device),
+            Backing::Foreign(device.clone()),
+        )
     }
 }
 

@@ -24,12 +24,12 @@ pub(crate) struct Block {
     bytes: usize,
     /// Shared with the graphs that use the memory: while there is one, it is not freed.
     pub(super) stamps: Arc<Stamps>,
-    origin: Origin,
+    origin: BlockOrigin,
     next: Option<Box<Block>>,
 }
 
 /// Where a block comes from, and so how it is given back.
-pub(super) enum Origin {
+pub(super) enum BlockOrigin {
     Device,
     Pinned,
     /// Memory of the program.
@@ -44,13 +44,13 @@ unsafe impl Sync for Block {}
 
 impl Block {
     /// Memory that was just allocated, or is somebody else's.
-    pub(super) fn new(pointer: *mut c_void, bytes: usize, origin: Origin) -> Box<Self> {
+    pub(super) fn new(pointer: *mut c_void, bytes: usize, origin: BlockOrigin) -> Box<Self> {
         Box::new(Block { pointer, bytes, stamps: Arc::new(Stamps::new()), origin, next: None })
     }
 
     /// Fresh pinned memory. Some context of the runtime must be current.
     pub(super) fn pinned(table: &Table, bytes: usize) -> Result<Box<Self>> {
-        Ok(Self::new(table.malloc_host(bytes)?, bytes, Origin::Pinned))
+        Ok(Self::new(table.malloc_host(bytes)?, bytes, BlockOrigin::Pinned))
     }
 
     #[inline]
@@ -71,15 +71,15 @@ impl Block {
     #[inline]
     pub(super) fn registration(&self) -> Option<&Registration> {
         match &self.origin {
-            Origin::Registered(registration) => Some(registration),
-            Origin::Device | Origin::Pinned => None,
+            BlockOrigin::Registered(registration) => Some(registration),
+            BlockOrigin::Device | BlockOrigin::Pinned => None,
         }
     }
 
     pub(super) fn registration_mut(&mut self) -> Option<&mut Registration> {
         match &mut self.origin {
-            Origin::Registered(registration) => Some(registration),
-            Origin::Device | Origin::Pinned => None,
+            BlockOrigin::Registered(registration) => Some(registration),
+            BlockOrigin::Device | BlockOrigin::Pinned => None,
         }
     }
 
@@ -105,9 +105,9 @@ impl Block {
         // whoever could make new ones had to borrow it.
         let result = unsafe {
             match &mut self.origin {
-                Origin::Device => table.free(self.pointer),
-                Origin::Pinned => table.free_host(self.pointer),
-                Origin::Registered(registration) => registration.close(table),
+                BlockOrigin::Device => table.free(self.pointer),
+                BlockOrigin::Pinned => table.free_host(self.pointer),
+                BlockOrigin::Registered(registration) => registration.close(table),
             }
         };
         result.map_err(|error| (self, error))

@@ -190,7 +190,11 @@ fn a_scope_ends_when_the_device_is_done_also_by_a_panic() {
             runtime.lend_mut(&mut mine, |host| {
                 let gate = Gate::on(&stream);
                 drop(x.copy_to(host, &stream)?);
-                opener = Some(gate.open_later());
+                // After many deadlines.
+                opener = Some(std::thread::spawn(move || {
+                    std::thread::sleep(SOON * 10);
+                    drop(gate);
+                }));
                 if true {
                     panic!("with a copy in flight");
                 }
