@@ -29,6 +29,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use ascend_sys::HcclComm;
 use smallvec::SmallVec;
@@ -48,6 +49,10 @@ use crate::order::label::{Label, Takes};
 use crate::order::queue::StreamQueue;
 use crate::order::stamps::{Conflicts, Stamps};
 use crate::order::stream_slot::{Elsewhere, StreamSlot};
+
+/// How long a by-way may need to complete once its notify has come. It takes microseconds; an
+/// operation whose outcome is not known by then counts as failed.
+const BEHIND_THE_NOTIFY: Duration = Duration::from_secs(60);
 
 /// The calls of CANN that enqueue the operation.
 type Call = Box<dyn FnOnce(&Table, &StreamHandle) -> Result<(), CallFailure> + Send>;
@@ -345,17 +350,26 @@ struct End {
 }
 
 impl Elsewhere for End {
-    fn failure(&self) -> Option<Error> {
+    fn failure(&self, gave_up: bool) -> Option<Error> {
         let ByWay { number, tickets, stream, .. } = self.way.get()?;
+        let slot = stream.slot();
         // The notify may have come before its record has returned on the helper thread. Then that
-        // thread is about to publish the number, with the lock held.
-        drop(stream.slot().issuing());
-        // The stream that waited may have given up.
-        if stream.slot().is_complete(*number) {
-            stream.slot().outcome(*number, *tickets).err()
-        } else {
-            None
+        // is about to publish the number, with the lock held.
+        drop(slot.issuing());
+        // The notify was recorded, so the backend is about to count that task, or to complete the
+        // event behind it: the outcome is there a moment later. A stream that gave up has not seen
+        // the notify.
+        let began = Instant::now();
+        while !slot.is_complete(*number) {
+            if gave_up {
+                return None;
+            }
+            if began.elapsed() > BEHIND_THE_NOTIFY {
+                return Some(Error::Forgotten { last: None });
+            }
+            std::thread::sleep(Duration::from_micros(20));
         }
+        slot.outcome(*number, *tickets).err()
     }
 
     fn waits_for(&self) -> Option<Box<str>> {

@@ -192,8 +192,17 @@ impl Faults {
         })
     }
 
-    /// Takes the first failure that has not been told and that `wanted` accepts, by its range of
-    /// numbers.
+    /// Whether a failure that is known may be that of operation `number`. This tells nobody.
+    pub(crate) fn is_known(&self, number: u64) -> bool {
+        self.any() && {
+            let kept = lock(&self.kept);
+            let forgotten = kept.forgotten.as_ref().and_then(|forgotten| forgotten.numbers);
+            kept.list.iter().any(|fault| fault.numbers.contains(&number))
+                || forgotten.is_some_and(|(first, last)| first <= number && number <= last)
+        }
+    }
+
+    /// The first failure that has not been told and that `wanted` takes, by its range of numbers.
     pub(crate) fn take_untold(
         &self,
         wanted: impl Fn(&RangeInclusive<u64>) -> bool,

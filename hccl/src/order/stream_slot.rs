@@ -121,8 +121,9 @@ pub(crate) struct StreamSlot {
 
 /// The outcome of an operation whose call was made for another stream: see `comm::detour`.
 pub(crate) trait Elsewhere: Send + Sync {
-    /// Returns the failure, if it has failed. Asked when the operation is complete; never blocks.
-    fn failure(&self) -> Option<Error>;
+    /// The failure, if it has failed. Asked when the operation is complete; `gave_up` says that its
+    /// stream may have failed before it got there. Does not wait for other ranks.
+    fn failure(&self, gave_up: bool) -> Option<Error>;
 
     /// Returns the backend's words for what it waits for; `None` when nobody knows.
     fn waits_for(&self) -> Option<Box<str>>;
@@ -370,8 +371,8 @@ impl StreamSlot {
         open.find(|(at, _)| *at <= number).map(|(_, end)| end.clone())
     }
 
-    /// Takes over the outcomes, known elsewhere, of operations that are complete. Returns whether
-    /// there are others. Never blocks.
+    /// Takes over what is known elsewhere of operations that are complete. Whether there are
+    /// others.
     pub(crate) fn settle(&self) -> bool {
         if self.elsewhere_count.load(Acquire) == 0 {
             return false;
@@ -379,8 +380,12 @@ impl StreamSlot {
         let mut elsewhere = lock(&self.elsewhere);
         let is_over = |(number, _): &mut (u64, _)| self.is_complete(*number);
         let over: Vec<_> = elsewhere.extract_if(.., is_over).collect();
+        // What the backend has counted is looked at after this.
+        let counted = self
+            .progress
+            .is_some_and(|progress| progress.failed() != self.failed_seen.load(Acquire));
         for (number, end) in &over {
-            if let Some(error) = end.failure() {
+            if let Some(error) = end.failure(counted || self.faults.is_known(*number)) {
                 self.faults.add(*number..=*number, None, error);
             }
         }

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-use ascend_sys::{HcclComm, HcclResult};
+use ascend_sys::{HcclComm, HcclResult, aclrtEventRecordedStatus};
 
 use super::*;
 
@@ -86,6 +86,58 @@ fn a_failure_that_another_thread_is_being_told_is_not_overlooked() {
         assert!(!too_early, "nobody knew yet how it had ended");
     });
     assert!(work.wait().is_err());
+}
+
+/// The first operation of a communicator runs on a stream of its own, and the program's stream goes on when a
+/// notify is recorded there. An event behind that record may be complete a little later.
+#[test]
+fn a_failure_is_told_when_the_events_behind_it_are_complete_later_than_what_waited_for_it() {
+    /// How much later.
+    const LATE: Duration = Duration::from_millis(100);
+    /// Events, and when each was recorded.
+    static RECORDED: Mutex<Vec<(usize, Instant)>> = Mutex::new(Vec::new());
+    /// How often one was not complete only because of that.
+    static HELD_BACK: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn record(event: *mut c_void, stream: *mut c_void) -> c_int {
+        let mut recorded = RECORDED.lock().unwrap();
+        recorded.retain(|(known, _)| *known != event.addr());
+        recorded.push((event.addr(), Instant::now()));
+        drop(recorded);
+        let real = ascend_emulator::table().aclrtRecordEvent.unwrap();
+        // SAFETY: the caller's arguments are passed on.
+        unsafe { real(event, stream) }
+    }
+    unsafe extern "C" fn query(event: *mut c_void, to: *mut aclrtEventRecordedStatus) -> c_int {
+        let recorded = RECORDED.lock().unwrap();
+        let known = recorded.iter().find(|(known, _)| *known == event.addr());
+        if known.is_some_and(|(_, when)| when.elapsed() < LATE) {
+            HELD_BACK.fetch_add(1, SeqCst);
+            // SAFETY: the caller's argument is there to be written to.
+            unsafe { *to = aclrtEventRecordedStatus::ACL_EVENT_RECORDED_STATUS_NOT_READY };
+            return 0;
+        }
+        drop(recorded);
+        let real = ascend_emulator::table().aclrtQueryEventStatus.unwrap();
+        // SAFETY: the caller's arguments are passed on.
+        unsafe { real(event, to) }
+    }
+    let mut table = ascend_emulator::table();
+    table.ascendExtStreamProgress = None;
+    table.aclrtRecordEvent = Some(record);
+    table.aclrtQueryEventStatus = Some(query);
+    let runtime = own(2, table);
+    let outcomes = runtime.run_ranks(2, |rank| {
+        let stream = rank.device().stream()?;
+        let mut comm = rank.communicator()?;
+        let mut x = rank.device().zeros::<f32>(8 + rank.index() as usize, &stream)?;
+        // The ranks disagree about the count.
+        Ok::<_, Error>(comm.all_reduce_in_place(&mut x, crate::dtype::Sum, &stream)?.wait())
+    });
+    for outcome in outcomes.unwrap() {
+        let text = outcome.unwrap_err().to_string();
+        assert!(text.contains('8') && text.contains('9'), "{text}");
+    }
+    assert_ne!(HELD_BACK.load(SeqCst), 0);
 }
 
 /// A slot goes from one stream to the next, of whatever device.
