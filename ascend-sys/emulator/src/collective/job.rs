@@ -8,10 +8,10 @@
 //!
 //! [`CollectiveJob::start`] and [`CollectiveJob::close`] decide whether an operation runs: after a
 //! close no chunk of it is worked on any more, and once it runs it cannot be closed. So a rank can
-//! give up, and nobody touches its memory afterwards. A rank that starts claims a chunk, then looks
-//! whether any rank is closing. A rank that closes announces it, then checks whether any chunk is
-//! claimed. So at least one sees the other, and goes to the word in which one compare-and-swap
-//! decides. As long as no rank gives up, no rank touches that word.
+//! give up, and nobody touches its memory afterwards. A rank that starts claims a chunk, then
+//! checks whether any rank is closing. A rank that closes announces it, then checks whether any
+//! chunk is claimed. So at least one sees the other, and goes to the word in which one
+//! compare-and-swap decides. As long as no rank gives up, no rank touches that word.
 
 use std::ops::Range;
 
