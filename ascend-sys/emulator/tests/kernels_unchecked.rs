@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const INT32: u32 = 2;
 
-/// Kernels run whatever the checker would say.
+/// Makes kernels run even if the checker would refuse them.
 fn unchecked() {
     static ONCE: Once = Once::new();
     // SAFETY: before anything else in this program reads the environment: every test begins here.
@@ -29,8 +29,8 @@ fn on_ranks<R: Send>(ranks: u32, run: impl Fn(&mut Rank) -> R + std::marker::Syn
     })
 }
 
-/// Runs a program as it is on two ranks, with or without servers; gives how kernel and server
-/// ended.
+/// Runs a program as it is on two ranks, with or without servers; returns the results of kernel and
+/// server.
 fn run(
     program: impl Fn(u32) -> Program + std::marker::Sync,
     served: [bool; 2],
@@ -192,7 +192,7 @@ fn a_server_that_fails_in_one_of_two_groups_ends_the_kernels_of_both() {
         let kernel = rank.sync_fails();
         let served = call!(aclrtSynchronizeStream(server));
         let served = (served, message());
-        // Communicators of both groups can go.
+        // Communicators of both groups can be destroyed.
         hccl!(HcclCommDestroy(other));
         hccl!(HcclCommDestroy(rank.comm));
         [kernel, served]
@@ -229,7 +229,7 @@ fn a_core_that_finalises_too_early_leaves_the_others_waiting() {
     };
     for ended in run(program, [true, true]) {
         let text = &ended[0].1;
-        // Block 1 waits for a flag that only it has not raised: the kernel stops with both.
+        // Block 1 waits for a flag that it alone has not raised: the kernel stops with both blocks.
         assert!(text.contains("can never finish") && text.contains("waits for flag 8"), "{text}");
     }
 }
@@ -257,7 +257,8 @@ fn a_barrier_that_a_core_misses_names_it() {
     );
 }
 
-/// Runs a program of three tensors on two ranks of a product; the last one then, or why it failed.
+/// Runs a program of three tensors on two ranks of a product; returns the last tensor, or the
+/// failure.
 fn on_product(
     product: u32,
     program: &Program,
@@ -333,7 +334,7 @@ fn a2_and_a3_take_waits_in_any_order_and_a_repeat_of_nothing() {
     });
     let none = chained([1, 0], false, |b, [first, second]| {
         b.commit(first);
-        // There is no second task, so nothing is committed or waited for.
+        // There is no second task, so the calls do nothing.
         b.commit(second);
         b.wait(second);
         b.wait(first);
@@ -384,7 +385,7 @@ fn turns_beyond_64_places_need_waits_on_a_950() {
     hangs(&none, &["waits in Finalize", "server of rank"]);
 }
 
-/// A kernel that can never finish on a 950. The rank that sees it first tells the states of its
+/// A kernel that can never finish on a 950. The rank that sees it first reports the states of its
 /// cores and of its server.
 fn hangs(program: &Program, pieces: &[&str]) {
     let texts: Vec<String> =
@@ -440,7 +441,7 @@ fn a_core_with_queues_that_does_not_finalise_is_told() {
     }
 }
 
-/// A core that asks again and again leaves the others their turn, and one that never ends says
+/// A core that polls again and again leaves the others their turn. A core that never ends reports
 /// where it is.
 #[test]
 fn cores_that_do_not_wait_run_side_by_side() {

@@ -10,7 +10,7 @@ pub fn table() -> &'static Functions {
     TABLE.get_or_init(ascend_emulator::table)
 }
 
-/// Calls a function of the table; gives its code.
+/// Calls a function of the table; returns its code.
 #[macro_export]
 macro_rules! call {
     ($name:ident($($argument:expr),* $(,)?)) => {{
@@ -153,7 +153,7 @@ pub fn idle(stream: aclrtStream) -> bool {
 pub struct Gate(std::sync::atomic::AtomicBool);
 
 impl Gate {
-    /// Kept for ever, and where a leak checker finds it.
+    /// Allocated for ever, at a place where a leak checker finds it.
     pub fn new() -> &'static Gate {
         static GATES: std::sync::Mutex<Vec<&Gate>> = std::sync::Mutex::new(Vec::new());
         let gate = Box::leak(Box::new(Gate(false.into())));

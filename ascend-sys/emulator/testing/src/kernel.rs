@@ -87,7 +87,7 @@ pub fn list(function: aclrtFuncHandle, given: &[Given<'_>]) -> aclrtArgsHandle {
     for (handle, bytes) in places {
         let mut buffer = null_mut();
         ok!(aclrtKernelArgsGetPlaceHolderBuffer(list, handle, bytes.len(), &mut buffer));
-        // SAFETY: the buffer has as many bytes.
+        // SAFETY: the buffer has the size of `bytes`.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast(), bytes.len()) };
     }
     ok!(aclrtKernelArgsFinalize(list));
@@ -156,7 +156,7 @@ impl Ready {
         launch(self.kernel, blocks, &given, rank.stream);
     }
 
-    /// Both, and waits for both.
+    /// Launches both, and waits for both.
     pub fn run_all(&self, rank: &Rank, blocks: u32, tensors: &[*mut c_void]) {
         self.serve();
         self.run(rank, blocks, tensors);
@@ -263,8 +263,8 @@ pub fn two_clients(b: &mut Builder) -> [ClientId; 2] {
     })
 }
 
-/// Launches a kernel of two groups, and on a stream of its own, which it gives, one server for
-/// both.
+/// Launches a kernel of two groups, and one server for both on a stream of its own, which it
+/// returns.
 pub fn launch_for_two(
     rank: &Rank,
     other: HcclComm,
@@ -366,7 +366,7 @@ pub fn kernel(calls: &[Call], number: Number, dtype: u32) -> Program {
     b.done()
 }
 
-/// Runs a kernel on ranks of a product with these inputs; gives their outputs, of `out` bytes,
+/// Runs a kernel on ranks of a product with these inputs. Returns their outputs, of `out` bytes,
 /// which are [`BLANK`] before.
 pub fn run_on(
     product: u32,

@@ -16,7 +16,7 @@ pub const HCCS: CommProtocol = CommProtocol::COMM_PROTOCOL_HCCS;
 pub const ROCE: CommProtocol = CommProtocol::COMM_PROTOCOL_ROCE;
 pub const UB_CTP: CommProtocol = CommProtocol::COMM_PROTOCOL_UB_CTP;
 
-/// Seconds that no wait of a test reaches.
+/// A time limit, in seconds, that no wait of a test reaches.
 pub const LONG: u32 = 1836;
 
 /// The numbers of the products in `AscendExtBlockConfig`.
@@ -103,7 +103,7 @@ pub fn buffer(rank: &Rank) -> (*mut c_void, u64) {
     (address, size)
 }
 
-/// The peer's.
+/// The HCCL buffer of the peer.
 pub fn remote_buffer(rank: &Rank, channel: ChannelHandle) -> (*mut c_void, u64) {
     let (mut address, mut size) = (std::ptr::null_mut(), 0);
     hccl!(HcclChannelGetHcclBuffer(rank.comm, channel, &mut address, &mut size));

@@ -34,7 +34,7 @@ macro_rules! refuses {
     }};
 }
 
-/// Whether to try everything, and not a sample that is quick.
+/// Whether to test everything, instead of a quick sample.
 pub fn full() -> bool {
     std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
 }
@@ -68,7 +68,8 @@ pub fn impatient_to_meet(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { connectTimeoutMs: limit(), ..patient(ranks) }
 }
 
-/// Devices that meet as late as they like, and then miss a rank that does not come to an operation.
+/// Devices that wait for a first meeting without a limit, and then miss a rank that does not come
+/// to an operation.
 pub fn impatient_once_linked(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { execTimeoutMs: limit(), ..patient(ranks) }
 }
@@ -162,7 +163,7 @@ impl Rank {
         ok!(aclrtSynchronizeStream(self.stream));
     }
 
-    /// Synchronises a stream that must have failed, and gives code and text.
+    /// Synchronises a stream that must have failed, and returns code and text.
     pub fn sync_fails(&self) -> (aclError, String) {
         let _ = common::message();
         let code = call!(aclrtSynchronizeStream(self.stream));
@@ -171,7 +172,7 @@ impl Rank {
 }
 
 /// Runs something on a thread for each of `ranks` ranks of one communicator on a block of its own;
-/// gives their results.
+/// returns their results.
 pub fn on_ranks<R: Send>(ranks: u32, run: impl Fn(&mut Rank) -> R + Sync) -> Vec<R> {
     on_block(patient(ranks), |rank| {
         rank.join();

@@ -1,4 +1,4 @@
-//! Threads that tests look at from outside.
+//! Threads that tests observe from outside.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,11 +9,12 @@ pub fn this_thread() -> u32 {
     own.file_name().unwrap().to_str().unwrap().parse().unwrap()
 }
 
-/// Waits until a thread of this process sleeps, and goes on doing so: until it waits for something.
+/// Waits until a thread of this process sleeps for some time, that is, until it waits for
+/// something.
 ///
 /// # Panics
 ///
-/// When it does not, for minutes.
+/// If it does not, for minutes.
 pub fn await_sleep(thread: u32) {
     const LOOKS: u32 = 5;
     let began = Instant::now();

@@ -125,7 +125,8 @@ fn follow(stream: aclrtStream, other: aclrtStream) {
     ok!(aclrtStreamWaitEvent(stream, event));
 }
 
-/// A stream that waits for one with a lower number, which is held and then to fill eight bytes.
+/// A stream that waits for a stream with a lower number; that one is held, and fills eight bytes
+/// afterwards.
 fn behind_what_never_comes(memory: *mut c_void) -> aclrtStream {
     let [makes, takes] = in_order();
     hold(makes);

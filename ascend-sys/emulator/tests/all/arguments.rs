@@ -43,7 +43,7 @@ impl Arguments {
     }
 }
 
-/// Whether the second mistake undoes the first, or is the same place made wrong in another way.
+/// Whether the second mistake undoes the first, or damages the same argument in another way.
 fn collide(one: &Mistake, other: &Mistake, arguments: &Arguments) -> bool {
     let (mut a, mut b) = (arguments.clone(), arguments.clone());
     (one.2)(&mut a);
@@ -98,7 +98,7 @@ fn every_mistake_alone_and_every_two_at_once() {
                     }
                     for (n, first) in mistakes.iter().enumerate() {
                         for second in &mistakes[n..] {
-                            // A buffer that only the root has, of a rank that is not the root then.
+                            // Only the root has this buffer, and this rank is not the root then.
                             let roots = matches!(
                                 (name, first.0),
                                 ("HcclReduce", "recvBuf NULL") | ("HcclScatter", "sendBuf NULL")
@@ -216,8 +216,8 @@ fn what_a_rank_does_not_have_may_be_null() {
     }
 }
 
-/// Receive buffers of others than the root, send buffers of others than the root, and sides without
-/// counts.
+/// Calls without receive buffers of ranks other than the root, without send buffers of ranks other
+/// than the root, and without sides that have no counts.
 fn without_what_it_has_not(rank: &Rank) {
     let (comm, stream, t) = (rank.comm, rank.stream, HcclDataType(4));
     let full = rank.upload(&[0; 64]);
@@ -240,7 +240,7 @@ fn without_what_it_has_not(rank: &Rank) {
     let (s, r) = (sends.as_ptr().cast(), receives.as_ptr().cast());
     let sender = on_root(full);
     hccl!(HcclAlltoAllV(sender, s, places, t, receiver, r, places, t, comm, stream));
-    // A side that has something needs its buffer.
+    // A side with data needs its buffer.
     let (send, recv) = if rank.rank == 1 { (null_mut(), other) } else { (full, null_mut()) };
     let name = if rank.rank == 1 { "sendBuf" } else { "recvBuf" };
     refuses!(

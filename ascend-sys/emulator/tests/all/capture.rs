@@ -214,7 +214,7 @@ fn memory_that_was_freed_is_named_and_not_touched() {
     ok!(aclrtMemcpyAsync(host, 4096, b, 4096, D2H, s));
     let graph = end(s);
     ok!(aclmdlRIExecute(graph, -1));
-    // Another allocation that goes is no matter.
+    // Freeing another allocation has no effect.
     ok!(aclrtFree(malloc(64)));
     ok!(aclmdlRIExecute(graph, -1));
     ok!(aclrtFree(a));

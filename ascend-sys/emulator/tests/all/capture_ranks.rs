@@ -140,7 +140,7 @@ fn a_captured_collective_of_nothing_is_no_first_call() {
         let graph = end(rank.stream);
         captured.wait();
         if rank.rank == 1 {
-            // The other one meets this rank in its call.
+            // The other rank meets this one in its call.
             std::thread::sleep(Duration::from_millis(30));
         }
         all_reduce(rank, buffer, 4);

@@ -1,4 +1,4 @@
-//! Configurations of communicators, in every layout there ever was, and settings of the process.
+//! Configurations of communicators, in every layout that ever existed, and settings of the process.
 
 use ascend_emulator_testing::common::Block;
 use ascend_emulator_testing::ranks::{self, FP32, SUM, config, on_block, root_info};
@@ -149,7 +149,7 @@ fn vector_cores_alone_have_no_algorithm_for_a_single_rank_on_950() {
                 hccl!(HcclReduceScatter(buffer, other, own, FP32, SUM, comm, stream));
                 hccl!(HcclAllGatherV(buffer, own, other, lists.0, lists.1, FP32, comm, stream));
             }
-            // There is nothing to do for which an algorithm would be needed.
+            // The call has nothing to do, so it needs no algorithm.
             hccl!(HcclAllReduce(buffer, buffer, 0, FP32, SUM, comm, rank.stream));
             rank.sync();
             hccl!(HcclCommDestroy(comm));

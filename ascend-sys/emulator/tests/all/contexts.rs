@@ -351,7 +351,7 @@ fn of_two_resets_that_wait_the_later_one_ends_the_device() {
 fn a_device_that_is_set_while_it_ends_is_set_afterwards() {
     static DEVICE: AtomicI32 = AtomicI32::new(-1);
     static ENDS: AtomicBool = AtomicBool::new(false);
-    /// Is called in the middle of the end.
+    /// A function that is called in the middle of the end.
     unsafe extern "C" fn in_the_end(_: *mut c_void) {
         // The thread that ends the device does not wait for itself.
         ok!(aclrtSetDevice(DEVICE.load(Ordering::Acquire)));

@@ -95,7 +95,7 @@ fn each_condition_holds_a_stream_until_it_is_true() {
                 record(n, t, SET, *after);
                 ok!(aclrtSynchronizeStream(s));
                 is(n, s, *after);
-                // It is true already.
+                // The condition is true already.
                 wait(n, s, mode, value);
                 assert!(idle(s), "{mode:?}: {after:#x} for {value:#x}");
             }

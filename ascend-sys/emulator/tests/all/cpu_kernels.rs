@@ -71,7 +71,8 @@ struct Wait {
 }
 
 impl Wait {
-    /// Kept for ever, as the kernel may run for as long, and where a leak checker finds it.
+    /// Allocated for ever, as the kernel may run for as long, and at a place where a leak checker
+    /// finds it.
     fn new(code: u32) -> (Wait, &'static AtomicI32, &'static AtomicI32) {
         static WORDS: Mutex<Vec<&AtomicI32>> = Mutex::new(Vec::new());
         let [runs, may_return] = [(); 2].map(|()| &*Box::leak(Box::new(AtomicI32::new(0))));
@@ -342,7 +343,8 @@ fn a_kernel_that_takes_too_long_or_is_aborted_is_left_alone() {
     ok!(aclrtLaunchKernelWithHostArgs(wait, 1, s, &mut cfg, place, bytes, null_mut(), 0));
     fails!(507017, ["CPU kernel Wait", "gave up after"], aclrtSynchronizeStream(s));
     await_set(runs);
-    // The next one may come while the first still runs, which is not mistaken for its end.
+    // The next kernel may begin while the first still runs; its end is not mistaken for the first
+    // one's.
     let (mut next, next_runs, next_may_return) = Wait::new(0);
     launch(wait, &mut next, s);
     await_set(next_runs);
@@ -506,7 +508,7 @@ fn checked_mode_knows_what_the_work_that_a_kernel_issues_comes_after() {
         let (s, t, from, to) = (stream(), stream(), malloc(64), malloc(64));
         let (mut arguments, notify) = Copy::new(to, from, 64);
         ok!(aclrtMemsetAsync(from, 64, 5, 64, s));
-        // A kernel behind the fill says so, in a way that checks do not see.
+        // A kernel behind the fill signals that it is done, in a way that the checks do not see.
         let (mut behind, runs, may_return) = Wait::new(0);
         launch(kernel("Wait"), &mut behind, s);
         await_set(runs);

@@ -228,7 +228,7 @@ fn an_end_waits_for_its_counterpart_and_the_kth_goes_with_the_kth() {
         }
         carrier.meet();
         assert_eq!(ends.map(status), [0; 3]);
-        // Each has as many notifies as its counterpart.
+        // Each end has as many notifies as its counterpart.
         let thread = threads(rank, CPU_TS, 1, 0)[0];
         for (last, end) in ends.into_iter().enumerate() {
             let last = last as u32;

@@ -160,7 +160,7 @@ fn exported_memory_is_imported_by_an_endpoint_of_the_same_protocol() {
                 (found.type_, found.addr, found.size),
                 (expected.type_, expected.addr, expected.size)
             );
-            // Twice is once more to take back.
+            // A second import must be taken back once more.
             hcomm!(HcommMemImport(importer, from, length, &mut found));
             hcomm!(HcommMemUnimport(importer, from, length));
             hcomm!(HcommMemUnimport(importer, from, length));

@@ -62,7 +62,7 @@ fn a_context_is_found_by_its_tag_and_engine_until_it_is_ended() {
             let made = create(comm, tag, AICPU_TS, 100);
             assert_eq!(get(comm, tag, AICPU_TS), (made, 100));
             is_missing(comm, other, AICPU_TS);
-            // An engine is a part of the name, also where two are served alike.
+            // The engine is a part of the name, even if two engines are served alike.
             [CPU, CPU_TS, AICPU, AIV].into_iter().for_each(|engine| is_missing(comm, tag, engine));
             let on_host = create(comm, tag, CPU_TS, 8);
             assert_eq!(get(comm, tag, CPU_TS), (on_host, 8));

@@ -78,7 +78,7 @@ fn a_later_mismatch_fails_the_stream_of_every_rank() {
             for piece in ["EI0005", one, other, "#2", &format!("rank {}", rank.rank)] {
                 assert!(text.contains(piece), "{piece} is not in: {text}");
             }
-            // The communicator is broken, and says so at once.
+            // The communicator is broken, and reports that at once.
             refuses!(HCCL_E_PARA, ["EI0005", one, other], HcclBarrier(rank.comm, rank.stream));
         });
     }
@@ -147,12 +147,12 @@ fn misses_one(count: u64) {
         over.wait();
         waited
     });
-    // The second may come later, and is told when the first gives up.
+    // The second may come later, and gets the error when the first gives up.
     let longest = waited.iter().max().unwrap();
     assert!(*longest >= Duration::from_millis(u64::from(limit()) - 100), "{waited:?}");
 }
 
-/// Rank 1 ends its part in some way while the others wait; all must learn at once.
+/// Rank 1 ends its part in some way while the others wait; all must learn of it at once.
 fn one_goes(end: impl Fn(&Rank) + Sync, pieces: &[&str]) {
     for count in [4, 16_000] {
         let issued = Barrier::new(3);

@@ -17,7 +17,7 @@ fn fault(kind: AscendExtFaultKind, device: u32, number: u64) -> AscendExtFault {
     AscendExtFault { size, kind: kind.0, device, milliseconds: 0, number }
 }
 
-/// Runs three ranks of a communicator with faults, then looks that nothing of them is left. They
+/// Runs three ranks of a communicator with faults, then checks that nothing of them is left. They
 /// wait without a time limit.
 fn with_faults(faults: &[AscendExtFault], run: impl Fn(&mut Rank) + Sync) {
     with_faults_on(patient(3), faults, run);
@@ -61,7 +61,7 @@ fn all_reduce(rank: &Rank, buffer: *mut c_void, count: u64) -> HcclResult {
     call!(HcclAllReduce(buffer, buffer, count, FP32, SUM, rank.comm, rank.stream))
 }
 
-/// Two operations that all ranks see through.
+/// Two operations that all ranks complete.
 fn meet(rank: &Rank, buffer: *mut c_void) {
     for _ in 0..2 {
         assert_eq!(all_reduce(rank, buffer, 4).0, 0, "{}", message());
@@ -113,7 +113,7 @@ fn a_device_that_stops_is_missed_by_name() {
             assert_eq!(code, ACL_ERROR_RT_TASK_TIMEOUT, "{text}");
             assert!(text.contains("EI0002") && text.contains("rank 2 did not come"), "{text}");
         }
-        // A rank that goes would be the reason for the others.
+        // If a rank left now, that would be the others' reason.
         over.wait();
         rank.free(buffer);
     });
@@ -262,7 +262,7 @@ fn with_a_link_that_does_not_come_up(run: impl Fn(&mut Rank) + Sync) {
     let over = Barrier::new(3);
     with_faults_on(impatient_to_meet(3), &[fault], |rank| {
         run(rank);
-        // A rank that goes would be the reason for the others.
+        // If a rank left now, that would be the others' reason.
         over.wait();
     });
 }

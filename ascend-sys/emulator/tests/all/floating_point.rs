@@ -1,4 +1,4 @@
-//! Results have the same bits on every thread, whatever a rank has set for its own arithmetic.
+//! Results have the same bits on every thread, with any floating point settings of a rank.
 
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
@@ -32,8 +32,8 @@ const PAIRS: [(u32, u32, u32); 4] = [
 
 #[test]
 fn a_rank_that_rounds_up_and_flushes_to_zero_changes_no_bit() {
-    // Small enough to travel with the arrival, where each rank reduces for itself, and large enough
-    // for chunks that any rank takes.
+    // Small enough to travel with the arrival, where each rank reduces for itself; and large enough
+    // for chunks that any rank may take.
     for count in [8, 600_000] {
         let of = |pick: fn(&(u32, u32, u32)) -> u32| -> Vec<u8> {
             (0..count).flat_map(|i| pick(&PAIRS[i % PAIRS.len()]).to_le_bytes()).collect()

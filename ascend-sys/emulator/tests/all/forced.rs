@@ -1,4 +1,4 @@
-//! Calls that do not wait for work: whatever holds a stream up, they return.
+//! Calls that do not wait for work: they return, whatever holds a stream up.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::ranks::{FP32, SUM, on_block, patient};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// A call that waits would wait for so long.
+/// The test takes a call for one that waits after this time.
 const LONG: Duration = Duration::from_secs(120);
 
 const BLOCK: aclrtCallbackBlockType = aclrtCallbackBlockType::ACL_CALLBACK_BLOCK;

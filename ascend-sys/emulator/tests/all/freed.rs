@@ -42,7 +42,7 @@ fn freed_in_the_call(call: impl Fn(&Rank, *mut c_void) -> HcclResult + Sync) {
         } else {
             ready.wait();
             let (device, buffer, thread) = *buffers.lock().unwrap();
-            // It waits in the call.
+            // The thread waits in the call.
             await_sleep(thread);
             ok!(aclrtSetDevice(device));
             free_and_take(std::ptr::with_exposed_provenance_mut(buffer));

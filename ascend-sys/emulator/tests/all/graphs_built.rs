@@ -85,7 +85,7 @@ fn what_a_stream_was_given_stays_when_it_is_unbound() {
     assert_eq!((read(other, 8), read(a, 8)), (vec![9; 8], vec![0; 8]));
     fails!(107000, ["is not bound"], aclmdlRIUnbindStream(graph, s));
     fails!(107000, ["is not bound"], aclmdlRIEndTask(graph, s));
-    // It goes on where it was.
+    // The build goes on where it was.
     ok!(aclmdlRIBindStream(graph, s, 0));
     ok!(aclrtMemsetAsync(a, 2, 2, 2, s));
     ok!(aclmdlRIEndTask(graph, s));

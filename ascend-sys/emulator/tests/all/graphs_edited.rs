@@ -172,7 +172,7 @@ fn edits_are_made_together_by_the_update() {
     writes.anon_1.valueWriteTaskParams = aclmdlRIValueWriteTaskParams { devAddr: other, value: 9 };
     ok!(aclmdlRITaskSetParams(write_value, &mut writes));
     ok!(aclmdlRITaskDisable(fill));
-    // So far it is as it was.
+    // The graph is unchanged so far.
     run();
     assert!(!idle(t));
     tell(1);

@@ -167,7 +167,7 @@ fn what_goes_wrong_at_the_end_is_told_call_by_call() {
     hccl!(HcclGroupStart());
     assert_eq!(world.all_reduce(0, buffers[0], 8).0, 0);
     assert_eq!(world.all_reduce(1, buffers[1], 7).0, 0);
-    // CANN says success.
+    // CANN returns success here.
     hccl!(HcclGroupEnd());
     let texts = message();
     for piece in ["EI0005", "count 8", "count 7", "[HcclAllReduce, call 1 of the group]"] {

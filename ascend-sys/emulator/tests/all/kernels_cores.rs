@@ -109,7 +109,7 @@ fn vector_add(tiles: u64) -> Program {
     b.done()
 }
 
-/// One core waits at a barrier for another one, which comes late and is at its end then. Both
+/// One core waits at a barrier for another one, which comes late and then is at its end. Tests both
 /// orders, and any amount of work.
 #[test]
 fn a_core_that_ends_behind_a_barrier_lets_the_others_go_on() {

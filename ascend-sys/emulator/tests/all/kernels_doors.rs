@@ -287,7 +287,7 @@ fn a_kernel_can_be_given_a_part_of_an_allocation() {
     launch(function, 3, &given(16), stream);
     ok!(aclrtSynchronizeStream(stream));
     assert_eq!(words(y.wrapping_byte_add(16)), [7, 3]);
-    // More than there is does no harm.
+    // A size larger than the allocation does no harm.
     launch(function, 2, &given(usize::MAX), stream);
     ok!(aclrtSynchronizeStream(stream));
     assert_eq!(words(y.wrapping_byte_add(16)), [7, 2]);

@@ -14,7 +14,8 @@ use std::ptr::null_mut;
 const INT32: u32 = 2;
 const BATCH_WRITE: u32 = 18;
 
-/// A turn in steps of two blocks: each core sees which blocks are due and which have come.
+/// A turn in steps of two blocks: each core gets the blocks to send and the blocks that have
+/// arrived.
 #[test]
 fn a_fine_grained_exchange_names_its_blocks() {
     let ranks = 4u64;
@@ -110,7 +111,7 @@ fn a_task_of_one_group_waits_for_a_task_of_the_other() {
     }
 }
 
-/// A core polls how far a task is, instead of waiting for it.
+/// A core polls the progress of a task, instead of waiting for it.
 #[test]
 fn a_core_that_polls_sees_the_turns_end() {
     on_ranks(2, |rank| {

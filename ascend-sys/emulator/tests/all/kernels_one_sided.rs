@@ -110,7 +110,7 @@ fn batches_of_an_a2_go_from_window_to_window() {
     });
 }
 
-/// A product without an operation says so on the host.
+/// A product that lacks an operation reports it on the host.
 fn has_no(product: u32, operation: u32, piece: &str) {
     on_block(AscendExtBlockConfig { product, ..Block::config() }, |rank| {
         rank.join();

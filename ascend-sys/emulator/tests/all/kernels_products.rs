@@ -31,7 +31,7 @@ fn every_product_has_the_collectives_with_strides() {
     }
 }
 
-/// Runs a kernel on two ranks of a product. The texts with which it failed, or none.
+/// Runs a kernel on two ranks of a product. Returns the texts of its failures, or none.
 fn outcome(product: u32, program: &Program, operations: &[u32], bytes: usize) -> Vec<String> {
     let config = AscendExtBlockConfig { deviceCount: 2, product, ..Block::config() };
     on_block(config, |rank: &mut Rank| {
@@ -61,7 +61,7 @@ fn taken(product: u32, program: &Program, operations: &[u32]) {
     assert_eq!(outcome(product, program, operations, 1024), ["", ""], "product {product}");
 }
 
-/// A product without an operation says so on the host.
+/// A product that lacks an operation reports it on the host.
 fn has_no(product: u32, operation: u32, piece: &str) {
     on_block(AscendExtBlockConfig { product, ..Block::config() }, |rank| {
         rank.join();
@@ -125,7 +125,7 @@ fn commits_come_in_the_order_of_prepares_on_950() {
     refused(ASCEND950, &program, &[ALL_REDUCE], &pieces);
 }
 
-/// The host of an A2 may say that a rank's own block need not be copied.
+/// The host of an A2 may set that a rank's own block need not be copied.
 #[test]
 fn the_own_block_stays_out_of_the_result_where_the_host_says_so() {
     for (product, skipped) in [(A2, true), (A3, false)] {

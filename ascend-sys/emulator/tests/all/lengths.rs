@@ -145,7 +145,7 @@ fn lists_of_the_runtime_are_counted_first() {
     ok!(aclrtCreateNotify(&mut notify, 0));
     ok!(aclrtNotifyGetExportKey(notify, key.as_mut_ptr(), 65, 0));
     let pids = at_the_end_of_memory().cast::<i32>();
-    // SAFETY: 16 numbers lie there.
+    // SAFETY: there are 16 numbers at the address.
     (0..16).for_each(|at| unsafe { pids.add(at).write(1) });
     for count in HUGE {
         fails!(107000, ["num is"], aclrtNotifyBatchReset(&mut notify, count));
@@ -190,7 +190,7 @@ fn lists_of_devices_and_of_ranks_are_counted_first() {
     );
     on_product(3, 2, |rank: &mut Rank| {
         let list = at_the_end_of_memory().cast::<u32>();
-        // SAFETY: 16 numbers lie there.
+        // SAFETY: there are 16 numbers at the address.
         (0..16).for_each(|at| unsafe { list.add(at).write(rank.rank) });
         let mut config = ranks::config("sub");
         let (mut comm, mut sub, mut backup) = (rank.comm, null_mut(), false);

@@ -101,7 +101,7 @@ enum Layout {
 /// Bytes behind every buffer that must stay as they are.
 const GUARD: usize = 128;
 
-/// Runs an operation on all ranks and looks at every byte of it.
+/// Runs an operation on all ranks and checks every byte of it.
 fn check(rank: &Rank, op: Op, dtype: u32, count: usize, layout: Layout, seed: u64) {
     let (me, block) = (rank.rank, count * size(dtype));
     let inputs: Vec<_> = (0..rank.ranks)

@@ -31,7 +31,7 @@ fn refused(rank: &Rank, engine: CommEngine, descs: &[HcclChannelDesc], pieces: &
 #[test]
 fn what_is_refused_of_channels_and_with_which_code() {
     for product in PRODUCTS {
-        // The other rank never comes: all of it is refused before anybody is waited for.
+        // The other rank never comes: all mistakes are reported before any wait for it.
         on_product(product, 2, |rank| {
             if rank.rank == 1 {
                 return;
@@ -462,8 +462,7 @@ fn addresses_that_a_primitive_may_not_name_are_told_with_what_it_may() {
             ["dst", "\"HcclBuffer\"", "(419430400 bytes)", "beyond the end"],
             HcommWriteOnThread(thread, channel, at(theirs, size as usize - 4), memory, 8)
         );
-        // The own buffer is no memory of the peer, and the peer's other memory is none that it has
-        // exchanged.
+        // The own buffer is no memory of the peer, and the peer has not exchanged its other memory.
         not_issued!(
             HCCL_E_PARA,
             ["src", "has exchanged", "memory of device"],

@@ -1,6 +1,6 @@
-//! An operator of one's own from its first call to its last, as CANN's guide has it: the first call
-//! makes threads, channels and contexts, every later one finds them, and the host only starts the
-//! main thread and waits for it.
+//! A custom operator from its first call to its last, as in CANN's guide: the first call makes
+//! threads, channels and contexts, every later one finds them. The host only starts the main thread
+//! and waits for it.
 
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::*;
@@ -45,7 +45,7 @@ fn peers(rank: u64) -> impl Iterator<Item = u32> {
     (0..RANKS as u32).filter(move |peer| u64::from(*peer) != rank)
 }
 
-/// A description for the product: on a 950 a link of the rank graph says which endpoints.
+/// A description for the product: on a 950 a link of the rank graph gives the endpoints.
 fn describe(rank: &Rank, product: u32, peer: u32) -> HcclChannelDesc {
     let mut desc = desc(peer, if product == 950 { UB_CTP } else { HCCS }, 3);
     if product == 950 {

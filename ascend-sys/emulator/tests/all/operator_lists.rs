@@ -27,8 +27,7 @@ fn of_a_list_with_a_mistake_nothing_is_done() {
         let (input, output) = (upload(&[7; 64]) as u64, upload(&[0; 64]));
         let good = item(T::HCOMM_TRANSFER_TYPE_WRITE, [64, theirs, input, 0, 0]);
         let record = item(T::HCOMM_TRANSFER_TYPE_NOTIFY_RECORD, [1, 0, 0, 0, 0]);
-        // Only the own memory may be given, only notifies that there are, only kinds that there
-        // are.
+        // Only own memory, existing notifies and existing kinds are accepted.
         for bad in [
             item(T::HCOMM_TRANSFER_TYPE_WRITE, [64, theirs, theirs, 0, 0]),
             item(T::HCOMM_TRANSFER_TYPE_NOTIFY_RECORD, [3, 0, 0, 0, 0]),

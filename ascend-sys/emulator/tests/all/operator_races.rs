@@ -1,4 +1,4 @@
-//! A checked block: operators of one's own are watched like everything else.
+//! A checked block: custom operators are checked like everything else.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;

@@ -22,7 +22,7 @@ fn what_is_refused_of_threads_and_with_which_code() {
             let to = &raw mut one;
             refuses!(HCCL_E_PTR, ["comm"], HcclThreadAcquire(null_mut(), CPU_TS, 1, 0, to));
             refuses!(HCCL_E_PTR, ["threads"], HcclThreadAcquire(comm, CPU_TS, 1, 0, null_mut()));
-            // A null pointer comes before anything else that is wrong.
+            // The null pointer is reported before all other mistakes.
             refuses!(HCCL_E_PTR, ["threads"], HcclThreadAcquire(comm, CCU, 0, 70_000, null_mut()));
             for engine in [AIV, CCU] {
                 refuses!(HCCL_E_PARA, ["no threads"], HcclThreadAcquire(comm, engine, 1, 0, to));
@@ -85,7 +85,7 @@ fn what_is_refused_of_threads_with_configurations() {
                 HcclThreadAcquireWithConfig(comm, CPU, 2, ts, bad.as_ptr(), to)
             );
             hccl!(HcclThreadAcquireWithConfig(comm, CPU, 2, ts, it, to));
-            // Each has its own number of notifies.
+            // Each thread has its own number of notifies.
             let memory = upload(&[0; 8]);
             issue!(HcommLocalCopyOnThread(threads[0], at(memory, 4), memory, 4));
             issue!(HcommThreadNotifyRecordOnThread(threads[1], threads[0], 2));
@@ -298,7 +298,7 @@ fn threads_outside_of_communicators_are_freed() {
         assert_eq!(common::read(output, 64), [8; 64]);
         not_issued!(HCCL_E_PTR, ["threads"], HcommThreadFree(std::ptr::null(), 1));
         not_issued!(HCCL_E_PARA, ["0"], HcommThreadFree(two.as_ptr(), 0));
-        // One that waits gives up when it is freed.
+        // A waiting thread gives up when it is freed.
         issue!(HcommThreadNotifyWaitOnThread(two[0], 0, 0));
         issue!(HcommThreadFree(two.as_ptr(), 2));
         not_issued!(HCCL_E_PARA, ["thread"], HcommThreadFree(two.as_ptr(), 1));

@@ -205,7 +205,7 @@ fn ranks_without_a_link_on_a_layer_get_an_empty_list() {
         assert!(links(comm, 0, 0, ranks - 1).is_empty());
         assert!(links(comm, 1, 0, 0).is_empty());
         assert!(!links(comm, 1, 0, ranks - 1).is_empty());
-        // Of a server, too.
+        // This layer has links within a server, too.
         assert!(!links(comm, 1, 1, 0).is_empty());
     }
 }

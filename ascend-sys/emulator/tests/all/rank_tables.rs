@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-/// A file that goes with it.
+/// A file that is removed when dropped.
 struct File(PathBuf);
 
 impl Drop for File {
@@ -34,7 +34,7 @@ impl File {
 fn one_server(name: &str, ranks: u32) -> File {
     let device = |rank| format!("{{\"device_id\": \"{rank}\", \"rank_id\": \"{rank}\"}}");
     let devices: Vec<_> = (0..ranks).map(device).collect();
-    // Tables that say the same meet, also those of another process that runs these tests.
+    // Ranks with equal tables meet, also with those of another process that runs these tests.
     let text = format!(
         "{{\"version\": \"1.0\", \"status\": \"completed\", \"server_count\": \"1\",\n\
          \"server_list\": [{{\"server_id\": \"{name}-{}\", \"device\": [{}]}}]}}",

@@ -72,7 +72,7 @@ fn exported_memory_is_the_same_wherever_it_is_mapped() {
         ok!(aclrtFreePhysical(handle));
     }
     assert_eq!(free_bytes(), free);
-    // Its place is free again.
+    // The place of the released memory is free again.
     let fresh = physical(block.first, UNIT);
     map(b, fresh);
     ok!(aclrtMemset(b, UNIT, 0, UNIT));

@@ -19,7 +19,7 @@ struct Told {
 }
 
 impl Told {
-    /// Kept for ever, and where a leak checker finds it.
+    /// Allocated for ever, at a place where a leak checker finds it.
     fn new(of: u64, answer: i32) -> &'static Told {
         static ALL: Mutex<Vec<&Told>> = Mutex::new(Vec::new());
         let told = Box::leak(Box::new(Told { of, states: Mutex::new(Vec::new()), answer }));
@@ -86,7 +86,7 @@ fn sets_and_resets_of_a_device_are_told_before_and_behind() {
     // There is nothing to reset.
     assert_ne!(call!(aclrtResetDevice(block.first)), 0);
     assert_eq!(told.take(), [2]);
-    // The same name: it takes the place.
+    // A callback of the same name takes the place of the earlier one.
     ok!(aclrtRegDeviceStateCallback(name.as_ptr(), Some(device), again.argument()));
     ok!(aclrtSetDevice(block.first));
     assert_eq!((told.take(), again.take()), (Vec::new(), vec![0, 1]));

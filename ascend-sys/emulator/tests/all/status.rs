@@ -105,7 +105,7 @@ fn the_asynchronous_error_is_what_two_ranks_found_out_about_each_other() {
             _ => hccl!(HcclCommDestroy(rank.comm)),
         });
         assert_eq!(gone, HcclResult::HCCL_E_REMOTE);
-        // A rank that does not come is found out about in the stream alone.
+        // Only the stream shows that a rank does not come.
         let over = Barrier::new(2);
         let late = async_error(product, |rank| {
             if rank.rank == 0 {
@@ -198,7 +198,7 @@ fn callbacks_are_called_around_the_end_and_on_950_around_the_resuming() {
     };
     register("a", 1);
     register("b", 2);
-    // Takes the place of the one of this name.
+    // It takes the place of the callback of this name.
     register("a", 3);
     let comm = make();
     assert_eq!(seen(), []);

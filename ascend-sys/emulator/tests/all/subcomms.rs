@@ -271,7 +271,7 @@ fn a_rank_that_never_makes_it_is_missed_by_name() {
         hccl!(HcclCommDestroy(rank.comm));
         waited
     });
-    // The second may come later, and is told when the first gives up.
+    // The second may come later, and gets the error when the first gives up.
     let longest = waited.iter().max().unwrap();
     assert!(*longest >= Duration::from_millis(u64::from(limit()) - 100), "{waited:?}");
 }

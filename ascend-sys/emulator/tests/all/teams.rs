@@ -252,7 +252,7 @@ fn the_channels_of_a_team_are_found_by_a_query() {
         hccl!(HcclTeamChannelsCreate(comm, sub, &channels));
         let (mut links, mut count, peer) = (null_mut(), 0, 2 - rank.rank);
         hccl!(HcclRankGraphGetLinks(comm, 0, rank.rank, peer, &mut links, &mut count));
-        // SAFETY: the library has said that some lie there.
+        // SAFETY: the library has returned the address of the links.
         query(rank, peer, unsafe { &*links });
         channels.channelCnt = 0;
         refuses!(HCCL_E_PARA, ["channelCnt is 0"], HcclTeamChannelsCreate(comm, sub, &channels));

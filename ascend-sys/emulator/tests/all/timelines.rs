@@ -178,7 +178,7 @@ fn every_block_turn_and_transfer_is_there_once() {
             assert_eq!(core.names(0), [format!("block {n}")]);
             let block = &core.spans[0];
             assert!(launch.from <= block.from && block.to <= launch.to);
-            // It runs and waits in turn, without a gap.
+            // The core runs and waits in turn, without a gap.
             let parts: Vec<&Span> = core.spans.iter().filter(|span| span.depth == 1).collect();
             assert_eq!((parts[0].from, parts[parts.len() - 1].to), (block.from, block.to));
             assert!(parts.windows(2).all(|two| two[0].to == two[1].from), "{parts:?}");
@@ -472,8 +472,8 @@ fn launches_beside_each_other_have_rows_of_their_own() {
     assert_eq!(trace.rows("links"), ["0 → 1", "0 → 1 (2)", "1 → 0", "1 → 0 (2)"]);
 }
 
-/// Also while the program records for itself, and after it has given its devices back. A child that
-/// it forks writes nothing.
+/// Timelines also work while the program records for itself, and after it has given its devices
+/// back. A child that it forks writes nothing.
 #[test]
 fn the_environment_gets_the_timeline_of_the_whole_process() {
     fn here() {}

@@ -53,7 +53,7 @@ fn each_condition_holds_a_stream_until_it_is_true() {
                 ok!(aclrtValueWrite(at, *after, 0, t));
                 ok!(aclrtSynchronizeStream(s));
                 assert_eq!(has(at), *after);
-                // It is true already.
+                // The condition is true already.
                 wait(at, value, flag, s);
                 assert!(idle(s), "flag {flag}: {after:#x} for {value:#x}");
             }

@@ -180,7 +180,7 @@ fn what_cannot_be_a_window_is_refused_before_anybody_waits() {
 fn an_a3_takes_physical_memory_up_to_what_the_configuration_says() {
     on(3, 2, |rank| {
         let mut said = config("");
-        // The smallest that can be said, and less than no window at all.
+        // The smallest size that can be given, and less than no window at all.
         said.hcclSymWinMaxMemSizePerRank = 0;
         let Rank { rank: own, ranks, info, .. } = *rank;
         hccl!(HcclCommInitRootInfoConfig(ranks, &info, own, &said, &mut rank.comm));

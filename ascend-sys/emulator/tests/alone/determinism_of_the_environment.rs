@@ -1,5 +1,5 @@
-//! A variable of CANN's counts for more than the call that sets the same, where the environment
-//! describes devices: on the block that C programs see.
+//! A variable of CANN's has priority over the call that sets the same, on the block that C programs
+//! see: the environment describes its devices.
 
 use ascend_emulator_testing::common::Block;
 use ascend_emulator_testing::{alone, hccl, ok};

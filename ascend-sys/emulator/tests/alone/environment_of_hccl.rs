@@ -86,7 +86,7 @@ fn a_list_of_devices_that_are_not_there_is_an_error() {
     fails!(107001, ["ASCEND_RT_VISIBLE_DEVICES=0,4"], aclrtSetDevice(0));
 }
 
-/// HCCL does not start, and the runtime is untouched.
+/// Checks that HCCL does not start, and that the runtime is untouched.
 fn is_refused(said: &str) {
     ok!(aclrtSetDevice(0));
     ok!(aclrtFreeHost(malloc_host(64)));

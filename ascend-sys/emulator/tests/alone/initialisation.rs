@@ -43,7 +43,7 @@ fn a_configuration_that_is_wrong_does_not_initialise() {
         assert_eq!(told, code, "{text}");
         assert!(text.contains(said), "{text}");
     }
-    // None of them counts.
+    // None of these calls counts.
     ok!(aclInit(null()));
     ok!(aclFinalize());
     fails!(100003, ["regular file"], aclInit(c"/dev/zero".as_ptr()));
@@ -114,7 +114,7 @@ fn a_thread_on_the_default_device_goes_on_after_a_reset_by_another_one() {
     ok!(aclrtMemsetAsync(a, 8, 5, 8, s));
     ok!(aclrtMemsetAsync(a, 8, 6, 4, null_mut()));
     ok!(aclrtSynchronizeDevice());
-    // A thread that has set the device itself is told.
+    // A thread that has set the device itself gets an error.
     ok!(aclrtSetDevice(3));
     std::thread::spawn(|| ok!(aclrtResetDevice(3))).join().unwrap();
     fails!(107002, ["is gone"], aclrtSynchronizeDevice());

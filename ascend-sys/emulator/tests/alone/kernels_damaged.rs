@@ -84,7 +84,7 @@ fn a_damaged_kernel_is_refused_or_ends() {
             (0, _) => failed += 1,
             (_, _) => refused += 1,
         }
-        // A loop may have become one that takes for ever.
+        // The damage may have made a loop endless.
         if ended == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT {
             ok!(aclrtStreamAbort(stream));
             let _ = call!(aclrtSynchronizeStream(stream));

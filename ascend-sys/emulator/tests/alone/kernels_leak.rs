@@ -1,6 +1,6 @@
-//! A thousand launches leave nothing behind: no memory of the host, none of the devices, no
-//! threads, no descriptors; and when everything is given back, a second life of the same kind
-//! begins where the first one did.
+//! A thousand launches leave nothing behind: no memory of the host or of the devices, no threads,
+//! no descriptors. When everything is given back, the same work again begins with the same
+//! resources as the first time.
 
 use ascend_emulator_testing::alone;
 use ascend_emulator_testing::common;
@@ -42,7 +42,7 @@ fn a_thousand_launches_leave_nothing_behind() {
     alone!();
     let together = together(common::Block::new(4));
     let launch = |times| (0..times).for_each(|_| together.run_all(8));
-    // More than a function keeps of argument lists.
+    // More launches than the argument lists that a function keeps.
     launch(1100);
     let device = together.block.first;
     let before = left(device);
@@ -51,13 +51,13 @@ fn a_thousand_launches_leave_nothing_behind() {
     together.end();
     assert_eq!(before.free, after.free);
     assert_eq!((before.threads, before.descriptors), (after.threads, after.descriptors));
-    // Queues and pools of the runtime may have kept a few more buffers for the next time.
+    // Queues and pools of the runtime may keep a few more buffers.
     let more = after.allocations - before.allocations;
     assert!(more < 64, "{more} allocations are left");
     streams_binaries_and_contexts_are_given_back();
 }
 
-/// Made, used and ended over and over: streams, binaries, communicators with their contexts.
+/// Streams, binaries, and communicators with their contexts are made, used and ended over and over.
 fn streams_binaries_and_contexts_are_given_back() {
     let life = || {
         let together = together(common::Block::new(4));

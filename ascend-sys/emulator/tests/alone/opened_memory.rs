@@ -23,7 +23,7 @@ fn device_memory_is_out_of_reach_until_cpu_kernels_are_loaded() {
     let after = malloc(4096);
     write(after, &[8; 8]);
     assert_eq!(host_reads(after, 8), Some(vec![8; 8]));
-    // No address of a device ever faults again.
+    // From now on, addresses of a device never fault.
     ok!(aclrtFree(before));
     assert!(host_reads(before, 8).is_some());
 }

@@ -8,8 +8,8 @@ use std::process::Command;
 
 const CASE: &str = "ASCEND_EMULATOR_TEST_CASE";
 
-/// Whether this process is to make the mistake. `None` in the first one, in which both cases have
-/// been tried and reported rightly.
+/// Whether this process makes the mistake. `None` in the first process, after both cases have been
+/// tried there and reported correctly.
 fn case(test: &str, kind: &str) -> Option<bool> {
     if let Ok(case) = std::env::var(CASE) {
         return Some(case == "wrong");

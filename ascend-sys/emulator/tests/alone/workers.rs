@@ -36,7 +36,7 @@ fn at_work_since(before: &[(i32, u64)]) -> usize {
     own_threads().iter().filter(|thread| since(thread) >= 1_000_000).count()
 }
 
-/// Sleeps until everything in the stream is complete: this thread runs none of it.
+/// Sleeps until everything in the stream is complete, so that this thread runs none of it.
 fn look_on(stream: aclrtStream) {
     let mut progress = std::ptr::null();
     ok!(ascendExtStreamProgress(stream, &mut progress));

@@ -125,7 +125,7 @@ fn what_may_be_a_deadlock_is_printed_and_goes_on() {
         hccl!(HcclCommInitRootInfo(2, &root, rank, &mut comm));
     };
     let joins = std::thread::spawn(move || join(0));
-    // The call has moved for the last time long before the stream has stood for ten seconds.
+    // The last move was in the call, long before the stream has stood for ten seconds.
     std::thread::sleep(Duration::from_secs(1));
     ok!(aclrtStreamWaitEvent(s, e as aclrtEvent));
     // A query of a stream moves nothing.
@@ -140,7 +140,7 @@ fn what_may_be_a_deadlock_is_printed_and_goes_on() {
         }
     });
     let recorder = std::thread::spawn(move || {
-        // Some seconds more, and many for tools that make the program slow.
+        // Waits some seconds more, and many for tools that make the program slow.
         std::thread::sleep(Duration::from_secs(if slow() { 40 } else { 30 }));
         ok!(aclrtSetDevice(0));
         ok!(aclrtRecordEvent(e as aclrtEvent, stream()));
@@ -221,7 +221,7 @@ fn a_rank_that_nobody_is_left_to_bring_is_told_at_once() {
     let (mut root, mut comm) = (HcclRootInfo::default(), null_mut());
     ok!(aclrtSetDevice(block.first));
     hccl!(HcclGetRootInfo(&mut root));
-    // Else another process could.
+    // Otherwise another process could still bring the rank.
     hccl!(ascendExtRootInfoStays(&root));
     let code = call!(HcclCommInitRootInfo(2, &root, 0, &mut comm));
     assert_eq!(code, HcclResult::HCCL_E_TIMEOUT);

@@ -71,7 +71,7 @@ fn a_wait_that_is_too_long_says_who_should_have_recorded_and_ends_the_communicat
                 ["EI0002", "rank 1 did not record it", "notify 1", "to rank 1 (HCCS)", "for 1.0 s"];
             fails_with(rank, TIMEOUT, &said);
         } else {
-            // Without a limit of its own: it fails with the communicator.
+            // The wait has no limit of its own: it fails with the communicator.
             issue!(HcommThreadNotifyWaitOnThread(thread, 0, 0));
             other_waits.wait();
             fails_with(rank, TIMEOUT, &["rank 1 did not record it", "make a new one on all ranks"]);
@@ -108,7 +108,7 @@ fn the_default_limit_is_that_of_the_communicator_or_what_the_thread_has_set() {
         rank.join();
         let thread = stream_thread(rank, 1);
         issue!(HcommThreadNotifyWaitOnThreadWithDefaultTimeout(thread, 0));
-        // The number of the limit, with one digit.
+        // The text has the limit, with one digit.
         fails_with(rank, TIMEOUT, &["EI0002", "for 0.2 s"]);
         hccl!(HcclCommDestroy(rank.comm));
     });

@@ -1,4 +1,4 @@
-//! The checker: one kernel for each rule that breaks it, and its repaired twin.
+//! The checker: for each rule, a kernel that breaks it and its repaired twin.
 
 mod harness;
 

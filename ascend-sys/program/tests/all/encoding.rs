@@ -43,7 +43,7 @@ fn the_largest_numbers_are_checked_without_overflow() {
         [u64::MAX, u64::MAX - 1, u64::MAX / 2, u32::MAX as u64, 1 << 32, i64::MAX as u64, 1 << 63];
     for _ in 0..500 {
         let mut program = random::program(&mut random);
-        // A loop that takes so long is given up, which takes its time.
+        // A loop that takes too long is given up.
         let loops: Vec<ValueId> = (program.blocks.iter().flatten())
             .filter_map(|node| match node.step {
                 step::Step::Loop { from, to, step, .. } => Some([from, to, step]),

@@ -264,7 +264,7 @@ fn a_negative_number_counts_nothing() {
     assert_eq!(text(walk.count(float)), "2.5 is no number of elements");
 }
 
-/// The flags that a core of each kind awaits, in order: a step that says where the walk is.
+/// The flags that a core of each kind awaits, in order: these steps show where the walk is.
 fn trail(mix: Mix, core: Core, build: impl FnOnce(&mut Builder)) -> (Vec<u16>, Option<Unknown>) {
     let mut b = Builder::new(mix);
     build(&mut b);

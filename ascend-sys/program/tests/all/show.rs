@@ -67,7 +67,7 @@ kernel reduce_scatter_custom (mix_aiv_1_0) in src/kernel.rs
     assert_eq!(reduce_scatter().to_string(), wanted);
 }
 
-/// Every step that the other test has not, and every declaration.
+/// Every step and declaration that the other test lacks.
 fn everything_else() -> Program {
     let mut b = Builder::new(Mix::MixAic12);
     b.program.workspace = false;
@@ -194,7 +194,7 @@ fn everything_else() -> Program {
 #[test]
 fn every_step_has_words() {
     let text = everything_else().to_string();
-    // The lines of the source are another test's.
+    // Another test checks the lines of the source.
     let cut = |line: &str| {
         line.rsplit_once(" kernel.rs:").map_or(line, |cut| cut.0).trim_end().to_owned()
     };

@@ -5,7 +5,7 @@ use ascend_program::step::*;
 use ascend_program::*;
 use ascend_program_testing::build::{self, Builder};
 
-/// Why a program is refused, one step after it was fine.
+/// The reason why a program is refused, one step after it was valid.
 fn refused(build: impl FnOnce(&mut Builder)) -> String {
     let mut b = Builder::new(Mix::MixAiv10);
     b.program.tiling = Some(build::tiling_layout(1));

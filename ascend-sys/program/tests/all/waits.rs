@@ -1,5 +1,5 @@
-//! Waits that the recorder inserts: random kernels of scratch buffers that have none of their own
-//! are accepted by the checker, and lack nothing that could be inserted again.
+//! Waits that the recorder inserts. The checker accepts random kernels of scratch buffers that have
+//! no waits of their own, and a second pass inserts nothing.
 
 use ascend_program::check::{Product, Setting, Severity, check};
 use ascend_program::flow::Launch;

@@ -54,7 +54,7 @@ pub fn window(rank: &Rank, context: *mut c_void, product: u32, of: u32) -> *mut 
     let (context, of) = (context.expose_provenance(), of as usize);
     assert!(of < rank.ranks as usize);
     with_exposed_provenance_mut(match product {
-        // A table of pointers to the host and to the device, of which these lead to the records.
+        // A table of pointers to the host and to the device; the latter lead to the records.
         A3 => {
             let table = word(context + 192) & u64::from(u32::MAX) as usize;
             word(word(context + table + 16 * of + 8) + 8)
@@ -224,8 +224,8 @@ fn one_batch() -> Program {
     b.done()
 }
 
-/// Batches of two ranks on an A2 go from window to window, and from nowhere else. The communicator
-/// has failed then.
+/// Batches of two ranks on an A2 go from window to window, and from nowhere else. After the error
+/// the communicator has failed.
 pub fn batches_go_from_window_to_window(rank: &Rank) {
     let ready = Ready::new(rank, &one_batch(), &[BATCH_WRITE]);
     let (own, other) = (rank.rank, 1 - rank.rank);

@@ -32,12 +32,12 @@ fn messages_of_a_group_go_out_together() {
         let world = World::with(config);
         let sent: Vec<_> = world.ranks().map(|rank| world.upload(rank, &[rank as f32])).collect();
         let received: Vec<_> = world.ranks().map(|rank| world.upload(rank, &[99.0; 2])).collect();
-        // Twice: the second time everybody knows everybody.
+        // Twice: the second time all ranks know each other.
         for _ in 0..2 {
             hccl!(HcclGroupStart());
             for rank in world.ranks() {
                 let (left, right) = ((rank + RANKS - 1) % RANKS, (rank + 1) % RANKS);
-                // Sends first, which alone would wait for one another in a ring.
+                // Sends first; without a group they would wait for one another in a ring.
                 for peer in [left, right] {
                     let code = message_of(&world, rank, true, sent[rank], peer as u32);
                     assert_eq!(code.0, 0, "{}", message());
@@ -103,7 +103,7 @@ fn messages_have_their_own_limits_and_mistakes() {
     let (code, text) = group_result(2047);
     assert_eq!(HcclResult(code), HcclResult::HCCL_E_TIMEOUT, "{text}");
 
-    // A message of a group and one that is alone do not go together.
+    // A message of a group and a single message do not match.
     let world = World::of(2);
     let buffers: Vec<_> = world.ranks().map(|rank| world.upload(rank, &[1.0])).collect();
     let (comms, streams) = (world.comms.clone(), world.streams.clone());

@@ -1,4 +1,4 @@
-//! Ranks of which one thread takes care.
+//! Ranks that one thread drives.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::ranks::{FP32, SUM};

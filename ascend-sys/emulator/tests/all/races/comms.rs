@@ -11,8 +11,8 @@ use std::ffi::c_void;
 pub const F32: HcclDataType = HcclDataType::HCCL_DATA_TYPE_FP32;
 const COUNT: u64 = SIZE as u64 / 4;
 
-/// A rank with a second stream, and a place where the threads of all ranks meet, which orders
-/// nothing here: no call is told.
+/// A rank with a second stream, and a barrier where the threads of all ranks meet. It orders
+/// nothing here, because the library does not see it.
 pub struct Place<'a> {
     pub rank: &'a Rank,
     pub other: aclrtStream,
@@ -36,7 +36,7 @@ impl Place<'_> {
         self.rank.rank == rank
     }
 
-    /// Shares a buffer with the others; gives that of another rank.
+    /// Shares a buffer with the others; returns that of another rank.
     fn swap(&self, mine: *mut c_void, of: u32) -> *mut c_void {
         self.buffers.lock().unwrap()[self.rank.rank as usize] = mine as usize;
         self.threads.wait();
@@ -287,8 +287,8 @@ fn what_is_being_sent_is_overwritten() {
 
 #[test]
 fn a_message_orders_what_was_before_it() {
-    // Rank 1 copies from a buffer of rank 0, which that writes before or behind the message.
-    // Either may come first.
+    // Rank 1 copies from a buffer that rank 0 writes before or behind the message. Either access
+    // may come first.
     let pieces = ["race: bytes 0..4096 of allocation #1", "are read and written", " knew "];
     between(&pieces, |place, repaired| {
         let (x, y, z) = (place.memory(), place.memory(), place.memory());
@@ -322,7 +322,7 @@ fn a_collective_reads_what_nobody_wrote() {
 }
 
 /// The stream of rank 0 stands still while `meanwhile` runs there: it is the root of a broadcast,
-/// which tells it nothing.
+/// which gives it no knowledge.
 fn while_the_root_waits(place: &Place<'_>, queue: impl Fn(), meanwhile: impl Fn()) {
     let (shared, Rank { comm, stream, .. }) = (place.memory(), place.rank);
     // The first operation would meet the others in its call.

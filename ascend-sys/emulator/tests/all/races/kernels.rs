@@ -73,7 +73,7 @@ fn run(program: &Program, two: &Two, numbers: [u64; 2]) {
     assert_eq!(read(y, 128), [7; 128], "this time it went well");
 }
 
-/// Once it breaks the rule and once it does not.
+/// Tests the kernel once with the broken rule and once without.
 fn planted(kernel: fn(bool) -> Program, pieces: &[&str]) {
     race(pieces, |two, repaired| run(&kernel(repaired), two, [1, 0]));
 }

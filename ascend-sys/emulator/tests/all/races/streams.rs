@@ -124,7 +124,7 @@ fn an_event_of_the_older_kind_is_missing() {
         let mut event = std::ptr::null_mut();
         ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
         if repaired {
-            // It may be waited for before it is recorded.
+            // The event may be waited for before it is recorded.
             ok!(aclrtStreamWaitEvent(two.b, event));
             copy(y, x, two.b);
             ok!(aclrtRecordEvent(event, two.a));

@@ -38,7 +38,7 @@ fn whatever_is_printed_compiles() {
     }
     let directory = Directory::new("anything");
     let source = directory.write("kernel.cpp", text);
-    // They make no sense, of which a compiler warns.
+    // They make no sense, and a compiler warns of that.
     let Some(said) = complaints(&["-w"], &source) else { return };
     assert!(said.is_empty(), "{said}");
 }

@@ -107,7 +107,7 @@ fn numbers_that_the_host_does_not_have_are_made_of_their_bits() {
     ] {
         assert!(source.contains(text), "{source}");
     }
-    // A compiler that may take two types for two places in memory has nothing to say.
+    // The source is correct for a compiler that assumes strict aliasing.
     let directory = Directory::new("bits");
     let more = ["-O2", "-fstrict-aliasing", "-Wstrict-aliasing=1"];
     let Some(said) = complaints(&more, &sources(&program, &directory)) else { return };

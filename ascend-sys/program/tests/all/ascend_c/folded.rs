@@ -52,10 +52,10 @@ fn constants_in_a_row_are_one() {
     assert_eq!(row(U64, [(Binary::Add, 1), (Binary::Sub, 3)]), format!("{F} - 2"));
     assert_eq!(row(I32, [(Binary::Sub, 4), (Binary::Add, 4)]), F);
     assert_eq!(row(U64, [(Binary::Mul, 6), (Binary::Mul, 4)]), format!("{F} * 24"));
-    // The sum of both leaves the type, which the one by one does not.
+    // The sum of both constants leaves the type; one after the other does not.
     let far = i32::MAX as u64;
     assert_eq!(row(I32, [(Binary::Add, far), (Binary::Add, 1)]), format!("{F} + {far} + 1"));
-    // A quotient is not that of the whole.
+    // A quotient, multiplied again, is not the whole.
     assert_eq!(row(U64, [(Binary::Div, 4), (Binary::Mul, 4)]), format!("{F} / 4 * 4"));
 }
 

@@ -24,7 +24,7 @@ fn for_all(length: usize, of: impl Fn(usize, usize) -> Vec<f32>, ranks: usize) -
     (0..ranks).map(|rank| bytes(of(rank, length))).collect()
 }
 
-/// Runs one of the mission's kernels and looks at its calls.
+/// Runs one of the mission's kernels and checks its calls.
 fn communicate(
     program: &Program,
     operation: u32,

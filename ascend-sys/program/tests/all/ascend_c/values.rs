@@ -126,7 +126,8 @@ impl Values {
         self.b.value(Of::Binary(operator, a, b), number)
     }
 
-    /// A signed number must not leave its type, also when it is multiplied by one like itself.
+    /// A value in a small range, so that a signed number stays in its type, even if it is
+    /// multiplied by one like itself.
     fn small(&mut self, value: ValueId) -> ValueId {
         let number = self.number(value);
         let root = match number {
@@ -158,7 +159,7 @@ impl Values {
                     let at = self.random.usize(0..NUMBERS.len());
                     let mut value = self.value(NUMBERS[at], 1);
                     if is_float(NUMBERS[at]) {
-                        // So that a loop does not make it infinite.
+                        // Limits the value, so that a loop does not make it infinite.
                         for (operator, bound) in [(Binary::Min, 4.0_f64), (Binary::Max, -4.0)] {
                             let bound = self.b.float(NUMBERS[at], bound);
                             value = self.b.binary(operator, value, bound);
@@ -288,8 +289,8 @@ fn a_printed_source_computes_what_a_walk_computes() {
         functions += source.matches("__aicore__ inline void Kernel").count();
         let outputs = vec![8 * RESULTS as usize; 2];
         let launch = run::Launch { ranks: 1, blocks: 1, outputs, ..Default::default() };
-        // The sources make no sense, of which a compiler warns. Whatever C++ leaves open ends the
-        // run.
+        // The sources make no sense, and a compiler warns of that. Operations that C++ leaves
+        // undefined end the run.
         let flags = [
             "-w",
             "-fsanitize=undefined,float-cast-overflow",

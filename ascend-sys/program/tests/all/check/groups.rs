@@ -433,8 +433,8 @@ fn a_kernel_without_end_is_given_up() {
     assert_eq!(k.findings()[0].rule, "fault");
 }
 
-/// A loop of very many turns, before and in which the kernel does something wrong, and behind which
-/// it does.
+/// A loop of very many turns. With `heard`, the cores meet in it; with `behind`, the kernel writes
+/// out of bounds behind it.
 fn long_loop(k: &mut Kernel, behind: bool, heard: bool) {
     let y = k.output("y", Number::F16);
     k.setting.parameters = vec![Some(128)];

@@ -158,7 +158,7 @@ pub fn all_to_all_v(k: &mut Kernel, (x, y): (Base, Base), ranks: u64, count: u64
 
 pub type Build = fn(&mut Kernel, bool);
 
-/// Whether a kernel that breaks a rule says so in the expected words, and its twin nothing.
+/// Checks that a kernel that breaks a rule gives the expected text, and its twin none.
 pub fn prove(name: &str, rule: &str, mix: Mix, build: Build) {
     let findings = |broken| {
         let mut kernel = Kernel::new(mix);
@@ -176,7 +176,8 @@ pub fn prove(name: &str, rule: &str, mix: Mix, build: Build) {
 
 const TEXTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/check/texts.txt");
 
-/// Compares a text with the one under this name. With `ASCEND_PROGRAM_BLESS` set, takes it instead.
+/// Compares a text with the one under this name. With `ASCEND_PROGRAM_BLESS` set, it becomes the
+/// expected one.
 pub fn expect(name: &str, text: &str) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let bless = std::env::var_os("ASCEND_PROGRAM_BLESS").is_some();

@@ -384,7 +384,7 @@ rules! {
     };
 }
 
-/// Whatever is written, sent and cleaned in which order: a finding if and only if the commit comes
+/// Writes, sends and cleans in any order: there is a finding if and only if the commit comes
 /// between.
 #[test]
 fn an_element_is_late_if_it_is_written_before_the_commit_and_cleaned_after_it() {

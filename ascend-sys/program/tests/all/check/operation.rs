@@ -370,8 +370,8 @@ fn bounds_and_overlaps_are_those_of_every_address() {
         let beyond = room[0] < needed[0] || room[1] < needed[1];
         assert_eq!(of("bounds"), beyond, "{operation} {numbers:?} {room:?}: {findings:#?}");
         seen[usize::from(beyond)] += 1;
-        // No element belongs to two blocks or turns. The server of A3 looks at the stride whatever
-        // the number of ranks.
+        // No element belongs to two blocks or turns. The server of A3 uses the stride with any
+        // number of ranks.
         let mut touched = if operation == 7 { read } else { written };
         let all = touched.len();
         touched.sort_unstable();

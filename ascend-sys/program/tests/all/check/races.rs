@@ -1,4 +1,5 @@
-//! Rules of cores that use the same global memory: one writes, so they meet in between.
+//! Rules of cores that use the same global memory: if one of them writes, they must meet in
+//! between.
 
 use ascend_program::check::{Finding, Product};
 use ascend_program::layout::Number;

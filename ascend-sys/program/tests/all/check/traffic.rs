@@ -174,7 +174,7 @@ rules! {
         let stride = k.n(64);
         k.on_block(0, |b| {
             b.prepare(m.tiles, Operation::AllGather(e, stride), 1, true);
-            // The block of rank 1, which this is.
+            // The block of rank 1, the rank of this launch.
             read(b, &m, m.y, 64, 64);
             b.wait(m.tiles);
             b.finalize(m.hccl);

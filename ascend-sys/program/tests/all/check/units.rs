@@ -75,7 +75,7 @@ rules! {
         });
     };
 
-    /// The other way round is no order.
+    /// A wait in the other direction is no order.
     a_wait_is_of_the_unit_that_comes_later, "units", MixAiv10, |k, broken| {
         let (x, _, a) = tensors(k);
         copy_in(k, a, x, 0, 64);
@@ -241,8 +241,8 @@ rules! {
         k.step(Step::Matmul(Multiply { a: first, c: second, ..one }));
     };
 
-    /// When the result of a product is there its operands have been read, so they may be written
-    /// anew.
+    /// When the result of a product is there, its operands have been read, so they may be
+    /// overwritten.
     a_flag_behind_a_product_is_behind_its_operands, "race", MixAic11, |k, broken| {
         k.blocks = 1;
         let (x, y) = (k.output("x", Number::F16), k.output("y", Number::F16));
