@@ -137,9 +137,9 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Waits for it. Blocks until the other ranks have come or the connection time-out of the
-    /// backend has passed (120 s unless `HCCL_CONNECT_TIMEOUT` says otherwise); not to be called by
-    /// a task of an executor, which others need.
+    /// Waits for the object and returns it. Blocks until the other ranks have come or the
+    /// connection time-out of the backend has passed (120 s unless `HCCL_CONNECT_TIMEOUT` says
+    /// otherwise). A task of an executor must not call it, because other tasks need its thread.
     ///
     /// # Errors
     ///

@@ -36,7 +36,7 @@ pub(crate) struct CommHandle {
     parts: AtomicUsize,
     /// The number of operations on a detour, and of parts that are being made.
     detours: AtomicUsize,
-    /// It was dropped, and its peers are not told yet.
+    /// Whether it was dropped, but its peers are not told yet.
     leaves_soon: AtomicBool,
     pub(crate) links: Links,
 }
@@ -249,8 +249,9 @@ impl AbortHandle {
     /// [`Error::Aborted`](crate::Error::Aborted) is the cause. Every wait for an operation in
     /// flight ends, blocking or awaited, within a tenth of a second, also for replays of graphs
     /// that captured it beside others. Where the backend can tell the peers, operations in flight
-    /// fail on all ranks, with the rank that has aborted and the communicator. Elsewhere the waits
-    /// of this rank end with [`Error::Aborted`](crate::Error::Aborted), and the operations go on.
+    /// fail on all ranks, and their errors name the rank that has aborted and the communicator.
+    /// Elsewhere the waits of this rank end with [`Error::Aborted`](crate::Error::Aborted), and the
+    /// operations go on.
     ///
     /// The emulator tells the peers of every communicator, however it was made. With a communicator
     /// its parts end (from [`split`](crate::Communicator::split) or

@@ -111,8 +111,8 @@ impl RankRun {
         }
         let number = *made;
         if number >= state.opened {
-            // Nobody will come whom the meeting does not know to have left: those are told here,
-            // later ones by `leave`.
+            // Ranks that have left before will not come to the new meeting: the caller learns of
+            // them here, and of later ones through `leave`.
             if let Some((rank, Some(reason))) =
                 (0..).zip(state.left.iter().copied()).find(|(_, left)| left.is_some())
             {
