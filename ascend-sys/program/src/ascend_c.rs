@@ -1,9 +1,9 @@
 //! Programs as Ascend C, the language in which kernels for real NPUs are written.
 //!
-//! [`kernel`] gives the source of the entry function as a person would write it: names and comments
-//! of the recorded kernel, named values as `const` or `constexpr`, no parenthesis that is not
-//! needed. Calls of the HCCL client stay what they are, in their order. What the recorded form
-//! leaves out is written out:
+//! [`kernel`] returns the source of the entry function as a person would write it: names and
+//! comments of the recorded kernel, named values as `const` or `constexpr`, no needless
+//! parenthesis. Calls of the HCCL client stay unchanged and in order. The source adds the parts
+//! that the recorded form leaves out:
 //!
 //! | recorded | printed |
 //! | --- | --- |

@@ -76,7 +76,7 @@ pub fn insert(program: &mut Program) {
     for core in &kinds {
         inserter.block(BlockId(0), *core, &mut Done::default());
     }
-    // From the end, so that places stay.
+    // The steps are inserted from the end, so that places stay valid.
     for ((block, at, ..), found) in inserter.found.into_iter().rev() {
         let MissingWait { sync, why, cores, everybody } = found;
         let source = program.blocks[block][at].source;
@@ -188,7 +188,7 @@ impl Inserter<'_> {
         }
     }
 
-    /// As "MTE3 reads `b`, which V has written".
+    /// A reason such as "MTE3 reads `b`, which V has written".
     fn why(&self, of: &MemoryUse, earlier: Pipe, wrote: bool) -> String {
         let memory = match (of.tensor, of.memory) {
             (Some(tensor), _) => format!("`{}`", self.program.locals[tensor.0 as usize].name),

@@ -22,7 +22,7 @@ struct Span {
 pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'static str>) {
     let mut search = ground.order.search();
     for lane in ground.order.lanes().all() {
-        // By the operator and the owner.
+        // The spans, by the operator and the owner.
         let mut spans: BTreeMap<(u32, u32), Span> = BTreeMap::new();
         for task in lane.start..lane.end {
             if let Some(piece) = of_peer(ground, task, lane.rank) {

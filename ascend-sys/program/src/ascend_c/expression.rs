@@ -111,7 +111,7 @@ impl Printer<'_> {
         let size = u64::from(element.size());
         let whole = |bits: u64| size > 1 && bits.is_multiple_of(size);
         let id = self.without_widening(id);
-        // In fewer bits a product in bytes wraps where one in elements does not.
+        // With fewer bits a product in bytes wraps where one in elements does not.
         let wide = self.number(id).size() == 8;
         let nameless = wide && self.names.get(Thing::Value(id)).is_none();
         match self.program.values[id.0 as usize].of {

@@ -53,7 +53,7 @@ impl Printer<'_> {
     /// An offset in bytes as a constant, and elements of this size.
     fn elements(&self, offset: ValueId, size: u64) -> Option<(u64, Vec<(ValueId, u64)>)> {
         let nameless = |id: ValueId| self.names.get(Thing::Value(id)).is_none();
-        // In fewer bits a product in bytes wraps where one in elements does not.
+        // With fewer bits a product in bytes wraps where one in elements does not.
         (self.number(offset).size() == 8).then_some(())?;
         let (mut constant, mut terms, mut open) = (0u64, Vec::new(), vec![offset]);
         while let Some(id) = open.pop() {

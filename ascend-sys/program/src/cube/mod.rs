@@ -112,7 +112,7 @@ impl Tiles {
         self.0[field as usize]
     }
 
-    /// For products, which do not fit in the type of a field.
+    /// The number of this field, wide enough for products, which do not fit in the type of a field.
     fn wide(&self, field: Field) -> i128 {
         self.get(field).into()
     }
