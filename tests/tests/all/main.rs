@@ -22,6 +22,7 @@ mod operators;
 mod points;
 mod pressure;
 mod programs;
+mod prose;
 mod rank_tables;
 mod ranks;
 mod recording;
