@@ -1,8 +1,9 @@
 //! 1. All-reduce in ten lines.
 //!
-//! Four ranks have each tested a network on their part of the images. Every rank holds how many it got
-//! right and how many it saw; after an all-reduce every rank holds the sums over all ranks. This one
-//! operation is most of data-parallel training. Without an Ascend device it runs on the emulator:
+//! Four ranks have each tested a network on their part of the images. Every rank holds how many it
+//! got right and how many it saw; after an all-reduce every rank holds the sums over all ranks.
+//! This one operation is most of data-parallel training. Without an Ascend device it runs on the
+//! emulator:
 //!
 //!     cargo run --release --example 01_all_reduce
 

@@ -1,8 +1,9 @@
 //! 3. Several collectives in flight.
 //!
-//! Issuing does not wait, so a program may have as many collectives under way as it likes. Those on one
-//! stream run one after the other. Two streams run side by side, each with a communicator of its own: one
-//! communicator does one thing at a time. The handles are futures, and `futures` puts them together.
+//! Issuing does not wait, so a program may have as many collectives under way as it likes. Those on
+//! one stream run one after the other. Two streams run side by side, each with a communicator of
+//! its own: one communicator does one thing at a time. The handles are futures, and `futures` puts
+//! them together.
 //!
 //!     cargo run --release --example 03_in_flight
 
@@ -32,7 +33,8 @@ fn main() -> hccl::Result<()> {
     Ok(())
 }
 
-/// The sums of all layers' gradients (here one number each), all issued before the first is awaited.
+/// The sums of all layers' gradients (here one number each), all issued before the first is
+/// awaited.
 async fn one_stream(rank: &Rank) -> hccl::Result<Vec<f32>> {
     let device = rank.device();
     let stream = device.stream()?;
@@ -52,7 +54,8 @@ async fn one_stream(rank: &Rank) -> hccl::Result<Vec<f32>> {
     Ok(hosts.concat())
 }
 
-/// The total loss and the time of the slowest rank: a sum and a maximum that need not wait for each other.
+/// The total loss and the time of the slowest rank: a sum and a maximum that need not wait for each
+/// other.
 async fn two_communicators(rank: &Rank) -> hccl::Result<(f32, f32)> {
     let device = rank.device();
     let (left, right) = (device.stream()?, device.stream()?);

@@ -1,8 +1,9 @@
 //! 4. Four ranks as tasks on two worker threads of tokio.
 //!
-//! Communicators, streams and buffers may move between threads, and so may a task that holds them while it
-//! waits. Nothing that is awaited occupies a thread, so there may be more ranks than threads: tokio runs the
-//! other tasks meanwhile, also while a communicator is made and while the first collective makes links.
+//! Communicators, streams and buffers may move between threads, and so may a task that holds them
+//! while it waits. Nothing that is awaited occupies a thread, so there may be more ranks than
+//! threads: tokio runs the other tasks meanwhile, also while a communicator is made and while the
+//! first collective makes links.
 //!
 //! The ranks count the points with whole coordinates in a circle, which gives pi: each counts every
 //! fourth column of a quarter, and the sums meet in an all-reduce.

@@ -1,16 +1,18 @@
 //! 5. A pipeline of four stages, one forward, one backward (1F1B).
 //!
-//! A network too large for one device is cut between its layers: each rank is a *stage* and has one layer.
-//! A batch is cut into micro-batches, so that the stages work at the same time on different ones. After a
-//! few forward passes to fill the pipeline, a stage goes one backward for each one forward; so it keeps the
-//! inputs of at most as many micro-batches as there are stages from it to the end, however many a batch has.
+//! A network too large for one device is cut between its layers: each rank is a *stage* and has one
+//! layer. A batch is cut into micro-batches, so that the stages work at the same time on different
+//! ones. After a few forward passes to fill the pipeline, a stage goes one backward for each one
+//! forward; so it keeps the inputs of at most as many micro-batches as there are stages from it to
+//! the end, however many a batch has.
 //!
-//! What a stage gives and what it needs next go in one batch of messages. With a send and a receive one
-//! after the other, two neighbours would each wait for the other to receive.
+//! What a stage gives and what it needs next go in one batch of messages. With a send and a receive
+//! one after the other, two neighbours would each wait for the other to receive.
 //!
 //! `hccl-train` has the schedule, the messages and the picture; what a stage computes is here.
 //!
-//! The weights at the end are compared with those of a training without ranks: they are the same bits.
+//! The weights at the end are compared with those of a training without ranks: they are the same
+//! bits.
 //!
 //!     cargo run --release --example 05_pipeline
 
@@ -123,7 +125,8 @@ struct Part {
     optimiser: Momentum,
     /// Summed over the micro-batches of a batch.
     gradient: Array1<f32>,
-    /// Inputs of the micro-batches that have not come back yet, and on the last stage how the loss depends on its outputs.
+    /// Inputs of the micro-batches that have not come back yet, and on the last stage how the loss
+    /// depends on its outputs.
     kept: VecDeque<(Array2<f32>, Array2<f32>)>,
     most_kept: usize,
 }
@@ -135,8 +138,8 @@ impl Part {
         Self { index, layer, optimiser, gradient, kept: VecDeque::new(), most_kept: 0 }
     }
 
-    /// A pass with its input, which is the micro-batch itself at the beginning of the network and its
-    /// loss at the end. Returns its output, for the stage that it goes to.
+    /// A pass with its input, which is the micro-batch itself at the beginning of the network and
+    /// its loss at the end. Returns its output, for the stage that it goes to.
     fn run(
         &mut self,
         pass: Pass,
@@ -180,7 +183,8 @@ impl Part {
     }
 }
 
-/// The same training in one place: each micro-batch goes through all parts and back before the next.
+/// The same training in one place: each micro-batch goes through all parts and back before the
+/// next.
 fn without_ranks(network: Network, digits: &Digits) -> Result<Network> {
     let parts = network.layers.into_iter().enumerate();
     let mut parts: Vec<Part> = parts.map(|(index, layer)| Part::new(index, layer)).collect();

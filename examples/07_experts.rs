@@ -1,10 +1,10 @@
 //! 7. A mixture of experts: every rank has one, and rows travel to the expert that suits them.
 //!
-//! A gate looks at each row and chooses one of four experts. How many rows go where is known only when the
-//! gate has spoken, so first the counts are exchanged (all-to-all), then the rows (all-to-all-v), there and
-//! back; in the backward pass the gradients take the same road. The first layer and the gate are replicas
-//! on all ranks; their gradients are summed (all-reduce). An expert's own need no sum: its rank sees all of
-//! its rows.
+//! A gate looks at each row and chooses one of four experts. How many rows go where is known only
+//! when the gate has spoken, so first the counts are exchanged (all-to-all), then the rows
+//! (all-to-all-v), there and back; in the backward pass the gradients take the same road. The first
+//! layer and the gate are replicas on all ranks; their gradients are summed (all-reduce). An
+//! expert's own need no sum: its rank sees all of its rows.
 //!
 //!     cargo run --release --example 07_experts
 
@@ -23,7 +23,8 @@ const HIDDEN: usize = 64;
 const BATCH: usize = 128;
 const EPOCHS: usize = 30;
 const RATE: f32 = 0.1;
-/// How much it costs when the gate prefers an expert. Without it one gets all rows, and learns alone.
+/// How much it costs when the gate prefers an expert. Without it one gets all rows, and learns
+/// alone.
 const BALANCE: f32 = 0.3;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -127,8 +128,8 @@ fn train(rank: &Rank, digits: &Digits) -> Result<Model> {
     Ok(model)
 }
 
-/// The gradients of the first layer, the gate, and the two layers of this rank's expert, for a batch of which `part` is this
-/// rank's.
+/// The gradients of the first layer, the gate, and the two layers of this rank's expert, for a
+/// batch of which `part` is this rank's.
 fn gradients(
     model: &Model,
     roads: &mut Roads,
@@ -167,7 +168,8 @@ fn gradients(
     one.backward(&rows.view(), &between, scale, &mut gradients[2])?;
     let into_hidden = roads.travel(&one.delta_before(&rows.view(), &between), &take, &give)?;
 
-    // What the gate's chances cost: by the weight of the chosen expert's output, and by preferring experts.
+    // What the gate's chances cost: by the weight of the chosen expert's output, and by preferring
+    // experts.
     let load: Array1<f32> = give.iter().map(|&rows| rows as f32 / part.len() as f32).collect();
     let mut cost = Array2::from_shape_fn(chances.dim(), |(_, e)| BALANCE * RANKS as f32 * load[e]);
     for (row, &expert) in chosen.iter().enumerate() {
@@ -212,7 +214,8 @@ impl Roads {
         Ok(take.into_iter().map(|rows| rows as usize).collect())
     }
 
-    /// The first `give[0]` rows go to rank 0, the next `give[1]` to rank 1; what comes is in the order of the ranks, too.
+    /// The first `give[0]` rows go to rank 0, the next `give[1]` to rank 1; what comes is in the
+    /// order of the ranks, too.
     fn travel(
         &mut self,
         rows: &Array2<f32>,

@@ -1,13 +1,15 @@
 //! 9. Computing while data moves, and seeing it.
 //!
-//! Two fused operators on four emulated ranks: `MatmulAllReduce` sums the products of all ranks, tile by tile, while its cores multiply the next tile;
-//! `AllGatherMatmul` multiplies what it has itself while the first tiles arrive from the others. Each is compared with the plain formula, and drawn: when each
-//! core multiplied and what it waited for, what the communication server did, and what moved over each link.
+//! Two fused operators on four emulated ranks: `MatmulAllReduce` sums the products of all ranks,
+//! tile by tile, while its cores multiply the next tile; `AllGatherMatmul` multiplies what it has
+//! itself while the first tiles arrive from the others. Each is compared with the plain formula,
+//! and drawn: when each core multiplied and what it waited for, what the communication server did,
+//! and what moved over each link.
 //!
 //!     cargo run --release --example 09_timeline -- [folder]
 //!
-//! It writes `matmul_all_reduce.svg` and `all_gather_matmul.svg`, and the same as `.json` for <https://ui.perfetto.dev>, into the folder `timelines` unless
-//! told.
+//! It writes `matmul_all_reduce.svg` and `all_gather_matmul.svg`, and the same as `.json` for
+//! <https://ui.perfetto.dev>, into the folder `timelines` unless told.
 
 use std::path::PathBuf;
 

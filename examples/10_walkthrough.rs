@@ -1,8 +1,9 @@
 //! 10. From a formula to a kernel.
 //!
-//! The walk-through of the book (`docs/src/learn/kernel-walkthrough.md`): four ranks compute `y = sum of weight * x`. The first try has a mistake, which is found before a core
-//! runs. The second one is launched, compared with the formula, drawn as a timeline, and printed as the Ascend C of the same kernel with the
-//! operator project around it:
+//! The walk-through of the book (`docs/src/learn/kernel-walkthrough.md`): four ranks compute
+//! `y = sum of weight * x`. The first try has a mistake, which is found before a core runs. The
+//! second one is launched, compared with the formula, drawn as a timeline, and printed as the
+//! Ascend C of the same kernel with the operator project around it:
 //!
 //!     cargo run --release --example 10_walkthrough -- [folder]
 //!
@@ -17,7 +18,8 @@ use hccl_examples::kernels::weighted_sum::{
     LENGTH, WeightedSumTiling, launch, tiling, weighted_sum, weighted_sum_at_first,
 };
 
-/// A kernel from its formula to its source: checked, launched on four emulated ranks, drawn, and printed for an NPU.
+/// A kernel from its formula to its source: checked, launched on four emulated ranks, drawn, and
+/// printed for an NPU.
 #[derive(Parser)]
 struct Options {
     /// Where the timeline and the operator project go.

@@ -1,9 +1,11 @@
 //! 11. An operator of one's own: one message, by hand.
 //!
-//! Rank 0 gives its elements to rank 1. Peers reach nothing but a rank's *communication buffer*, so the sender puts them there, lets the receiver at
-//! it, and waits until that has read them. All of it in lines that name what CANN calls them: a thread, a channel with two notifies, the buffer.
+//! Rank 0 gives its elements to rank 1. Peers reach nothing but a rank's *communication buffer*, so
+//! the sender puts them there, lets the receiver at it, and waits until that has read them. All of
+//! it in lines that name what CANN calls them: a thread, a channel with two notifies, the buffer.
 //!
-//! The operator is recorded, its resources are counted, it is checked, and then it runs on two emulated NPUs.
+//! The operator is recorded, its resources are counted, it is checked, and then it runs on two
+//! emulated NPUs.
 //!
 //!     cargo run --release --example 11_point_to_point
 

@@ -1,15 +1,17 @@
 //! 12. An all-gather of one's own, first wrong, then right.
 //!
-//! Every rank is to get what all others have. On a full mesh each rank can talk to each other one at the same time, with a thread for
-//! each: it puts its elements into its communication buffer, the others read them there.
+//! Every rank is to get what all others have. On a full mesh each rank can talk to each other one
+//! at the same time, with a thread for each: it puts its elements into its communication buffer,
+//! the others read them there.
 //!
-//! The first version forgets something that no test on one machine would show for sure. The checker finds it before anything has run, with
-//! the two lines. The second version is right, is drawn, and gathers what the built-in collective gathers.
+//! The first version forgets something that no test on one machine would show for sure. The checker
+//! finds it before anything has run, with the two lines. The second version is right, is drawn, and
+//! gathers what the built-in collective gathers.
 //!
 //!     cargo run --release --example 12_own_all_gather -- [folder]
 //!
-//! It writes `all_gather_tasks.svg` and `all_gather_time.svg`, and the latter as `.json` for <https://ui.perfetto.dev>, into the folder `operators`
-//! unless told.
+//! It writes `all_gather_tasks.svg` and `all_gather_time.svg`, and the latter as `.json` for
+//! <https://ui.perfetto.dev>, into the folder `operators` unless told.
 
 use std::path::{Path, PathBuf};
 

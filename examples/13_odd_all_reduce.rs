@@ -1,21 +1,25 @@
 //! 13. A new all-reduce for an odd topology, from the idea to the proof to the run.
 //!
-//! Seven NPUs stand in a line: each is wired to the one before it and the one behind it, and to nobody else.
+//! Seven NPUs stand in a line: each is wired to the one before it and the one behind it, and to
+//! nobody else.
 //!
 //! ```text
 //! 0 --- 1 --- 2 --- 3 --- 4 --- 5 --- 6
 //! ```
 //!
-//! A ring needs a wire from 6 to 0, and recursive halving wires between nearly all. The idea: sums flow from both ends to the middle, and
-//! the result flows back. In one piece that takes twice the way of the whole data; cut into slices, slice 1 sets out while
-//! slice 0 is on its way, and each wire carries data in both directions all the time.
+//! A ring needs a wire from 6 to 0, and recursive halving wires between nearly all. The idea: sums
+//! flow from both ends to the middle, and the result flows back. In one piece that takes twice the
+//! way of the whole data; cut into slices, slice 1 sets out while slice 0 is on its way, and each
+//! wire carries data in both directions all the time.
 //!
-//! The example asks of the idea what one would ask: is it right for any number of ranks? which links does it use, and what else does it take? how long
-//! would it take, in one slice and in many? Then it runs.
+//! The example asks of the idea what one would ask: is it right for any number of ranks? which
+//! links does it use, and what else does it take? how long would it take, in one slice and in many?
+//! Then it runs.
 //!
 //!     cargo run --release --example 13_odd_all_reduce -- [folder]
 //!
-//! It writes `line_tasks.svg`, `line_time.svg` and `line_time.json` into the folder `operators` unless told.
+//! It writes `line_tasks.svg`, `line_time.svg` and `line_time.json` into the folder `operators`
+//! unless told.
 
 use std::path::PathBuf;
 

@@ -8,7 +8,8 @@
 use hccl::prelude::*;
 
 fn main() -> hccl::Result<()> {
-    // CANN if there is one, else the emulator. Only the ranks of one machine can meet on the emulator.
+    // CANN if there is one, else the emulator. Only the ranks of one machine can meet on the
+    // emulator.
     let runtime = Runtime::auto()?;
     runtime.run_job(4, |rank| -> hccl::Result<()> {
         let stream = rank.device().stream()?;

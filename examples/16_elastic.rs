@@ -1,7 +1,8 @@
 //! 16. Training that goes on when ranks die.
 //!
-//! A rank is killed in the middle of a step. The others see an error that names it, meet again at the store of `hcclrun`, build
-//! a smaller communicator, and go on from the last checkpoint. A new process takes the place of the dead one, and the job grows.
+//! A rank is killed in the middle of a step. The others see an error that names it, meet again at
+//! the store of `hcclrun`, build a smaller communicator, and go on from the last checkpoint. A new
+//! process takes the place of the dead one, and the job grows.
 //!
 //!     cargo build --release -p hccl-tools --bin hcclrun --example 16_elastic
 //!     target/release/hcclrun -n 4 --elastic --restarts 2 --restart-delay 0.3 target/release/examples/16_elastic \
@@ -30,7 +31,8 @@ struct Options {
     /// So many steps lie between two checkpoints.
     #[arg(long, default_value_t = 20)]
     checkpoint: usize,
-    /// The process that was started as this rank kills itself before this step; can be given several times.
+    /// The process that was started as this rank kills itself before this step; can be given
+    /// several times.
     #[arg(long, value_name = "RANK@STEP")]
     die: Vec<String>,
     /// Where the picture goes.
@@ -105,7 +107,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Steps from the checkpoint on, and keeps it up to date, until all is done or the ranks are others.
+/// Steps from the checkpoint on, and keeps it up to date, until all is done or the ranks are
+/// others.
 fn go_on(
     rank: &Rank,
     checkpoint: &mut State,
@@ -115,7 +118,8 @@ fn go_on(
 ) -> Result<Stop> {
     let stream = rank.device().stream()?;
     let mut comm = rank.communicator()?;
-    // Rank 0 is never a newcomer, so it has a checkpoint, and all take that one: others may be one ahead.
+    // Rank 0 is never a newcomer, so it has a checkpoint, and all take that one: others may be one
+    // ahead.
     checkpoint.share(&mut comm, &stream)?;
     checkpoint.sizes.push((checkpoint.losses.len(), rank.world_size()));
     let mut state = checkpoint.clone();
@@ -141,7 +145,8 @@ fn go_on(
 }
 
 impl State {
-    /// One step of all ranks. True when rank 0 has said that there are newcomers: then nothing has changed.
+    /// One step of all ranks. True when rank 0 has said that there are newcomers: then nothing has
+    /// changed.
     fn step(
         &mut self,
         rank: &Rank,

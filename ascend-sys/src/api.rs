@@ -38,8 +38,8 @@ impl Api {
         load::load(&directories, true).map(Api::from)
     }
 
-    /// Where [`load`](Self::load) looks for each library, in the order of the search; a path of one component is left to the
-    /// system's loader. The last library may be missing. Loads nothing.
+    /// Where [`load`](Self::load) looks for each library, in the order of the search; a path of one
+    /// component is left to the system's loader. The last library may be missing. Loads nothing.
     pub fn places() -> Vec<(Library, Vec<PathBuf>)> {
         load::places(&load::directories(|name| std::env::var_os(name)))
     }

@@ -2,9 +2,9 @@
 //!
 //!     cargo run --release --example train
 //!
-//! The gradients of each layer are summed over all ranks by HCCL while the backward pass is still running.
-//! The program is in `examples/src/train/`, as a library, so that tests can call it; begin with
-//! `parallel.rs`, the training loop of one rank.
+//! The gradients of each layer are summed over all ranks by HCCL while the backward pass is still
+//! running. The program is in `examples/src/train/`, as a library, so that tests can call it; begin
+//! with `parallel.rs`, the training loop of one rank.
 
 use std::process::ExitCode;
 

@@ -11,8 +11,8 @@
 //! | [`Prod`] | all products | does not compile | 950 | does not compile |
 //! | moved (broadcast, send, receive) | all products | all products | all products | all products |
 //!
-//! A type that is known at run time only is a [`DType`], and [`DType::is_reduced_by`] answers the second question. 8-bit floats
-//! are [bytes](fp8) to HCCL.
+//! A type that is known at run time only is a [`DType`], and [`DType::is_reduced_by`] answers the
+//! second question. 8-bit floats are [bytes](fp8) to HCCL.
 
 pub mod fp8;
 
@@ -197,8 +197,8 @@ macro_rules! reduces {
         $($(impl Reduce<$op> for $element {})*)*
 
         impl DType {
-            /// Whether at least one Ascend product reduces such elements in this way: what [`Reduce`] says of
-            /// types, for a type that is known at run time only.
+            /// Whether at least one Ascend product reduces such elements in this way: what
+            /// [`Reduce`] says of types, for a type that is known at run time only.
             pub const fn is_reduced_by(self, kind: ReduceKind) -> bool {
                 match kind {
                     $(ReduceKind::$op => {

@@ -42,7 +42,8 @@ fn install(kind: &str, options: &[&str]) -> PathBuf {
     let program = std::env::current_exe().expect("a running test has a path");
     let name = program.file_stem().expect("which ends in a name");
     let dir = program.with_file_name(kind).join(name);
-    // With a test, and in the whole workspace, cargo chooses the same features as for `cargo test`: else it would build the emulator again.
+    // With a test, and in the whole workspace, cargo chooses the same features as for `cargo test`:
+    // else it would build the emulator again.
     let built = built(&["build", "--lib", "--bin", INSTALLER, "--test", "abi_load"]);
     let installer = built.into_iter().find(|built| built.executable.ends_with(INSTALLER));
     let installer = installer.expect("cargo says where it is").executable;
@@ -134,7 +135,8 @@ pub fn named(variable: &str, usual: &str) -> Command {
     Command::new(std::env::var_os(variable).unwrap_or(usual.into()))
 }
 
-/// Whether there is a C++ compiler. When somebody asked for one, or for everything, it has to be there.
+/// Whether there is a C++ compiler. When somebody asked for one, or for everything, it has to be
+/// there.
 ///
 /// # Panics
 ///
@@ -152,7 +154,8 @@ pub fn has_cpp() -> bool {
     }
 }
 
-/// Whether the whole matrix is asked for (`HCCL_TEST_FULL=1`), or the sample that every `cargo test` takes.
+/// Whether the whole matrix is asked for (`HCCL_TEST_FULL=1`), or the sample that every
+/// `cargo test` takes.
 pub fn full() -> bool {
     std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
 }

@@ -239,7 +239,8 @@ fn a_linked_program_has_what_it_was_linked_with() {
     let missing = "HcclGroupEnd: in libhcomm.so since CANN 9.0.0; not in the libraries";
     assert!(text.contains(missing), "{text}");
 
-    // Each function of the release is a strong reference: without some of each library there is no program.
+    // Each function of the release is a strong reference: without some of each library there is no
+    // program.
     let lacking = ["aclrtMemcpyAsync", "HcclGetRankSize", "HcclAllReduce"];
     let directory = Directory::new("unlinked/lib64");
     release(&directory, &lacking);

@@ -1,5 +1,5 @@
-//! Once warm, an operation allocates nothing on the thread that issues it and waits for it: not in `hccl` and not in
-//! the emulator.
+//! Once warm, an operation allocates nothing on the thread that issues it and waits for it: not in
+//! `hccl` and not in the emulator.
 
 use counting_allocator::on_this_thread;
 use futures::executor::block_on;
@@ -37,8 +37,8 @@ fn no_operation_allocates_after_warm_up() {
                         for _ in 0..WARM_UP {
                             operation()?.wait()?;
                         }
-                        // A rank that loses its core sleeps, and a list of sleepers may grow then. An operation
-                        // that allocates does so in every round.
+                        // A rank that loses its core sleeps, and a list of sleepers may grow then.
+                        // An operation that allocates does so in every round.
                         let mut fewest = u64::MAX;
                         for _ in 0..ROUNDS {
                             let before = on_this_thread();

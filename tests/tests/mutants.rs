@@ -1,12 +1,13 @@
-//! What the kernel checker is worth: every good kernel of the repository, broken in every place by every rule, and run under seeds
-//! that choose the order of units, cores and servers.
+//! What the kernel checker is worth: every good kernel of the repository, broken in every place by
+//! every rule, and run under seeds that choose the order of units, cores and servers.
 //!
-//! A mutant that the checker accepts is right if it does the same under all seeds, twice. If the results differ among seeds, it hangs, or
-//! a second launch finds what the first has left, the checker has *missed* something. A mutant may also compute something else, in the same way
-//! under every seed: that is another kernel, and a right one as far as anybody can know.
+//! A mutant that the checker accepts is right if it does the same under all seeds, twice. If the
+//! results differ among seeds, it hangs, or a second launch finds what the first has left, the
+//! checker has *missed* something. A mutant may also compute something else, in the same way under
+//! every seed: that is another kernel, and a right one as far as anybody can know.
 //!
-//! A sample by default; `HCCL_TEST_FULL=1` takes all mutants and 32 seeds, and prints the table. `HCCL_TEST_TELL=1` names those that stay
-//! undetermined.
+//! A sample by default; `HCCL_TEST_FULL=1` takes all mutants and 32 seeds, and prints the table.
+//! `HCCL_TEST_TELL=1` names those that stay undetermined.
 
 mod mutants {
     pub mod mutate;
@@ -200,7 +201,8 @@ fn what_the_checker_accepts_does_the_same_under_every_seed() {
                     if tell {
                         println!("not shown: {name}: {}: {rules:?}", mutant.what);
                     }
-                    // Ranks run beside each other, so what is between them shows nearly always; within a core, always.
+                    // Ranks run beside each other, so what is between them shows nearly always;
+                    // within a core, always.
                     assert_ne!(rules, ["units"], "{name}: no order shows {}", mutant.what);
                     *hidden.entry(rules.join(", ")).or_insert(0) += 1;
                 }
@@ -230,8 +232,8 @@ fn what_the_checker_accepts_does_the_same_under_every_seed() {
     assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
 }
 
-/// Every wait between units is taken away from every good kernel, and those that the recorder inserts make it good again: for the
-/// checker, and in every order.
+/// Every wait between units is taken away from every good kernel, and those that the recorder
+/// inserts make it good again: for the checker, and in every order.
 #[test]
 fn inserted_waits_mend_every_kernel_that_has_lost_its_own() {
     unchecked();

@@ -1,10 +1,11 @@
-//! Once warm, an operation makes no system call while the ranks fit the cores. Needs strace, so this file is built
-//! only with the feature `strace` (CI does).
+//! Once warm, an operation makes no system call while the ranks fit the cores. Needs strace, so
+//! this file is built only with the feature `strace` (CI does).
 //!
-//! The test starts itself again under strace. In there, two ranks run a steady loop and set a mark after every
-//! thousand operations, and the parent counts what their threads asked of the kernel between two marks. The kernel
-//! may take a core away from a rank at any time; its peer then spins, yields and at last sleeps, with system calls.
-//! An operation that makes one by itself makes it in every stretch, so the quietest stretch tells.
+//! The test starts itself again under strace. In there, two ranks run a steady loop and set a mark
+//! after every thousand operations, and the parent counts what their threads asked of the kernel
+//! between two marks. The kernel may take a core away from a rank at any time; its peer then spins,
+//! yields and at last sleeps, with system calls. An operation that makes one by itself makes it in
+//! every stretch, so the quietest stretch tells.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! What `hccl` tells `tracing`: each operation has a span with its name and its numbers, and a long wait is a warning.
+//! What `hccl` tells `tracing`: each operation has a span with its name and its numbers, and a long
+//! wait is a warning.
 //!
 //! One layer hears all tests of this program; each has a communicator with a name of its own.
 

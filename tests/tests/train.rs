@@ -30,8 +30,8 @@ fn bits(values: impl IntoIterator<Item = f32>) -> Vec<u32> {
     values.into_iter().map(f32::to_bits).collect()
 }
 
-/// Sums of floating-point numbers depend on their order, and a training step passes such differences on:
-/// exact to rounding in the first step, then a little less with every step.
+/// Sums of floating-point numbers depend on their order, and a training step passes such
+/// differences on: exact to rounding in the first step, then a little less with every step.
 fn assert_same_curve(many: &[f32], one: &[f32], ranks: usize) {
     assert_eq!(many.len(), one.len());
     for (step, (many, one)) in many.iter().zip(one).enumerate() {
@@ -223,8 +223,8 @@ fn four_ranks_learn_to_read() {
     check_trace(trace["traceEvents"].as_array().unwrap());
 }
 
-/// As <https://ui.perfetto.dev> wants it: a process for every rank, named threads, and events of one thread
-/// that do not overlap unless one is within the other.
+/// As <https://ui.perfetto.dev> wants it: a process for every rank, named threads, and events of
+/// one thread that do not overlap unless one is within the other.
 fn check_trace(events: &[serde_json::Value]) {
     let number = |event: &serde_json::Value, key: &str| event[key].as_f64().unwrap();
     for rank in 0..4 {
@@ -281,7 +281,8 @@ fn one_rank_and_one_epoch_are_spoken_of_in_the_singular() {
 
 #[test]
 fn more_ranks_than_devices_are_refused_with_both_numbers() {
-    // On the emulator the command makes as many devices as ranks, so this can happen on a server only.
+    // On the emulator the command makes as many devices as ranks, so this can happen on a server
+    // only.
     let runtime = Runtime::emulator(2).unwrap();
     let refused = train(&runtime, &digits(100), &Recipe::new(3), |_| ()).unwrap_err().to_string();
     assert!(refused.starts_with("3 ranks need a device each, and this runtime has 2 devices"));

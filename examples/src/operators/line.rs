@@ -1,11 +1,13 @@
-//! An all-reduce for ranks that stand in a line: each is wired to its two neighbours and to nobody else.
+//! An all-reduce for ranks that stand in a line: each is wired to its two neighbours and to nobody
+//! else.
 
 use hccl::operator::*;
 
 /// Sums flow to the middle of the line and the result flows back, in so many slices.
 ///
-/// The neighbour towards the middle is the parent, those away from it are the children: a tree. Slice after slice, a thread brings sums up, and
-/// another one brings results down. Each slice has its own place in the communication buffer, so slices do not wait for each other.
+/// The neighbour towards the middle is the parent, those away from it are the children: a tree.
+/// Slice after slice, a thread brings sums up, and another one brings results down. Each slice has
+/// its own place in the communication buffer, so slices do not wait for each other.
 pub fn line_all_reduce(slices: u32) -> impl Fn(&Recorder<'_>, &mut MainThread<'_>) {
     move |op, main| {
         let (rank, middle) = (op.rank(), op.ranks() / 2);
@@ -32,7 +34,8 @@ pub fn line_all_reduce(slices: u32) -> impl Fn(&Recorder<'_>, &mut MainThread<'_
                             up.lend(parent);
                             down.visit(parent, |theirs| down.read(theirs.at(sum), sum));
                         }
-                        // The middle has the sum of all. A notify for each slice: one for all would be recorded again too early.
+                        // The middle has the sum of all. A notify for each slice: one for all would
+                        // be recorded again too early.
                         None => _ = down.wait(up.record(down.notify())),
                     }
                     for child in &children {

@@ -21,8 +21,8 @@ use super::trace::chrome_trace;
 /// How many steps `timeline.svg` shows.
 const SHOWN_STEPS: usize = 2;
 
-/// The whole program: reads the arguments (the first is the program's name), tells its story on `out`,
-/// complains on `err`, and returns the exit status.
+/// The whole program: reads the arguments (the first is the program's name), tells its story on
+/// `out`, complains on `err`, and returns the exit status.
 pub fn run(
     arguments: impl IntoIterator<Item = OsString>,
     out: &mut dyn Write,
@@ -44,7 +44,8 @@ pub fn run(
 }
 
 fn story(mut options: Options, out: &mut dyn Write) -> Result<(), String> {
-    // Where a launcher has started the ranks as processes, it has said how many there are, and that of rank 0 tells the story.
+    // Where a launcher has started the ranks as processes, it has said how many there are, and that
+    // of rank 0 tells the story.
     let job = JobEnv::from_env().map_err(one_line)?;
     options.ranks = job.as_ref().map_or(options.ranks, |job| job.world_size as usize);
     let options = &options;
@@ -142,7 +143,8 @@ fn describe(split: &Split, seed: u64) -> String {
     )
 }
 
-/// Virtual NPUs compute on the cores of the host, so how many there are explains a good part of a timeline.
+/// Virtual NPUs compute on the cores of the host, so how many there are explains a good part of a
+/// timeline.
 fn place(backend: Backend) -> String {
     match (backend, std::thread::available_parallelism()) {
         (Backend::Emulator, Ok(cores)) => format!("the emulator ({})", count(cores.get(), "core")),

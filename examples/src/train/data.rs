@@ -36,7 +36,8 @@ pub struct Split {
 }
 
 impl Digits {
-    /// Reads a file with one image a line: 64 pixels from 0 to 16, then the label, separated by commas.
+    /// Reads a file with one image a line: 64 pixels from 0 to 16, then the label, separated by
+    /// commas.
     pub fn read(path: &Path) -> Result<Self, DataError> {
         let text = fs::read_to_string(path)
             .map_err(|cause| DataError::Unreadable { path: path.to_owned(), cause })?;
@@ -98,7 +99,8 @@ impl Digits {
         (self.images.slice(s![from..to, ..]), &self.labels[from..to])
     }
 
-    /// Holds out a fifth of the rows (rounded down), chosen by a shuffle that depends on `seed` alone.
+    /// Holds out a fifth of the rows (rounded down), chosen by a shuffle that depends on `seed`
+    /// alone.
     pub fn split(&self, seed: u64) -> Split {
         let mut rows: Vec<usize> = (0..self.len()).collect();
         fastrand::Rng::with_seed(seed).shuffle(&mut rows);

@@ -13,16 +13,17 @@ pub struct DeviceClock {
 }
 
 impl DeviceClock {
-    /// `now` is the time, in seconds. The stream is idle, so that the device reads its clock at once.
+    /// `now` is the time, in seconds. The stream is idle, so that the device reads its clock at
+    /// once.
     pub fn set(stream: &Stream, now: f64) -> hccl::Result<Self> {
         Ok(Self { event: stream.record_timed()?, time: now })
     }
 
-    /// From when to when a bucket was under way, and when it had come to the device. `known` is from
-    /// before it was enqueued until after it was awaited.
+    /// From when to when a bucket was under way, and when it had come to the device. `known` is
+    /// from before it was enqueued until after it was awaited.
     pub fn span(&self, events: &BucketEvents, known: Span) -> hccl::Result<(Span, f64)> {
-        // Should the thread have lost its core between its readings of the two clocks, what it knows
-        // for sure keeps the error small.
+        // Should the thread have lost its core between its readings of the two clocks, what it
+        // knows for sure keeps the error small.
         let at = |event| -> hccl::Result<f64> { Ok(self.read(event)?.clamp(known.from, known.to)) };
         let span = Span { from: at(&events.begins)?, to: at(&events.ends)? };
         Ok((span, at(&events.uploaded)?))

@@ -26,7 +26,8 @@ pub struct Mark {
     pub text: String,
 }
 
-/// The loss of every step, faint, and its mean over each epoch, on a logarithmic axis; with what happened meanwhile.
+/// The loss of every step, faint, and its mean over each epoch, on a logarithmic axis; with what
+/// happened meanwhile.
 pub fn loss_picture(
     losses: &[f32],
     steps_per_epoch: usize,
@@ -122,7 +123,8 @@ impl Scale {
         FLOOR - (loss.log10() - self.bottom) / (self.top - self.bottom) * (FLOOR - TOP)
     }
 
-    /// Ticks from 1 to 9 in every decade. Powers of ten have a label, and 2 and 5 too when there are few.
+    /// Ticks from 1 to 9 in every decade. Powers of ten have a label, and 2 and 5 too when there
+    /// are few.
     fn draw(&self, svg: &mut Svg) {
         let few = self.top - self.bottom < 2.0;
         for decade in self.bottom.floor() as i32..=self.top.floor() as i32 {

@@ -1,8 +1,8 @@
 //! A multilayer perceptron with ReLU between its layers, softmax and cross-entropy at its end.
 //!
-//! Nothing here knows of ranks. The backward pass is one layer at a time and writes a layer's gradient
-//! into memory that the caller gives, so that the caller can send it off before the next layer begins.
-//! All sums are taken in a fixed order: the same numbers give the same bits.
+//! Nothing here knows of ranks. The backward pass is one layer at a time and writes a layer's
+//! gradient into memory that the caller gives, so that the caller can send it off before the next
+//! layer begins. All sums are taken in a fixed order: the same numbers give the same bits.
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{
@@ -44,8 +44,8 @@ impl Layer {
         outputs
     }
 
-    /// Writes `scale` times the gradient of a layer that was given `inputs` and whose outputs have the
-    /// gradient `delta`: first the weights, row by row, then the bias.
+    /// Writes `scale` times the gradient of a layer that was given `inputs` and whose outputs have
+    /// the gradient `delta`: first the weights, row by row, then the bias.
     ///
     /// `gradient` has [`Layer::parameters`] elements.
     pub fn backward(
@@ -94,7 +94,8 @@ impl Network {
         self.layers.iter().map(Layer::parameters).sum()
     }
 
-    /// The outputs of every layer, one image a row. The last are the logits, all others went through a ReLU.
+    /// The outputs of every layer, one image a row. The last are the logits, all others went
+    /// through a ReLU.
     pub fn forward(&self, images: ArrayView2<f32>) -> Vec<Array2<f32>> {
         let mut outputs: Vec<Array2<f32>> = Vec::with_capacity(self.layers.len());
         for (index, layer) in self.layers.iter().enumerate() {
@@ -105,8 +106,8 @@ impl Network {
         outputs
     }
 
-    /// `scale` times the gradient of some rows, layer after layer, and behind it `scale` times their
-    /// loss.
+    /// `scale` times the gradient of some rows, layer after layer, and behind it `scale` times
+    /// their loss.
     pub fn gradient(
         &self,
         images: ArrayView2<f32>,
@@ -153,8 +154,8 @@ impl Network {
     }
 }
 
-/// The sum over the rows of the cross-entropy between softmax(logits) and the labels, and the gradient of
-/// that sum with respect to the logits.
+/// The sum over the rows of the cross-entropy between softmax(logits) and the labels, and the
+/// gradient of that sum with respect to the logits.
 pub fn softmax_cross_entropy(logits: &Array2<f32>, labels: &[u8]) -> (f32, Array2<f32>) {
     let mut delta = logits.clone();
     let mut loss = 0.0;

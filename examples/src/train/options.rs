@@ -10,9 +10,9 @@ use hccl::record::{RunRecord, RunRecording};
 
 use super::parallel::Recipe;
 
-/// Trains a neural network to read handwritten digits, data-parallel on Ascend NPUs: every rank takes its
-/// share of each batch, and the gradients of a layer are summed over all ranks while the layers before it
-/// are still being computed.
+/// Trains a neural network to read handwritten digits, data-parallel on Ascend NPUs: every rank
+/// takes its share of each batch, and the gradients of a layer are summed over all ranks while the
+/// layers before it are still being computed.
 #[derive(Debug, Parser)]
 #[command(
     name = "train",
@@ -42,7 +42,8 @@ pub struct Options {
     /// Get the same weights, to the last bit, on 1, 2, 4 and 8 ranks; costs time
     #[arg(long)]
     pub reproducible: bool,
-    /// Records what every operation reads and writes, as checksums, for hccl-compare-runs; costs time
+    /// Records what every operation reads and writes, as checksums, for hccl-compare-runs; costs
+    /// time
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
     /// With --record: keeps all bytes of one operation, such as `world all_reduce 17`

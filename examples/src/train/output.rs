@@ -35,8 +35,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes the folder, and tries to open every file, so that nobody trains for nothing. What the files
-    /// held stays until [`Output::write`].
+    /// Makes the folder, and tries to open every file, so that nobody trains for nothing. What the
+    /// files held stays until [`Output::write`].
     pub fn prepare(folder: &Path) -> Result<Self, String> {
         let output = Self { folder: folder.to_owned() };
         fs::create_dir_all(folder).map_err(|error| refused(folder, &error))?;

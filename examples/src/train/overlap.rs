@@ -1,12 +1,14 @@
-//! What the records of all ranks say together: how long they communicated, what for, and what it cost.
+//! What the records of all ranks say together: how long they communicated, what for, and what it
+//! cost.
 //!
 //! While a bucket is under way on a rank, two questions have an answer at every instant:
 //!
-//! - Does it *move*, or does it *wait* for the last rank? A sum needs all ranks. It begins when the last of
-//!   them has arrived, and all ranks say when they did. So what a rank spends between its own arrival and
-//!   the last one is waiting, and the rest (the copy up, the sum, the copy back) is moving.
-//! - Is it *hidden*, because the thread of the same rank computes meanwhile, or *exposed*, because it does
-//!   not: it waits, or it is busy enqueuing?
+//! - Does it *move*, or does it *wait* for the last rank? A sum needs all ranks. It begins when the
+//!   last of them has arrived, and all ranks say when they did. So what a rank spends between its
+//!   own arrival and the last one is waiting, and the rest (the copy up, the sum, the copy back) is
+//!   moving.
+//! - Is it *hidden*, because the thread of the same rank computes meanwhile, or *exposed*, because
+//!   it does not: it waits, or it is busy enqueuing?
 
 use std::ops::{AddAssign, Range};
 
@@ -117,8 +119,8 @@ impl<'a> Timeline<'a> {
         overlap
     }
 
-    /// Of all `count` steps in a row among `steps`, those whose duration is the median. All of `steps`
-    /// when these are fewer.
+    /// Of all `count` steps in a row among `steps`, those whose duration is the median. All of
+    /// `steps` when these are fewer.
     pub fn typical(&self, steps: Range<usize>, count: usize) -> Range<usize> {
         let mut windows: Vec<Range<usize>> =
             steps.clone().map(|from| from..from + count).filter(|w| w.end <= steps.end).collect();
@@ -221,7 +223,8 @@ mod tests {
         Piece { phase, hidden, span: span(from, to) }
     }
 
-    /// A step that lasts from `from` to `to`, with a message all the while that arrived at `arrived`.
+    /// A step that lasts from `from` to `to`, with a message all the while that arrived at
+    /// `arrived`.
     fn step(from: f64, arrived: f64, to: f64) -> Step {
         Step {
             activities: vec![(Activity::Wait(1), span(from, to))],

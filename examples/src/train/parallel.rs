@@ -1,9 +1,10 @@
 //! The training loop of one rank. This is the part to copy.
 //!
-//! Every rank holds a replica of the whole network and takes its shard of each batch. As soon as the
-//! gradient of a layer is computed, its bucket is handed to the stream (upload, all-reduce, download), and
-//! the backward pass goes on. The rank waits for a bucket only just before the optimiser needs it. All
-//! ranks see the same sums, so that their replicas stay the same without ever being compared.
+//! Every rank holds a replica of the whole network and takes its shard of each batch. As soon as
+//! the gradient of a layer is computed, its bucket is handed to the stream (upload, all-reduce,
+//! download), and the backward pass goes on. The rank waits for a bucket only just before the
+//! optimiser needs it. All ranks see the same sums, so that their replicas stay the same without
+//! ever being compared.
 
 use std::error::Error;
 use std::time::Instant;
@@ -86,8 +87,8 @@ pub struct Outcome {
     pub steps: Vec<Vec<Step>>,
 }
 
-/// Trains on all ranks of the recipe and returns what those of this process end up with, rank by rank: all of them, or the
-/// one that a launcher has started as this process.
+/// Trains on all ranks of the recipe and returns what those of this process end up with, rank by
+/// rank: all of them, or the one that a launcher has started as this process.
 ///
 /// Blocks until they are done. Rank 0 calls `progress` after every step with the loss.
 pub fn train(
@@ -179,7 +180,8 @@ impl Replica {
         Ok((self.network, steps))
     }
 
-    /// One step on this rank's shard of a batch of `rows`. Returns the mean loss of the whole batch.
+    /// One step on this rank's shard of a batch of `rows`. Returns the mean loss of the whole
+    /// batch.
     fn step(&mut self, shard: &Digits, rows: usize) -> Result<f32> {
         let Self { stream, comm, network, rate, optimisers, buckets, lengths, recorder } = self;
         recorder.begin_step();
@@ -193,8 +195,8 @@ impl Replica {
             Result::Ok((outputs, loss, delta))
         })?;
 
-        // Divided by the rows of all ranks, so that the sum over the ranks is the mean over the batch,
-        // whatever the sizes of the shards.
+        // Divided by the rows of all ranks, so that the sum over the ranks is the mean over the
+        // batch, whatever the sizes of the shards.
         let scale = 1.0 / rows as f32;
         let mut step = buckets.step(comm, stream).scale(1.0);
         let mut enqueued = vec![0.0; lengths.len()];

@@ -58,8 +58,8 @@ impl fmt::Display for Activity {
     }
 }
 
-/// One layer's gradients under way on the stream of a rank: up to the device, summed over all ranks, and
-/// back. By the device's clock.
+/// One layer's gradients under way on the stream of a rank: up to the device, summed over all
+/// ranks, and back. By the device's clock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     /// The layer, from 1.
@@ -68,7 +68,8 @@ pub struct Message {
     pub bytes: usize,
     /// From the beginning of the copy up to the end of the copy back.
     pub span: Span,
-    /// When the stream came to the all-reduce, which can go on once all ranks are there. Within the span.
+    /// When the stream came to the all-reduce, which can go on once all ranks are there. Within the
+    /// span.
     pub arrived: f64,
 }
 

@@ -74,7 +74,8 @@ pub fn timeline_picture(
     svg.finish()
 }
 
-/// The bars of a bucket, an edge between it and the next, and its layer in the widest where there is room.
+/// The bars of a bucket, an edge between it and the next, and its layer in the widest where there
+/// is room.
 fn draw_message(svg: &mut Svg, lane: f64, bars: &[Bar], message: &Message) {
     let (Some(first), Some(last)) = (bars.first(), bars.last()) else { return };
     bars.iter().for_each(|bar| bar.draw(svg, lane));
@@ -141,8 +142,8 @@ impl Bar {
     }
 }
 
-/// What an eye can tell apart: neighbours of one colour are joined, and what is thinner than a pixel goes
-/// to its neighbour.
+/// What an eye can tell apart: neighbours of one colour are joined, and what is thinner than a
+/// pixel goes to its neighbour.
 fn merged(bars: impl Iterator<Item = Bar>) -> Vec<Bar> {
     let mut merged: Vec<Bar> = Vec::new();
     for bar in bars {

@@ -1,7 +1,8 @@
 //! The timeline as a file for <https://ui.perfetto.dev>: Chrome's trace event format.
 //!
-//! Each rank is a process with two threads, `compute` and `stream`. A bucket on the stream has up to three
-//! parts below it: the copy up, the wait for the last rank, and the sum with the copy back.
+//! Each rank is a process with two threads, `compute` and `stream`. A bucket on the stream has up
+//! to three parts below it: the copy up, the wait for the last rank, and the sum with the copy
+//! back.
 
 use std::fmt::{self, Display, Write};
 

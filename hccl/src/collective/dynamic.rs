@@ -11,14 +11,14 @@ use crate::error::batch::Direction;
 use crate::error::{Error, Result};
 use crate::memory::{DynSlice, DynSliceMut};
 
-/// The collectives of a communicator, for [`DynBuffer`](crate::DynBuffer)s and parts of them. Made by
-/// [`Communicator::dynamic`].
+/// The collectives of a communicator, for [`DynBuffer`](crate::DynBuffer)s and parts of them. Made
+/// by [`Communicator::dynamic`].
 ///
 /// Each method is the one of [`Communicator`] with the same name; what the compiler checks there is
-/// checked when the operation is issued, before anything moves: [`Error::WrongType`] when source and
-/// destination hold elements of different types, [`Error::NotReduced`] when no product reduces the type.
-/// A [`DeviceBuffer`](crate::DeviceBuffer) and its slices may stand on either side. Groups and
-/// batches take elements of known types only.
+/// checked when the operation is issued, before anything moves: [`Error::WrongType`] when source
+/// and destination hold elements of different types, [`Error::NotReduced`] when no product reduces
+/// the type. A [`DeviceBuffer`](crate::DeviceBuffer) and its slices may stand on either side.
+/// Groups and batches take elements of known types only.
 pub struct DynCollectives<'c> {
     comm: &'c mut Communicator,
 }

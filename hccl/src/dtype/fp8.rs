@@ -1,18 +1,19 @@
 //! 8-bit floats of the OCP formats, as bytes.
 //!
-//! HCCL moves 8-bit floats and reduces none, so they travel as `u8`: an all-gather of `DeviceBuffer<u8>` is
-//! an all-gather of whatever the bytes mean. [`F8E4M3`] and [`F8E5M2`] convert between such bytes and `f32`
-//! on the host.
+//! HCCL moves 8-bit floats and reduces none, so they travel as `u8`: an all-gather of
+//! `DeviceBuffer<u8>` is an all-gather of whatever the bytes mean. [`F8E4M3`] and [`F8E5M2`]
+//! convert between such bytes and `f32` on the host.
 //!
 //! | | exponent, fraction | largest | smallest above 0 | infinities | NaNs |
 //! | --- | --- | --- | --- | --- | --- |
 //! | [`F8E4M3`] | 4, 3 bits | 448 | 2⁻⁹ | none | `0x7f`, `0xff` |
 //! | [`F8E5M2`] | 5, 2 bits | 57,344 | 2⁻¹⁶ | `0x7c`, `0xfc` | `0x7d` to `0x7f`, `0xfd` to `0xff` |
 //!
-//! Conversions from `f32` round to the nearest value, of two that are as near to the one whose byte is even.
-//! What lies beyond the largest value, and an infinity, becomes the largest value
+//! Conversions from `f32` round to the nearest value, of two that are as near to the one whose byte
+//! is even. What lies beyond the largest value, and an infinity, becomes the largest value
 //! ([`from_f32`](F8E4M3::from_f32), *saturating*), or an infinity, or NaN where there is none
-//! ([`from_f32_unsaturated`](F8E4M3::from_f32_unsaturated)). NaN stays NaN. Conversions to `f32` are exact.
+//! ([`from_f32_unsaturated`](F8E4M3::from_f32_unsaturated)). NaN stays NaN. Conversions to `f32`
+//! are exact.
 //!
 //! ```
 //! use hccl::dtype::fp8::F8E4M3;
@@ -67,8 +68,8 @@ impl Format {
         if magnitude == f32::INFINITY.to_bits() {
             return sign | beyond;
         }
-        // The value is `significand` times 2 to the power of `exponent - 23`. Subnormals of `f32` are
-        // far below half of the smallest code.
+        // The value is `significand` times 2 to the power of `exponent - 23`. Subnormals of `f32`
+        // are far below half of the smallest code.
         let exponent = (magnitude >> 23) as i32 - 127;
         let significand = magnitude & 0x7f_ffff | 0x80_0000;
         // Below the smallest normal code, codes are as far apart as there.
@@ -265,7 +266,8 @@ mod tests {
 
     #[test]
     fn what_is_too_large_saturates_or_is_infinite_or_nan() {
-        // Half a step beyond the largest is a tie, and goes to the even code, which is the largest for E4M3 only.
+        // Half a step beyond the largest is a tie, and goes to the even code, which is the largest
+        // for E4M3 only.
         for (value, e4m3, e5m2) in
             [(464.0, 0x7e, 0x5f), (464.1, 0x7f, 0x5f), (f32::MAX, 0x7f, 0x7c)]
         {

@@ -1,6 +1,8 @@
-//! An allocation: a [block](super::block) of device or pinned memory with an owner, and its regions, which operations are given.
+//! An allocation: a [block](super::block) of device or pinned memory with an owner, and its
+//! regions, which operations are given.
 //!
-//! Dropped while operations use it, the block goes to the list of its device, or of the pool, and is freed when they are complete.
+//! Dropped while operations use it, the block goes to the list of its device, or of the pool, and
+//! is freed when they are complete.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -60,8 +62,8 @@ impl Owned {
         }
     }
 
-    /// The host is about to access these bytes of pinned memory. Waits until no device writes them, and
-    /// for a write until none reads them either, up to the runtime's deadline.
+    /// The host is about to access these bytes of pinned memory. Waits until no device writes them,
+    /// and for a write until none reads them either, up to the runtime's deadline.
     pub(super) fn host_accesses(
         &self,
         range: &Range<usize>,
@@ -103,7 +105,8 @@ impl Owned {
         ))
     }
 
-    /// A pinned block of at least so many bytes, from the pool of the runtime when it has one. Contents are unspecified.
+    /// A pinned block of at least so many bytes, from the pool of the runtime when it has one.
+    /// Contents are unspecified.
     pub(super) fn pinned(device: &Device, bytes: usize) -> Result<Owned> {
         let runtime = device.runtime();
         let pool = runtime.pool();
@@ -133,9 +136,9 @@ impl Owned {
     /// Memory of the program, registered.
     ///
     /// # Safety
-    /// The memory stays where it is and initialised, and is valid to read (and to write, if anything is
-    /// to be written), until its owner is dropped or [given back](Self::unregister). Nobody else writes
-    /// it until then (or reads it, if anything is to be written).
+    /// The memory stays where it is and initialised, and is valid to read (and to write, if
+    /// anything is to be written), until its owner is dropped or [given back](Self::unregister).
+    /// Nobody else writes it until then (or reads it, if anything is to be written).
     pub(super) unsafe fn registered(
         device: &Device,
         pointer: *mut c_void,
@@ -156,8 +159,8 @@ impl Owned {
         }
     }
 
-    /// Ends a registration when no device uses the memory any more; its owner. After an error it goes
-    /// on.
+    /// Ends a registration when no device uses the memory any more; its owner. After an error it
+    /// goes on.
     #[allow(clippy::result_large_err, reason = "the memory comes back, and it is called seldom")]
     pub(super) fn unregister(
         mut self,
@@ -214,13 +217,14 @@ impl Drop for Owned {
             Backing::Pinned(runtime) => runtime.pool().retire(block),
             Backing::Foreign(_) => {}
         }
-        // The device goes after the push: it may be the last handle of the runtime, which then frees its lists.
+        // The device goes after the push: it may be the last handle of the runtime, which then
+        // frees its lists.
     }
 }
 
 impl Device {
-    /// Memory of the device. Where there is none left, waits for what was dropped, until there is, nothing that was dropped is in
-    /// use, another rank has failed, or the runtime's deadline.
+    /// Memory of the device. Where there is none left, waits for what was dropped, until there is,
+    /// nothing that was dropped is in use, another rank has failed, or the runtime's deadline.
     fn malloc(&self, bytes: usize) -> Result<*mut c_void> {
         /// One is waited for at a time, and no longer than this: others may be complete before it.
         const SLICE: Duration = Duration::from_millis(20);
@@ -243,12 +247,14 @@ impl Device {
                 unfinished = self.reap_and_look();
             }
             if is_over(&unfinished) || cut_short.is_some() {
-                // For example that another rank has failed; that what was dropped is still in use is no answer.
+                // For example that another rank has failed; that what was dropped is still in use
+                // is no answer.
                 return Err(cut_short.unwrap_or_else(|| self.out_of_memory(bytes)));
             }
             match unfinished.wait_a_little(&mut patience, SLICE, "freeing memory") {
                 Err(late) if late.is_timeout() => return Err(self.out_of_memory(bytes)),
-                // Where the backend cannot end the operation, it uses its memory until it is complete.
+                // Where the backend cannot end the operation, it uses its memory until it is
+                // complete.
                 Err(Error::Aborted { .. }) => std::thread::sleep(SLICE.min(patience.left())),
                 Err(error) => cut_short = Some(error),
                 Ok(()) => {}

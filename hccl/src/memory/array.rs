@@ -48,7 +48,8 @@ where
     }
     transfer::upload_with(destination, stream, |block: *mut T| {
         for (at, &value) in array.iter().enumerate() {
-            // SAFETY: the block has room for the destination's elements, which are as many as the array's.
+            // SAFETY: the block has room for the destination's elements, which are as many as the
+            // array's.
             unsafe { block.add(at).write(value) };
         }
     })
@@ -65,7 +66,8 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole_mut().upload_array(array, stream)
     }
 
-    /// Copies to the host: a future that gives an array of this shape, which must have as many elements as the buffer.
+    /// Copies to the host: a future that gives an array of this shape, which must have as many
+    /// elements as the buffer.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -86,7 +88,8 @@ impl<T: Element> DeviceBuffer<T> {
 }
 
 impl<T: Element> DeviceSlice<'_, T> {
-    /// Copies to the host, into an array of this shape. As [`DeviceBuffer::to_array`](super::DeviceBuffer::to_array).
+    /// Copies to the host, into an array of this shape. As
+    /// [`DeviceBuffer::to_array`](super::DeviceBuffer::to_array).
     pub fn to_array<Sh>(&self, shape: Sh, stream: &Stream) -> DownloadArray<T, Sh::Dim>
     where
         Sh: ShapeBuilder,
@@ -123,7 +126,8 @@ impl<T: Element> DeviceSliceMut<'_, T> {
     }
 }
 
-/// A copy to the host that has been enqueued and becomes an array: a future, with [`wait`](Self::wait).
+/// A copy to the host that has been enqueued and becomes an array: a future, with
+/// [`wait`](Self::wait).
 #[must_use = "the data is lost unless the download is awaited"]
 pub struct DownloadArray<T: Element, D: Dimension> {
     download: Download<T>,

@@ -1,9 +1,11 @@
-//! A piece of device or pinned memory and its stamps, and the list where it waits until nothing uses it any more.
+//! A piece of device or pinned memory and its stamps, and the list where it waits until nothing
+//! uses it any more.
 //!
-//! The memory is given back only when its stamps are complete. `aclrtFree` itself waits for nobody, and a drop must not
-//! wait, so the memory of a dropped [allocation](super::allocation) goes to a list (the node is in the block itself: nothing is
-//! allocated) and is freed at the next operation or allocation, or before out-of-memory is reported. A block does not keep its
-//! runtime alive; the stream that it is in use by does, and whoever completes that stream looks at the list again.
+//! The memory is given back only when its stamps are complete. `aclrtFree` itself waits for nobody,
+//! and a drop must not wait, so the memory of a dropped [allocation](super::allocation) goes to a
+//! list (the node is in the block itself: nothing is allocated) and is freed at the next operation
+//! or allocation, or before out-of-memory is reported. A block does not keep its runtime alive; the
+//! stream that it is in use by does, and whoever completes that stream looks at the list again.
 
 use std::ffi::c_void;
 use std::iter;
@@ -36,8 +38,9 @@ pub(super) enum BlockOrigin {
     Registered(Box<Registration>),
 }
 
-// SAFETY: the pointer is only a number here. What is behind it is reached through operations on streams, which CANN takes
-// from any thread, or by the host after the stamps say that no device uses it.
+// SAFETY: the pointer is only a number here. What is behind it is reached through operations on
+// streams, which CANN takes from any thread, or by the host after the stamps say that no device
+// uses it.
 unsafe impl Send for Block {}
 // SAFETY: as above; the stamps have their own lock.
 unsafe impl Sync for Block {}
@@ -101,8 +104,8 @@ impl Block {
     }
 
     fn try_free(mut self: Box<Self>, table: &Table) -> Result<(), (Box<Self>, Error)> {
-        // SAFETY: the block is moved in, so it is freed once; the caller has seen that its stamps are complete, and
-        // whoever could make new ones had to borrow it.
+        // SAFETY: the block is moved in, so it is freed once; the caller has seen that its stamps
+        // are complete, and whoever could make new ones had to borrow it.
         let result = unsafe {
             match &mut self.origin {
                 BlockOrigin::Device => table.free(self.pointer),
@@ -148,7 +151,8 @@ impl RetireList {
         self.any.store(true, Release);
     }
 
-    /// Takes all of them. Not yet taken ones are leaked, not freed, when the iterator is dropped early.
+    /// Takes all of them. Not yet taken ones are leaked, not freed, when the iterator is dropped
+    /// early.
     pub(crate) fn drain(&self) -> impl Iterator<Item = Box<Block>> + use<> {
         let mut next = {
             let mut head = lock(&self.head);

@@ -24,8 +24,8 @@ pub enum Uninit {}
 
 /// Elements in the memory of one device.
 ///
-/// Reading and writing are operations on a stream of the same device. Dropping never blocks: memory that an operation still
-/// uses is freed when the operation is complete.
+/// Reading and writing are operations on a stream of the same device. Dropping never blocks: memory
+/// that an operation still uses is freed when the operation is complete.
 ///
 /// ```
 /// # fn main() -> hccl::Result<()> {
@@ -48,7 +48,8 @@ pub struct DeviceBuffer<T: Element, S = Init> {
 
 impl<T: Element> DeviceBuffer<T, Uninit> {
     pub(crate) fn alloc(device: &Device, len: usize) -> Result<Self> {
-        // CANN allocates no less than a byte; an empty buffer has an address all the same, which CANN asks for.
+        // CANN allocates no less than a byte; an empty buffer has an address all the same, which
+        // CANN asks for.
         let memory = Owned::device(device, size_in_bytes::<T>(len)?.max(1))?;
         Ok(Self { memory, len, device: device.clone(), marker: PhantomData })
     }
@@ -83,8 +84,8 @@ impl<T: Element, S> DeviceBuffer<T, S> {
         self.memory.region(0..self.len * size_of::<T>())
     }
 
-    /// The device address, for foreign code. Reading it is safe, using it is not: operations that this crate does not know of
-    /// are not waited for.
+    /// The device address, for foreign code. Reading it is safe, using it is not: operations that
+    /// this crate does not know of are not waited for.
     pub fn as_ptr(&self) -> *mut c_void {
         self.memory.pointer()
     }
@@ -127,13 +128,14 @@ impl<T: Element> DeviceBuffer<T> {
         self.slice_mut(..)?.split_at_mut(mid)
     }
 
-    /// Copies from the host; `data` must have the buffer's length. `data` is copied when the call returns, the buffer is
-    /// written later (`aclrtMemcpyAsync`).
+    /// Copies from the host; `data` must have the buffer's length. `data` is copied when the call
+    /// returns, the buffer is written later (`aclrtMemcpyAsync`).
     pub fn upload(&mut self, data: &[T], stream: &Stream) -> Result<Work> {
         self.whole_mut().upload(data, stream)
     }
 
-    /// Copies from another buffer or slice of the same device; lengths must be equal (`aclrtMemcpyAsync`).
+    /// Copies from another buffer or slice of the same device; lengths must be equal
+    /// (`aclrtMemcpyAsync`).
     #[inline]
     pub fn copy_from<S: StreamState>(
         &mut self,
@@ -149,16 +151,18 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole_mut().fill_zero(stream)
     }
 
-    /// Copies to the host: a future that gives a `Vec`. The copy is enqueued now; if that is refused, the future says so.
+    /// Copies to the host: a future that gives a `Vec`. The copy is enqueued now; if that is
+    /// refused, the future says so.
     pub fn to_vec(&self, stream: &Stream) -> Download<T> {
         self.whole().to_vec(stream)
     }
 
-    /// Copies to the host, into a slice of the same length: a future, with [`wait`](DownloadInto::wait).
+    /// Copies to the host, into a slice of the same length: a future, with
+    /// [`wait`](DownloadInto::wait).
     ///
-    /// The copy is enqueued now; if that is refused, the future says so. The device writes to a pinned
-    /// block of the runtime, and the data moves to `destination` when the future is awaited, so a
-    /// future that is dropped or forgotten leaves `destination` as it was.
+    /// The copy is enqueued now; if that is refused, the future says so. The device writes to a
+    /// pinned block of the runtime, and the data moves to `destination` when the future is awaited,
+    /// so a future that is dropped or forgotten leaves `destination` as it was.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -192,13 +196,14 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole_mut().copy_from_host(host, stream)
     }
 
-    /// Memory of somebody else, for example of a training framework. It is never freed here. For memory
-    /// of the host see [`HostMemory`](super::HostMemory).
+    /// Memory of somebody else, for example of a training framework. It is never freed here. For
+    /// memory of the host see [`HostMemory`](super::HostMemory).
     ///
     /// # Safety
-    /// `pointer` is device memory of `device` for `len` elements, aligned for `T`. It stays allocated until every operation
-    /// that was given the buffer is complete, and every [`Graph`](crate::Graph) that captured one is dropped; nobody else uses
-    /// it meanwhile (or is ordered with those operations by events).
+    /// `pointer` is device memory of `device` for `len` elements, aligned for `T`. It stays
+    /// allocated until every operation that was given the buffer is complete, and every
+    /// [`Graph`](crate::Graph) that captured one is dropped; nobody else uses it meanwhile (or is
+    /// ordered with those operations by events).
     pub unsafe fn from_raw(device: &Device, pointer: *mut c_void, len: usize) -> Result<Self> {
         let bytes = size_in_bytes::<T>(len)?;
         let memory = Owned::foreign(device, pointer, bytes);
@@ -207,8 +212,8 @@ impl<T: Element> DeviceBuffer<T> {
 }
 
 impl Device {
-    /// Memory for `len` elements. Its contents are unspecified (`aclrtMalloc`). Blocks only when the device is full
-    /// of memory that was dropped while in use.
+    /// Memory for `len` elements. Its contents are unspecified (`aclrtMalloc`). Blocks only when
+    /// the device is full of memory that was dropped while in use.
     pub fn alloc<T: Element>(&self, len: usize) -> Result<DeviceBuffer<T, Uninit>> {
         DeviceBuffer::alloc(self, len)
     }

@@ -15,10 +15,11 @@ use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::order::work::Work;
 
-/// A copy to the host that has been enqueued: a future, and [`wait`](Self::wait) for code that is not asynchronous.
+/// A copy to the host that has been enqueued: a future, and [`wait`](Self::wait) for code that is
+/// not asynchronous.
 ///
-/// The device writes to a pinned block of the runtime; the data moves to a `Vec` when the download is awaited. Dropping it
-/// gives the block back when the device is done with it.
+/// The device writes to a pinned block of the runtime; the data moves to a `Vec` when the download
+/// is awaited. Dropping it gives the block back when the device is done with it.
 #[must_use = "the data is lost unless the download is awaited"]
 pub struct Download<T: Element> {
     landing: Landing,
@@ -27,10 +28,11 @@ pub struct Download<T: Element> {
 }
 
 /// A copy to the caller's slice that has been enqueued: a future, and [`wait`](Self::wait) for code
-/// that is not asynchronous. See [`DeviceBuffer::download_into`](super::DeviceBuffer::download_into).
+/// that is not asynchronous. See
+/// [`DeviceBuffer::download_into`](super::DeviceBuffer::download_into).
 ///
-/// The device writes to a pinned block of the runtime; the data moves to the slice when the download
-/// is awaited. After an error the slice is as it was.
+/// The device writes to a pinned block of the runtime; the data moves to the slice when the
+/// download is awaited. After an error the slice is as it was.
 #[must_use = "the slice is left as it is unless the download is awaited"]
 pub struct DownloadInto<'d, T: Element> {
     landing: Landing,

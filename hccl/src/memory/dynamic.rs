@@ -14,9 +14,9 @@ use crate::error::{Error, Result};
 
 /// Elements in the memory of one device, of a type that is a value: what a file or a message says.
 ///
-/// [`Communicator::dynamic`](crate::Communicator::dynamic) has the collectives for it. Copies go by its
-/// [bytes](Self::bytes), or by its elements once their type is known ([`typed`](Self::typed)). A
-/// [`DeviceBuffer`] becomes one with [`From`], and [`into_typed`](Self::into_typed) leads back.
+/// [`Communicator::dynamic`](crate::Communicator::dynamic) has the collectives for it. Copies go by
+/// its [bytes](Self::bytes), or by its elements once their type is known ([`typed`](Self::typed)).
+/// A [`DeviceBuffer`] becomes one with [`From`], and [`into_typed`](Self::into_typed) leads back.
 ///
 /// ```
 /// use hccl::DynBuffer;
@@ -119,7 +119,8 @@ impl DynBuffer {
         DynSliceMut::from(self).into_bytes()
     }
 
-    /// The buffer with a type, when `T` is that of its elements. Otherwise it comes back with the error.
+    /// The buffer with a type, when `T` is that of its elements. Otherwise it comes back with the
+    /// error.
     #[allow(clippy::result_large_err, reason = "the buffer comes back, and it is called seldom")]
     pub fn into_typed<T: Element>(self) -> Result<DeviceBuffer<T>, GivenBack<Self>> {
         match check_type::<T>("into_typed", self.dtype) {
@@ -153,7 +154,8 @@ impl<'a> DynSlice<'a> {
         self.range.is_empty()
     }
 
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an error.
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an
+    /// error.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DynSlice<'a>> {
         Ok(DynSlice { range: part(&self.range, range)?, ..*self })
     }
@@ -195,7 +197,8 @@ impl<'a> DynSliceMut<'a> {
         DynSlice { allocation: self.allocation, dtype: self.dtype, range: self.range.clone() }
     }
 
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an error.
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an
+    /// error.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DynSliceMut<'_>> {
         DynSliceMut::from(self).into_slice_mut(range)
     }

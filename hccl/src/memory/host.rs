@@ -10,12 +10,14 @@ use crate::dtype::Element;
 use crate::error::Result;
 use crate::runtime::Runtime;
 
-/// Elements in pinned host memory, which the devices of a runtime copy to and from without a detour.
+/// Elements in pinned host memory, which the devices of a runtime copy to and from without a
+/// detour.
 ///
-/// The host sees them as a slice when no device writes (or, for a mutable slice, reads) them; [`as_slice`](Self::as_slice)
-/// and [`as_mut_slice`](Self::as_mut_slice) wait for that. [`slice`](Self::slice) and [`slice_mut`](Self::slice_mut) name
-/// a part, whose waits leave the other parts alone. Used by streams of two devices at once, the second operation
-/// waits in the call, because events do not reach across devices.
+/// The host sees them as a slice when no device writes (or, for a mutable slice, reads) them;
+/// [`as_slice`](Self::as_slice) and [`as_mut_slice`](Self::as_mut_slice) wait for that.
+/// [`slice`](Self::slice) and [`slice_mut`](Self::slice_mut) name a part, whose waits leave the
+/// other parts alone. Used by streams of two devices at once, the second operation waits in the
+/// call, because events do not reach across devices.
 ///
 /// ```
 /// # fn main() -> hccl::Result<()> {
@@ -40,7 +42,8 @@ impl<T: Element> HostBuffer<T> {
         let bytes = size_in_bytes::<T>(len)?;
         let memory = Owned::pinned(&runtime.some_device()?, bytes)?;
         memory.host_touches(&(0..bytes), true);
-        // SAFETY: the block has at least `bytes` bytes and is complete, fresh or from the pool, so nobody else uses it.
+        // SAFETY: the block has at least `bytes` bytes and is complete, fresh or from the pool, so
+        // nobody else uses it.
         unsafe { std::ptr::write_bytes(memory.pointer().cast::<u8>(), 0, bytes) };
         Ok(Self { memory, len, marker: PhantomData })
     }
@@ -55,13 +58,14 @@ impl<T: Element> HostBuffer<T> {
         self.len == 0
     }
 
-    /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it is an error. Contents are
-    /// unspecified when a copy to them failed.
+    /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it
+    /// is an error. Contents are unspecified when a copy to them failed.
     pub fn as_slice(&self) -> Result<&[T]> {
         self.whole().as_slice()
     }
 
-    /// The elements, to change. Waits until no device reads or writes them, up to the runtime's deadline.
+    /// The elements, to change. Waits until no device reads or writes them, up to the runtime's
+    /// deadline.
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         self.whole_mut().into_mut_slice()
     }

@@ -43,7 +43,8 @@ impl<'a, T: Element> HostSlice<'a, T> {
         self.range.is_empty()
     }
 
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an error.
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an
+    /// error.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'a, T>> {
         Ok(Self::new(self.allocation, part(&self.range, range)?))
     }
@@ -55,7 +56,8 @@ impl<'a, T: Element> HostSlice<'a, T> {
         self.allocation.host_accesses(&range, false, "as_slice")?;
         let first = self.allocation.pointer().wrapping_byte_add(range.start);
         // SAFETY: the range lies inside the allocation, which is aligned and initialised; any bits
-        // are a valid element. No device writes the range, and none can start to while it is borrowed.
+        // are a valid element. No device writes the range, and none can start to while it is
+        // borrowed.
         Ok(unsafe { std::slice::from_raw_parts(first.cast(), self.len()) })
     }
 
@@ -91,7 +93,8 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
         Ok(HostSlice::new(self.allocation, part(&self.range, range)?))
     }
 
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an error.
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an
+    /// error.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<HostSliceMut<'_, T>> {
         Ok(HostSliceMut::new(self.allocation, part(&self.range, range)?))
     }
@@ -133,8 +136,8 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
         let range = bytes::<T>(&self.range);
         self.allocation.host_accesses(&range, true, "as_mut_slice")?;
         let first = self.allocation.pointer().wrapping_byte_add(range.start);
-        // SAFETY: as in `HostSlice::as_slice`; nor does any device read the range, and `self` is the
-        // only borrow of it for `'a`.
+        // SAFETY: as in `HostSlice::as_slice`; nor does any device read the range, and `self` is
+        // the only borrow of it for `'a`.
         Ok(unsafe { std::slice::from_raw_parts_mut(first.cast(), self.len()) })
     }
 
@@ -143,8 +146,8 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
     }
 }
 
-/// Pinned memory that a copy can read: `&HostBuffer<T>`, [`HostSlice<T>`](HostSlice), or a reference
-/// to one or to a [`HostSliceMut<T>`](HostSliceMut).
+/// Pinned memory that a copy can read: `&HostBuffer<T>`, [`HostSlice<T>`](HostSlice), or a
+/// reference to one or to a [`HostSliceMut<T>`](HostSliceMut).
 ///
 /// The trait is sealed.
 #[diagnostic::on_unimplemented(

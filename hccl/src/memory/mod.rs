@@ -1,19 +1,21 @@
 //! Device memory, pinned host memory, and the copies between them and the host.
 //!
-//! A [`DeviceBuffer`] is memory of one device. It is never a Rust reference: the only way to it is an operation on a
-//! [`Stream`](crate::Stream). A [`HostBuffer`] is pinned host memory, which devices copy to and from at full speed and which
-//! the host sees as a slice when no device uses it. Data of ordinary slices goes through pinned blocks of the runtime, so
-//! [`Device::upload`](crate::Device::upload), [`DeviceBuffer::to_vec`] and [`DeviceBuffer::download_into`] take and give plain
-//! slices and vectors. Memory of the program's own can be [registered](Registered): then devices copy to and from it where it
-//! is.
+//! A [`DeviceBuffer`] is memory of one device. It is never a Rust reference: the only way to it is
+//! an operation on a [`Stream`](crate::Stream). A [`HostBuffer`] is pinned host memory, which
+//! devices copy to and from at full speed and which the host sees as a slice when no device uses
+//! it. Data of ordinary slices goes through pinned blocks of the runtime, so
+//! [`Device::upload`](crate::Device::upload), [`DeviceBuffer::to_vec`] and
+//! [`DeviceBuffer::download_into`] take and give plain slices and vectors. Memory of the program's
+//! own can be [registered](Registered): then devices copy to and from it where it is.
 //!
 //! # Why this is safe
 //!
-//! Operations take `&` for what they read and `&mut` for what they write, and the borrows end when the call returns, while
-//! the device is still at it. Each allocation therefore carries stamps: which operation of which stream reads or writes
-//! which of its bytes. An operation on another stream that needs the same bytes waits for them, the host waits for them before
-//! it gets a slice, and the memory is freed only when all are complete. Dropping or forgetting a `Work`, a buffer or a stream
-//! changes nothing about that. Operations on disjoint slices do not wait for one another.
+//! Operations take `&` for what they read and `&mut` for what they write, and the borrows end when
+//! the call returns, while the device is still at it. Each allocation therefore carries stamps:
+//! which operation of which stream reads or writes which of its bytes. An operation on another
+//! stream that needs the same bytes waits for them, the host waits for them before it gets a slice,
+//! and the memory is freed only when all are complete. Dropping or forgetting a `Work`, a buffer or
+//! a stream changes nothing about that. Operations on disjoint slices do not wait for one another.
 
 pub(crate) mod allocation;
 #[cfg(feature = "ndarray")]

@@ -1,7 +1,8 @@
 //! Pinned blocks of a runtime: what pageable memory is copied through, and where host buffers live.
 //!
-//! Blocks have sizes of powers of two from 4 KiB. A block that is dropped while an operation uses it waits in a list like
-//! device memory does; a complete one is kept for the next user, up to [`KEPT`] bytes.
+//! Blocks have sizes of powers of two from 4 KiB. A block that is dropped while an operation uses
+//! it waits in a list like device memory does; a complete one is kept for the next user, up to
+//! [`KEPT`] bytes.
 
 #![forbid(unsafe_code)]
 
@@ -48,7 +49,8 @@ impl Pool {
         self.retired.push(block);
     }
 
-    /// Moves complete blocks to the free ones, and gives back what is too much. Some context must be current.
+    /// Moves complete blocks to the free ones, and gives back what is too much. Some context must
+    /// be current.
     pub(crate) fn sweep(&self, table: &Table) {
         if !self.retired.is_empty() {
             self.sweep_into(&mut lock(&self.free));
@@ -67,7 +69,8 @@ impl Pool {
         }
     }
 
-    /// Gives back free blocks until no more bytes than `keep` are left. Some context must be current.
+    /// Gives back free blocks until no more bytes than `keep` are left. Some context must be
+    /// current.
     pub(super) fn trim(&self, table: &Table, keep: usize) {
         let mut free = lock(&self.free);
         while free.bytes > keep

@@ -17,11 +17,13 @@ use crate::runtime::Runtime;
 /// Memory that can be [registered](Runtime::register): `Vec<T>`, `Box<[T]>`, `Arc<[T]>`, or the
 /// storage of a tensor library, whose adapter implements this once. To use it is safe.
 ///
-/// The value is dropped when no device uses its memory any more, on the thread that finds that out: one
-/// that issues an operation, allocates, or drops something. A panic of that drop goes no further.
+/// The value is dropped when no device uses its memory any more, on the thread that finds that out:
+/// one that issues an operation, allocates, or drops something. A panic of that drop goes no
+/// further.
 ///
-/// What is on the device already has other doors: [`DeviceBuffer::from_raw`](crate::DeviceBuffer::from_raw)
-/// for memory, [`Stream::from_raw`](crate::Stream::from_raw) for streams.
+/// What is on the device already has other doors:
+/// [`DeviceBuffer::from_raw`](crate::DeviceBuffer::from_raw) for memory,
+/// [`Stream::from_raw`](crate::Stream::from_raw) for streams.
 ///
 /// # Safety
 ///
@@ -75,8 +77,8 @@ pub unsafe trait HostMemory: Send + 'static {
 ///
 /// # Safety
 ///
-/// The slice of [`HostMemory::memory`] is valid for writes through the pointer too, and until the value
-/// is dropped nobody else reads or writes it.
+/// The slice of [`HostMemory::memory`] is valid for writes through the pointer too, and until the
+/// value is dropped nobody else reads or writes it.
 pub unsafe trait HostMemoryMut: HostMemory {}
 
 // SAFETY: a vector that nobody touches keeps its elements where they are, initialised.
@@ -99,8 +101,8 @@ unsafe impl<T: Element> HostMemory for Box<[T]> {
 // SAFETY: it is the only owner.
 unsafe impl<T: Element> HostMemoryMut for Box<[T]> {}
 
-// SAFETY: the elements stay where they are while there is an owner, and an `Arc` that is shared is not
-// written to.
+// SAFETY: the elements stay where they are while there is an owner, and an `Arc` that is shared is
+// not written to.
 unsafe impl<T: Element> HostMemory for Arc<[T]> {
     type Element = T;
     fn memory(&mut self) -> NonNull<[T]> {
@@ -111,8 +113,9 @@ unsafe impl<T: Element> HostMemory for Arc<[T]> {
 /// Memory of the program, registered: devices copy to and from it where it is, as with a
 /// [`HostBuffer`](super::HostBuffer). Made by [`Runtime::register`].
 ///
-/// [`into_inner`](Self::into_inner) gives the memory back when the devices are done with it. Dropped,
-/// it keeps the memory until then. Copies are made with [`copy_to`](crate::DeviceBuffer::copy_to) and
+/// [`into_inner`](Self::into_inner) gives the memory back when the devices are done with it.
+/// Dropped, it keeps the memory until then. Copies are made with
+/// [`copy_to`](crate::DeviceBuffer::copy_to) and
 /// [`copy_from_host`](crate::DeviceBuffer::copy_from_host), also of [parts](Self::slice).
 pub struct Registered<M: HostMemory> {
     memory: Owned,
@@ -139,8 +142,8 @@ impl<M: HostMemory> Registered<M> {
         self.len == 0
     }
 
-    /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it is
-    /// an error. Contents are unspecified when a copy to them failed.
+    /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it
+    /// is an error. Contents are unspecified when a copy to them failed.
     pub fn as_slice(&self) -> Result<&[M::Element]> {
         self.whole().as_slice()
     }
@@ -155,13 +158,13 @@ impl<M: HostMemory> Registered<M> {
     }
 
     /// Waits until the devices are done with the memory, up to the runtime's deadline, and gives it
-    /// back (`aclrtHostUnregister`). Returns at once when each [`Work`](crate::Work) that uses it is
-    /// complete, so a task awaits those first.
+    /// back (`aclrtHostUnregister`). Returns at once when each [`Work`](crate::Work) that uses it
+    /// is complete, so a task awaits those first.
     ///
     /// # Errors
     ///
-    /// The memory stays registered and comes back with the error. Contents are unspecified when a copy
-    /// to them failed.
+    /// The memory stays registered and comes back with the error. Contents are unspecified when a
+    /// copy to them failed.
     #[allow(clippy::result_large_err, reason = "the memory comes back, and it is called seldom")]
     pub fn into_inner(self) -> Result<M, GivenBack<Self>> {
         match self.memory.unregister("into_inner") {
@@ -177,7 +180,8 @@ impl<M: HostMemory> Registered<M> {
 }
 
 impl<M: HostMemoryMut> Registered<M> {
-    /// The elements, to change. Waits until no device reads or writes them, up to the runtime's deadline.
+    /// The elements, to change. Waits until no device reads or writes them, up to the runtime's
+    /// deadline.
     pub fn as_mut_slice(&mut self) -> Result<&mut [M::Element]> {
         self.whole_mut().into_mut_slice()
     }
@@ -196,20 +200,20 @@ impl<M: HostMemoryMut> Registered<M> {
 }
 
 impl Runtime {
-    /// Registers memory of the program (`aclrtHostRegister`), so that devices copy to and from it where
-    /// it is: `Vec<T>` and `Box<[T]>`, and `Arc<[T]>`, which can only be copied from.
+    /// Registers memory of the program (`aclrtHostRegister`), so that devices copy to and from it
+    /// where it is: `Vec<T>` and `Box<[T]>`, and `Arc<[T]>`, which can only be copied from.
     ///
-    /// The memory need not be aligned. The backend registers whole pages of 4 KiB; at either end, what
-    /// shares a page with other memory (less than 4 KiB) goes through pinned memory, as the data of
-    /// [`upload`](crate::DeviceBuffer::upload) does, in the same order on the stream. So memory of less
-    /// than a page gains nothing from being registered. Registering costs system calls; it is for memory
-    /// that is copied more than once.
+    /// The memory need not be aligned. The backend registers whole pages of 4 KiB; at either end,
+    /// what shares a page with other memory (less than 4 KiB) goes through pinned memory, as the
+    /// data of [`upload`](crate::DeviceBuffer::upload) does, in the same order on the stream. So
+    /// memory of less than a page gains nothing from being registered. Registering costs system
+    /// calls; it is for memory that is copied more than once.
     ///
     /// # Errors
     ///
-    /// [`Error::MissingSymbol`] when the backend cannot register memory (CANN can from 8.5.0 on), and
-    /// [`Error::Call`] when it refuses, for example (507910) because a page is registered already, as that
-    /// of another owner of the same `Arc`. The memory comes back with the error.
+    /// [`Error::MissingSymbol`] when the backend cannot register memory (CANN can from 8.5.0 on),
+    /// and [`Error::Call`] when it refuses, for example (507910) because a page is registered
+    /// already, as that of another owner of the same `Arc`. The memory comes back with the error.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -243,10 +247,10 @@ impl Runtime {
     /// Registers borrowed memory while `scope` runs: devices copy from `data` where it is.
     ///
     /// When `scope` returns or panics, the call waits until no device uses `data` any more. As with
-    /// [`std::thread::scope`], no deadline ends that wait, since the memory is the caller's afterwards:
-    /// it goes on, with a warning at each [deadline](Runtime::deadline), until what the copies wait for has come
-    /// or has failed. So `scope` is a closure; a guard could be forgotten. Otherwise as
-    /// [`register`](Self::register).
+    /// [`std::thread::scope`], no deadline ends that wait, since the memory is the caller's
+    /// afterwards: it goes on, with a warning at each [deadline](Runtime::deadline), until what the
+    /// copies wait for has come or has failed. So `scope` is a closure; a guard could be forgotten.
+    /// Otherwise as [`register`](Self::register).
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -265,8 +269,8 @@ impl Runtime {
         data: &[T],
         scope: impl FnOnce(HostSlice<'_, T>) -> Result<R>,
     ) -> Result<R> {
-        // SAFETY: the slice is borrowed until the guard has ended the registration, and only read, as a
-        // `HostSlice` is.
+        // SAFETY: the slice is borrowed until the guard has ended the registration, and only read,
+        // as a `HostSlice` is.
         let lent = Lent::new(unsafe { self.register_slice(NonNull::from(data)) }?);
         scope(HostSlice::new(lent.memory(), 0..data.len()))
     }
@@ -325,7 +329,8 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        /// A wait that fails at once, since another rank has failed, is tried again after this time.
+        /// A wait that fails at once, since another rank has failed, is tried again after this
+        /// time.
         const PAUSE: Duration = Duration::from_millis(20);
         while let Some(memory) = self.0.take() {
             let Err((error, memory)) = memory.unregister("lend") else { return };

@@ -1,10 +1,11 @@
-//! Memory of the program, registered with the backend: its pages, and the ends that share a page with
-//! other memory.
+//! Memory of the program, registered with the backend: its pages, and the ends that share a page
+//! with other memory.
 //!
-//! CANN registers whole pages of 4 KiB, and memory of a program seldom begins and ends at one: large
-//! `Vec`s of the GNU allocator begin 16 bytes behind. So the whole pages inside the memory are
-//! registered (the *middle*), and the rest, less than a page at either end, has a copy in pinned memory
-//! (the *ends*). A device reaches bytes of the middle where they are, and the others in the ends.
+//! CANN registers whole pages of 4 KiB, and memory of a program seldom begins and ends at one:
+//! large `Vec`s of the GNU allocator begin 16 bytes behind. So the whole pages inside the memory
+//! are registered (the *middle*), and the rest, less than a page at either end, has a copy in
+//! pinned memory (the *ends*). A device reaches bytes of the middle where they are, and the others
+//! in the ends.
 //!
 //! Of each byte outside the middle it is noted which copy is newer:
 //!
@@ -12,14 +13,15 @@
 //! * [`Newer::Neither`]: they are equal.
 //! * [`Newer::Device`]: a device has written the ends, or will.
 //!
-//! 1. Before a device reads bytes, those of `Program` are copied to the ends and become `Neither`. They
-//!    are not written by the program meanwhile, since the operation has borrowed them.
+//! 1. Before a device reads bytes, those of `Program` are copied to the ends and become `Neither`.
+//!    They are not written by the program meanwhile, since the operation has borrowed them.
 //! 2. When an operation that writes bytes has been enqueued, they become `Device`. It has the only
 //!    borrow.
-//! 3. Before the program reads bytes, it waits until no device writes them; then those of `Device` are
-//!    copied to the program's memory and become `Neither`. Nobody has a reference to these: the write
-//!    had the only borrow, and every later reader does this first, under the lock.
-//! 4. Before the program writes bytes, it also waits until no device reads them; they become `Program`.
+//! 3. Before the program reads bytes, it waits until no device writes them; then those of `Device`
+//!    are copied to the program's memory and become `Neither`. Nobody has a reference to these: the
+//!    write had the only borrow, and every later reader does this first, under the lock.
+//! 4. Before the program writes bytes, it also waits until no device reads them; they become
+//!    `Program`.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -48,7 +50,8 @@ pub(super) struct Registration {
     start: *mut c_void,
     /// The registered pages, in bytes from the start. Empty when there are none.
     middle: Range<usize>,
-    /// Pinned memory for what lies before and behind the middle, one after the other. Null without any.
+    /// Pinned memory for what lies before and behind the middle, one after the other. Null without
+    /// any.
     ends: *mut c_void,
     newer: Mutex<Box<[Newer]>>,
     /// What keeps the program's memory alive.
@@ -59,8 +62,8 @@ impl Registration {
     /// Registers memory. Some context of the runtime must be current.
     ///
     /// # Safety
-    /// The memory stays where it is, and is valid to read (and to write, if anything is to be written)
-    /// until the registration is [closed](Self::close).
+    /// The memory stays where it is, and is valid to read (and to write, if anything is to be
+    /// written) until the registration is [closed](Self::close).
     pub(super) unsafe fn new(table: &Table, start: *mut c_void, bytes: usize) -> Result<Self> {
         let middle = whole_pages(start.addr(), bytes);
         let outside = bytes - middle.len();
@@ -93,7 +96,8 @@ impl Registration {
     pub(super) fn close(&mut self, table: &Table) -> Result<()> {
         if !self.middle.is_empty() {
             let first = self.start.wrapping_byte_add(self.middle.start);
-            // SAFETY: it was registered with this address; whoever closes has seen that nothing uses it.
+            // SAFETY: it was registered with this address; whoever closes has seen that nothing
+            // uses it.
             unsafe { table.unregister_host(first) }?;
             self.middle.end = self.middle.start;
         }
@@ -170,8 +174,8 @@ impl Registration {
         self.set(range, Newer::Program);
     }
 
-    /// The bytes of a range that lie before and behind the middle: where in the memory, and where in
-    /// the ends.
+    /// The bytes of a range that lie before and behind the middle: where in the memory, and where
+    /// in the ends.
     fn outside(&self, range: &Range<usize>) -> [(usize, Range<usize>); 2] {
         let Range { start, end } = self.middle;
         let before = range.start.min(start)..range.end.min(start);

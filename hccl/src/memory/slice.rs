@@ -22,8 +22,8 @@ pub struct DeviceSlice<'a, T: Element> {
     marker: PhantomData<&'a T>,
 }
 
-/// Some elements of a [`DeviceBuffer`](super::DeviceBuffer), to write. Disjoint ones may be used at the same time, on
-/// different streams and threads, and do not wait for one another.
+/// Some elements of a [`DeviceBuffer`](super::DeviceBuffer), to write. Disjoint ones may be used at
+/// the same time, on different streams and threads, and do not wait for one another.
 pub struct DeviceSliceMut<'a, T: Element> {
     allocation: &'a Owned,
     /// In elements of the allocation.
@@ -74,7 +74,8 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         self.range.is_empty()
     }
 
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an error.
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an
+    /// error.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'a, T>> {
         Ok(Self::new(self.allocation, part(&self.range, range)?))
     }
@@ -94,7 +95,8 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         DownloadInto::new(&self.region(), destination, stream)
     }
 
-    /// Copies to pinned memory of the same length. As [`DeviceBuffer::copy_to`](super::DeviceBuffer::copy_to).
+    /// Copies to pinned memory of the same length. As
+    /// [`DeviceBuffer::copy_to`](super::DeviceBuffer::copy_to).
     pub fn copy_to(&self, host: impl HostDestination<T>, stream: &Stream) -> Result<Work> {
         transfer::copy_to_host::<T>(&self.region(), &host.region(), stream)
     }
@@ -140,7 +142,8 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
         DeviceSlice::new(self.allocation, self.range.clone())
     }
 
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an error.
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an
+    /// error.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
         Ok(DeviceSliceMut::new(self.allocation, part(&self.range, range)?))
     }
@@ -163,12 +166,14 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
         }))
     }
 
-    /// Copies from the host; `data` must have the slice's length. As [`DeviceBuffer::upload`](super::DeviceBuffer::upload).
+    /// Copies from the host; `data` must have the slice's length. As
+    /// [`DeviceBuffer::upload`](super::DeviceBuffer::upload).
     pub fn upload(&mut self, data: &[T], stream: &Stream) -> Result<Work> {
         transfer::upload(&self.region(), data, stream)
     }
 
-    /// Copies from another buffer or slice of the same device. As [`DeviceBuffer::copy_from`](super::DeviceBuffer::copy_from).
+    /// Copies from another buffer or slice of the same device. As
+    /// [`DeviceBuffer::copy_from`](super::DeviceBuffer::copy_from).
     #[inline]
     pub fn copy_from<S: StreamState>(
         &mut self,

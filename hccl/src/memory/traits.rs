@@ -92,7 +92,8 @@ impl<'a, T: Element> LendMut<'a> for DeviceSliceMut<'a, T> {
     }
 }
 
-/// Something an operation can read: `&DeviceBuffer<T>`, [`DeviceSlice<T>`](DeviceSlice) or a reference to one.
+/// Something an operation can read: `&DeviceBuffer<T>`, [`DeviceSlice<T>`](DeviceSlice) or a
+/// reference to one.
 ///
 /// The trait is sealed.
 #[diagnostic::on_unimplemented(
@@ -111,8 +112,9 @@ pub trait Source<T: Element>: sealed::Source {
     }
 }
 
-/// Something an operation can write: `&mut DeviceBuffer<T>`, [`DeviceSliceMut<T>`](DeviceSliceMut) or `&mut` of one, or a
-/// `DeviceBuffer<T, Uninit>` by value, which comes back as `DeviceBuffer<T>` beside the [`Work`].
+/// Something an operation can write: `&mut DeviceBuffer<T>`, [`DeviceSliceMut<T>`](DeviceSliceMut)
+/// or `&mut` of one, or a `DeviceBuffer<T, Uninit>` by value, which comes back as `DeviceBuffer<T>`
+/// beside the [`Work`].
 ///
 /// The trait is sealed.
 #[diagnostic::on_unimplemented(
@@ -127,12 +129,14 @@ pub trait Destination<T: Element, S: StreamState = Open>:
         Error = <Self as Destination<T, S>>::Error,
     >
 {
-    /// What a call that writes here returns: [`Work`] ([`Captured`](crate::device::Captured) on a stream that records), or `(DeviceBuffer<T>, Work)` for a buffer that was passed by value.
+    /// What a call that writes here returns: [`Work`] ([`Captured`](crate::device::Captured) on a
+    /// stream that records), or `(DeviceBuffer<T>, Work)` for a buffer that was passed by value.
     type Output;
-    /// What a call returns that writes here on one rank only: [`Work`], or `(Option<DeviceBuffer<T>>, Work)` for a buffer that was
-    /// passed by value.
+    /// What a call returns that writes here on one rank only: [`Work`], or
+    /// `(Option<DeviceBuffer<T>>, Work)` for a buffer that was passed by value.
     type Optional;
-    /// What a refused call returns: [`Error`], or [`Refused`] with the buffer that was passed by value.
+    /// What a refused call returns: [`Error`], or [`Refused`] with the buffer that was passed by
+    /// value.
     type Error: From<Error>;
 }
 

@@ -1,10 +1,11 @@
 //! A record of what the operations of a run have read and written, to find where two runs part.
 //!
-//! [`Runtime::record_run`] switches it on for the communicators that are made afterwards. Each of their
-//! operations leaves a line in a file of its communicator and rank: its name, its number, and a checksum
-//! of what the rank gives to it and of what it gets. The command `hccl-compare-runs A B` names the first
-//! operation in which two records differ, and in what goes in or in what comes out. Recorded once more
-//! with that operation [whole](RunRecord::whole), it names the element and both values.
+//! [`Runtime::record_run`] switches it on for the communicators that are made afterwards. Each of
+//! their operations leaves a line in a file of its communicator and rank: its name, its number, and
+//! a checksum of what the rank gives to it and of what it gets. The command `hccl-compare-runs A B`
+//! names the first operation in which two records differ, and in what goes in or in what comes out.
+//! Recorded once more with that operation [whole](RunRecord::whole), it names the element and both
+//! values.
 //!
 //! ```
 //! use hccl::prelude::*;
@@ -28,15 +29,16 @@
 //!
 //! # What is recorded
 //!
-//! Collectives and messages that a communicator issues on a stream. Messages of a batch, operations of a
-//! group and of a graph, operators of one's own and kernels are not.
+//! Collectives and messages that a communicator issues on a stream. Messages of a batch, operations
+//! of a group and of a graph, operators of one's own and kernels are not.
 //!
 //! # What it costs
 //!
-//! Nothing when it is off, but for one comparison an operation. When it is on, each operation brings two
-//! copies to pinned memory of the host, in its stream, of what it reads and of what it writes; pinned
-//! memory holds them until a thread of the communicator has read them once and written a line. Operations
-//! do not wait for that thread. So a program whose operations take most of its time takes several times as long.
+//! Nothing when it is off, but for one comparison an operation. When it is on, each operation
+//! brings two copies to pinned memory of the host, in its stream, of what it reads and of what it
+//! writes; pinned memory holds them until a thread of the communicator has read them once and
+//! written a line. Operations do not wait for that thread. So a program whose operations take most
+//! of its time takes several times as long.
 
 #![forbid(unsafe_code)]
 
@@ -61,7 +63,8 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// In this directory, which is made when it is not there, and in which no other run was recorded.
+    /// In this directory, which is made when it is not there, and in which no other run was
+    /// recorded.
     pub fn new(directory: impl AsRef<Path>) -> Self {
         RunRecord { directory: directory.as_ref().to_owned(), whole: None }
     }
@@ -86,8 +89,9 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the directory cannot be made, and when the runtime records a run. A record that is there already is
-    /// left alone: [`finish`](RunRecording::finish) is an error then.
+    /// [`Error::Invalid`] when the directory cannot be made, and when the runtime records a run. A
+    /// record that is there already is left alone: [`finish`](RunRecording::finish) is an error
+    /// then.
     pub fn record_run(&self, record: RunRecord) -> Result<RunRecording> {
         let RunRecord { directory, whole } = record;
         std::fs::create_dir_all(&directory)
@@ -106,12 +110,13 @@ impl Runtime {
 }
 
 impl RunRecording {
-    /// Ends it, and waits until all that was recorded is in its files, up to the runtime's deadline.
+    /// Ends it, and waits until all that was recorded is in its files, up to the runtime's
+    /// deadline.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when a file could not be written; [`Error::Timeout`] when an operation is not
-    /// complete by then.
+    /// [`Error::Invalid`] when a file could not be written; [`Error::Timeout`] when an operation is
+    /// not complete by then.
     pub fn finish(self) -> Result<()> {
         match self.records.finish(self.runtime.deadline()) {
             None => {

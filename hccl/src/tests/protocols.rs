@@ -88,8 +88,8 @@ fn a_failure_that_another_thread_is_being_told_is_not_overlooked() {
     assert!(work.wait().is_err());
 }
 
-/// The first operation of a communicator runs on a stream of its own, and the program's stream goes on when a
-/// notify is recorded there. An event behind that record may be complete a little later.
+/// The first operation of a communicator runs on a stream of its own, and the program's stream goes
+/// on when a notify is recorded there. An event behind that record may be complete a little later.
 #[test]
 fn a_failure_is_told_when_the_events_behind_it_are_complete_later_than_what_waited_for_it() {
     /// How much later.

@@ -100,8 +100,8 @@ fn program_and_device_write_turn_by_turn_beside_the_pages() {
         let x = device.upload(&[1_u8, 2, 3, 4], &stream).unwrap();
         let mut y = device.zeros::<u8>(8, &other).unwrap();
         let mut mine = runtime.register(vec![9_u8; 8].into_boxed_slice()).unwrap();
-        // A device reads what another operation has just written, and what the program writes meanwhile
-        // beside it.
+        // A device reads what another operation has just written, and what the program writes
+        // meanwhile beside it.
         let gate = Gate::on(&stream);
         x.copy_to(mine.slice_mut(..4).unwrap(), &stream).unwrap();
         mine.slice_mut(6..).unwrap().as_mut_slice().unwrap().fill(7);

@@ -1,13 +1,13 @@
 //! Gradients of a model that every rank has, summed in buckets while the backward pass goes on.
 //!
 //! Terms: a *tensor* is one of the model's parameters, numbered in the order of the forward pass. A
-//! *bucket* holds the gradients of neighbouring tensors and is reduced as one. A *step* is a backward
-//! pass on all ranks.
+//! *bucket* holds the gradients of neighbouring tensors and is reduced as one. A *step* is a
+//! backward pass on all ranks.
 //!
 //! Rules:
-//! 1. Buckets are handed to the device in one fixed order, the last tensors first, whatever the order
-//!    in which gradients are pushed: a bucket that is full waits for those before it. So all ranks
-//!    issue the same operations.
+//! 1. Buckets are handed to the device in one fixed order, the last tensors first, whatever the
+//!    order in which gradients are pushed: a bucket that is full waits for those before it. So all
+//!    ranks issue the same operations.
 //! 2. A bucket that is under way belongs to the device; its memory is read again when it is back.
 //! 3. A step that ends early leaves other ranks waiting. The next one says so, instead of adding up
 //!    gradients of different steps.
@@ -31,7 +31,8 @@ static STEPS: AtomicU64 = AtomicU64::new(0);
 pub struct BucketOptions {
     /// A bucket ends with the tensor that makes it this large, in bytes. 25 MB unless changed.
     pub bytes: usize,
-    /// Whether events say when each bucket was where; see [`Gradients::events`]. False unless changed.
+    /// Whether events say when each bucket was where; see [`Gradients::events`]. False unless
+    /// changed.
     pub timed: bool,
 }
 
@@ -83,15 +84,16 @@ struct Place {
 
 /// The memory through which the gradients of a model go to all ranks and back, allocated once.
 ///
-/// Gradients are of type `T`, and summed in `W`: `GradientBuckets<bf16, f32>` sums gradients of 16 bits
-/// in 32, at twice the bytes. The result is the mean over the ranks, unless [`Step::scale`] says
-/// otherwise; it is made by a factor before the sum.
+/// Gradients are of type `T`, and summed in `W`: `GradientBuckets<bf16, f32>` sums gradients of 16
+/// bits in 32, at twice the bytes. The result is the mean over the ranks, unless [`Step::scale`]
+/// says otherwise; it is made by a factor before the sum.
 ///
-/// The whole process of a step: [`step`](Self::step), [`Step::push`] for each tensor, [`Step::finish`],
-/// [`Gradients::get`]. Steps whose gradients are only added up on this rank take
+/// The whole process of a step: [`step`](Self::step), [`Step::push`] for each tensor,
+/// [`Step::finish`], [`Gradients::get`]. Steps whose gradients are only added up on this rank take
 /// [`accumulate`](Self::accumulate) and move nothing.
 ///
-/// Neither waits for other ranks before [`Gradients::get`], but for the first step of a communicator.
+/// Neither waits for other ranks before [`Gradients::get`], but for the first step of a
+/// communicator.
 pub struct GradientBuckets<T: Widen<W>, W: Gradient = T> {
     buckets: Vec<Bucket<W>>,
     places: Vec<Place>,
@@ -165,7 +167,8 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
         Step { buckets: self, comm, stream, factor, unfinished }
     }
 
-    /// Goes on with a step that was put aside, on the communicator and the stream on which it began.
+    /// Goes on with a step that was put aside, on the communicator and the stream on which it
+    /// began.
     ///
     /// [`Error::OtherStep`] if another step has begun since, or if it belongs to other buckets.
     pub fn resume<'a>(
@@ -216,8 +219,8 @@ pub struct PausedStep {
 
 /// A backward pass: gradients that are on their way to all ranks as they come.
 ///
-/// One that is dropped before [`finish`](Self::finish) leaves the other ranks waiting, if it had begun
-/// to add; the next step then returns [`Error::Unfinished`].
+/// One that is dropped before [`finish`](Self::finish) leaves the other ranks waiting, if it had
+/// begun to add; the next step then returns [`Error::Unfinished`].
 pub struct Step<'a, T: Widen<W>, W: Gradient = T> {
     buckets: &'a mut GradientBuckets<T, W>,
     comm: &'a mut Communicator,
@@ -228,14 +231,14 @@ pub struct Step<'a, T: Widen<W>, W: Gradient = T> {
 }
 
 impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
-    /// Multiplies every gradient with this factor before the sum, in the place of one by the number of
-    /// ranks. The same on all ranks; to be called before the first push.
+    /// Multiplies every gradient with this factor before the sum, in the place of one by the number
+    /// of ranks. The same on all ranks; to be called before the first push.
     pub fn scale(self, factor: f32) -> Self {
         Self { factor, ..self }
     }
 
-    /// The gradient of a tensor is ready. A bucket that is full, with all before it, is handed to the
-    /// device. Waits for nobody, but for the first step of a communicator.
+    /// The gradient of a tensor is ready. A bucket that is full, with all before it, is handed to
+    /// the device. Waits for nobody, but for the first step of a communicator.
     pub fn push(&mut self, tensor: usize, gradient: &[T]) -> Result<()> {
         self.check(tensor)?;
         self.buckets.write(tensor, gradient, false)?;
@@ -258,8 +261,8 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
 
     /// Puts the step aside until [`GradientBuckets::resume`], and gives its borrows back.
     ///
-    /// A hook in a backward pass has to own everything it works with; it goes on with the step for one
-    /// push, and puts it aside again. What was handed to the device is under way meanwhile.
+    /// A hook in a backward pass has to own everything it works with; it goes on with the step for
+    /// one push, and puts it aside again. What was handed to the device is under way meanwhile.
     pub fn pause(self) -> PausedStep {
         let Self { buckets, factor, unfinished, .. } = self;
         PausedStep { factor, unfinished, number: buckets.current, issued: buckets.issued }
@@ -353,8 +356,8 @@ impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
         Ok(squares.sqrt())
     }
 
-    /// Scales all gradients so that their norm is at most `most`, and returns what it was. Every rank
-    /// comes to the same result by itself. Waits until all are back.
+    /// Scales all gradients so that their norm is at most `most`, and returns what it was. Every
+    /// rank comes to the same result by itself. Waits until all are back.
     pub fn clip_norm(&mut self, most: f64) -> Result<f64> {
         let norm = self.norm()?;
         if norm > most {

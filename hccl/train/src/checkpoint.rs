@@ -1,9 +1,9 @@
 //! Checkpoints of arrays that are spread over the ranks, to be read with another number of them.
 //!
 //! A checkpoint is a directory `step-N`. Each rank writes the part of each array that it has into a
-//! file of its own, whose name says where the part lies. The directory has another name until all ranks
-//! have written, so one that is found is whole. Readers look for the files that they need: how many
-//! ranks have written them does not matter.
+//! file of its own, whose name says where the part lies. The directory has another name until all
+//! ranks have written, so one that is found is whole. Readers look for the files that they need:
+//! how many ranks have written them does not matter.
 //!
 //! All ranks reach the directory by the same path, as on one machine or a shared file system.
 
@@ -59,8 +59,8 @@ impl Checkpoints {
         steps.max()
     }
 
-    /// Saves this rank's parts of some arrays. All ranks call it for the same step; it returns when all
-    /// have written, and fails on all when it fails on one.
+    /// Saves this rank's parts of some arrays. All ranks call it for the same step; it returns when
+    /// all have written, and fails on all when it fails on one.
     pub fn save<T: Gradient>(
         &self,
         step: u64,

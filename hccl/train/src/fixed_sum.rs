@@ -12,9 +12,9 @@ use crate::parts::Parts;
 
 /// A sum over a fixed number of logical shards.
 ///
-/// It costs memory and bytes: each rank sends the gradients of each of its shards, not their sum. With
-/// `n` ranks and `L` shards an all-reduce moves `2(n-1)/n` times the gradients over each link; this moves
-/// `(L/n + 1)(n-1)/n` times as many.
+/// It costs memory and bytes: each rank sends the gradients of each of its shards, not their sum.
+/// With `n` ranks and `L` shards an all-reduce moves `2(n-1)/n` times the gradients over each link;
+/// this moves `(L/n + 1)(n-1)/n` times as many.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedSum {
     shards: usize,
@@ -42,8 +42,8 @@ impl FixedSum {
         Ok(rank * each..(rank + 1) * each)
     }
 
-    /// The sum over all shards, on every rank. `own` has the gradient of each shard of this rank, in
-    /// their order, all of one length. Waits for the result.
+    /// The sum over all shards, on every rank. `own` has the gradient of each shard of this rank,
+    /// in their order, all of one length. Waits for the result.
     pub fn sum<T: Gradient>(
         &self,
         own: &[impl AsRef<[T]>],
@@ -85,8 +85,8 @@ impl FixedSum {
     }
 }
 
-/// The sum of some slices of one length: of the two halves, the first of which is the largest power of
-/// two that leaves something for the second.
+/// The sum of some slices of one length: of the two halves, the first of which is the largest power
+/// of two that leaves something for the second.
 fn tree<T: Gradient>(shards: &[&[T]]) -> Vec<T> {
     match shards {
         [] => Vec::new(),

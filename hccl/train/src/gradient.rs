@@ -94,8 +94,8 @@ macro_rules! half_gradient {
 
 half_gradient!(f16, bf16);
 
-/// A gradient that can be summed in a type that has all its values: `f16` and `bf16` in `f32`, and each
-/// in its own.
+/// A gradient that can be summed in a type that has all its values: `f16` and `bf16` in `f32`, and
+/// each in its own.
 pub trait Widen<W>: Element {
     /// The same value.
     fn widen(self) -> W;

@@ -14,8 +14,8 @@ use crate::parts::Parts;
 
 /// The layers of a model, each spread over all ranks.
 ///
-/// All ranks call [`prefetch`](Self::prefetch), [`get`](Self::get) and [`reduce`](Self::reduce) in one
-/// order: layer after layer, as a forward pass and then a backward pass come to them.
+/// All ranks call [`prefetch`](Self::prefetch), [`get`](Self::get) and [`reduce`](Self::reduce) in
+/// one order: layer after layer, as a forward pass and then a backward pass come to them.
 pub struct LayerShards<T: Gradient> {
     rank: usize,
     layers: Vec<Layer<T>>,
@@ -56,8 +56,9 @@ impl<T: Element> Held<T> {
 }
 
 impl<T: Gradient> LayerShards<T> {
-    /// For layers of these lengths, which are the same on all ranks. `first` is asked for the elements
-    /// of each layer that this rank begins with: its own part, in the range that it is given.
+    /// For layers of these lengths, which are the same on all ranks. `first` is asked for the
+    /// elements of each layer that this rank begins with: its own part, in the range that it is
+    /// given.
     pub fn new(
         lengths: &[usize],
         comm: &Communicator,
@@ -93,7 +94,8 @@ impl<T: Gradient> LayerShards<T> {
         Ok(self.layer(layer)?.parts.of(self.rank))
     }
 
-    /// Sends for a layer, if it is not there or on its way. Waits for nobody, but for the first time.
+    /// Sends for a layer, if it is not there or on its way. Waits for nobody, but for the first
+    /// time.
     ///
     /// It takes the place of the layer that was used before the last one.
     pub fn prefetch(
@@ -160,8 +162,8 @@ impl<T: Gradient> LayerShards<T> {
         Ok(sum)
     }
 
-    /// New values for the elements of a layer that this rank [keeps](Self::own). Whoever has gathered
-    /// the layer gathers it again.
+    /// New values for the elements of a layer that this rank [keeps](Self::own). Whoever has
+    /// gathered the layer gathers it again.
     pub fn update(&mut self, layer: usize, own: &[T], stream: &Stream) -> Result<()> {
         let expected = self.own(layer)?.len();
         check_length(|| format!("the part of layer {layer}"), own.len(), expected)?;

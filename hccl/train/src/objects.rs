@@ -1,8 +1,8 @@
 //! Objects that are no arrays of numbers: anything that serde can write goes to other ranks.
 //!
-//! Each function is called by all ranks of a communicator, waits for them, and moves the lengths first.
-//! The bytes are those of `postcard`, so all ranks run the same version of a type. Do not use them in
-//! the middle of a step: they wait.
+//! Each function is called by all ranks of a communicator, waits for them, and moves the lengths
+//! first. The bytes are those of `postcard`, so all ranks run the same version of a type. Do not
+//! use them in the middle of a step: they wait.
 
 use hccl::prelude::*;
 use serde::Serialize;
@@ -18,8 +18,8 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     postcard::from_bytes(bytes).map_err(|source| Error::Object { what: "read", source })
 }
 
-/// Gives every rank the object of one of them. `object` is `Some` on the root, and not looked at on the
-/// others.
+/// Gives every rank the object of one of them. `object` is `Some` on the root, and not looked at on
+/// the others.
 pub fn broadcast<T: Serialize + DeserializeOwned>(
     object: Option<&T>,
     root: u32,
@@ -78,8 +78,8 @@ pub fn gather<T: Serialize + DeserializeOwned>(
     came.iter().map(|piece| read(piece)).collect::<Result<_>>().map(Some)
 }
 
-/// Gives each rank its object of those that one rank has. `objects` is `Some` on the root, with one for
-/// each rank, and not looked at on the others.
+/// Gives each rank its object of those that one rank has. `objects` is `Some` on the root, with one
+/// for each rank, and not looked at on the others.
 pub fn scatter<T: Serialize + DeserializeOwned>(
     objects: Option<&[T]>,
     root: u32,

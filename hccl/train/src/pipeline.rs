@@ -1,12 +1,12 @@
 //! A model that is cut between its layers: each rank is a *stage* and has some of them.
 //!
-//! A batch is cut into *micro-batches*, so that the stages work at the same time on different ones. The
-//! order is 1F1B: after a few forward passes to fill the pipeline, a stage goes one backward for each
-//! one forward. So it keeps the inputs of at most as many micro-batches as there are stages from it to
-//! the end, however many a batch has.
+//! A batch is cut into *micro-batches*, so that the stages work at the same time on different ones.
+//! The order is 1F1B: after a few forward passes to fill the pipeline, a stage goes one backward
+//! for each one forward. So it keeps the inputs of at most as many micro-batches as there are
+//! stages from it to the end, however many a batch has.
 //!
-//! What a pass gives and what the next one needs go in one batch of messages. With a send and a receive
-//! one after the other, two neighbours would each wait for the other to receive.
+//! What a pass gives and what the next one needs go in one batch of messages. With a send and a
+//! receive one after the other, two neighbours would each wait for the other to receive.
 
 use hccl::prelude::*;
 
@@ -80,8 +80,9 @@ pub struct Pipeline<T: Gradient> {
 }
 
 impl<T: Gradient> Pipeline<T> {
-    /// The stages are the ranks of a communicator, in their order. `room` is the most elements that go
-    /// between two stages for one micro-batch. Allocates twice as many on the device of the stream.
+    /// The stages are the ranks of a communicator, in their order. `room` is the most elements that
+    /// go between two stages for one micro-batch. Allocates twice as many on the device of the
+    /// stream.
     pub fn new(room: usize, comm: &Communicator, stream: &Stream) -> Result<Self> {
         let device = stream.device();
         Ok(Self {
@@ -104,12 +105,12 @@ impl<T: Gradient> Pipeline<T> {
 
     /// One batch, all its micro-batches there and back.
     ///
-    /// `run` computes a pass. Its input is what the neighbour has sent: the activations of the stage
-    /// before, or the gradient of what this one has sent on. There is none for a forward pass of the
-    /// first stage, which begins with the data, and for a backward pass of the last, which begins with
-    /// the loss. What it returns goes to the neighbour that the pass goes to, and nowhere at the end of
-    /// the pipeline. `expects` says how many elements the input of a pass has: all ranks agree about
-    /// that.
+    /// `run` computes a pass. Its input is what the neighbour has sent: the activations of the
+    /// stage before, or the gradient of what this one has sent on. There is none for a forward pass
+    /// of the first stage, which begins with the data, and for a backward pass of the last, which
+    /// begins with the loss. What it returns goes to the neighbour that the pass goes to, and
+    /// nowhere at the end of the pipeline. `expects` says how many elements the input of a pass
+    /// has: all ranks agree about that.
     pub fn step<E: From<Error>>(
         &mut self,
         micros: usize,

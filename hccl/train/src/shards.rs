@@ -14,14 +14,16 @@ use crate::parts::Parts;
 
 /// Tensors one behind the other, cut into one part for each rank.
 ///
-/// Parts have the same length, but for the last ones, which are shorter or empty where the number of
-/// elements is no multiple of the number of ranks. Call each function on all ranks, in one order.
+/// Parts have the same length, but for the last ones, which are shorter or empty where the number
+/// of elements is no multiple of the number of ranks. Call each function on all ranks, in one
+/// order.
 pub struct Shards<T: Gradient> {
     /// Where each tensor lies among all.
     places: Vec<Range<usize>>,
     own: Range<usize>,
     factor: f32,
-    /// Gradients on their way out, and parameters on their way in: as many as there are parts, padded.
+    /// Gradients on their way out, and parameters on their way in: as many as there are parts,
+    /// padded.
     gradients: HostBuffer<T>,
     parameters: HostBuffer<T>,
     whole: DeviceBuffer<T>,
@@ -72,8 +74,8 @@ impl<T: Gradient> Shards<T> {
         Ok(&mut self.gradients.as_mut_slice()?[place])
     }
 
-    /// Multiplies every gradient with this factor before the sum, in the place of one by the number of
-    /// ranks. The same on all ranks.
+    /// Multiplies every gradient with this factor before the sum, in the place of one by the number
+    /// of ranks. The same on all ranks.
     pub fn scale(&mut self, factor: f32) {
         self.factor = factor;
     }
@@ -92,8 +94,8 @@ impl<T: Gradient> Shards<T> {
         Ok(&self.part_host.as_slice()?[..self.own.len()])
     }
 
-    /// Gives every rank the parameters of all, of which this one brings its [own](Self::own). Waits for
-    /// nobody: [`parameter`](Self::parameter) does.
+    /// Gives every rank the parameters of all, of which this one brings its [own](Self::own). Waits
+    /// for nobody: [`parameter`](Self::parameter) does.
     pub fn gather(&mut self, own: &[T], comm: &mut Communicator, stream: &Stream) -> Result<()> {
         check_length(|| "the own part".into(), own.len(), self.own.len())?;
         if self.whole.is_empty() {
@@ -106,8 +108,8 @@ impl<T: Gradient> Shards<T> {
         Ok(())
     }
 
-    /// A tensor as [`gather`](Self::gather) has brought it. Waits for that; an error of it comes from
-    /// the next operation on its stream.
+    /// A tensor as [`gather`](Self::gather) has brought it. Waits for that; an error of it comes
+    /// from the next operation on its stream.
     pub fn parameter(&self, tensor: usize) -> Result<&[T]> {
         Ok(&self.parameters.as_slice()?[self.place(tensor)?])
     }

@@ -1,7 +1,9 @@
-//! Layers that are divided over the ranks: each has a part of a weight, and of what goes through it.
+//! Layers that are divided over the ranks: each has a part of a weight, and of what goes through
+//! it.
 //!
-//! Four pairs of a function and its backward pass carry activations in and out of such layers. All are
-//! called by all ranks in one order and wait for their result; arrays are row-major, a token a row.
+//! Four pairs of a function and its backward pass carry activations in and out of such layers. All
+//! are called by all ranks in one order and wait for their result; arrays are row-major, a token a
+//! row.
 //!
 //! | pair | forward | backward |
 //! | --- | --- | --- |
@@ -10,8 +12,8 @@
 //! | gather in | all-gather of the tokens | reduce-scatter |
 //! | scatter out | reduce-scatter | all-gather |
 //!
-//! The first two belong to tensor parallelism, where every rank has all tokens between the layers; the
-//! last two to sequence parallelism, where each has its share of them.
+//! The first two belong to tensor parallelism, where every rank has all tokens between the layers;
+//! the last two to sequence parallelism, where each has its share of them.
 
 use hccl::prelude::*;
 use ndarray::{Array1, Array2, ArrayView2, Axis};
@@ -58,7 +60,8 @@ impl<'a> TensorParallel<'a> {
         Ok(buffer.to_vec(self.stream).wait()?)
     }
 
-    /// "Gather in": the tokens of all ranks, in the order of the ranks, each of which brings as many.
+    /// "Gather in": the tokens of all ranks, in the order of the ranks, each of which brings as
+    /// many.
     pub fn gather_in<T: Gradient>(&mut self, own: &[T]) -> Result<Vec<T>> {
         if own.is_empty() {
             return Ok(Vec::new());
@@ -74,8 +77,8 @@ impl<'a> TensorParallel<'a> {
         self.share(partial)
     }
 
-    /// "Scatter out": of what the parts of a layer give, added up, the share of this rank. The tokens
-    /// are a multiple of the ranks.
+    /// "Scatter out": of what the parts of a layer give, added up, the share of this rank. The
+    /// tokens are a multiple of the ranks.
     pub fn scatter_out<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
         self.share(partial)
     }
@@ -181,8 +184,8 @@ impl ColumnLinear {
         inputs.dot(&self.weight) + &self.bias
     }
 
-    /// What the outputs' gradient, of this rank's columns, means for the parameters and the inputs. The
-    /// gradient of the inputs is summed over the ranks.
+    /// What the outputs' gradient, of this rank's columns, means for the parameters and the inputs.
+    /// The gradient of the inputs is summed over the ranks.
     pub fn backward(
         &self,
         inputs: ArrayView2<'_, f32>,
@@ -197,8 +200,8 @@ impl ColumnLinear {
 
 /// A linear layer whose inputs are divided: each rank has some rows of the weight.
 ///
-/// It takes this rank's columns of the inputs, as [`ColumnLinear`] gives them, and gives whole outputs
-/// on every rank.
+/// It takes this rank's columns of the inputs, as [`ColumnLinear`] gives them, and gives whole
+/// outputs on every rank.
 #[derive(Clone, Debug)]
 pub struct RowLinear {
     /// A row an input of this rank, a column an output.
@@ -230,8 +233,8 @@ impl RowLinear {
         Ok(group.sum_of(inputs.dot(&self.weight))? + &self.bias)
     }
 
-    /// What the outputs' gradient means for the parameters and this rank's columns of the inputs. Moves
-    /// nothing.
+    /// What the outputs' gradient means for the parameters and this rank's columns of the inputs.
+    /// Moves nothing.
     pub fn backward(
         &self,
         inputs: ArrayView2<'_, f32>,

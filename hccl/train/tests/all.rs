@@ -9,7 +9,8 @@ use hccl_train::{
 };
 use ndarray::{Array1, Array2};
 
-/// Runs a closure once a rank, for every number of ranks up to four; gives the results of each number.
+/// Runs a closure once a rank, for every number of ranks up to four; gives the results of each
+/// number.
 fn on_ranks<T: Send + 'static>(
     run: impl Fn(&Rank, &mut Communicator, &Stream) -> Result<T> + Sync,
 ) -> Vec<Vec<T>> {

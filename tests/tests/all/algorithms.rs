@@ -1,6 +1,8 @@
-//! The algorithms of the field: each is proven by the checker, costs what its formula says, takes what its plan says, and runs.
+//! The algorithms of the field: each is proven by the checker, costs what its formula says, takes
+//! what its plan says, and runs.
 //!
-//! `cargo test` takes a sample of counts, and of what is run; with `HCCL_TEST_FULL=1` it is the whole matrix.
+//! `cargo test` takes a sample of counts, and of what is run; with `HCCL_TEST_FULL=1` it is the
+//! whole matrix.
 
 mod catalogue;
 mod page;

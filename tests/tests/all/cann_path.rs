@@ -1,5 +1,5 @@
-//! The CANN path: libraries with CANN's names are opened by `dlopen` and the table is filled from their symbols, as on a
-//! server. Behind the symbols is the emulator.
+//! The CANN path: libraries with CANN's names are opened by `dlopen` and the table is filled from
+//! their symbols, as on a server. Behind the symbols is the emulator.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,8 +13,8 @@ fn runtime() -> Runtime {
     Runtime::load_from(installed_emulator()).unwrap()
 }
 
-/// Runs a test of this program again as another process, with `path` as the loader's path and no CANN in the environment.
-/// Gives whether it passed, and what it printed.
+/// Runs a test of this program again as another process, with `path` as the loader's path and no
+/// CANN in the environment. Gives whether it passed, and what it printed.
 fn as_child(test: &str, path: &Path) -> (bool, String) {
     as_child_with(test, path, None)
 }

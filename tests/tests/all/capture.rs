@@ -1,4 +1,5 @@
-//! Streams that record, and graphs: with the optional entries of the table, without, and in checked mode, which finds nothing.
+//! Streams that record, and graphs: with the optional entries of the table, without, and in checked
+//! mode, which finds nothing.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -95,7 +96,8 @@ fn a_replay_waits_for_what_uses_the_same_bytes_and_is_waited_for() {
     });
 }
 
-/// A graph borrows nothing: one thread replays it while another issues operations on the same bytes.
+/// A graph borrows nothing: one thread replays it while another issues operations on the same
+/// bytes.
 #[test]
 fn a_replay_and_another_thread_are_ordered() {
     let turns = match hccl_tests::full() {
@@ -270,7 +272,8 @@ fn collectives_are_recorded_and_take_their_numbers_at_every_replay() {
         for ((x, all), refused) in sums.unwrap() {
             assert_eq!(x, vec![64; 50_000]);
             assert_eq!(all, [2, 2]);
-            // Four collectives a replay, six replays, and three calls: a connect before, the next one is number 29.
+            // Four collectives a replay, six replays, and three calls: a connect before, the next
+            // one is number 29.
             assert!(refused.contains("#29"), "{refused}");
         }
     });
@@ -315,8 +318,8 @@ fn messages_are_recorded_and_take_their_numbers_at_every_replay() {
         let [zero, one] = <[_; 2]>::try_from(told.unwrap()).unwrap();
         assert_eq!((zero.0, one.0), (values(1, 0), values(0, 1)));
         assert_eq!((zero.1, one.1), (values(11, 10), values(10, 11)));
-        // The connect, three replays, of which each has a message in each direction by a batch, and two batches; and one more
-        // from rank 0 in each replay.
+        // The connect, three replays, of which each has a message in each direction by a batch, and
+        // two batches; and one more from rank 0 in each replay.
         assert_eq!((zero.2, one.2), ([9, 6], [6, 9]));
         assert!(zero.3.contains("batch #7 "), "{}", zero.3);
     });

@@ -1,12 +1,15 @@
-//! Safe programs never race: whatever they do, checked mode finds nothing, and their results are those of one step after the other.
+//! Safe programs never race: whatever they do, checked mode finds nothing, and their results are
+//! those of one step after the other.
 //!
-//! Programs are made at random: copies, fills, collectives and messages over slices, on several streams, from several threads, with
-//! works that are dropped, forgotten, waited for and awaited, graphs that are captured, replayed, dropped and forgotten meanwhile,
-//! buffers, streams and communicators that go while they are in use, and memory of the host in between. `cargo test` runs twelve thousand
-//! steps, `HCCL_TEST_FULL=1` half a million; both once more on devices that are not checked, where `hccl` knows in another way
-//! what is complete.
+//! Programs are made at random: copies, fills, collectives and messages over slices, on several
+//! streams, from several threads, with works that are dropped, forgotten, waited for and awaited,
+//! graphs that are captured, replayed, dropped and forgotten meanwhile, buffers, streams and
+//! communicators that go while they are in use, and memory of the host in between. `cargo test`
+//! runs twelve thousand steps, `HCCL_TEST_FULL=1` half a million; both once more on devices that
+//! are not checked, where `hccl` knows in another way what is complete.
 //!
-//! A failure names its seed and the fewest steps that fail: `HCCL_TEST_SEED=7 HCCL_TEST_STEPS=31 cargo test -p hccl-tests --test all checked::`.
+//! A failure names its seed and the fewest steps that fail:
+//! `HCCL_TEST_SEED=7 HCCL_TEST_STEPS=31 cargo test -p hccl-tests --test all checked::`.
 
 mod program;
 mod reference;
@@ -21,8 +24,8 @@ use hccl_tests::{full, own_devices, runtime_with};
 use program::Program;
 use reference::State;
 
-/// Runs the first steps of a program in checked mode, and then without it, where the backend counts for `hccl` what is complete.
-/// What is wrong, if anything.
+/// Runs the first steps of a program in checked mode, and then without it, where the backend counts
+/// for `hccl` what is complete. What is wrong, if anything.
 fn attempt(program: &Program, steps: usize) -> Result<(), String> {
     let expected = reference::reference(program, steps);
     [true, false].into_iter().try_for_each(|checked| {
@@ -98,7 +101,8 @@ fn a_program_that_goes_around_the_types_is_found_out() -> Result<()> {
         let (one, two) = (device.stream()?, device.stream()?);
         let mut x = device.zeros::<f32>(1024, &one)?;
         one.synchronize()?;
-        // SAFETY: not really: the same memory as `x`, and nothing keeps the two apart. The emulator stays within bounds.
+        // SAFETY: not really: the same memory as `x`, and nothing keeps the two apart. The emulator
+        // stays within bounds.
         let mut again = unsafe { DeviceBuffer::<f32>::from_raw(device, x.as_ptr(), 1024) }?;
         x.fill_zero(&one)?.wait()?;
         let work = x.fill_zero(&one)?;

@@ -1,8 +1,9 @@
-//! Every operation against a naive reference, through the safe API: all types and reductions, odd and even numbers of ranks,
-//! lengths around every boundary, nothing, parts in any order with gaps, slices, and in place; with the optional entries of the table and
-//! without.
+//! Every operation against a naive reference, through the safe API: all types and reductions, odd
+//! and even numbers of ranks, lengths around every boundary, nothing, parts in any order with gaps,
+//! slices, and in place; with the optional entries of the table and without.
 //!
-//! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is the whole matrix.
+//! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is the whole
+//! matrix.
 
 pub(crate) mod reference;
 mod tester;
@@ -117,7 +118,8 @@ fn on_each_product(test: fn(&Runtime, u32)) {
             (_, false) => &[3],
         };
         for &ranks in ranks {
-            // Little memory each: there are many tests at once, and a sanitizer leaves few addresses.
+            // Little memory each: there are many tests at once, and a sanitizer leaves few
+            // addresses.
             let devices = Devices::new(ranks as usize).memory(1 << 30).product(product);
             test(&devices.runtime(), ranks);
         }
@@ -195,7 +197,8 @@ fn some_ranks() -> &'static [u32] {
     if full() { &[3] } else { &[1, 2, 3, 8] }
 }
 
-/// The same on a table that has nothing but CANN's own functions: eight devices, no help with completion.
+/// The same on a table that has nothing but CANN's own functions: eight devices, no help with
+/// completion.
 #[test]
 fn without_optional_entries() {
     everything_on(&without_extensions(), some_ranks());

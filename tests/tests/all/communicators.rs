@@ -1,4 +1,5 @@
-//! Communicators: order across streams, end of life, abort, and mistakes that are found before the call.
+//! Communicators: order across streams, end of life, abort, and mistakes that are found before the
+//! call.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +50,8 @@ fn forget_communicator_in_flight() {
     });
 }
 
-/// Nothing but the communicator connects the operations, which are long and short in turn and on two streams.
+/// Nothing but the communicator connects the operations, which are long and short in turn and on
+/// two streams.
 #[test]
 fn operations_on_two_streams_are_ordered() {
     both_backends(|runtime| {
@@ -340,7 +342,8 @@ fn a_communicator_of_somebody_else_is_used_and_left_alone() {
             theirs.barrier(&stream)?.wait()?;
             let mut x = rank.device().upload(&[1i32], &stream)?;
             for _ in 0..2 {
-                // SAFETY: `theirs` lives on, and issues nothing until the operations here are complete.
+                // SAFETY: `theirs` lives on, and issues nothing until the operations here are
+                // complete.
                 let mut comm = unsafe { Communicator::from_raw(rank.device(), theirs.as_raw())? };
                 assert_eq!((comm.rank(), comm.world_size()), (rank.index(), 2));
                 assert_eq!(comm.name(), theirs.name());
@@ -426,7 +429,8 @@ fn a_communicator_that_does_not_resume_stays_suspended() {
     assert_eq!(still.world_size(), 1);
 }
 
-/// The emulator remembers the last 64 failures of a stream: older ones have lost their details, and none has become a success.
+/// The emulator remembers the last 64 failures of a stream: older ones have lost their details, and
+/// none has become a success.
 #[test]
 fn more_failures_than_the_backend_remembers_are_failures_all_the_same() {
     const MANY: usize = 100;

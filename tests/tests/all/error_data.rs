@@ -1,4 +1,5 @@
-//! What an error says to a program: its class, its ranks, both sides of a mismatch, and what can still be done.
+//! What an error says to a program: its class, its ranks, both sides of a mismatch, and what can
+//! still be done.
 
 mod making;
 mod operators;
@@ -31,7 +32,8 @@ fn outcomes(
     ranks.unwrap()
 }
 
-/// Why a wait has ended too early, when nobody but `late` is missing any more: the others may still be on their way.
+/// Why a wait has ended too early, when nobody but `late` is missing any more: the others may still
+/// be on their way.
 fn timed_out(work: &hccl::Work, late: &[u32]) -> Error {
     let error = || work.wait_timeout(Duration::from_millis(100)).unwrap_err();
     let mut errors = std::iter::repeat_with(error).take(600);
@@ -164,7 +166,8 @@ fn a_mistake_leaves_the_communicator_as_it_was() {
     }
 }
 
-/// What rank 0 of three learns when messages with ranks 1 and 2 lack the side of rank 2: before there are links, and after.
+/// What rank 0 of three learns when messages with ranks 1 and 2 lack the side of rank 2: before
+/// there are links, and after.
 #[test]
 fn a_message_that_waits_too_long_has_the_rank_whose_side_is_missing() {
     let outcomes = outcomes(|comm, stream, together| {

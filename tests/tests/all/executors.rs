@@ -1,7 +1,7 @@
 //! Ranks as tasks: nothing that is awaited holds the thread of its executor.
 //!
-//! Where a call blocked, the peers that it waits for would have no thread, and the test would end at a
-//! time limit.
+//! Where a call blocked, the peers that it waits for would have no thread, and the test would end
+//! at a time limit.
 
 mod lives;
 
@@ -38,7 +38,8 @@ fn root(runtime: &Runtime) -> RootInfo {
     RootInfo::new(&runtime.device(0).unwrap()).unwrap()
 }
 
-/// Waits for `future` on a thread that has nothing else to do; `None` when it was not ready after [`SHORT`].
+/// Waits for `future` on a thread that has nothing else to do; `None` when it was not ready after
+/// [`SHORT`].
 fn within<T>(future: impl Future<Output = T>) -> Option<T> {
     within_limit(SHORT, future)
 }
@@ -461,7 +462,8 @@ fn a_rank_that_fails_ends_what_another_rank_awaits() {
             let outcome = runtime.run_ranks(2, |rank| -> hccl::Result<()> {
                 let mut comm = rank.communicator()?;
                 if rank.index() == 1 {
-                    // When the other one waits already. No communicator goes, which would end the wait too.
+                    // When the other one waits already. No communicator goes, which would end the
+                    // wait too.
                     std::thread::sleep(SHORT);
                     std::mem::forget(comm);
                     return Err(Error::Invalid { operation: "test", problem: "as asked".into() });

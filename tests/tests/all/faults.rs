@@ -1,4 +1,5 @@
-//! Emulated devices that are told to fail: which error the program sees on each side, and that all of it can be given back.
+//! Emulated devices that are told to fail: which error the program sees on each side, and that all
+//! of it can be given back.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,8 @@ const PATIENT: Limits = Limits {
     deadline: Duration::from_secs(120),
 };
 
-/// Runs three ranks with a fault; gives how each ended. Nobody is told when another one fails, so that each sees for itself.
+/// Runs three ranks with a fault; gives how each ended. Nobody is told when another one fails, so
+/// that each sees for itself.
 fn outcomes(
     fault: Fault,
     run: impl Fn(&Device, &mut Communicator) -> hccl::Result<()> + Sync,
@@ -106,7 +108,8 @@ fn two_sums(device: &Device, comm: &mut Communicator) -> hccl::Result<()> {
     Ok(())
 }
 
-/// The failure of an operation that was issued, with what CANN says; of the call, for who comes when the others know already.
+/// The failure of an operation that was issued, with what CANN says; of the call, for who comes
+/// when the others know already.
 fn failed(outcome: &hccl::Result<()>, pieces: &[&str]) {
     let error = outcome.as_ref().unwrap_err();
     assert!(matches!(error, Error::Failed { .. } | Error::Call { .. }), "{error:?}");

@@ -11,7 +11,8 @@ use hccl_tests::Devices;
 /// Far beyond what takes a moment; a rank that is not told would wait for longer.
 const LONG: Duration = Duration::from_secs(60);
 
-/// The communicators of two ranks, made in each way; those in the second list are parts of those in the first.
+/// The communicators of two ranks, made in each way; those in the second list are parts of those in
+/// the first.
 type Pair = Vec<Communicator>;
 
 fn small() -> Runtime {
@@ -45,7 +46,8 @@ fn ways(runtime: &Runtime) -> Vec<(&'static str, Pair, Pair)> {
     ]
 }
 
-/// Rank 1 waits, and says what it was told when rank 0 has gone in this way. Before the first contact, and after it.
+/// Rank 1 waits, and says what it was told when rank 0 has gone in this way. Before the first
+/// contact, and after it.
 fn told(go: impl Fn(Communicator), says: &[&str]) {
     for linked in [false, true] {
         let runtime = small();
@@ -323,7 +325,8 @@ fn an_abort_of_the_whole_ends_its_parts_and_says_so() {
     }
 }
 
-/// The one that has captured it last is the one that leaves: a graph, or a capture that nobody ends.
+/// The one that has captured it last is the one that leaves: a graph, or a capture that nobody
+/// ends.
 #[test]
 fn a_graph_that_goes_after_its_communicator_takes_its_rank_along() {
     for is_ended in [true, false] {

@@ -57,7 +57,8 @@ type Act = for<'env> fn(
     &'env Shares,
 ) -> Result<()>;
 
-/// Every collective on two ranks, which send 0 to 7 and 10 to 17; and what they receive, before what nobody writes.
+/// Every collective on two ranks, which send 0 to 7 and 10 to 17; and what they receive, before
+/// what nobody writes.
 const COLLECTIVES: &[(Act, [&[i32]; 2])] = &[
     (
         |on, _, send, recv, _| {
@@ -167,7 +168,8 @@ fn each_collective_from_one_thread() {
     });
 }
 
-/// Several operations of a communicator, which may be issued in another order; they are numbered in the order in which they were recorded.
+/// Several operations of a communicator, which may be issued in another order; they are numbered in
+/// the order in which they were recorded.
 #[test]
 fn several_operations_of_each_rank() {
     both_backends(|runtime| {
@@ -220,7 +222,8 @@ fn messages_from_one_thread() {
     }
 }
 
-/// A panic, an error of the closure and a refused operation: nothing is called, and no number is taken.
+/// A panic, an error of the closure and a refused operation: nothing is called, and no number is
+/// taken.
 #[test]
 fn what_does_not_end_well_issues_nothing() {
     both_backends(|runtime| {

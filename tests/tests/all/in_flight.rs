@@ -1,4 +1,5 @@
-//! Dropped, forgotten or left behind by a panic while the device works with it: every operation of a communicator.
+//! Dropped, forgotten or left behind by a panic while the device works with it: every operation of
+//! a communicator.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;

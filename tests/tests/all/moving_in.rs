@@ -1,5 +1,5 @@
-//! The chapters for those who come from other libraries: hccl has what their tables say that it has,
-//! and each way to divide a model costs what the page about it says.
+//! The chapters for those who come from other libraries: hccl has what their tables say that it
+//! has, and each way to divide a model costs what the page about it says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -175,7 +175,8 @@ impl<S: Subscriber> Layer<S> for &'static Issued {
     }
 }
 
-/// Runs a step on two ranks, and gives the elements of each kind of operation that rank 1 has issued.
+/// Runs a step on two ranks, and gives the elements of each kind of operation that rank 1 has
+/// issued.
 fn issued(
     step: impl Fn(&mut Communicator, &Stream) -> hccl_train::Result<()> + Sync,
 ) -> BTreeMap<String, u64> {
@@ -195,7 +196,8 @@ fn counts<const N: usize>(of: [(&str, u64); N]) -> BTreeMap<String, u64> {
     of.map(|(name, count)| (name.to_owned(), count)).into()
 }
 
-/// The page's table, with two ranks and a model of 100 parameters: a count is that of a rank's part.
+/// The page's table, with two ranks and a model of 100 parameters: a count is that of a rank's
+/// part.
 #[test]
 fn each_way_to_divide_a_model_moves_what_the_page_says() {
     const LAYERS: [usize; 4] = [40, 20, 10, 30];

@@ -1,8 +1,9 @@
-//! Random programs of events: points in streams that are recorded, waited for and forgotten, while communicators are made, connected,
-//! divided, aborted and dropped in flight, and streams come and go. Every rank has a model of what its buffers hold.
+//! Random programs of events: points in streams that are recorded, waited for and forgotten, while
+//! communicators are made, connected, divided, aborted and dropped in flight, and streams come and
+//! go. Every rank has a model of what its buffers hold.
 //!
-//! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is a hundred times as much, and
-//! `HCCL_TEST_SEED=n` repeats the program with that number.
+//! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is a hundred times
+//! as much, and `HCCL_TEST_SEED=n` repeats the program with that number.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +20,8 @@ const LEN: usize = 3000;
 const BUFFERS: usize = 3;
 const STEPS: usize = 30;
 
-/// An event, whether its stream has reached it, and the `Work` of the operation before it, if it is kept.
+/// An event, whether its stream has reached it, and the `Work` of the operation before it, if it is
+/// kept.
 struct Point {
     event: Event,
     reached: Arc<AtomicBool>,
@@ -29,7 +31,8 @@ struct Point {
 /// One rank.
 struct Player<'a> {
     rank: &'a Rank,
-    /// Whether the backend tells the others of an abort. Where it does not, they wait for its time limits.
+    /// Whether the backend tells the others of an abort. Where it does not, they wait for its time
+    /// limits.
     tells: bool,
     /// Draws the same on all ranks: what they do.
     all: Rng,

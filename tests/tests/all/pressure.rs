@@ -1,8 +1,9 @@
-//! Random programs on devices with little memory: buffers, communicators and graphs come and go while operations are in flight, also
-//! after the run. Every rank has a model of what the buffers of all ranks hold, and compares each download with it.
+//! Random programs on devices with little memory: buffers, communicators and graphs come and go
+//! while operations are in flight, also after the run. Every rank has a model of what the buffers
+//! of all ranks hold, and compares each download with it.
 //!
-//! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is a hundred times as much, and
-//! `HCCL_TEST_SEED=n` repeats the program with that number.
+//! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is a hundred times
+//! as much, and `HCCL_TEST_SEED=n` repeats the program with that number.
 
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ const LEN: usize = 1 << 18;
 /// A buffer is a few runs of equal numbers.
 type Values = [i32; 4];
 const BUFFERS: usize = 5;
-/// Never more than six buffers are alive on a device, one of them for a moment, and a few bytes go with each.
+/// Never more than six buffers are alive on a device, one of them for a moment, and a few bytes go
+/// with each.
 const MEMORY: u64 = (7 << 20) + 4096;
 const STEPS: usize = 40;
 

@@ -1,9 +1,11 @@
-//! Random programs against a sequential interpreter: every operation of communicators of random ranks in random orders, with buffers that
-//! are parts of larger ones, on several streams, awaited or not. At the end each bit of every buffer of every rank is compared, also
-//! what no operation should have touched.
+//! Random programs against a sequential interpreter: every operation of communicators of random
+//! ranks in random orders, with buffers that are parts of larger ones, on several streams, awaited
+//! or not. At the end each bit of every buffer of every rank is compared, also what no operation
+//! should have touched.
 //!
-//! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is five thousand programs. A program that fails is
-//! shrunk and printed; `HCCL_TEST_SEED=n` repeats the one with that number.
+//! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is five thousand
+//! programs. A program that fails is shrunk and printed; `HCCL_TEST_SEED=n` repeats the one with
+//! that number.
 
 mod buffers;
 mod execute;
@@ -28,7 +30,8 @@ const MOST_RANKS: usize = 17;
 
 /// Devices for any program of a product.
 fn devices(product: Product) -> Runtime {
-    // Nothing here takes long, unless something hangs, or much memory: a sanitizer leaves few addresses.
+    // Nothing here takes long, unless something hangs, or much memory: a sanitizer leaves few
+    // addresses.
     let limit = Duration::from_secs(30);
     let options = own_devices().devices(MOST_RANKS).memory(1 << 30).product(product);
     let options = options.connect_timeout(limit).exec_timeout(limit).deadline(limit);

@@ -7,7 +7,8 @@ use ascend_emulator_testing::barrier::Barrier;
 use hccl::prelude::*;
 use hccl_tests::{both_backends, runtime_with, without_extensions};
 
-/// Far below every time limit of the emulator and of `hccl`, and far above what a busy machine needs.
+/// Far below every time limit of the emulator and of `hccl`, and far above what a busy machine
+/// needs.
 const SOON: Duration = Duration::from_secs(100);
 
 /// Runs a run in which a rank fails, and says which one came back and with what text.
@@ -285,8 +286,8 @@ fn several_communicators_of_one_run() {
         .unwrap();
 }
 
-/// Each device has two threads with a communicator each, and the first operations come in opposite orders. Each waits
-/// for its peer inside the call, so strict turns would never end.
+/// Each device has two threads with a communicator each, and the first operations come in opposite
+/// orders. Each waits for its peer inside the call, so strict turns would never end.
 #[test]
 fn opposite_orders_on_two_devices_do_not_lock_up() {
     let runtime = runtime_with(2);

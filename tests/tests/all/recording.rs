@@ -1,4 +1,5 @@
-//! Recording communication operators: what the function of one rank becomes, and what is wrong with it by itself.
+//! Recording communication operators: what the function of one rank becomes, and what is wrong with
+//! it by itself.
 
 use ascend_operator::{Memory, Signal, Task};
 use hccl::operator::*;

@@ -1,5 +1,6 @@
-//! The emulator as shared libraries with CANN's names: C programs run on it, each library holds the symbols
-//! that CANN's holds, and a Rust program that merely links the emulator exports none of them.
+//! The emulator as shared libraries with CANN's names: C programs run on it, each library holds the
+//! symbols that CANN's holds, and a Rust program that merely links the emulator exports none of
+//! them.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! The pictures of what each turn of an operation moves, in the book and beside the methods of the client, are what four emulated
-//! ranks do.
+//! The pictures of what each turn of an operation moves, in the book and beside the methods of the
+//! client, are what four emulated ranks do.
 //!
 //! `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test all turns::` draws them anew.
 
@@ -16,7 +16,8 @@ fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// Compares a picture with the one in the book and the one in the documentation of the methods, or draws both.
+/// Compares a picture with the one in the book and the one in the documentation of the methods, or
+/// draws both.
 fn is_in_the_docs(name: &str, picture: &str) {
     is_in(&format!("docs/src/images/turns-{}.svg", name.replace('_', "-")), picture);
     is_in(&format!("hccl/src/kernel/prepare/{name}.svg"), picture);

@@ -1,5 +1,5 @@
-//! What ends a wait that nothing completes, blocking or awaited: the time limit, a rank that has failed, an abort, and the
-//! proof that nothing can come any more.
+//! What ends a wait that nothing completes, blocking or awaited: the time limit, a rank that has
+//! failed, an abort, and the proof that nothing can come any more.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,8 +28,8 @@ impl Wait {
     }
 }
 
-/// Rank 0 waits for an all-reduce that rank 1 never issues, on links that exist. `meanwhile` is called on rank 1 when it has been issued,
-/// and on rank 0 between issuing and waiting.
+/// Rank 0 waits for an all-reduce that rank 1 never issues, on links that exist. `meanwhile` is
+/// called on rank 1 when it has been issued, and on rank 0 between issuing and waiting.
 fn wait_for_nobody(
     runtime: &Runtime,
     wait: Wait,
@@ -159,7 +159,8 @@ fn a_wait_ends_when_its_communicator_is_aborted() {
     });
 }
 
-/// A replay is in flight in all of its communicators. Nothing else ends its wait: it stands behind a host function.
+/// A replay is in flight in all of its communicators. Nothing else ends its wait: it stands behind
+/// a host function.
 #[test]
 fn a_wait_for_a_replay_ends_with_each_of_its_communicators() {
     both_backends(|runtime| {
@@ -203,9 +204,9 @@ fn a_wait_for_a_replay_ends_with_each_of_its_communicators() {
     });
 }
 
-/// Two ranks that each wait for a message which the other one would send afterwards, beside a thread that waits for another one.
-/// A wait counts as long as 30 seconds of its limit are left, so these have ninety seconds to be
-/// found out.
+/// Two ranks that each wait for a message which the other one would send afterwards, beside a
+/// thread that waits for another one. A wait counts as long as 30 seconds of its limit are left, so
+/// these have ninety seconds to be found out.
 #[test]
 fn a_deadlock_of_safe_code_is_found() {
     alone!(beside);

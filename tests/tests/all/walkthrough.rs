@@ -1,4 +1,5 @@
-//! The walk-through in the book shows what its example has, prints and writes; and the page before it what the kernels of the examples look like.
+//! The walk-through in the book shows what its example has, prints and writes; and the page before
+//! it what the kernels of the examples look like.
 
 use std::path::Path;
 

@@ -1,9 +1,11 @@
 //! The text of every error that a program can meet, whole, as it is printed.
 //!
-//! `errors/texts.txt` is what a reader gets; this test makes each of these mistakes and compares. After a change that is meant,
-//! `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test errors` writes the file anew, and the difference is for a person to read.
+//! `errors/texts.txt` is what a reader gets; this test makes each of these mistakes and compares.
+//! After a change that is meant, `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test errors` writes
+//! the file anew, and the difference is for a person to read.
 //!
-//! A program of its own, since the texts have numbers of allocations, which go on while a device is used again.
+//! A program of its own, since the texts have numbers of allocations, which go on while a device is
+//! used again.
 
 mod mistakes;
 
@@ -36,7 +38,8 @@ fn every_error_reads_as_it_is_written_down() {
     assert_eq!(found.len(), expected.len(), "a mistake is missing or new");
 }
 
-/// The text with what differs from run to run replaced: addresses, numbers of streams and devices, and how long something took.
+/// The text with what differs from run to run replaced: addresses, numbers of streams and devices,
+/// and how long something took.
 fn masked(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -56,7 +59,8 @@ fn masked(text: &str) -> String {
     while let Some((at, length)) = next(rest) {
         let (before, after) = rest.split_at(at + length);
         let value = after.trim_start_matches(|c: char| c.is_ascii_hexdigit() || c == '.');
-        // A word that begins with such a letter is none, and one digit is a device's index in its runtime.
+        // A word that begins with such a letter is none, and one digit is a device's index in its
+        // runtime.
         let length = after.len() - value.len();
         let is_index = before.ends_with("device ") && length < 2;
         let is_number = length > 0 && !is_index && !value.starts_with(char::is_alphabetic);

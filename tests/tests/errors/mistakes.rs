@@ -82,7 +82,8 @@ impl Member {
     }
 }
 
-/// Makes a communicator of all devices and runs the ranks to their ends. What they are told comes back.
+/// Makes a communicator of all devices and runs the ranks to their ends. What they are told comes
+/// back.
 fn ranks(
     mistake: &'static str,
     runtime: &Runtime,
@@ -208,7 +209,8 @@ fn of_foreign_memory() -> Vec<Told> {
     stream.synchronize().unwrap();
     let mut host = [0.0_f32; 64];
     let raw = |pointer, len| {
-        // SAFETY: to the emulator a device address is a number; it refuses these, which is the test.
+        // SAFETY: to the emulator a device address is a number; it refuses these, which is the
+        // test.
         unsafe { DeviceBuffer::<f32>::from_raw(&device, pointer, len) }
     };
     let mut all = raw(x.as_ptr(), 64).unwrap();

@@ -16,8 +16,8 @@ use crate::subjects::Subject;
 /// What is in the workspace, which nobody has written: not a number, in every type.
 const UNWRITTEN: u8 = 0xff;
 
-/// What is in outputs that the kernel has not written: other numbers than it may have read. One is less than all of those, and one is more:
-/// a maximum hides the one, a minimum the other.
+/// What is in outputs that the kernel has not written: other numbers than it may have read. One is
+/// less than all of those, and one is more: a maximum hides the one, a minimum the other.
 pub const BEFORE: [u8; 2] = [0xee, 0x66];
 
 /// How a run ended: for each rank its tensors, or what went wrong.
@@ -40,7 +40,8 @@ pub struct Bench<'a> {
     _block: Block,
 }
 
-/// Small numbers, of which all sums and products here are exact, and no two places have the same ones.
+/// Small numbers, of which all sums and products here are exact, and no two places have the same
+/// ones.
 fn input(rank: usize, tensor: usize, bytes: usize, is_half: bool) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed((16 * rank + tensor) as u64);
     let numbers: Vec<f32> = (0..bytes / 2).map(|_| f32::from(random.u8(0..4))).collect();

@@ -157,8 +157,8 @@ const MOST_STEPS: u64 = 60_000;
 const A_WHILE: Duration = Duration::from_millis(25);
 /// Far from what it takes.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long ranks wait for one another, in milliseconds: longer than that, so that no limit tells of
-/// a death.
+/// How long ranks wait for one another, in milliseconds: longer than that, so that no limit tells
+/// of a death.
 const CONNECT: u32 = 90_000;
 
 /// What phases are made of, counted once for each.

@@ -126,8 +126,8 @@ fn memory_that_a_peer_reaches_is_freed_after_the_communicator() {
 
 const LARGE: usize = 256 << 20;
 
-/// The peer writes to all of the memory again and again until it hears that the device has ended. The
-/// write that runs at that moment must not change memory that is allocated later.
+/// The peer writes to all of the memory again and again until it hears that the device has ended.
+/// The write that runs at that moment must not change memory that is allocated later.
 fn write_while_the_device_ends(place: &Place, device: i32, end: impl FnOnce() -> i32) {
     let rank = joined_on(place, device);
     let Connected { channel, theirs, .. } = Connected::with(&rank, LARGE);

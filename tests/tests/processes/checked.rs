@@ -162,7 +162,8 @@ fn a_write_of_another_process_is_ordered_by_its_notify() {
     });
 }
 
-/// Rank 1 waits for its write and says so in a file, for which rank 0 waits: no call orders the two.
+/// Rank 1 waits for its write and says so in a file, for which rank 0 waits: no call orders the
+/// two.
 #[test]
 fn what_hosts_tell_each_other_unseen_is_an_order() {
     run("checked::what_hosts_tell_each_other_unseen_is_an_order", &[1, 1], |place| {

@@ -7,7 +7,8 @@ use hccl::{Error, ErrorKind};
 
 use crate::ranks::{Place, Processes, is_rank, run, signal, until_says};
 
-/// It is a deadlock, and lists what each of these ranks waits for. With CANN's limits it would be half an hour until that was told.
+/// It is a deadlock, and lists what each of these ranks waits for. With CANN's limits it would be
+/// half an hour until that was told.
 #[track_caller]
 fn is_deadlock(error: &Error, waits: &[String]) {
     let text = error.to_string();
@@ -60,7 +61,8 @@ fn ranks_that_all_receive_are_told_at_once() {
     }
 }
 
-/// One is in a collective that the others have not called, these in the first of another communicator, which the one has not called.
+/// One is in a collective that the others have not called, these in the first of another
+/// communicator, which the one has not called.
 #[test]
 fn two_communicators_in_different_orders_are_told_at_once() {
     run("deadlocks::two_communicators_in_different_orders_are_told_at_once", &[1, 2], |place| {
@@ -113,7 +115,8 @@ fn a_rank_that_receives_while_the_others_meet_is_told_with_them() {
     );
 }
 
-/// A process in which something runs may still bring what the others wait for, however long it takes.
+/// A process in which something runs may still bring what the others wait for, however long it
+/// takes.
 #[test]
 fn a_rank_that_is_at_something_else_is_waited_for() {
     run("deadlocks::a_rank_that_is_at_something_else_is_waited_for", &[1, 1, 1], |place| {
@@ -133,8 +136,8 @@ fn ranks_that_come_in_the_last_moment_are_in_time() {
     run("deadlocks::ranks_that_come_in_the_last_moment_are_in_time", &[1, 1, 1], |place| {
         let (mut comm, stream) = met(&place);
         for round in 0..5 {
-            // In the call of the first operation of another communicator, and in a stream. Around the moments at which processes say that they are
-            // still, ask, and answer.
+            // In the call of the first operation of another communicator, and in a stream. Around
+            // the moments at which processes say that they are still, ask, and answer.
             let mut fresh = (round < 2).then(|| place.communicator());
             if place.rank == round % 3 {
                 std::thread::sleep(Duration::from_millis(900 + 150 * u64::from(round)));
@@ -164,7 +167,8 @@ fn ranks_that_have_ended_before_are_in_no_deadlock() {
     });
 }
 
-/// A rank waits in its first operation and is stopped there. The other one comes meanwhile, and asks whether anybody goes on before the first can have looked.
+/// A rank waits in its first operation and is stopped there. The other one comes meanwhile, and
+/// asks whether anybody goes on before the first can have looked.
 #[test]
 fn a_rank_that_was_stopped_while_the_other_came_goes_on() {
     const NAME: &str = "deadlocks::a_rank_that_was_stopped_while_the_other_came_goes_on";

@@ -1,4 +1,5 @@
-//! Processes that are killed or stopped at any moment: the others end, with the name of the dead, and nobody's memory is touched.
+//! Processes that are killed or stopped at any moment: the others end, with the name of the dead,
+//! and nobody's memory is touched.
 //!
 //! `cargo test` takes a few rounds; `HCCL_TEST_ROUNDS=1000` as many as you like.
 

@@ -1,4 +1,5 @@
-//! However processes come together, there is one way between two of them, and what is said comes in order.
+//! However processes come together, there is one way between two of them, and what is said comes in
+//! order.
 
 use hccl::prelude::*;
 

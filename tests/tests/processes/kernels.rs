@@ -27,7 +27,8 @@ mod windows {
         pub count: u64,
     }
 
-    /// Writes to the input window of the next rank, and gives what the rank before has written. The sum is what the ranks wait for in between.
+    /// Writes to the input window of the next rank, and gives what the rank before has written. The
+    /// sum is what the ranks wait for in between.
     #[kernel(mix = "aiv_1_0")]
     pub fn pass_on(k: Kernel<Sizes>, x: Input<f32>, flag: Output<f32>, y: Output<f32>) {
         let t = k.tiling();
@@ -50,7 +51,8 @@ mod windows {
         });
     }
 
-    /// Writes to its own output window, and gives what all ranks have in theirs, read where it lies.
+    /// Writes to its own output window, and gives what all ranks have in theirs, read where it
+    /// lies.
     #[kernel(mix = "aiv_1_0")]
     pub fn look_at_all(k: Kernel<Sizes>, x: Input<f32>, flag: Output<f32>, y: Output<f32>) {
         let t = k.tiling();

@@ -1,6 +1,7 @@
 //! Ranks that are processes: the test runs itself again, once for each rank.
 //!
-//! A test calls [`run`] with what a rank does. In the process of the test that starts the ranks and waits for them; in the process of a rank it does it.
+//! A test calls [`run`] with what a rank does. In the process of the test that starts the ranks and
+//! waits for them; in the process of a rank it does it.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
@@ -19,7 +20,8 @@ const HOST: &str = "host";
 /// How many communicators a test can make.
 const ROOTS: usize = 4;
 
-/// The process that starts those of the ranks: for names that a test has for itself, each time that it runs.
+/// The process that starts those of the ranks: for names that a test has for itself, each time that
+/// it runs.
 pub fn starter() -> u32 {
     match std::env::var_os(PLACE) {
         Some(_) => std::os::unix::process::parent_id(),
@@ -146,7 +148,8 @@ pub fn host_and_guests(name: &str, guests: u32) -> Vec<Output> {
     [host, others].map(|process| process.wait_with_output().unwrap()).into()
 }
 
-/// Starts rank 0 of 2 with the root info of another process, and kills that one while the rank waits.
+/// Starts rank 0 of 2 with the root info of another process, and kills that one while the rank
+/// waits.
 pub fn wait_for_a_process_that_is_killed(name: &str) -> Output {
     let (mut maker, root) = root_maker(name);
     let rank = again(name, &guest_place(0, 1, 2, &root));
@@ -161,7 +164,8 @@ pub fn place() -> Option<String> {
     std::env::var(PLACE).ok()
 }
 
-/// What a process of ranks runs on. [`CONNECT_TIMEOUT`] says, in milliseconds, how long a rank waits for the others to come.
+/// What a process of ranks runs on. [`CONNECT_TIMEOUT`] says, in milliseconds, how long a rank
+/// waits for the others to come.
 pub fn runtime(ranks: u32) -> Runtime {
     let connect = std::env::var(CONNECT_TIMEOUT).map_or(60_000, |limit| limit.parse().unwrap());
     Runtime::emulator_builder()
@@ -172,7 +176,8 @@ pub fn runtime(ranks: u32) -> Runtime {
         .unwrap()
 }
 
-/// Whether this is the process of ranks, which it then does: `body` for each, in a thread of its own.
+/// Whether this is the process of ranks, which it then does: `body` for each, in a thread of its
+/// own.
 pub fn is_rank(body: impl Fn(Place) + Sync) -> bool {
     let Ok(place) = std::env::var(PLACE) else { return false };
     if place == MAKES_ROOT {

@@ -1,4 +1,5 @@
-//! What comes to the address of a process and is no rank is sent away, and told so; the ranks are served as before.
+//! What comes to the address of a process and is no rank is sent away, and told so; the ranks are
+//! served as before.
 
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;

@@ -1,6 +1,7 @@
 //! Ranks that meet by a rank table, wherever they are: as processes, as threads, or mixed.
 //!
-//! Tables that say the same meet, so each test, and each time that it runs, has a `server_id` of its own.
+//! Tables that say the same meet, so each test, and each time that it runs, has a `server_id` of
+//! its own.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -30,7 +31,8 @@ struct Table {
 }
 
 impl Table {
-    /// Of one server, whose ranks are on so many devices from this one on. `name` tells it from other tables of the test.
+    /// Of one server, whose ranks are on so many devices from this one on. `name` tells it from
+    /// other tables of the test.
     fn from(name: &str, first: u32, ranks: u32) -> Table {
         let server = format!("{name}-{}", starter());
         assert!(server.len() <= 64, "{server} is too long for a table");
@@ -75,8 +77,8 @@ impl Table {
         self.has_socket(|_| true)
     }
 
-    /// Whether one can connect to the process that keeps its rendezvous. Between `bind` and `listen`
-    /// one cannot.
+    /// Whether one can connect to the process that keeps its rendezvous. Between `bind` and
+    /// `listen` one cannot.
     fn listens(&self) -> bool {
         const ACCEPTS: &str = "00010000";
         self.has_socket(|line| line.split_whitespace().nth(3) == Some(ACCEPTS))
@@ -293,7 +295,8 @@ fn whichever_rank_of_a_table_is_killed_whenever_the_others_end_and_name_it() {
     }
 }
 
-/// What comes to the rendezvous and is no rank: it says things that nobody reads, it stays, or it is of another user.
+/// What comes to the rendezvous and is no rank: it says things that nobody reads, it stays, or it
+/// is of another user.
 #[test]
 fn strangers_at_the_rendezvous_do_no_harm() {
     const NAME: &str = "tables::strangers_at_the_rendezvous_do_no_harm";
@@ -348,14 +351,16 @@ fn go_on() -> std::path::PathBuf {
 /// Does something in a thread of another effective user. `None` where this user may not.
 fn as_another_user<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
     let alone = || {
-        // SAFETY: the system call, unlike the function of the library, changes the calling thread alone, which ends soon.
+        // SAFETY: the system call, unlike the function of the library, changes the calling thread
+        // alone, which ends soon.
         let result = unsafe { libc::syscall(libc::SYS_setresuid, -1, NOBODY, -1) };
         (result == 0).then(act)
     };
     std::thread::scope(|scope| scope.spawn(alone).join().unwrap())
 }
 
-/// A table whose rendezvous is in the way: another user has it, or somebody who does not answer as an emulator does.
+/// A table whose rendezvous is in the way: another user has it, or somebody who does not answer as
+/// an emulator does.
 #[test]
 fn a_rendezvous_that_is_taken_by_something_else_is_told_with_its_process() {
     let told = |name: &str, seconds: u64, listener: UnixListener, pieces: &[&str]| {

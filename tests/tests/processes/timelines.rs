@@ -19,7 +19,8 @@ fn recording(place: &Place) -> &'static Recording {
     RECORDING.get_or_init(|| place.device.runtime().record_timeline().unwrap())
 }
 
-/// One kernel with two launches, and one operator between the first rank and the last one. Gives in how many processes the ranks are, too.
+/// One kernel with two launches, and one operator between the first rank and the last one. Gives in
+/// how many processes the ranks are, too.
 fn record(place: &Place) -> (Timeline, usize) {
     let mut comm = place.communicator();
     let stream = place.device.stream().unwrap();
@@ -81,7 +82,8 @@ fn a_gathered_timeline_has_what_all_ranks_did_in_whatever_process() {
                 assert_eq!(blocks.count(), 16, "{rank}");
             }
 
-            // The ranks come to a turn at different times, and the last one's is the same for all of them.
+            // The ranks come to a turn at different times, and the last one's is the same for all
+            // of them.
             let mut met: BTreeMap<String, Vec<f64>> = BTreeMap::new();
             let waits = events.iter().filter(|event| event["name"] == "waits for the other ranks");
             for wait in waits {

@@ -56,7 +56,8 @@ pub const FACADES: &[Facade] = &[
         homes: &[Library::Hcomm],
         extra: Extra::Named(&["HcclBarrier"]),
     },
-    // CANN's has stand-ins for functions that an older libhcomm.so lacks. This libhcomm.so lacks none.
+    // CANN's has stand-ins for functions that an older libhcomm.so lacks. This libhcomm.so lacks
+    // none.
     Facade { file: "libhccl_compat.so", needs: &["libacl_rt.so"], homes: &[], extra: Extra::None },
     Facade {
         file: "libhccl.so",
@@ -83,7 +84,8 @@ pub const FACADES: &[Facade] = &[
 pub const LINKS: &[(&str, &str)] = &[("libhccl_fwk.so", "libhcomm.so")];
 
 impl Facade {
-    /// Name and byte offset in the table of each function that the emulator has and this library holds.
+    /// Name and byte offset in the table of each function that the emulator has and this library
+    /// holds.
     pub fn symbols(&self, table: &Functions) -> Vec<(&'static str, usize)> {
         let held = SYMBOLS.iter().enumerate().filter_map(|(index, symbol)| {
             let name = symbol.name.to_str().ok()?;
@@ -124,8 +126,9 @@ impl Arch {
         }
     }
 
-    /// A constructor that fetches the table from the core, and one jump a symbol. The jumps keep every
-    /// register that carries an argument, also al, which counts the vector registers of a variadic call.
+    /// A constructor that fetches the table from the core, and one jump a symbol. The jumps keep
+    /// every register that carries an argument, also al, which counts the vector registers of a
+    /// variadic call.
     pub fn assembly(&self, symbols: &[(&str, usize)]) -> String {
         let (setup, load) = match self {
             Arch::X86 => (

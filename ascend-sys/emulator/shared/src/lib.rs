@@ -1,9 +1,9 @@
 //! The emulator in one shared library, `libascend_emulator_core.so`.
 //!
-//! It exports a single function of our own, [`ascend_emulator_table`], and none of CANN's names: those
-//! belong to the thin libraries that the installer (`ascend-emulator-install`) puts beside it. Each of
-//! them holds one jump a symbol through this table, so that all of them, loaded in any order or any
-//! number, share the state of the one emulator here.
+//! It exports a single function of our own, [`ascend_emulator_table`], and none of CANN's names:
+//! those belong to the thin libraries that the installer (`ascend-emulator-install`) puts beside
+//! it. Each of them holds one jump a symbol through this table, so that all of them, loaded in any
+//! order or any number, share the state of the one emulator here.
 
 use std::sync::LazyLock;
 

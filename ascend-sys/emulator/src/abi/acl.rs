@@ -129,7 +129,8 @@ unsafe extern "C" fn aclrtGetLastError(_level: aclrtLastErrLevel) -> aclError {
     message::take_last()
 }
 
-/// The emulator keeps no log: a line is dropped. Only C can define a function with `...`, so it is one without.
+/// The emulator keeps no log: a line is dropped. Only C can define a function with `...`, so it is
+/// one without.
 #[allow(non_upper_case_globals, reason = "CANN's name")]
 const aclAppLog: unsafe extern "C" fn(
     aclLogLevel,
@@ -139,8 +140,8 @@ const aclAppLog: unsafe extern "C" fn(
     *const c_char,
     ...
 ) =
-    // SAFETY: on the systems that we support a call with `...` passes the other arguments where a call without passes
-    // them, the caller takes all of them back, and the function reads none.
+    // SAFETY: on the systems that we support a call with `...` passes the other arguments where a
+    // call without passes them, the caller takes all of them back, and the function reads none.
     unsafe { std::mem::transmute(drop_line as DropLine) };
 
 type DropLine = unsafe extern "C" fn(aclLogLevel, *const c_char, *const c_char, u32, *const c_char);

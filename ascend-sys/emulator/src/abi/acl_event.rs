@@ -194,7 +194,8 @@ fn create(to: Out<aclrtEvent>, flags: u32, ex: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the event is complete. An unfinished stream is polled once: a program may only ever query.
+/// Whether the event is complete. An unfinished stream is polled once: a program may only ever
+/// query.
 fn is_complete(event: &Handle<Event>) -> Result<bool, Failure> {
     let found = real(event)?;
     found.is_for_one_process("queried")?;

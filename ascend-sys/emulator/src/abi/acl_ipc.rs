@@ -128,7 +128,8 @@ pub(super) fn own_home() -> Result<crate::processes::peer::Home, Failure> {
     home().map_err(|text| Failure::new(ACL_ERROR_RT_IPC_ERROR, text))
 }
 
-/// The process that has exported something, which must be another one. Waits for its answer, if it is not known yet.
+/// The process that has exported something, which must be another one. Waits for its answer, if it
+/// is not known yet.
 pub(super) fn exporter(key: &ExportKey) -> Result<Arc<Peer>, Failure> {
     if key.home == own_home()? {
         return fail!(

@@ -1,5 +1,5 @@
-//! Profiling. The emulator has no profiler: a program may start and stop one, and nothing is recorded.
-//! CANN's `acl_prof.h`.
+//! Profiling. The emulator has no profiler: a program may start and stop one, and nothing is
+//! recorded. CANN's `acl_prof.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Named};

@@ -262,7 +262,8 @@ impl Values<u8> {
     }
 }
 
-/// A place for a result: NULL, or valid for a write. `C` is the pointer that C declares, such as `*mut c_void`.
+/// A place for a result: NULL, or valid for a write. `C` is the pointer that C declares, such as
+/// `*mut c_void`.
 pub(super) struct Out<T, C = *mut T>(*mut T, PhantomData<C>);
 
 impl<T, C: Pointer> FromC for Out<T, C> {

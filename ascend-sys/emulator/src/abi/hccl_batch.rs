@@ -1,7 +1,7 @@
 //! `HcclBatchSendRecv`: from the caller's list of items to a task.
 //!
-//! Messages of one (source, destination) pair go in the order of the list, on Ascend 950 the larger first. The order of different
-//! pairs means nothing.
+//! Messages of one (source, destination) pair go in the order of the list, on Ascend 950 the larger
+//! first. The order of different pairs means nothing.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, MOST_ITEMS, Slice};
@@ -66,7 +66,8 @@ fn issue(
     post(issue_state, stream, list, "HcclBatchSendRecv")
 }
 
-/// Checks and resolves a list, and pairs what the rank sends to itself: that comes first, then what it receives, then what it sends.
+/// Checks and resolves a list, and pairs what the rank sends to itself: that comes first, then what
+/// it receives, then what it sends.
 fn read(
     member: &Member,
     items: &[HcclSendRecvItem],
@@ -118,7 +119,8 @@ fn check(
     }))
 }
 
-/// What the rank sends to itself: the k-th send goes with the k-th receive. They are at the front of the list, the receives first.
+/// What the rank sends to itself: the k-th send goes with the k-th receive. They are at the front
+/// of the list, the receives first.
 fn pair(rank: usize, list: &mut Vec<BatchItem>) -> Result<(), Failure> {
     let own = |send| list.iter().filter(move |item| item.send == send && item.peer == rank);
     let (sends, receives) = (own(true).count(), own(false).count());

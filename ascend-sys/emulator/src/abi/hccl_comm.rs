@@ -213,8 +213,8 @@ fn check_join(
     Ok((info.required("rootInfo")?, comm))
 }
 
-/// Makes a communicator, or has the open group do so: then `comm` is written at the end of the group,
-/// and stays valid until then by the C contract.
+/// Makes a communicator, or has the open group do so: then `comm` is written at the end of the
+/// group, and stays valid until then by the C contract.
 fn join(
     function: &'static str,
     (rank, ranks): (u32, u32),

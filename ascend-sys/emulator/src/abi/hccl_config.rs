@@ -1,4 +1,5 @@
-//! Settings of the process, callbacks around the states of communicators, and spare network cards. CANN's `hccl_comm.h`.
+//! Settings of the process, callbacks around the states of communicators, and spare network cards.
+//! CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Out, Slice};
@@ -33,7 +34,8 @@ entries! {
             }
             _ => return refuse!(HCCL_E_PARA, "HCCL_DETERMINISTIC is {value}; it is 0, 1 or 2"),
         }
-        // The environment counts for more, where it describes the devices. Reductions are in the order of the ranks in any case.
+        // The environment counts for more, where it describes the devices. Reductions are in the
+        // order of the ranks in any case.
         let is_default = device.block() == Some(0);
         if !is_default || std::env::var_os("HCCL_DETERMINISTIC").is_none() {
             device.deterministic.store(value, Ordering::Relaxed);

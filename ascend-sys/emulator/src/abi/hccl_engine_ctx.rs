@@ -1,4 +1,5 @@
-//! Engine contexts: memory that a communicator keeps for an operator under a name. CANN's `hccl_res.h`.
+//! Engine contexts: memory that a communicator keeps for an operator under a name. CANN's
+//! `hccl_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Out};
@@ -40,7 +41,8 @@ entries! {
         let context = context.required("ctx")?;
         let size = size.required("size")?;
         let tag = tag_of(&tag)?;
-        // This is how an operator learns that it is called for the first time: no mistake, and no text.
+        // This is how an operator learns that it is called for the first time: no mistake, and no
+        // text.
         let Some(found) = operator::find(&*comm.find()?, &tag, engine)? else {
             return Err(Failure::silent(HcclResult::HCCL_E_NOT_FOUND));
         };

@@ -1,4 +1,5 @@
-//! `HcclSend` and `HcclRecv`: one message, from one rank to another. Both are complete when it is copied.
+//! `HcclSend` and `HcclRecv`: one message, from one rank to another. Both are complete when it is
+//! copied.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::Handle;

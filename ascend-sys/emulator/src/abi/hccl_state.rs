@@ -1,4 +1,5 @@
-//! Communicators: what they are called, how they are set and how they are, stopping and resuming. CANN's `hccl_comm.h`.
+//! Communicators: what they are called, how they are set and how they are, stopping and resuming.
+//! CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Out, OutSlice};
@@ -93,8 +94,8 @@ entries! {
         if member.comm.product == Product::Ascend950 {
             return refuse!(HCCL_E_NOT_SUPPORT, "Ascend 950 has no HcclGetCommAsyncError");
         }
-        // It tells what the two sides of a link have found out: that they differ, or that the other one is lost. A rank that
-        // does not come is no such thing, and shows in the stream alone.
+        // It tells what the two sides of a link have found out: that they differ, or that the other
+        // one is lost. A rank that does not come is no such thing, and shows in the stream alone.
         let code = match member.comm.meeting.error().map(|error| error.cause) {
             None | Some(Cause::Timeout | Cause::Deadlock | Cause::Unrecorded) => HcclResult::HCCL_SUCCESS,
             Some(Cause::Mismatch | Cause::Message) => HcclResult::HCCL_E_PARA,
@@ -127,7 +128,8 @@ entries! {
             return refuse!(HCCL_E_NOT_SUPPORT, "{product} has no HcclCommSuspend");
         }
         member.suspended.store(true, Ordering::Release);
-        // 1 is the host, 2 the AI CPU; unset is the AI CPU on A3 only. There the device confirms with this code.
+        // 1 is the host, 2 the AI CPU; unset is the AI CPU on A3 only. There the device confirms
+        // with this code.
         match member.config.expansion {
             2 => {}
             0 if product == Product::A3 => {}

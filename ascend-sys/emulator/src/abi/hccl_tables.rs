@@ -1,4 +1,5 @@
-//! The collectives whose blocks differ in size: counts and displacements come in arrays on the host, which are read during the call.
+//! The collectives whose blocks differ in size: counts and displacements come in arrays on the
+//! host, which are read during the call.
 //!
 //! A call in which all counts are zero succeeds and meets nobody, like a count of zero. But in
 //! `HcclAlltoAllV` others may count differently: a rank with nothing to send or to receive comes to
@@ -136,7 +137,8 @@ entries! {
                 table.push(numbers(send_counts, ranks), numbers(send_displacements, ranks));
                 table.push(numbers(recv_counts, ranks), numbers(recv_displacements, ranks));
             }
-            // The counts differ from rank to rank: nothing of them goes into the request, but that there may be some.
+            // The counts differ from rank to rank: nothing of them goes into the request, but that
+            // there may be some.
             let (send, recv) = ((send, send_type), (recv, recv_type));
             all_to_all(issue_state, Operation::AlltoAllV, 1, table, send, recv, stream)
         })

@@ -1,5 +1,5 @@
-//! Threads for purposes of the library, and threads of one engine in the hands of another. CANN's `hccl_res.h` and
-//! `hccl_res_expt.h`.
+//! Threads for purposes of the library, and threads of one engine in the hands of another. CANN's
+//! `hccl_res.h` and `hccl_res_expt.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, Out, OutSlice, Slice};
@@ -35,8 +35,8 @@ entries! {
         Ok(())
     }
 
-    /// A thread has one handle, which all engines take. So what is exported is the handle itself, and what is checked is whether CANN
-    /// would give one.
+    /// A thread has one handle, which all engines take. So what is exported is the handle itself,
+    /// and what is checked is whether CANN would give one.
     fn HcclThreadExportToCommEngine(
         comm: Handle<Member>,
         count: u32,

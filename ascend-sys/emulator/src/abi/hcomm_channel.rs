@@ -1,6 +1,7 @@
 //! Channels between endpoints, without a communicator. CANN's `hcomm_channel.h`.
 //!
-//! Published documents do not say what `HcommChannelGetStatus` writes: here it is the `HcclResult` of connecting.
+//! Published documents do not say what `HcommChannelGetStatus` writes: here it is the `HcclResult`
+//! of connecting.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{MOST_ITEMS, Out, OutSlice, Slice};
@@ -169,7 +170,8 @@ unsafe fn read(from: *const HcommChannelDesc) -> Result<HcommChannelDesc, Failur
 ///
 /// # Safety
 ///
-/// As for [`read`]; `memHandles` is null or an array of `memHandleNum`, `channelName` null or NUL-terminated.
+/// As for [`read`]; `memHandles` is null or an array of `memHandleNum`, `channelName` null or
+/// NUL-terminated.
 unsafe fn wanted(
     from: *const HcommChannelDesc,
     engine: OperatorEngine,

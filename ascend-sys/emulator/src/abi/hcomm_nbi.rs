@@ -1,7 +1,9 @@
-//! Primitives that do not block, lists of transfers, and those that the host does itself. CANN's `hcomm_primitives.h`.
+//! Primitives that do not block, lists of transfers, and those that the host does itself. CANN's
+//! `hcomm_primitives.h`.
 //!
-//! The forms named `Nbi`, and those without a thread, are for channels of Ascend 950 over RoCE that belong to the host's own engine. Those without a
-//! thread are done by the calling thread, before they return.
+//! The forms named `Nbi`, and those without a thread, are for channels of Ascend 950 over RoCE that
+//! belong to the host's own engine. Those without a thread are done by the calling thread, before
+//! they return.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{MOST_ITEMS, Slice};

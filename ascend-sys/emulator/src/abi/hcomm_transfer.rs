@@ -1,6 +1,7 @@
 //! Primitives that move data. CANN's `hcomm_primitives.h`.
 //!
-//! On hardware they are called by a kernel on the device; here the host calls them, with the handles of the same threads.
+//! On hardware they are called by a kernel on the device; here the host calls them, with the
+//! handles of the same threads.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::entries::{Hcomm, entries};

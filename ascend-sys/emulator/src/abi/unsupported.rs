@@ -1,5 +1,5 @@
-//! The functions of CANN that the emulator does not do. They are in the table, so that a program that
-//! names them starts.
+//! The functions of CANN that the emulator does not do. They are in the table, so that a program
+//! that names them starts.
 //!
 //! A call answers with the code for what is not supported (207000, or `HCCL_E_NOT_SUPPORT`); the
 //! text of the error has the name of the function and the reason. A function that returns no code
@@ -35,8 +35,8 @@ impl Unsupported {
     }
 }
 
-/// `fill`, which puts entries of these names into a table, and the list of the names. The type of an
-/// entry is that of its field in the table.
+/// `fill`, which puts entries of these names into a table, and the list of the names. The type of
+/// an entry is that of its field in the table.
 macro_rules! unsupported {
     ($($reason:literal: $($name:ident),+ $(,)?;)*) => {
         /// The functions that answer "not supported", by reason.

@@ -81,7 +81,8 @@ fn tell_versions(api: &Api, teller: &Teller) {
         // CANN writes at most 128 bytes (ACL_PKG_VERSION_MAX_SIZE).
         let mut text = [0 as c_char; 4096];
         let name = name.into_raw();
-        // SAFETY: the name is a live text that ends with a zero, and the room is far more than what CANN writes.
+        // SAFETY: the name is a live text that ends with a zero, and the room is far more than what
+        // CANN writes.
         let code = unsafe { version(name, text.as_mut_ptr()) };
         // SAFETY: the pointer is that of `into_raw`, and CANN only reads there.
         drop(unsafe { CString::from_raw(name) });

@@ -59,7 +59,8 @@ fn escape(word: &str) -> String {
 pub(crate) struct Teller(Mutex<File>);
 
 impl Teller {
-    /// Takes standard output for the facts. What is printed there from now on goes to standard error.
+    /// Takes standard output for the facts. What is printed there from now on goes to standard
+    /// error.
     pub(crate) fn of_standard_output() -> std::io::Result<Teller> {
         // SAFETY: the numbers are those of the standard streams, and the calls take numbers only.
         let (own, moved) = unsafe {

@@ -15,7 +15,8 @@ const RANKS: u32 = 3;
 struct Change {
     /// This element of what this rank gives to the second all-reduce has another last bit.
     bit: Option<(u32, usize)>,
-    /// What nobody reads: the rest of a buffer before it is gathered in place, and what a broadcast overwrites.
+    /// What nobody reads: the rest of a buffer before it is gathered in place, and what a broadcast
+    /// overwrites.
     unread: i32,
 }
 
@@ -96,7 +97,8 @@ fn says(said: (i32, String), status: i32, pieces: &[&str]) {
 fn two_runs_of_one_program_are_the_same_whatever_nobody_reads() {
     let a = recorded("same", Change::default(), None);
     let b = recorded("same", Change { unread: -5, ..Change::default() }, None);
-    // Of each rank five collectives, one by which `split` agrees, and a barrier of the part; and two messages.
+    // Of each rank five collectives, one by which `split` agrees, and a barrier of the part; and
+    // two messages.
     says(compare(&a, &b), 0, &["the same: 23 operations of 6 ranks of communicators"]);
 }
 

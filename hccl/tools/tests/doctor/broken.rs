@@ -19,7 +19,8 @@ fn without(name: &str, library: &str) -> (PathBuf, PathBuf) {
     (home, lib64.join(library))
 }
 
-/// Links to all libraries of the emulator but one: they look for each other where they are called from.
+/// Links to all libraries of the emulator but one: they look for each other where they are called
+/// from.
 pub(crate) fn link_others(lib64: &Path, library: &str) {
     for entry in std::fs::read_dir(cann_home().join("lib64")).unwrap() {
         let entry = entry.unwrap();

@@ -28,7 +28,8 @@ fn the_ranks_of_all_processes_are_in_one_timeline() {
     let ranks: BTreeSet<&str> =
         named.map(|event| event["args"]["name"].as_str().unwrap()).collect();
     assert_eq!(ranks, BTreeSet::from(["rank 0", "rank 2"]));
-    // An arrow leads from each record of a notify to the wait that took it, which is in another process.
+    // An arrow leads from each record of a notify to the wait that took it, which is in another
+    // process.
     let ends = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
     assert_eq!((ends("s"), ends("f")), (2, 2));
     let across = events.iter().filter(|event| event["cat"] == "between ranks");

@@ -1,5 +1,5 @@
-//! The installed libraries hold every function where CANN's do, and those that the emulator does not
-//! do say so.
+//! The installed libraries hold every function where CANN's do, and those that the emulator does
+//! not do say so.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
@@ -105,7 +105,8 @@ fn what_is_not_supported_says_so_by_code_and_name() {
         let name = function.name;
         let (address, _) = Opened::new(libraries[name]).find(name).expect(name);
         // SAFETY: the function reads no argument, so none is passed. Each result is returned in the
-        // same register, as a whole or in its lower half; where there is none, the register is free.
+        // same register, as a whole or in its lower half; where there is none, the register is
+        // free.
         let call: extern "C" fn() -> u64 = unsafe { std::mem::transmute(address) };
         let answer = call();
         let expected = match results[name] {

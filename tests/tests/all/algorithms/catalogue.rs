@@ -31,11 +31,13 @@ pub struct Case {
     pub operator: Operator,
     /// How many messages must follow one another.
     pub steps: Should,
-    /// Elements that the rank sends that sends most, of n elements: of the whole vector, in the field's way of counting.
+    /// Elements that the rank sends that sends most, of n elements: of the whole vector, in the
+    /// field's way of counting.
     pub sent: Should,
 }
 
-/// The whole vector: all that is gathered, or reduced, or scattered, of an operator of `count` elements.
+/// The whole vector: all that is gathered, or reduced, or scattered, of an operator of `count`
+/// elements.
 pub fn whole(collective: &str, ranks: u32, count: u64) -> u64 {
     match collective {
         "all-reduce" | "broadcast" | "reduce" => count,
@@ -70,7 +72,8 @@ fn operator(
     }
 }
 
-/// All that there is for so many ranks, with a root where one is needed, for `count` elements, which must be [even].
+/// All that there is for so many ranks, with a root where one is needed, for `count` elements,
+/// which must be [even].
 pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
     let p = u64::from(ranks);
     let all = |name| whole(name, ranks, count as u64);
@@ -213,7 +216,8 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
         let once = within + between;
         add("scatter", hierarchical::scatter, once, &|n| NotExceed(n / p * (p - 1)));
         add("reduce", hierarchical::reduce, steps, &|n| NotExceed(2 * inner(n) + part(n)));
-        // A block goes once from who has it, and once more from the member that has to do with its receiver.
+        // A block goes once from who has it, and once more from the member that has to do with its
+        // receiver.
         let twice = lengths().map(|m| p - 1 + (p - m).div_ceil(m) * (m - 1)).max().unwrap_or(0);
         let steps = most - 1 + (count - 1) * several;
         add("all-to-all", hierarchical::all_to_all, steps, &|n| Be(twice * n / p));
@@ -249,8 +253,8 @@ fn sizes(groups: &Groups) -> String {
     groups.iter().map(|group| group.len().to_string()).collect::<Vec<_>>().join("+")
 }
 
-/// Divisions of the ranks into groups: servers of one size, with a smaller one at the end, and groups of 1, 2, 3, ... ranks, dealt out
-/// in turn.
+/// Divisions of the ranks into groups: servers of one size, with a smaller one at the end, and
+/// groups of 1, 2, 3, ... ranks, dealt out in turn.
 fn divisions(ranks: u32) -> Vec<Groups> {
     let mut divisions: Vec<_> =
         [1, 2, 3, 4, 8, ranks].into_iter().map(|size| Groups::of_size(ranks, size)).collect();

@@ -11,7 +11,8 @@ pub struct State {
     pub hosts: Vec<Vec<i32>>,
 }
 
-/// Which memory each buffer has. A new buffer has new memory; a graph goes on with what it has captured.
+/// Which memory each buffer has. A new buffer has new memory; a graph goes on with what it has
+/// captured.
 type Names = [usize; BUFFERS];
 
 struct Side {

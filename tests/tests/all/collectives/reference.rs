@@ -1,4 +1,5 @@
-//! What the operations should give, computed in the plainest way: element by element, in the order of the ranks.
+//! What the operations should give, computed in the plainest way: element by element, in the order
+//! of the ranks.
 
 use hccl::dtype::{Element, ReduceKind, bf16, f16};
 
@@ -79,8 +80,8 @@ macro_rules! integers {
 }
 integers!(i8 i16 i32 i64 u8 u16 u32 u64);
 
-/// Floats are combined in a type at least as wide as `f32` and rounded once. A NaN in any input gives the NaN without sign and payload;
-/// -0 is less than +0. A single input keeps its bits.
+/// Floats are combined in a type at least as wide as `f32` and rounded once. A NaN in any input
+/// gives the NaN without sign and payload; -0 is less than +0. A single input keeps its bits.
 macro_rules! floats {
     ($($t:ty, $wide:ty, $widen:expr, $round:expr;)*) => {$(
         impl Reference for $t {

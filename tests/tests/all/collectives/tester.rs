@@ -6,7 +6,8 @@ use hccl_tests::full;
 
 use super::reference::{Random, Reference};
 
-/// Around the sizes at which something changes: a vector register, a slot of a small message, a cache line, a chunk.
+/// Around the sizes at which something changes: a vector register, a slot of a small message, a
+/// cache line, a chunk.
 const LENGTHS: &[usize] =
     &[0, 1, 2, 3, 7, 16, 31, 64, 127, 255, 256, 257, 511, 513, 1000, 4099, 16384, 65537, 300_001];
 
@@ -35,8 +36,8 @@ impl Tester {
         (self.case + n) % self.place().1
     }
 
-    /// The lengths for the next case: all, or one that wanders through the list. What all ranks hold together is bounded; each
-    /// has `parts` times the length.
+    /// The lengths for the next case: all, or one that wanders through the list. What all ranks
+    /// hold together is bounded; each has `parts` times the length.
     pub fn lengths(&mut self, parts: usize) -> Vec<usize> {
         self.case += 1;
         let (_, ranks) = self.place();
@@ -327,7 +328,8 @@ impl Tester {
         Ok(())
     }
 
-    /// Once around, each rank to the next; everybody in the same order, so that nobody waits for himself.
+    /// Once around, each rank to the next; everybody in the same order, so that nobody waits for
+    /// himself.
     pub fn messages<T: Reference>(&mut self) -> hccl::Result<()> {
         let (index, ranks) = self.place();
         for n in self.lengths(1) {

@@ -11,7 +11,8 @@ use hccl_tests::{own_devices, runtime_with};
 
 use super::said;
 
-/// What each rank learns that joins with these numbers of ranks, and settings, at about the same time.
+/// What each rank learns that joins with these numbers of ranks, and settings, at about the same
+/// time.
 fn joins<const N: usize>(
     limit: Duration,
     ranks: [(u32, u32, CommConfig); N],

@@ -1,4 +1,5 @@
-//! What `{:?}` prints of errors, which is what `unwrap` shows: the type, and the text that `Display` has.
+//! What `{:?}` prints of errors, which is what `unwrap` shows: the type, and the text that
+//! `Display` has.
 
 use std::fmt::{Debug, Display};
 

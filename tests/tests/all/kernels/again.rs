@@ -1,10 +1,11 @@
-//! Checked mode looks into kernels: where the check before the launch had to leave out something, it checks once more when the kernel has
-//! ended, with what its cores have read.
+//! Checked mode looks into kernels: where the check before the launch had to leave out something,
+//! it checks once more when the kernel has ended, with what its cores have read.
 
 use hccl::kernel::*;
 use hccl_tests::own_devices;
 
-/// Doubles as many numbers as `counts` says, if it says any, with no wait between the copies and the product.
+/// Doubles as many numbers as `counts` says, if it says any, with no wait between the copies and
+/// the product.
 #[kernel(mix = "aiv_only")]
 fn doubles_some(k: Kernel, counts: Input<u32>, x: Input<f32>, y: Output<f32>) {
     let (a, b) = (k.scratch::<f32>(64).get(), k.scratch::<f32>(64).get());

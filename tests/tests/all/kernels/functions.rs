@@ -1,4 +1,5 @@
-//! Functions that kernels call: where they are in the printed source, and what findings say of them.
+//! Functions that kernels call: where they are in the printed source, and what findings say of
+//! them.
 
 use ascend_program_testing::compiler::{Directory, complaints};
 use hccl::kernel::*;

@@ -108,7 +108,8 @@ fn uses(k: Kernel<Sizes>, y: Output<f16>) {
     other.set(0, f16::ONE);
 }
 
-/// A handle that outlives its recording is a mistake in the next one, and nothing at all outside of recordings.
+/// A handle that outlives its recording is a mistake in the next one, and nothing at all outside of
+/// recordings.
 #[test]
 fn handles_of_another_recording_are_refused() {
     keeps::record().unwrap();

@@ -72,7 +72,8 @@ fn doubles(k: Kernel<Sizes>, y: Output<u64>) {
     y.set(0, value);
 }
 
-/// Values are computed anew at each use, so that this would take 2^64 additions if it were kept as one.
+/// Values are computed anew at each use, so that this would take 2^64 additions if it were kept as
+/// one.
 #[test]
 fn a_value_made_of_itself_many_times_is_cut_into_variables() {
     let recorded = doubles::record().unwrap();
@@ -135,7 +136,8 @@ fn a_kernel_has_the_parameters_of_its_function() {
     assert_eq!(recorded.program().blocks[0].len(), 3 + 4, "{text}");
 }
 
-/// The table of the struct travels with the program, so that bytes cannot be launched with another one.
+/// The table of the struct travels with the program, so that bytes cannot be launched with another
+/// one.
 #[test]
 fn the_layout_of_the_tiling_struct_is_in_the_program() {
     let recorded = names::record().unwrap();

@@ -232,7 +232,8 @@ fn all_of_x(k: Kernel, x: Input<u32>, y: Output<u32>) {
     k.copy_out(y, &a, 64);
 }
 
-/// Ten launches of each: the work has the notes of its own launch, and a strict launch is one that was checked.
+/// Ten launches of each: the work has the notes of its own launch, and a strict launch is one that
+/// was checked.
 #[test]
 fn a_launch_says_what_was_not_checked() -> hccl::Result<()> {
     let runtime = runtime_with(1);
@@ -263,7 +264,8 @@ fn a_launch_says_what_was_not_checked() -> hccl::Result<()> {
     Ok(())
 }
 
-/// An output that nothing writes is a warning, on the work and in the report, unless the kernel allows it.
+/// An output that nothing writes is a warning, on the work and in the report, unless the kernel
+/// allows it.
 #[kernel(mix = "aiv_only")]
 fn writes_one_of_two(k: Kernel, x: Input<u32>, y: Output<u32>, z: Output<u32>) {
     let a = k.scratch::<u32>(64).get();

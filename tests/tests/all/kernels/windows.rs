@@ -1,4 +1,5 @@
-//! Windows: what a rank reads there some rank has written, for the check of all ranks, at a launch, and when it runs.
+//! Windows: what a rank reads there some rank has written, for the check of all ranks, at a launch,
+//! and when it runs.
 
 use hccl::Rank;
 use hccl::dtype::ReduceKind;
@@ -15,7 +16,8 @@ struct Windows {
     count: u64,
 }
 
-/// Each rank writes `count` numbers to the window of the next one; when all have, it reads 64 of its own.
+/// Each rank writes `count` numbers to the window of the next one; when all have, it reads 64 of
+/// its own.
 #[kernel(mix = "aiv_1_0")]
 fn through_windows(k: Kernel<Windows>, x: Input<f32>, y: Output<f32>, z: Output<f32>) {
     let t = k.tiling();
@@ -49,7 +51,8 @@ fn tiling(group: &str, count: u64) -> hccl::Result<Windows> {
     Ok(tiling)
 }
 
-/// A launch, and a strict one: the rules of the first one's notes, and what the rank has in the end.
+/// A launch, and a strict one: the rules of the first one's notes, and what the rank has in the
+/// end.
 fn launches(rank: &Rank, count: u64) -> hccl::Result<(Vec<&'static str>, f32)> {
     let stream = rank.device().stream()?;
     let mut comm = rank.communicator()?;

@@ -68,7 +68,8 @@ mod kernels {
     }
 }
 
-/// What a rank writes is in the window of another one, which a safe program cannot see; that the turn meets all ranks it can.
+/// What a rank writes is in the window of another one, which a safe program cannot see; that the
+/// turn meets all ranks it can.
 #[test]
 fn one_sided_writes_are_configured_and_launched_as_other_operations_are() {
     let devices = own_devices().devices(RANKS as usize);
@@ -129,7 +130,8 @@ fn queues_are_set_by_the_host_and_launched() {
     }
 }
 
-/// When a kernel begins, the windows of all ranks are known, however late the others come to theirs.
+/// When a kernel begins, the windows of all ranks are known, however late the others come to
+/// theirs.
 #[test]
 fn the_window_of_another_rank_may_be_used_at_once() {
     let recorded = kernels::at_once::record().unwrap();

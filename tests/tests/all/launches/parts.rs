@@ -38,7 +38,8 @@ fn a_kernel_computes_in_slices() {
     nothing_found(&runtime);
 }
 
-/// The end of a slice is the end of the tensor, also inside of a buffer, for what is read, what is written and the workspace.
+/// The end of a slice is the end of the tensor, also inside of a buffer, for what is read, what is
+/// written and the workspace.
 #[test]
 fn a_kernel_stays_within_its_slices() {
     let runtime = runtime_with(1);
@@ -81,7 +82,8 @@ fn slices_are_checked_as_buffers_are() {
     assert!(matches!(refused, Err(hccl::Error::WrongDevice { .. })));
 }
 
-/// A launch is ordered behind what touches its part on another stream, and behind nothing that touches another part.
+/// A launch is ordered behind what touches its part on another stream, and behind nothing that
+/// touches another part.
 #[test]
 fn launches_wait_for_their_part_only() {
     let runtime = a3();

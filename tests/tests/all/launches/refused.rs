@@ -116,7 +116,8 @@ fn too_many_blocks_are_refused_before_the_server_is_launched() {
     assert_eq!(y.to_vec(&stream).wait().unwrap(), halves(0..16));
 }
 
-/// A kernel that would leave its tensor is stopped before its first block, and the error has the line.
+/// A kernel that would leave its tensor is stopped before its first block, and the error has the
+/// line.
 #[test]
 fn sizes_that_do_not_fit_come_back_from_the_work() {
     let runtime = runtime_with(1);
@@ -288,7 +289,8 @@ fn what_is_refused_is_an_error_where_races_are_looked_for() {
     assert_eq!(z.to_vec(&stream).wait().unwrap(), halves((0..16).map(|n| 2 * n)));
 }
 
-/// Of several that ask at once each is told: an answer that one of them gets is not given to the next.
+/// Of several that ask at once each is told: an answer that one of them gets is not given to the
+/// next.
 #[test]
 fn all_threads_that_ask_are_told_that_a_kernel_was_refused() {
     let devices = own_devices().devices(1).checked(true);
@@ -327,7 +329,8 @@ fn all_threads_that_ask_are_told_that_a_kernel_was_refused() {
     }
 }
 
-/// The server of a kernel that was refused does not wait for ever: the communicator has failed, and all of it can go.
+/// The server of a kernel that was refused does not wait for ever: the communicator has failed, and
+/// all of it can go.
 #[test]
 fn a_refused_kernel_says_why_and_leaves_no_server_waiting() {
     let kernel = reduce_scatter::reduce_scatter_custom::record().unwrap();

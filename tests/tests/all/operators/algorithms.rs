@@ -116,7 +116,8 @@ pub fn hand_over(from: u32, to: u32) -> Operator {
     })
 }
 
-/// The root's elements go from rank to rank, with a signal of one's own and a notify between two threads on the way.
+/// The root's elements go from rank to rank, with a signal of one's own and a notify between two
+/// threads on the way.
 pub fn chain_broadcast(root: u32) -> Operator {
     Operator::broadcast("chain_broadcast", root, move |op, main| {
         let (place, last) = ((op.rank() + op.ranks() - root) % op.ranks(), op.ranks() - 1);

@@ -111,7 +111,8 @@ pub fn operands<'a, T: Element>(
     })
 }
 
-/// The pieces that messages use, each with its messages: several when one thing is sent to several ranks.
+/// The pieces that messages use, each with its messages: several when one thing is sent to several
+/// ranks.
 pub fn pieces_of_messages<'a, 'm>(
     buffers: &'a mut [Box<dyn Buffer>],
     messages: &'m [Item],

@@ -31,7 +31,8 @@ pub fn execute(program: &Program, runtime: &Runtime) -> hccl::Result<Vec<Vec<Bit
 /// Makes the communicator of all ranks.
 pub type World = Box<dyn Fn() -> hccl::Result<Communicator>>;
 
-/// What the buffers of a rank hold at the end. `meetings` has the root infos of those communicators that need one.
+/// What the buffers of a rank hold at the end. `meetings` has the root infos of those communicators
+/// that need one.
 pub fn play(
     program: &Program,
     index: usize,
@@ -239,7 +240,8 @@ impl Player {
     }
 }
 
-/// Calls a function that is generic over the element type and the reduction, for what some product reduces.
+/// Calls a function that is generic over the element type and the reduction, for what some product
+/// reduces.
 macro_rules! with_reduction {
     ($kind:expr, $dtype:expr, $function:ident($($argument:expr),*)) => {
         match ($kind, $dtype) {
@@ -283,7 +285,8 @@ macro_rules! with_reduction {
 }
 pub(crate) use with_reduction;
 
-/// Calls an operation with a destination: the slice itself, or a new buffer, which is then copied to the slice.
+/// Calls an operation with a destination: the slice itself, or a new buffer, which is then copied
+/// to the slice.
 macro_rules! deliver {
     ($player:ident, $turn:ident, $slice:expr, |$to:ident| $call:expr) => {{
         let mut slice = $slice.expect("a destination");

@@ -3,7 +3,8 @@
 use hccl::prelude::*;
 use hccl_tests::runtime_with;
 
-/// CANN tells an operation in place by equal pointers, also when one of the buffers is empty and happens to begin where the other does.
+/// CANN tells an operation in place by equal pointers, also when one of the buffers is empty and
+/// happens to begin where the other does.
 #[test]
 fn an_empty_source_may_begin_where_the_destination_does() {
     let runtime = runtime_with(2);

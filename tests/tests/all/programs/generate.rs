@@ -1,6 +1,8 @@
-//! Programs out of seeds. Every program is right: it asks for nothing that hccl or the product refuses, and ends.
+//! Programs out of seeds. Every program is right: it asks for nothing that hccl or the product
+//! refuses, and ends.
 //!
-//! It ends because the ranks issue their operations in the order of one list: what an operation waits for stands before it.
+//! It ends because the ranks issue their operations in the order of one list: what an operation
+//! waits for stands before it.
 
 use hccl::Product;
 use hccl::dtype::{DType, ReduceKind};
@@ -13,7 +15,8 @@ pub fn generate(seed: usize, product: Product, most_ranks: usize) -> Program {
     let mut random = Random::new(seed);
     // Neighbouring seeds begin with neighbouring states.
     random = Random::new(random.next() as usize);
-    // Long buffers, of several chunks of the emulator's, are for few ranks and few steps: they take time.
+    // Long buffers, of several chunks of the emulator's, are for few ranks and few steps: they take
+    // time.
     let (most_ranks, scale, steps) = match random.below(24) {
         0 => (most_ranks.min(6), 50_000, 6),
         1..4 => (most_ranks, 3000, 16),
@@ -152,7 +155,8 @@ impl Generator {
         operation
     }
 
-    /// Operations that have nothing to do with one another, each communicator with a stream of its own.
+    /// Operations that have nothing to do with one another, each communicator with a stream of its
+    /// own.
     fn group(&mut self) -> Step {
         let only_messages = self.program.product == Product::Ascend950;
         let messages = only_messages || self.random.below(3) == 0;
@@ -167,7 +171,8 @@ impl Generator {
             let (team, dtype) = (teams[at], self.dtype());
             let kind = self.kind(dtype, self.program.teams[team].members.len());
             let is_message = matches!(kind, Kind::Message { .. });
-            // What a group does not take is left out. One message from one rank to another is enough.
+            // What a group does not take is left out. One message from one rank to another is
+            // enough.
             if matches!(kind, Kind::Reduce(..) | Kind::Batch | Kind::Barrier)
                 || is_message != messages
                 || is_message && operations.iter().any(|o| o.team == team && o.kind == kind)
@@ -339,7 +344,8 @@ impl Generator {
         len.min(most)
     }
 
-    /// Elements of a buffer that nobody has taken yet, of at most the length for which there is room.
+    /// Elements of a buffer that nobody has taken yet, of at most the length for which there is
+    /// room.
     fn span(&mut self, rank: usize, dtype: DType, len: usize) -> Span {
         self.try_span(rank, dtype, len).unwrap_or_else(|| {
             let taken = &self.taken[self.members[rank]];

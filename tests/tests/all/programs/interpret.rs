@@ -1,4 +1,5 @@
-//! What a program should do: a sequential interpreter on vectors, one operation after the other, written as plainly as can be.
+//! What a program should do: a sequential interpreter on vectors, one operation after the other,
+//! written as plainly as can be.
 
 use hccl::dtype::{DType, ReduceKind, bf16, f16};
 

@@ -1,5 +1,5 @@
-//! What a random program is, in data: ranks with buffers, communicators, and a list of operations. It can be read: see [`Program`]'s
-//! `Display`.
+//! What a random program is, in data: ranks with buffers, communicators, and a list of operations.
+//! It can be read: see [`Program`]'s `Display`.
 
 use std::fmt;
 
@@ -20,7 +20,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// For each communicator the step before which it has to be there; `None` for one that nobody needs.
+    /// For each communicator the step before which it has to be there; `None` for one that nobody
+    /// needs.
     pub fn beginnings(&self) -> Vec<Option<usize>> {
         let uses = |team: usize| {
             self.steps.iter().position(|step| step.operations.iter().any(|o| o.team == team))
@@ -155,7 +156,8 @@ pub struct Side {
     pub ending: Ending,
 }
 
-/// Elements of a buffer. In order of buffer and place; an empty one comes before others at its place.
+/// Elements of a buffer. In order of buffer and place; an empty one comes before others at its
+/// place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     pub buffer: usize,

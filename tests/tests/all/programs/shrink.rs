@@ -58,7 +58,8 @@ pub fn compare(rank: usize, found: &[Bits], expected: &[Bits]) -> Result<(), Fai
     Ok(())
 }
 
-/// The shortest program it finds in a minute that still fails. What fails only now and then is tried a few times.
+/// The shortest program it finds in a minute that still fails. What fails only now and then is
+/// tried a few times.
 pub fn shrink(
     mut program: Program,
     mut failure: Failure,

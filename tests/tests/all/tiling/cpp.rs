@@ -119,7 +119,8 @@ fn readable(layout: &Layout) -> Vec<&Layout> {
     parts
 }
 
-/// Prints the offsets, reads a struct from a file, prints some values, sets them, and writes it to another file.
+/// Prints the offsets, reads a struct from a file, prints some values, sets them, and writes it to
+/// another file.
 fn main_of<T: Sample>(bits: &[u64]) -> String {
     let mut main = String::from(
         "#include <cstdio>\n#include <cstring>\n\

@@ -2,7 +2,8 @@
 
 use hccl::kernel::Tiling;
 
-/// Everything that the generated code could mean, under its names, and nothing that a program has by itself.
+/// Everything that the generated code could mean, under its names, and nothing that a program has
+/// by itself.
 #[allow(
     non_camel_case_types,
     non_upper_case_globals,

@@ -1,7 +1,8 @@
-//! Draws moves: above what each rank has in its input, below what has come into its output, both with the places of the elements.
+//! Draws moves: above what each rank has in its input, below what has come into its output, both
+//! with the places of the elements.
 //!
-//! A color is the rank that an element comes from, a paler one a later turn. What is for one rank has its number: `b2` goes from the
-//! second rank to rank 2.
+//! A color is the rank that an element comes from, a paler one a later turn. What is for one rank
+//! has its number: `b2` goes from the second rank to rank 2.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,7 +1,8 @@
 //! Which element goes where in which turn, found out by looking.
 //!
-//! A kernel runs with one turn, with two, and so on; what is in the outputs then and was not before is what the last turn has moved. Where
-//! it came from tell the numbers in the inputs: one rank has the number of each of its elements, the others have nothing.
+//! A kernel runs with one turn, with two, and so on; what is in the outputs then and was not before
+//! is what the last turn has moved. Where it came from tell the numbers in the inputs: one rank has
+//! the number of each of its elements, the others have nothing.
 
 use std::collections::HashSet;
 
@@ -159,8 +160,8 @@ pub fn moved<C: Collective>(tiles: Tiles, lengths: [usize; 2]) -> Vec<Move> {
     })
 }
 
-/// Blocks of different lengths: `counts[i][j]` elements go from rank `i` to rank `j`, in each turn. They lie one behind the other,
-/// each with room for all its turns.
+/// Blocks of different lengths: `counts[i][j]` elements go from rank `i` to rank `j`, in each turn.
+/// They lie one behind the other, each with room for all its turns.
 #[derive(Clone, Copy)]
 pub struct Blocks {
     pub counts: [[u64; RANKS]; RANKS],

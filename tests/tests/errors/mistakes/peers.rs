@@ -5,7 +5,8 @@ use hccl::{Error, Result};
 
 use super::{Member, PATIENCE, Told, impatient, later, one, patient, ranks};
 
-/// What the ranks disagree about: in the first operation, which comes from the call, and in a later one.
+/// What the ranks disagree about: in the first operation, which comes from the call, and in a later
+/// one.
 pub(super) fn between_ranks() -> Vec<Told> {
     type Act = fn(&mut Member) -> Result<Work>;
     let runtime = patient(3);

@@ -1,7 +1,8 @@
 //! Inputs of the sample, and what has to come out.
 //!
 //! Inputs of reductions are whole numbers that are so small that every sum, product, largest and
-//! smallest value is exact in every type, in whatever order it is made. What is only moved has any bits.
+//! smallest value is exact in every type, in whatever order it is made. What is only moved has any
+//! bits.
 
 use hccl::dtype::{Element, Max, Min, Prod, Reduce, ReduceKind, ReduceOp, Sum, bf16, f16};
 
