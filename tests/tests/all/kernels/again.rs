@@ -61,7 +61,7 @@ fn what_the_check_before_the_launch_left_out_is_checked_when_it_has_ended() -> h
     let text = &found[0];
     assert!(text.starts_with("kernel: V reads element 0 of the buffer of `a`"), "{text}");
     assert!(text.contains("kernel doubles_some, task ") && text.contains("rule units, "), "{text}");
-    assert!(text.contains("again.rs:14:") && text.contains("witness: "), "{text}");
+    assert!(text.contains("again.rs:15:") && text.contains("witness: "), "{text}");
     assert!(text.contains("help: call `k.wait_for(Pipe::Vector, Pipe::In)` in between"), "{text}");
     // It was not done.
     assert_eq!(findings(&kernel, 0, true)?, Vec::<String>::new());
