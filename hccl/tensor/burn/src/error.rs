@@ -1,0 +1,57 @@
+//! Errors of steps and of loaders.
+
+/// The result of this crate's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of a step or of a loader.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The training layer or an operation of [`hccl`] failed.
+    #[error(transparent)]
+    Train(#[from] hccl_train::Error),
+    /// burn could not give the elements of a tensor.
+    #[error("parameter {parameter}: its elements cannot be read: {problem}")]
+    Unreadable {
+        /// The number of the parameter, in the order of the model.
+        parameter: usize,
+        /// The text of burn's error.
+        problem: String,
+    },
+    /// The model has other parameters than at the start.
+    #[error("the model has {now} parameters that learn, and had {before} at the start")]
+    OtherParameters {
+        /// The parameters of the model.
+        now: usize,
+        /// Those that it had.
+        before: usize,
+    },
+    /// A batch has fewer rows than there are ranks.
+    #[error("a batch of {rows} rows has no row for some of {ranks} ranks")]
+    SmallBatch {
+        /// The rows of a batch.
+        rows: usize,
+        /// The ranks.
+        ranks: usize,
+    },
+    /// There is no such rank.
+    #[error("there is no rank {rank} of {ranks}")]
+    NoSuchRank {
+        /// The rank.
+        rank: usize,
+        /// The number of ranks.
+        ranks: usize,
+    },
+}
+
+impl From<hccl::Error> for Error {
+    fn from(error: hccl::Error) -> Self {
+        Self::Train(error.into())
+    }
+}
+
+impl<T: hccl::prelude::Element> From<hccl::memory::Refused<T>> for Error {
+    fn from(refused: hccl::memory::Refused<T>) -> Self {
+        Self::Train(refused.into())
+    }
+}

@@ -1,0 +1,19 @@
+//! The example learns to read, and divided steps are the steps of one rank.
+
+use hccl_tensor_digits::{EPOCHS, furthest, split};
+
+#[path = "../../examples/digits/train.rs"]
+mod train;
+
+#[test]
+fn digits_are_read_on_1_2_and_4_ranks_with_one_curve() {
+    let split = split().unwrap();
+    let curves = [1, 2, 4].map(|ranks| train::data_parallel(ranks, &split).unwrap());
+    for curve in &curves {
+        assert_eq!(curve.losses.len(), EPOCHS);
+        let (ranks, accuracy) = (curve.ranks, curve.accuracy);
+        assert!(accuracy >= 0.97, "{ranks} ranks read {accuracy} of the rows held out");
+    }
+    // The sums of f32 are rounded in another order.
+    assert!(furthest(&curves) <= 1e-4, "the curves differ by {}", furthest(&curves));
+}
