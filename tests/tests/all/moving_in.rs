@@ -180,7 +180,7 @@ impl<S: Subscriber> Layer<S> for &'static Issued {
 fn issued(
     step: impl Fn(&mut Communicator, &Stream) -> hccl_train::Result<()> + Sync,
 ) -> BTreeMap<String, u64> {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = hccl_tests::runtime_with(2);
     let counts = runtime.run_ranks(2, |rank| -> hccl_train::Result<_> {
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
@@ -262,7 +262,7 @@ fn each_way_to_divide_a_model_moves_what_the_page_says() {
 
 /// How much less device memory is free after `make`, on one of two ranks.
 fn taken<T>(make: impl Fn(&mut Communicator, &Stream) -> hccl_train::Result<T> + Sync) -> usize {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = hccl_tests::runtime_with(2);
     let taken = runtime.run_ranks(2, |rank| -> hccl_train::Result<usize> {
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;

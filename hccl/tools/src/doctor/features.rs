@@ -117,6 +117,10 @@ pub(crate) const FEATURES: &[Feature] = &[
     },
     Feature { what: "kernels that communicate", functions: &["HcclAllocComResourceByTiling"] },
     Feature { what: "host functions in a stream", functions: &["aclrtLaunchHostFunc"] },
+    Feature {
+        what: "memory of the program's own (register, lend)",
+        functions: &["aclrtHostRegister", "aclrtHostUnregister"],
+    },
     Feature { what: "times between events", functions: &["aclrtEventElapsedTime"] },
     Feature { what: "how much memory is free", functions: &["aclrtGetMemInfo"] },
     Feature { what: "the numbers of cores", functions: &["aclrtGetDeviceInfo"] },
