@@ -60,12 +60,23 @@ pub(crate) fn runtime_with(devices: usize) -> Runtime {
 /// Small devices of the test's own, behind a table that may be changed. Over loaded libraries such
 /// a test does not run: a row in `docs/src/design/loaded-suite.md` says so.
 pub(crate) fn own(devices: usize, table: ascend_sys::Functions) -> Runtime {
+    is_not_loaded();
+    EmulatorOptions::small(devices).start_with(table).unwrap()
+}
+
+/// The same in checked mode.
+pub(crate) fn own_checked(devices: usize) -> Runtime {
+    is_not_loaded();
+    let checked = Runtime::emulator_builder().devices(devices).memory(16 << 20).checked(true);
+    checked.build().unwrap()
+}
+
+fn is_not_loaded() {
     assert!(
         !is_loaded(),
-        "a test that needs emulated devices of its own belongs into the table of the tests that do not run over loaded \
-         libraries"
+        "a test that needs emulated devices of its own belongs into the table of the tests that do \
+         not run over loaded libraries"
     );
-    EmulatorOptions::small(devices).start_with(table).unwrap()
 }
 
 /// Runs a test on a runtime that counts and on one that does not, whose table has no optional entry

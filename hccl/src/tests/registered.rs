@@ -83,11 +83,7 @@ fn memory_that_begins_anywhere_goes_there_and_back() {
 
 #[test]
 fn lent_memory_is_no_race() {
-    if is_loaded() {
-        return;
-    }
-    let checked = Runtime::emulator_builder().devices(1).memory(16 << 20).checked(true);
-    let runtime = checked.build().unwrap();
+    let runtime = own_checked(1);
     goes_there_and_back(&runtime);
     assert!(runtime.findings().is_empty(), "{:?}", runtime.findings());
 }
