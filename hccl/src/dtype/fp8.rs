@@ -189,15 +189,20 @@ mod tests {
     fn defined(format: Format, code: u8) -> Option<f64> {
         let (m, sign) = (format.fraction_bits, if code < 128 { 1.0 } else { -1.0 });
         let (exponent, fraction) = (i32::from(code & 0x7f) >> m, f64::from(code & ((1 << m) - 1)));
-        let scale = 2_f64.powi(m as i32);
+        let scale = power(m as i32);
         let magnitude = match (format.bias, exponent, code & 0x7f) {
             (7, _, 0x7f) => return None,
             (15, 31, 0x7c) => f64::INFINITY,
             (15, 31, _) => return None,
-            (bias, 0, _) => fraction / scale * 2_f64.powi(1 - bias),
-            (bias, exponent, _) => (1.0 + fraction / scale) * 2_f64.powi(exponent - bias),
+            (bias, 0, _) => fraction / scale * power(1 - bias),
+            (bias, exponent, _) => (1.0 + fraction / scale) * power(exponent - bias),
         };
         Some(sign * magnitude)
+    }
+
+    /// 2 to this power, exactly, which `powi` does not promise.
+    fn power(exponent: i32) -> f64 {
+        f64::from_bits(((1023 + exponent) as u64) << 52)
     }
 
     /// Each format, saturating and not.

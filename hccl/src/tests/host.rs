@@ -115,6 +115,7 @@ fn the_host_uses_one_part_while_a_device_uses_another() {
     });
 }
 
+#[cfg(feature = "ndarray")]
 #[test]
 fn arrays_go_into_slices() {
     on_both(1, |runtime| {
