@@ -125,21 +125,9 @@ pub(crate) fn cases(product: Option<Product>) -> Vec<Case> {
 }
 
 fn is_reduced(dtype: DType, kind: ReduceKind, product: Option<Product>) -> bool {
-    let has = match dtype {
-        DType::I8 => i8::reduces(kind),
-        DType::I16 => i16::reduces(kind),
-        DType::I32 => i32::reduces(kind),
-        DType::I64 => i64::reduces(kind),
-        DType::F16 => f16::reduces(kind),
-        DType::BF16 => bf16::reduces(kind),
-        DType::F32 => f32::reduces(kind),
-        DType::U64 => u64::reduces(kind),
-        DType::F64 => f64::reduces(kind),
-        _ => false,
-    };
     // The 950 alone reduces these.
     let is_wide = matches!(dtype, DType::U64 | DType::F64);
-    has && (!is_wide || product == Some(Product::Ascend950))
+    dtype.is_reduced_by(kind) && (!is_wide || product == Some(Product::Ascend950))
 }
 
 /// What one rank has seen of a case.

@@ -14,7 +14,7 @@ pub(crate) trait WithReduction<T: Element> {
 }
 
 /// An element of the sample.
-pub(crate) trait Sample: Element {
+pub(crate) trait Sample: Kinds {
     /// Any bits: what is left of these.
     fn from_bits(bits: u64) -> Self;
 
@@ -24,12 +24,6 @@ pub(crate) trait Sample: Element {
 
     /// As a person reads it.
     fn text(self) -> String;
-
-    /// Whether some product reduces it so.
-    fn reduces(kind: ReduceKind) -> bool;
-
-    /// Calls `with` with the reduction. Nothing where there is none for this type.
-    fn with<W: WithReduction<Self>>(kind: ReduceKind, with: W) -> hccl::Result<Option<Vec<Self>>>;
 
     /// What a rank gives to a movement.
     fn moved(rank: u32, index: usize) -> Self {
@@ -94,29 +88,19 @@ macro_rules! values {
                 let digits = 2 * size_of::<Self>();
                 format!("{self} (0x{:0digits$x})", self.into_bits())
             }
-            fn reduces(kind: ReduceKind) -> bool {
-                <$t as Kinds>::KINDS.contains(&kind)
-            }
-            fn with<W: WithReduction<Self>>(
-                kind: ReduceKind,
-                with: W,
-            ) -> hccl::Result<Option<Vec<Self>>> {
-                <$t as Kinds>::with(kind, with)
-            }
         }
     };
 }
 
 /// The reductions of a type.
-trait Kinds: Element {
-    const KINDS: &'static [ReduceKind];
+pub(crate) trait Kinds: Element {
+    /// Calls `with` with the reduction. Nothing where there is none for this type.
     fn with<W: WithReduction<Self>>(kind: ReduceKind, with: W) -> hccl::Result<Option<Vec<Self>>>;
 }
 
 macro_rules! kinds {
     ($($t:ty: $($op:ident)*;)*) => {$(
         impl Kinds for $t {
-            const KINDS: &'static [ReduceKind] = &[$(ReduceKind::$op,)*];
             fn with<W: WithReduction<Self>>(kind: ReduceKind, with: W) -> hccl::Result<Option<Vec<Self>>> {
                 let _ = &with;
                 match kind {
