@@ -9,6 +9,7 @@ pub(crate) mod primary;
 mod ranges;
 mod request;
 pub(crate) mod reserved;
+mod shares;
 mod visible;
 
 pub(crate) use request::{
@@ -22,6 +23,7 @@ use crate::later;
 use crate::memory::pool::{HeldRange, MemoryPool, OutOfMemory};
 use crate::memory::window::{self, GRANULE};
 use crate::message::{Failure, fail};
+use crate::processes::line::own_user;
 use crate::profile::Product;
 use crate::progress::QueuePoint;
 use crate::timeline;
@@ -34,6 +36,7 @@ use ascend_sys::{
 use primary::PrimaryContext;
 use ranges::BlockRanges;
 use request::{DEFAULT_IDS, faults_from_environment, request_from_environment};
+use shares::Shares;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
@@ -177,9 +180,15 @@ impl Device {
 
 static DEVICES: [AtomicPtr<Device>; MAX_IDS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_IDS];
-/// The device (id + 1, 0: none) that a part of the device address range belongs to.
+/// The device that a part of the device address range belongs to: its id + 1, 0 for none so far, or
+/// [`GONE`].
 static GRANULES: [AtomicU32; MAX_GRANULES] = [const { AtomicU32::new(0) }; MAX_GRANULES];
 const MAX_GRANULES: usize = window::DEVICE_BYTES / GRANULE;
+/// The part belonged to a block that is gone.
+const GONE: u32 = u32::MAX;
+/// The size of a share of the device address range. Eight devices of the default size take three of
+/// 128.
+const SHARE: usize = window::DEVICE_BYTES / 128;
 
 struct DeviceBlocks {
     next: u32,
@@ -206,7 +215,10 @@ fn blocks() -> Result<MutexGuard<'static, DeviceBlocks>, Failure> {
     let blocks = BLOCKS.get_or_init(|| {
         let windows = window::windows()?;
         let addresses = windows.nominal..windows.nominal + windows.device_bytes;
-        let ranges = BlockRanges::new(addresses, DEFAULT_IDS..MAX_IDS as u32);
+        let name = || format!("ascend-emulator-addresses-{}", own_user());
+        let name = (windows.nominal == window::NOMINAL).then(name);
+        let shares = Shares::new(addresses, SHARE, name);
+        let ranges = BlockRanges::new(shares, DEFAULT_IDS..MAX_IDS as u32);
         Ok(Mutex::new(DeviceBlocks { next: 1, taken: BTreeMap::new(), ranges }))
     });
     match blocks {
@@ -356,7 +368,8 @@ pub(crate) fn reuse_block(taken: TakenBlock) -> Result<(), Failure> {
             device.memory.open(format!("device {number}"), 0, 0, 0);
             let start = taken.address + (id - taken.settings.first) as usize * taken.span;
             for granule in 0..taken.span / GRANULE {
-                GRANULES[(start - windows.nominal) / GRANULE + granule].store(0, Ordering::Release);
+                GRANULES[(start - windows.nominal) / GRANULE + granule]
+                    .store(GONE, Ordering::Release);
             }
             window::discard(start - windows.nominal + windows.data, taken.span);
         }
@@ -469,9 +482,15 @@ pub(crate) fn named(id: u32) -> u32 {
     })
 }
 
-/// The device to which a part of the device address range belongs.
-pub(crate) fn device_of_granule(granule: usize) -> Option<u32> {
-    GRANULES.get(granule)?.load(Ordering::Acquire).checked_sub(1)
+/// The device to which a part of the device address range belongs, or why there is none.
+pub(crate) fn device_of_granule(granule: usize) -> Result<u32, &'static str> {
+    match GRANULES.get(granule).map_or(0, |granule| granule.load(Ordering::Acquire)) {
+        0 => {
+            Err("device memory that this process does not have; that of another is imported first")
+        }
+        GONE => Err("device memory of a block of devices that is gone"),
+        device => Ok(device - 1),
+    }
 }
 
 /// The block that C programs see, and how.

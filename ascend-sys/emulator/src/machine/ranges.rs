@@ -4,6 +4,7 @@
 //! an error as long as possible, and not a part of another block. Resting ranges are used again,
 //! the oldest first, when there are no others, or when more blocks rest than a limit says.
 
+use super::shares::Shares;
 use crate::memory::pool::MemoryPool;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,33 +15,43 @@ const MOST_RESTING: usize = 64;
 const UNIT: u32 = 64;
 
 pub(super) struct BlockRanges {
-    /// The addresses, in granules.
+    /// The addresses of the shares that the process has, in granules.
     addresses: MemoryPool,
+    shares: Shares,
     ids: MemoryPool,
     /// The first address and the first id of blocks that are gone, the oldest first.
     resting: VecDeque<(usize, u32)>,
 }
 
 impl BlockRanges {
-    pub(super) fn new(addresses: Range<usize>, ids: Range<u32>) -> BlockRanges {
+    pub(super) fn new(shares: Shares, ids: Range<u32>) -> BlockRanges {
         let pool = |name: &str, start, length| {
             let pool = MemoryPool::new();
             pool.open(name.into(), start, length, u64::MAX);
             pool
         };
         BlockRanges {
-            addresses: pool("the address range", addresses.start, addresses.len()),
+            addresses: pool("the address range", 0, 0),
+            shares,
             ids: pool("the device ids", ids.start as usize, ids.len()),
             resting: VecDeque::new(),
         }
     }
 
-    /// Takes addresses; resting addresses only where there are no others.
+    /// Takes addresses; resting addresses only where there are no others, or where the process has
+    /// many shares already.
     pub(super) fn take_addresses(&mut self, bytes: usize, by: &'static str) -> Option<usize> {
         loop {
-            match self.addresses.allocate(bytes, 0, by) {
-                Ok(start) => return Some(start),
-                Err(_) => self.reuse_oldest()?,
+            if let Ok(start) = self.addresses.allocate(bytes, 0, by) {
+                return Some(start);
+            }
+            if self.shares.are_many() && self.reuse_oldest().is_some() {
+                continue;
+            }
+            match self.shares.claim(bytes) {
+                Some(more) => self.addresses.extend(more),
+                None if self.reuse_oldest().is_some() => {}
+                None => self.addresses.extend(self.shares.borrow(bytes)?),
             }
         }
     }
@@ -89,7 +100,8 @@ mod tests {
 
     /// Makes addresses and ids for `blocks` blocks.
     fn ranges(blocks: usize) -> BlockRanges {
-        BlockRanges::new(BYTES..BYTES * (blocks + 1), UNIT..UNIT * (blocks as u32 + 1))
+        let shares = Shares::new(BYTES..BYTES * (blocks + 1), BYTES, None);
+        BlockRanges::new(shares, UNIT..UNIT * (blocks as u32 + 1))
     }
 
     fn take(ranges: &mut BlockRanges) -> Option<(usize, u32)> {

@@ -126,10 +126,8 @@ pub(crate) fn place_of(address: usize) -> Result<MemoryPlace, String> {
         let offset = address.wrapping_sub(windows.nominal);
         if offset < windows.device_bytes {
             return match machine::device_of_granule(offset / window::GRANULE) {
-                Some(id) => Ok(MemoryPlace::Device(id)),
-                None => {
-                    Err(format!("{address:#x} is device memory of a block of devices that is gone"))
-                }
+                Ok(id) => Ok(MemoryPlace::Device(id)),
+                Err(what) => Err(format!("{address:#x} is {what}")),
             };
         }
         if windows.is_host(address) {

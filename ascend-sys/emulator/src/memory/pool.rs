@@ -110,6 +110,11 @@ impl MemoryPool {
         self.epoch.fetch_add(1, Ordering::Release);
     }
 
+    /// Adds addresses.
+    pub(crate) fn extend(&self, addresses: Range<usize>) {
+        self.state().give(addresses.start, addresses.len());
+    }
+
     #[inline]
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)

@@ -31,6 +31,10 @@ pub(crate) const HUGE_PAGE: usize = 2 << 20;
 /// The size of the device range, unless the process has less room.
 pub(crate) const DEVICE_BYTES: usize = 32 << 40;
 const HOST_BYTES: usize = 1 << 40;
+/// The beginning of the nominal range in every process, where nothing else lies there already. With
+/// [`DEVICE_BYTES`] it is away from the places of programs, libraries and stacks, on machines with
+/// 47 and more bits of address.
+pub(crate) const NOMINAL: usize = 32 << 40;
 
 /// The ranges, in addresses.
 pub(crate) struct MemoryWindows {
@@ -92,13 +96,16 @@ fn reserve_device(bytes: usize) -> io::Result<(usize, SharedMemory)> {
     Ok((reserve_nominal(bytes)?, data))
 }
 
-/// Reserves a range that nobody can read or write, and that begins with a huge page. The system
-/// aligns to a page only, so this takes one huge page more and leaves the rest unused.
+/// Reserves a range that nobody can read or write, and that begins with a huge page: at
+/// [`NOMINAL`] where the system allows it. The system aligns to a page only, so this takes one huge
+/// page more and leaves the rest unused.
 fn reserve_nominal(bytes: usize) -> io::Result<usize> {
     let all = bytes + HUGE_PAGE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
-    let nominal = unsafe { libc::mmap(std::ptr::null_mut(), all, libc::PROT_NONE, flags, -1, 0) };
+    // A hint: the system takes another place where something lies there.
+    let hint = std::ptr::without_provenance_mut(NOMINAL);
+    // SAFETY: a new mapping, at an address of the system's choice, touches no existing memory.
+    let nominal = unsafe { libc::mmap(hint, all, libc::PROT_NONE, flags, -1, 0) };
     if nominal == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }

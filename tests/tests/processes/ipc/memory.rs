@@ -61,6 +61,40 @@ fn imported_memory_is_that_of_the_exporter_for_every_copy() {
 }
 
 #[test]
+fn an_address_of_one_process_is_an_error_in_every_other() {
+    let Some(mut other) =
+        other("ipc::memory::an_address_of_one_process_is_an_error_in_every_other", |talk| {
+            let own = malloc(BYTES);
+            write(own, &pattern(5));
+            let foreign: usize = talk.next().parse().unwrap();
+            fails!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                ["is device memory that this process does not have", "imported first"],
+                aclrtMemset(std::ptr::without_provenance_mut(foreign), BYTES, 0, BYTES)
+            );
+            let memory = import(&talk.next());
+            assert_eq!(read(memory, BYTES), pattern(1));
+            assert_eq!(read(own, BYTES), pattern(5));
+            talk.say(own.addr().to_string());
+            talk.next();
+        })
+    else {
+        return;
+    };
+    let _block = Block::one();
+    let (memory, key) = exported(&pattern(1));
+    other.say(&memory.addr().to_string());
+    let foreign: usize = other.ask(&key).parse().unwrap();
+    fails!(
+        ACL_ERROR_RT_PARAM_INVALID,
+        ["is device memory that this process does not have"],
+        aclrtMemset(std::ptr::without_provenance_mut(foreign), 1, 0, 1)
+    );
+    other.say("end");
+    other.end();
+}
+
+#[test]
 fn a_collective_works_on_imported_memory_and_is_refused_where_others_cannot_see_it() {
     let Some(mut other) = other(
         "ipc::memory::a_collective_works_on_imported_memory_and_is_refused_where_others_cannot_see_it",

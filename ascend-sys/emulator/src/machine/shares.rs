@@ -1,0 +1,142 @@
+//! The parts of the device address range from which this process takes addresses.
+//!
+//! The range begins at the same address in every process, wherever the system lets it, and is
+//! divided into *shares*. A process *claims* a share before it takes addresses of it. A claim is an
+//! abstract socket with the name of the share: the kernel lets one process have a name, and takes
+//! it back when the process ends. So an address of device memory belongs to one process of this
+//! machine, and in every other process it is an error.
+//!
+//! Where no share is left, or the range begins elsewhere, a process *borrows*: it takes addresses
+//! that another process may have too. Nothing else depends on it.
+
+use std::ops::Range;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+enum Share {
+    /// Another process may have it.
+    Other,
+    /// The name is bound as long as the socket is open.
+    Claimed {
+        _socket: UnixDatagram,
+    },
+    Borrowed,
+}
+
+pub(super) struct Shares {
+    addresses: Range<usize>,
+    /// The size of a share. The last one may be smaller.
+    bytes: usize,
+    all: Vec<Share>,
+    /// The beginning of the names of the sockets; `None` where the addresses cannot be compared
+    /// with those of other processes.
+    name: Option<String>,
+}
+
+impl Shares {
+    pub(super) fn new(addresses: Range<usize>, bytes: usize, name: Option<String>) -> Self {
+        let all = addresses.clone().step_by(bytes).map(|_| Share::Other).collect();
+        Self { addresses, bytes, all, name }
+    }
+
+    /// Claims shares that lie one behind the other and hold `bytes` bytes; returns their addresses.
+    /// Without a name it borrows them.
+    pub(super) fn claim(&mut self, bytes: usize) -> Option<Range<usize>> {
+        let Some(name) = self.name.clone() else { return self.borrow(bytes) };
+        self.take(bytes, |at| {
+            let address = SocketAddr::from_abstract_name(format!("{name}-{at}")).ok()?;
+            Some(Share::Claimed { _socket: UnixDatagram::bind_addr(&address).ok()? })
+        })
+    }
+
+    /// The same without a claim.
+    pub(super) fn borrow(&mut self, bytes: usize) -> Option<Range<usize>> {
+        self.take(bytes, |_| Some(Share::Borrowed))
+    }
+
+    fn take(&mut self, bytes: usize, get: impl Fn(usize) -> Option<Share>) -> Option<Range<usize>> {
+        let Range { start, end } = self.addresses;
+        let mut first = 0;
+        while first * self.bytes + bytes <= end - start {
+            let shares = first..first + bytes.div_ceil(self.bytes);
+            let mut taken = Vec::new();
+            // Those before one that is not to be had are given back.
+            for at in shares.clone() {
+                let is_other = matches!(self.all[at], Share::Other);
+                taken.extend(is_other.then(|| get(at)).flatten());
+                if taken.len() <= at - first {
+                    break;
+                }
+            }
+            if taken.len() == shares.len() {
+                let begin = start + first * self.bytes;
+                let until = (start + shares.end * self.bytes).min(end);
+                self.all.splice(shares, taken);
+                return Some(begin..until);
+            }
+            first += taken.len() + 1;
+        }
+        None
+    }
+
+    /// Whether the process has a quarter of all that processes claim. Then it had better use
+    /// addresses that rest.
+    pub(super) fn are_many(&self) -> bool {
+        let had = self.all.iter().filter(|share| !matches!(share, Share::Other)).count();
+        self.name.is_some() && had * 4 >= self.all.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: usize = 1 << 40;
+    const BYTES: usize = 1 << 20;
+
+    /// Returns shares of a process; `test` stands for the machine.
+    fn shares(test: &str, count: usize) -> Shares {
+        let name = format!("ascend-emulator-test-{}-{test}", std::process::id());
+        Shares::new(START..START + count * BYTES, BYTES, Some(name))
+    }
+
+    fn at(first: usize, count: usize) -> Option<Range<usize>> {
+        Some(START + first * BYTES..START + (first + count) * BYTES)
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it binds sockets")]
+    fn no_two_processes_claim_one_share() {
+        let [mut one, mut other] = [shares("claim", 8), shares("claim", 8)];
+        assert_eq!(one.claim(1), at(0, 1));
+        assert_eq!(other.claim(BYTES + 1), at(1, 2));
+        assert_eq!(one.claim(2 * BYTES), at(3, 2));
+        assert_eq!(other.claim(4 * BYTES), None);
+        assert_eq!(other.claim(3 * BYTES), at(5, 3), "what was not enough is free again");
+        assert_eq!(one.claim(1), None);
+        drop(other);
+        assert_eq!(one.claim(3 * BYTES), at(5, 3), "the claims end with the process");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it binds sockets")]
+    fn a_process_borrows_what_it_has_not() {
+        let [mut one, mut other] = [shares("borrow", 4), shares("borrow", 4)];
+        assert_eq!(one.claim(4 * BYTES), at(0, 4));
+        assert!(one.are_many() && one.borrow(1).is_none());
+        assert_eq!(other.borrow(2 * BYTES), at(0, 2));
+        assert_eq!(other.borrow(3 * BYTES), None);
+        assert_eq!(other.borrow(2 * BYTES), at(2, 2));
+    }
+
+    #[test]
+    fn without_a_name_shares_are_borrowed_and_the_last_one_may_be_smaller() {
+        let mut all = Shares::new(START..START + 2 * BYTES + 5, BYTES, None);
+        assert_eq!(all.claim(3 * BYTES), None);
+        assert_eq!(all.claim(BYTES + 5), at(0, 2));
+        assert!(!all.are_many());
+        let mut small = Shares::new(START..START + 5, BYTES, None);
+        assert_eq!(small.claim(6), None);
+        assert_eq!(small.claim(5), Some(START..START + 5));
+    }
+}
