@@ -27,19 +27,32 @@ pub(crate) struct CollectiveJob {
     homes: Placed<ChunkHome>,
     decision: Placed<Decision>,
     /// The operation in which each rank may hold a chunk, where the ranks are in several processes.
-    holding: Placed<Holding>,
+    holding: Placed<Line>,
 }
 
+/// A word with cache lines of its own: whoever changes it takes them from those who look at it.
 #[repr(C, align(128))]
-struct Holding(AtomicU64);
+struct Line(AtomicU64);
+
+impl Line {
+    fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+}
 
 // SAFETY: an atomic word: zeros are valid, and it holds no address.
-unsafe impl SharedWords for Holding {}
+unsafe impl SharedWords for Line {}
 
-#[repr(C, align(128))]
+#[repr(C)]
 struct Decision {
     /// The newest decided operation, and the decision: `number << 1 | closed`.
-    phase: AtomicU64,
+    phase: Line,
+    rare: RareWords,
+}
+
+/// Words that change only when something is wrong.
+#[repr(C, align(128))]
+struct RareWords {
     /// Not 0: a rank has tried to close an operation.
     closing: AtomicU64,
     /// No chunk of this operation, or of an earlier one, is taken any more, because a process is
@@ -55,10 +68,20 @@ unsafe impl SharedWords for Decision {}
 /// Two words: the low half of the operation number above, a count of chunks below.
 ///
 /// Half a number is enough: while any rank works on operation n, none can begin n + 1.
-#[repr(C, align(128))]
+///
+/// All ranks look at `finished`. At `claimed` of another home they look only when they take chunks
+/// there, so a rank that does its own chunk finds the word in its cache.
+#[repr(C)]
 struct ChunkHome {
-    claimed: AtomicU64,
-    finished: AtomicU64,
+    claimed: Line,
+    finished: Line,
+}
+
+/// The homes that a rank takes chunks from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Homes {
+    Own,
+    All,
 }
 
 /// How an operation was decided.
@@ -72,28 +95,26 @@ pub(crate) enum Phase {
 
 impl CollectiveJob {
     pub(crate) fn new(ranks: usize, ground: &Ground) -> Self {
-        let home = |_| ChunkHome { claimed: AtomicU64::new(0), finished: AtomicU64::new(0) };
+        let home = |_| ChunkHome { claimed: Line::new(), finished: Line::new() };
         let decision = |_| Decision {
-            phase: AtomicU64::new(0),
-            closing: AtomicU64::new(0),
-            abandoned: AtomicU64::new(0),
+            phase: Line::new(),
+            rare: RareWords { closing: AtomicU64::new(0), abandoned: AtomicU64::new(0) },
         };
         Self {
             ranks,
             homes: ground.place(ranks.clamp(1, MOST_HOMES), home),
             decision: ground.place(1, decision),
-            holding: ground.place(ranks, |_| Holding(AtomicU64::new(0))),
+            holding: ground.place(ranks, |_| Line::new()),
         }
     }
 
     #[inline]
-    fn decision(&self) -> &Decision {
-        &self.decision[0]
+    fn rare(&self) -> &RareWords {
+        &self.decision[0].rare
     }
 
-    #[cold]
     fn decide(&self, number: u64, closed: bool) -> Phase {
-        let phase = &self.decision().phase;
+        let phase = &self.decision[0].phase.0;
         let mut now = phase.load(Ordering::Acquire);
         while now >> 1 < number {
             let next = number << 1 | u64::from(closed);
@@ -115,19 +136,20 @@ impl CollectiveJob {
         &self,
         number: u64,
         rank: usize,
+        from: Homes,
         chunks: impl Fn(Range<usize>) -> u32,
     ) -> (Phase, Option<WorkChunk>) {
-        let chunk = self.claim(number, rank, chunks);
+        let chunk = self.claim(number, rank, from, chunks);
         fence_for_loom();
-        let alone = chunk.is_some() && self.decision().closing.load(Ordering::SeqCst) == 0;
+        let alone = chunk.is_some() && self.rare().closing.load(Ordering::SeqCst) == 0;
         (if alone { Phase::Running } else { self.decide(number, false) }, chunk)
     }
 
     /// Closes an operation that a rank gives up, unless it runs.
     #[cold]
     pub(crate) fn close(&self, number: u64) -> Phase {
-        announce(&self.decision().closing, 1);
-        let claimed = |home: &ChunkHome| is_of(home.claimed.load(Ordering::SeqCst), number);
+        announce(&self.rare().closing, 1);
+        let claimed = |home: &ChunkHome| is_of(home.claimed.0.load(Ordering::SeqCst), number);
         self.decide(number, !self.homes.iter().any(claimed))
     }
 
@@ -137,7 +159,7 @@ impl CollectiveJob {
     #[inline]
     pub(crate) fn hold(&self, number: u64, rank: usize) -> bool {
         announce(&self.holding[rank].0, number);
-        let goes_on = self.decision().abandoned.load(Ordering::SeqCst) < number;
+        let goes_on = self.rare().abandoned.load(Ordering::SeqCst) < number;
         if !goes_on {
             self.let_go(rank);
         }
@@ -154,13 +176,13 @@ impl CollectiveJob {
     /// is left, nobody touches its memory.
     #[cold]
     pub(crate) fn abandon(&self, number: u64) {
-        self.decision().abandoned.fetch_max(number, Ordering::SeqCst);
+        self.rare().abandoned.fetch_max(number, Ordering::SeqCst);
         fence_for_loom();
     }
 
     /// Whether an operation was abandoned.
     pub(crate) fn is_abandoned(&self, number: u64) -> bool {
-        self.decision().abandoned.load(Ordering::SeqCst) >= number
+        self.rare().abandoned.load(Ordering::SeqCst) >= number
     }
 
     /// Whether a rank may hold a chunk of an operation that was abandoned.
@@ -193,12 +215,15 @@ impl CollectiveJob {
         &self,
         number: u64,
         rank: usize,
+        from: Homes,
         chunks: impl Fn(Range<usize>) -> u32,
     ) -> Option<WorkChunk> {
         let first = self.home_of(rank);
-        for home in (first..self.homes.len()).chain(0..first) {
+        let others = (first + 1..self.homes.len()).chain(0..first);
+        let others = others.take(if from == Homes::All { self.homes.len() } else { 0 });
+        for home in std::iter::once(first).chain(others) {
             let of = self.of_home(home);
-            let taken = count_up(&self.homes[home].claimed, number, chunks(of.clone()));
+            let taken = count_up(&self.homes[home].claimed.0, number, chunks(of.clone()));
             if let Some(index) = taken {
                 return Some(WorkChunk { home, of, index });
             }
@@ -216,7 +241,7 @@ impl CollectiveJob {
         chunks: impl Fn(Range<usize>) -> u32,
     ) -> bool {
         let share = chunks(chunk.of);
-        let before = count_up(&self.homes[chunk.home].finished, number, share);
+        let before = count_up(&self.homes[chunk.home].finished.0, number, share);
         fence_for_loom();
         before.is_some_and(|before| before + 1 == share) && self.complete(number, chunks)
     }
@@ -226,7 +251,7 @@ impl CollectiveJob {
     pub(crate) fn complete(&self, number: u64, chunks: impl Fn(Range<usize>) -> u32) -> bool {
         self.homes.iter().enumerate().all(|(home, words)| {
             let share = chunks(self.of_home(home));
-            share == 0 || words.finished.load(Ordering::SeqCst) == tagged(number, share)
+            share == 0 || words.finished.0.load(Ordering::SeqCst) == tagged(number, share)
         })
     }
 }
@@ -280,15 +305,15 @@ mod tests {
             let job = CollectiveJob::new(2, &Ground::Heap);
             let chunks = |of: Range<usize>| share * of.len() as u32;
             // Rank 0 does all the work, goes on, and gives up.
-            let (phase, mut next) = job.start(1, 0, chunks);
+            let (phase, mut next) = job.start(1, 0, Homes::All, chunks);
             assert_eq!(phase, Phase::Running);
             while let Some(chunk) = next {
                 job.finish(1, chunk, chunks);
-                next = job.claim(1, 0, chunks);
+                next = job.claim(1, 0, Homes::All, chunks);
             }
             assert!(job.complete(1, chunks));
             assert_eq!(job.close(2), Phase::Closed);
-            assert_eq!(job.start(1, 1, chunks), (Phase::Running, None));
+            assert_eq!(job.start(1, 1, Homes::All, chunks), (Phase::Running, None));
             assert_eq!(job.close(1), Phase::Running);
             assert!(job.complete(1, chunks));
         }

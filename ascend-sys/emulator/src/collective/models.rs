@@ -8,7 +8,7 @@ use loom::sync::atomic::AtomicUsize;
 use loom::thread;
 
 use super::comm_error::{Cause, CommError, Origin};
-use super::job::{CollectiveJob, Phase};
+use super::job::{CollectiveJob, Homes, Phase};
 use super::meeting::{Claim, Meeting, MeetingPlace, MeetingView, Wake};
 use super::sync::{Ordering, UnsafeCell};
 use super::table::Table;
@@ -202,7 +202,7 @@ fn loom_each_chunk_is_done_once_and_before_completion_is_seen() {
                     rank| {
             let bell = Bell::new();
             let chunks = |of: Range<usize>| part(of.end, CHUNKS) - part(of.start, CHUNKS);
-            let (phase, mut next) = job.start(1, rank, chunks);
+            let (phase, mut next) = job.start(1, rank, Homes::All, chunks);
             assert_eq!(phase, Phase::Running);
             while let Some(chunk) = next {
                 let index = part(chunk.of.start, CHUNKS) + chunk.index;
@@ -211,7 +211,7 @@ fn loom_each_chunk_is_done_once_and_before_completion_is_seen() {
                 if job.finish(1, chunk, chunks) {
                     meeting.wake(at(1));
                 }
-                next = job.claim(1, rank, chunks);
+                next = job.claim(1, rank, Homes::All, chunks);
             }
             while !job.complete(1, chunks) {
                 meeting.arm(rank, at(1), bell.clone());
@@ -233,34 +233,39 @@ fn loom_each_chunk_is_done_once_and_before_completion_is_seen() {
 
 #[test]
 fn loom_who_gives_up_is_never_touched() {
-    explore(3, || {
-        let job = Arc::new(CollectiveJob::new(2, &Ground::Heap));
-        let memory: Arc<Vec<_>> = Arc::new((0..2).map(|_| UnsafeCell::new(0)).collect());
-        // The steps of a rank that has found all there. The rank that gives up may have no chunk
-        // left to take.
-        let start = |job: &CollectiveJob, memory: &[UnsafeCell<u32>], rank| {
-            let (phase, chunk) = job.start(1, rank, |of: Range<usize>| of.len() as u32);
-            if let (Phase::Running, Some(chunk)) = (phase, chunk) {
-                // SAFETY: running: the rank that gives up stays until all is done, which loom
-                // checks.
-                memory[chunk.of.start].with_mut(|p| unsafe { *p += 1 });
-            }
-            phase
-        };
-        let (j, m) = (Arc::clone(&job), Arc::clone(&memory));
-        let other = thread::spawn(move || start(&j, &m, 1));
-        let (j, m) = (Arc::clone(&job), Arc::clone(&memory));
-        let gives_up = thread::spawn(move || {
-            let phase = j.close(1);
-            if phase == Phase::Closed {
-                // SAFETY: closed: all memory is this rank's again, which loom checks.
-                m.iter().for_each(|cell| cell.with_mut(|p| unsafe { *p += 1 }));
-            }
-            phase
-        });
-        let phase = start(&job, &memory, 0);
-        assert_eq!([other.join().unwrap(), gives_up.join().unwrap()], [phase; 2]);
+    for homes in [Homes::Own, Homes::All] {
+        explore(3, move || give_up(homes));
+    }
+}
+
+/// Two ranks that begin, and one that closes.
+fn give_up(homes: Homes) {
+    let job = Arc::new(CollectiveJob::new(2, &Ground::Heap));
+    let memory: Arc<Vec<_>> = Arc::new((0..2).map(|_| UnsafeCell::new(0)).collect());
+    // The steps of a rank that has found all there. The rank that gives up may have no chunk
+    // left to take.
+    let start = move |job: &CollectiveJob, memory: &[UnsafeCell<u32>], rank| {
+        let (phase, chunk) = job.start(1, rank, homes, |of: Range<usize>| of.len() as u32);
+        if let (Phase::Running, Some(chunk)) = (phase, chunk) {
+            // SAFETY: running: the rank that gives up stays until all is done, which loom
+            // checks.
+            memory[chunk.of.start].with_mut(|p| unsafe { *p += 1 });
+        }
+        phase
+    };
+    let (j, m) = (Arc::clone(&job), Arc::clone(&memory));
+    let other = thread::spawn(move || start(&j, &m, 1));
+    let (j, m) = (Arc::clone(&job), Arc::clone(&memory));
+    let gives_up = thread::spawn(move || {
+        let phase = j.close(1);
+        if phase == Phase::Closed {
+            // SAFETY: closed: all memory is this rank's again, which loom checks.
+            m.iter().for_each(|cell| cell.with_mut(|p| unsafe { *p += 1 }));
+        }
+        phase
     });
+    let phase = start(&job, &memory, 0);
+    assert_eq!([other.join().unwrap(), gives_up.join().unwrap()], [phase; 2]);
 }
 
 #[test]
@@ -276,14 +281,14 @@ fn loom_a_second_operation_does_not_inherit_chunks() {
                     arrive(meeting, rank, at(number), 0);
                     assert_eq!(await_all(meeting, rank, at(number), &bell), MeetingView::All);
                     let chunks = |of: Range<usize>| of.len() as u32;
-                    let (phase, mut next) = job.start(number, rank, chunks);
+                    let (phase, mut next) = job.start(number, rank, Homes::Own, chunks);
                     assert_eq!(phase, Phase::Running);
                     while let Some(chunk) = next {
                         done.fetch_add(1, Ordering::Relaxed);
                         if job.finish(number, chunk, chunks) {
                             meeting.wake(at(number));
                         }
-                        next = job.claim(number, rank, chunks);
+                        next = job.claim(number, rank, Homes::All, chunks);
                     }
                     while !job.complete(number, chunks) {
                         meeting.arm(rank, at(number), bell.clone());

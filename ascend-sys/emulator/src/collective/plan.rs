@@ -91,6 +91,16 @@ impl Plan {
         }
     }
 
+    /// Whether a rank has at most one chunk of its own, as far as the request says it.
+    #[inline]
+    pub(crate) fn has_single_chunks(&self, ranks: usize) -> bool {
+        match self.runs {
+            Runs::Shared(chunks) => chunks as usize <= ranks,
+            Runs::Each(chunks) => chunks <= 1,
+            Runs::Tables => false,
+        }
+    }
+
     fn of_table(&self, rank: usize, participants: &impl Participants) -> u32 {
         participants.contribution(rank).table.run.div_ceil(self.bytes()) as u32
     }

@@ -17,7 +17,7 @@ use crate::collective::call::CollectiveCall;
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::contributions::{self, Arrived, Brought};
 use crate::collective::gathered::{Gathered, words_of};
-use crate::collective::job::{Phase, WorkChunk};
+use crate::collective::job::{Homes, Phase, WorkChunk};
 use crate::collective::meeting::{MeetingPlace, MeetingView, PAYLOAD};
 use crate::collective::participants::{Contribution, Participants};
 use crate::collective::plan::{Plan, store_for};
@@ -32,6 +32,11 @@ use crate::step::{Helpers, Need, PIECE, Reason, Step};
 use crate::stream::Stream;
 use crate::task::{Awaited, TaskBody};
 use ascend_reduce::Store;
+
+/// Where a rank has at most one chunk of its own, it lets the others do theirs: to look for chunks
+/// that they have not begun takes longer than most of them need to finish. So it is polled this
+/// often first, a few microseconds.
+const PATIENCE: u8 = 100;
 
 enum PendingState {
     /// The rank has not arrived.
@@ -51,6 +56,8 @@ pub(crate) struct PendingCollective {
     /// All ranks below this one have arrived.
     cursor: usize,
     state: PendingState,
+    /// How often the rank is still polled before it takes chunks of other homes.
+    patience: u8,
     pub(super) aside: Option<Box<Aside>>,
 }
 
@@ -88,6 +95,7 @@ impl PendingCollective {
             call,
             cursor: 0,
             state: PendingState::Ready,
+            patience: 0,
             aside: None,
         }
     }
@@ -293,7 +301,14 @@ impl PendingCollective {
             self.state = PendingState::Running(plan, store);
             return self.wind_up(plan);
         }
-        match comm.job.start(self.place.number, *rank, |of| plan.chunks(of, &participants)) {
+        let (from, patience) = match plan.has_single_chunks(ranks) {
+            true => (Homes::Own, PATIENCE),
+            false => (Homes::All, 0),
+        };
+        let chunks = |of| plan.chunks(of, &participants);
+        let started = comm.job.start(self.place.number, *rank, from, chunks);
+        self.patience = patience;
+        match started {
             (Phase::Closed, _) => {
                 self.hold_nothing();
                 self.leave()
@@ -308,10 +323,18 @@ impl PendingCollective {
     fn work(&mut self, plan: Plan, store: Store) -> Step {
         let Member { comm, rank, .. } = &*self.member;
         let participants = self.participants();
+        let chunks = |of| plan.chunks(of, &participants);
+        if comm.job.complete(self.place.number, chunks) {
+            return Step::Done(self.outcome());
+        }
+        if self.patience > 0 {
+            self.patience -= 1;
+            return Step::Park;
+        }
         if !self.may_hold() {
             return self.wind_up(plan);
         }
-        let chunk = comm.job.claim(self.place.number, *rank, |of| plan.chunks(of, &participants));
+        let chunk = comm.job.claim(self.place.number, *rank, Homes::All, chunks);
         self.run(plan, store, chunk)
     }
 
@@ -342,7 +365,7 @@ impl PendingCollective {
             comm.meeting.wake(self.place);
             return Step::Done(self.outcome());
         }
-        Step::Again
+        if self.patience > 0 { Step::Park } else { Step::Again }
     }
 
     /// Ends the communicator: a chunk is not done, because of a defect of ours.
@@ -435,6 +458,11 @@ impl PendingCollective {
         let Member { comm, rank, .. } = &*self.member;
         comm.meeting.arm(*rank, self.place, Sleeper::Stream(stream));
         match self.state {
+            // It takes chunks of others before it sleeps.
+            PendingState::Running(..) if self.patience > 0 => {
+                self.patience = 0;
+                true
+            }
             PendingState::Running(plan, _) => {
                 let participants = self.participants();
                 comm.job.complete(self.place.number, |of| plan.chunks(of, &participants))
