@@ -62,7 +62,7 @@ fn paths<'a>(
     in_directories.chain(names.iter().filter(move |_| loader_path).map(PathBuf::from))
 }
 
-/// What was loaded: the functions, and the libraries in which they were looked up.
+/// The loaded functions, and the libraries in which they were looked up.
 pub(crate) struct Loaded {
     pub functions: Functions,
     pub libraries: Vec<String>,

@@ -214,7 +214,7 @@ fn vec_of(list: &[u64]) -> *const c_void {
     list.as_ptr().cast()
 }
 
-/// What is measured, the same on all ranks.
+/// A measured operation with its sizes, the same on all ranks.
 struct Case {
     op: Op,
     dtype: DataType,
@@ -242,7 +242,8 @@ impl Case {
     }
 }
 
-/// What tells a process of the bench that it is a rank: its number, and the root info.
+/// The variable that makes a process of the bench a rank: it holds the rank's number and the root
+/// info.
 const RANK: &str = "ASCEND_BENCH_RANK";
 
 /// Whether this is the process of a rank: its number, and the root info.

@@ -1,4 +1,4 @@
-//! What a launch costs, and what the server of kernels moves:
+//! Measures the cost of a launch and the throughput of the kernel server:
 //! `cargo bench -p ascend-emulator --bench launches`, or a part of it with `-- launch`, `-- bytes`
 //! or `-- timelines`.
 

@@ -1,4 +1,4 @@
-//! What the runtime's own part of an operation costs, in nanoseconds: raw calls through the table,
+//! Measures the runtime's own part of an operation in nanoseconds: raw calls through the table, on
 //! one thread.
 //!
 //! `cargo bench -p ascend-emulator --bench runtime`
@@ -67,7 +67,7 @@ fn main() {
         return;
     }
 
-    // What nobody waits for: this thread sleeps until both streams are complete.
+    // Work that no call waits for: this thread sleeps until both streams are complete.
     const BIG: usize = 128 << 20;
     let jobs = [(); 2].map(|()| {
         let (mut stream, mut from, mut to) = (null_mut(), null_mut(), null_mut());

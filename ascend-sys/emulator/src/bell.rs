@@ -1,8 +1,9 @@
-//! Who sleeps until something happens anywhere, and how they are rung for.
+//! Threads that sleep until something happens anywhere, and the bell that wakes them.
 //!
-//! A sleeper goes on the list of a [`Bell`], sets the bell, and looks once more whether it has
-//! happened already. Whoever makes it happen looks at the bell afterwards. A fence on each side
-//! lets one of the two see the other, and as long as nobody sleeps ringing is one load.
+//! A sleeper goes on the list of a [`Bell`], sets the bell, and checks once more whether the event
+//! has happened already. The thread that makes it happen reads the bell afterwards. A fence on each
+//! side ensures that at least one of the two sees the other. While no thread sleeps, ringing is one
+//! load.
 
 use ascend_sync::{Thread, lock_std as lock};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -37,7 +38,8 @@ impl Bell {
         lock(&self.sleepers).retain(|sleeper| sleeper.id() != me.id());
     }
 
-    /// Wakes all sleepers. What they wait for was visible to all before.
+    /// Wakes all sleepers. The change that they wait for must be visible to all threads before the
+    /// call.
     #[inline]
     fn ring(&self) {
         if self.is_set.load(Ordering::Relaxed) {

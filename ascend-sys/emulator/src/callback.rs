@@ -222,7 +222,7 @@ impl CallbackJob {
         unsafe { (self.function)(self.argument) };
         INSIDE.set(Inside::Nothing);
         drop(before);
-        // What the function was told, the work behind it follows.
+        // Orders the work behind this task after everything that the function has learned.
         drop(OneHost::begin());
         if let Some(caller) = self.caller {
             caller.returns();

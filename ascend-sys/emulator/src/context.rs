@@ -41,7 +41,7 @@ impl Slotted for Context {
     }
 }
 
-/// What is current in a thread.
+/// The current context and device of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Current {
     /// The handle of the context; 0: none.

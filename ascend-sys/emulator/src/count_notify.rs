@@ -118,7 +118,7 @@ impl CountNotify {
     }
 }
 
-/// What a task does to the number.
+/// The change that a task makes to the number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CountChange {
     Set(u32),
@@ -139,7 +139,7 @@ impl CountChange {
     }
 }
 
-/// What the number is compared with a value for.
+/// How a wait compares the number with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CountCondition {
     Less,

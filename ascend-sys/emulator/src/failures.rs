@@ -26,7 +26,7 @@ struct NotedFailures {
     /// The newest that is no longer among them: ticket and code. Of the others nobody knows the
     /// tickets.
     forgotten: Option<(u64, aclError)>,
-    /// What failed up to this ticket has been returned.
+    /// Failures up to this ticket have been returned.
     reported: u64,
 }
 

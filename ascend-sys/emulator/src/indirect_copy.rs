@@ -28,7 +28,7 @@ pub(crate) enum CopySource {
     Described(CopyDescriptor),
 }
 
-/// What a copy does: the addresses, and how many bytes.
+/// The addresses of a copy, and its number of bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct CopyRequest {
     pub(crate) to: usize,
@@ -149,7 +149,7 @@ const NAME: &str = "copy with addresses in memory";
 struct IndirectCopy {
     source: CopySource,
     plan: PlanCopy,
-    /// Who issued it, if checked mode wants to know.
+    /// The call that issued it, for checked mode.
     issued: Option<String>,
     begun: Option<Begun>,
 }

@@ -1,7 +1,7 @@
-//! What is done as soon as something else is over, and is looked at until then.
+//! Deferred work: each item waits for something else to end, and is tried until it is done.
 //!
-//! The housekeeper looks at every tick while anything is unfinished; others look when they have
-//! ended what somebody may wait for.
+//! The housekeeper tries at every tick while anything is unfinished. Others try after they have
+//! ended something that an item may wait for.
 
 use ascend_sync::lock_std as lock;
 use std::sync::Mutex;

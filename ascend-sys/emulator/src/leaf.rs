@@ -38,7 +38,7 @@ impl Copy {
         Copy { rows, to_pitch, from_pitch, ..self }
     }
 
-    /// What it is, and what it reads and writes: for a block that is checked.
+    /// The description of the copy, and the memory that it reads and writes: for a checked block.
     pub(crate) fn touches(&self) -> (String, Vec<Touch>) {
         let &Copy { bytes, rows, to_pitch, from_pitch, .. } = self;
         let (to, from) = (nominal(self.to), nominal(self.from));

@@ -80,7 +80,7 @@ mod watchers;
 pub use abi::unsupported::{UNSUPPORTED, Unsupported};
 pub use ascend_reduce::{self as reduce, copy};
 
-/// The functions of the emulator. What it does not have is `None`.
+/// The functions of the emulator. A function that it does not have is `None`.
 pub fn table() -> ascend_sys::Functions {
     let mut table = ascend_sys::Functions::default();
     abi::fill(&mut table);

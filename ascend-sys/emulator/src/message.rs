@@ -15,7 +15,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What is said of a panic, wherever it is caught.
+/// The text for a panic, wherever it is caught.
 pub(crate) const PANICKED: &str = "the emulator panicked; this is a defect of the emulator";
 
 /// A code of one of CANN's two families.

@@ -33,7 +33,7 @@ pub(crate) struct Notify {
     device: AtomicU32,
     state: AtomicU32,
     sleepers: SleepingStreams,
-    /// What it has to do with other processes.
+    /// Its link to other processes, if it has one.
     shared: Mutex<Option<NotifyLink>>,
     /// So that nobody takes the lock of one that is for this process only.
     is_shared: AtomicBool,
@@ -130,7 +130,7 @@ impl Notify {
         }
     }
 
-    /// What other processes have of it.
+    /// The part of the notify that other processes share, if there is one.
     fn shared(&self) -> Option<Arc<SharedNotify>> {
         if !self.is_shared.load(Ordering::Acquire) {
             return None;

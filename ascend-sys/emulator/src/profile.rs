@@ -1,4 +1,4 @@
-//! What the products differ in, as far as the runtime (not HCCL) is concerned.
+//! The differences between products that concern the runtime (not HCCL).
 
 use ascend_program::check;
 use std::time::Duration;
@@ -37,8 +37,8 @@ impl Product {
         }
     }
 
-    /// What `aclrtGetSocName` says; NUL-terminated. Programs look at its first letters. Of each
-    /// product it is the one whose numbers of cores are known.
+    /// The name that `aclrtGetSocName` returns; NUL-terminated. Programs look at its first letters.
+    /// Each product has the name of a chip whose numbers of cores are known.
     pub(crate) fn soc_name(self) -> &'static std::ffi::CStr {
         match self {
             Product::A2 => c"Ascend910B2",

@@ -46,7 +46,8 @@ pub(crate) fn subscribe(thread: u64, stream: &'static Stream) -> Result<(), Fail
     Ok(())
 }
 
-/// `aclrtUnSubscribeReport`. What the thread has not run yet runs on a thread of the runtime.
+/// `aclrtUnSubscribeReport`. Callbacks that the thread has not run yet run on a thread of the
+/// runtime.
 pub(crate) fn unsubscribe(thread: u64, stream: &'static Stream) -> Result<(), Failure> {
     let left: VecDeque<_> = {
         let mut inboxes = lock(&INBOXES);

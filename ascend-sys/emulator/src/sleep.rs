@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// A wait with a limit shorter than this is no sleep.
 pub(crate) const SHORT: Duration = Duration::from_secs(30);
 
-/// What a thread waits for.
+/// The condition that a thread waits for.
 #[derive(Debug, Clone)]
 pub(crate) enum Until {
     /// A point of a stream.
@@ -43,7 +43,7 @@ pub(crate) enum Enders {
 /// A call that waits for calls of other threads.
 #[derive(Debug)]
 pub(crate) struct WaitingCall {
-    /// What it is, and for whom it waits.
+    /// The name of the call, and the threads or processes that it waits for.
     pub(crate) text: String,
     /// The block of the device that the thread has set.
     pub(crate) block: Option<u32>,

@@ -21,13 +21,13 @@ pub(crate) const CAPACITY: usize = CHUNK * CHUNKS;
 /// address has, and its name in messages.
 macro_rules! handle_kinds {
     ($($kind:ident = $byte:literal, $name:literal;)*) => {
-        /// What kind of object a handle names: the first byte of the handle.
+        /// The kind of object that a handle names: the first byte of the handle.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
         pub(crate) enum HandleKind { $($kind = $byte),* }
 
         impl HandleKind {
-            /// What such an object is called in messages.
+            /// The name of the object's kind in messages.
             pub(crate) fn name(self) -> &'static str {
                 match self { $(HandleKind::$kind => $name),* }
             }

@@ -1,5 +1,5 @@
-//! What every kind of task is asked, and answers: how far a poll came, why it is told to give up,
-//! and who could help it.
+//! The questions to a task and its answers: how far a poll came, why the task must give up, and who
+//! could help it.
 
 use crate::message::{Failure, PANICKED};
 use crate::queue;
@@ -73,7 +73,7 @@ pub(crate) struct WordTask {
     pub(crate) flag: Option<u32>,
 }
 
-/// Who could help a parked task.
+/// The streams, threads or processes that could help a parked task.
 pub(crate) enum Helpers {
     /// The point of another stream that it names as its upstream, and nothing else.
     Point,

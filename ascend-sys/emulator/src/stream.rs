@@ -230,7 +230,8 @@ impl Mark {
     }
 }
 
-/// What freed memory of some devices has to wait for: all that is unfinished on them now.
+/// The points that freed memory of some devices has to wait for: all work that is unfinished on
+/// them now.
 pub(crate) fn unfinished_on(devices: Range<u32>) -> Vec<QueuePoint> {
     let busy = STREAMS.all().filter(|stream| !stream.queue.is_idle());
     let theirs = busy.filter(|stream| devices.contains(&stream.device_id()));

@@ -10,7 +10,7 @@
 //!    address is valid, since work of other streams may come before it.
 //! 3. A stream that allocates takes over memory whose free is queued in the same stream, rather
 //!    than reserve more. That free does nothing then.
-//! 4. What is freed stays reserved up to the threshold of the pool.
+//! 4. Freed memory stays reserved up to the threshold of the pool.
 //! 5. A pool that is destroyed has no handle any more. It ends with its last allocation.
 
 use crate::check;
@@ -432,7 +432,8 @@ impl TaskBody<Stream> for EndPooled {
         Step::Done(Ok(()))
     }
 
-    /// What was before it gives up too, so nothing of the stream touches the allocation any more.
+    /// All earlier tasks of the stream give up too, so no task of the stream touches the allocation
+    /// any more.
     fn expire(&mut self, stream: &'static Stream, _: &Reason) -> Step {
         self.poll(stream)
     }

@@ -95,7 +95,7 @@ impl TaskBody<Stream> for WriteValue {
     }
 }
 
-/// What a word is compared with a value for, in the order of the flags of `aclrtValueWait`.
+/// How a wait compares a word with a value, in the order of the flags of `aclrtValueWait`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueCondition {
     /// The word has come to the value or passed it, also across the end of the numbers.

@@ -1,4 +1,4 @@
-//! Who polls a stream again and again, so that others need not.
+//! The threads that poll a stream repeatedly, so that others need not.
 //!
 //! Whoever makes something happen that the stream may wait for looks for watchers afterwards, and
 //! need not wake the stream when there are some. Whoever stops watching polls once more afterwards.

@@ -63,7 +63,7 @@ pub fn generate(bindings: &Bindings, include: &Path) -> Result<syn::File> {
             Symbol { name, library, since, header, area }
         }
 
-        /// What is known about each field of [`Functions`], in the order of the fields.
+        /// A description of each field of [`Functions`], in the order of the fields.
         pub static SYMBOLS: &[Symbol] = &[#(#symbols),*];
 
         /// Strong references to everything that release 8.5.0 exports.

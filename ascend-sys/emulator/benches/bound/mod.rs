@@ -1,7 +1,7 @@
 //! The bound of an operation: two threads, one a core, that make exactly the reads and writes it
 //! needs, and meet twice at a spinning barrier.
 //!
-//! What it needs, for N bytes and p ranks:
+//! The reads and writes that it needs, for N bytes and p ranks:
 //!
 //! - all-reduce: every input is read once, and every output written once, p N each;
 //! - reduce, reduce-scatter: p N are read, N (or p parts of N / p) written;
@@ -21,8 +21,8 @@ use std::ffi::c_void;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What all buffers hold. Not zero: the machine that this was written on moves zeros up to three
-/// times as fast.
+/// The byte that fills all buffers. It is not zero, because the machine that this was written on
+/// moves zeros up to three times as fast.
 pub const FILL: u8 = 1;
 /// Bytes of a piece of the bound.
 const PIECE: usize = 32 << 10;

@@ -1,4 +1,4 @@
-//! What the thin libraries are called, which symbols they hold, and the assembly of their jumps.
+//! The names of the thin libraries, the symbols that they hold, and the assembly of their jumps.
 
 use std::fmt::Write;
 

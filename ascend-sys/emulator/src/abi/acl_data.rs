@@ -38,7 +38,7 @@ entries! {
     }
 }
 
-/// What the program has put together; the emulator looks at neither.
+/// An address and a size that the program has put together. The emulator uses neither.
 struct DataBuffer {
     index: u32,
     data: AtomicPtr<c_void>,

@@ -78,7 +78,7 @@ entries! {
         status.write(if found.has_waits() {
             aclrtEventWaitStatus::ACL_EVENT_WAIT_STATUS_NOT_READY
         } else {
-            // Who has waited for it has seen it complete, and now so has the host.
+            // Every waiter has seen the event complete, and now so has the host.
             let _ = found.pending();
             aclrtEventWaitStatus::ACL_EVENT_WAIT_STATUS_COMPLETE
         });

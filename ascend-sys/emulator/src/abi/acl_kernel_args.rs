@@ -127,7 +127,7 @@ entries! {
     }
 }
 
-/// What a list in the caller's memory begins with: the list itself is ours, its handle lies here.
+/// The head of a list in the caller's memory. The list itself is ours; its handle lies here.
 #[repr(C)]
 struct InUserMemory {
     magic: u64,

@@ -148,7 +148,7 @@ const MOST_ATTRIBUTES: usize = 1 << 10;
 /// The configuration of a launch.
 type Config = In<aclrtLaunchKernelCfg, *mut aclrtLaunchKernelCfg>;
 
-/// What a configuration says that means something here: how long the kernel may wait.
+/// The only attribute of a configuration that the emulator uses: how long the kernel may wait.
 fn limit_of(cfg: &Config) -> Result<Option<Duration>, Failure> {
     let Some(cfg) = cfg.given() else { return Ok(None) };
     if cfg.numAttrs == 0 {

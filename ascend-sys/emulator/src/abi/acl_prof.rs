@@ -56,7 +56,7 @@ fn not_initialised() -> Result<(), Failure> {
     fail!(ACL_ERROR_PROF_NOT_RUN, "the profiling is not initialised; call aclprofInit first")
 }
 
-/// What is to be recorded. It is checked and forgotten; this is the index of its slot.
+/// A profiling configuration. Its contents are checked and dropped; this is the index of its slot.
 struct ProfilingConfig(u32);
 
 static CONFIGS: Slots<ProfilingConfig> = Slots::new();

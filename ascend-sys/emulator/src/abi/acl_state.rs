@@ -1,4 +1,5 @@
-//! What a device is and does, and callbacks for what becomes of devices and streams.
+//! Entries for the properties and the state of a device, and callbacks for state changes of devices
+//! and streams.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Out};

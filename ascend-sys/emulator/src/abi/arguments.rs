@@ -1,9 +1,8 @@
 //! Arguments of entries: the C contract, stated once.
 //!
-//! An entry's body gets typed arguments in the place of C's. What the C contract promises of a
-//! pointer (NULL, or valid for the length of the call) is promised where the argument is made;
-//! whether it is NULL is asked where the body says so, because the order of checks is part of the
-//! ABI.
+//! An entry's body gets typed arguments instead of C's. The place where an argument is made
+//! promises what the C contract says of a pointer: it is NULL, or valid for the length of the call.
+//! The body checks for NULL where it says so, because the order of checks is part of the ABI.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
@@ -102,7 +101,7 @@ impl<T> Pointer for *mut T {
     }
 }
 
-/// What a type of handle names.
+/// A type of handle, and the object that such a handle names.
 pub(super) trait Named {
     type Found;
     fn find(handle: u64) -> Result<Self::Found, Failure>;
@@ -144,7 +143,7 @@ impl<K, C> Handle<K, C> {
 }
 
 impl<K: Named, C> Handle<K, C> {
-    /// What the handle names.
+    /// Returns the object that the handle names.
     #[inline]
     pub(super) fn find(&self) -> Result<K::Found, Failure> {
         K::find(self.number())
@@ -457,12 +456,12 @@ impl<C: Pointer> Argument for CText<C> {
 }
 
 impl<C> CText<C> {
-    /// The text, which must not be NULL. What is no UTF-8 is replaced.
+    /// The text, which must not be NULL. Bytes that are not UTF-8 are replaced.
     pub(super) fn required(&self, argument: &str) -> Result<String, Failure> {
         Ok(self.as_it_is(argument)?.to_string_lossy().into_owned())
     }
 
-    /// The text, which must not be NULL, with what is no UTF-8.
+    /// The text, which must not be NULL, including bytes that are not UTF-8.
     pub(super) fn as_it_is(&self, argument: &str) -> Result<&CStr, Failure> {
         self.given().ok_or_else(|| Failure::null(argument))
     }

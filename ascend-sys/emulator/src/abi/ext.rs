@@ -239,7 +239,8 @@ entries! {
     }
 }
 
-/// Who is late in kernels, as a block says it. None: it does not.
+/// Parses the setting of a block that makes participants of its kernels late. `None` if it is
+/// empty.
 fn late(text: &[c_char]) -> Result<Option<Late>, Failure> {
     let text = text.iter().take_while(|letter| **letter != 0);
     let text: Vec<u8> = text.flat_map(|letter| letter.to_ne_bytes()).collect();

@@ -1,4 +1,4 @@
-//! What the handles of the ABI name: one line for each kind that is looked up by several entries.
+//! The objects that the ABI's handles name: one line for each kind that several entries look up.
 
 use std::sync::Arc;
 

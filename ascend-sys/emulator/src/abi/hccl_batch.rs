@@ -119,8 +119,8 @@ fn check(
     }))
 }
 
-/// What the rank sends to itself: the k-th send goes with the k-th receive. They are at the front
-/// of the list, the receives first.
+/// Pairs the messages of a rank to itself: the k-th send with the k-th receive. They are at the
+/// front of the list, the receives first.
 fn pair(rank: usize, list: &mut Vec<BatchItem>) -> Result<(), Failure> {
     let own = |send| list.iter().filter(move |item| item.send == send && item.peer == rank);
     let (sends, receives) = (own(true).count(), own(false).count());

@@ -156,7 +156,7 @@ entries! {
     }
 }
 
-/// What `HcclChannelDescInit` writes.
+/// The magic word that `HcclChannelDescInit` writes.
 const MAGIC: u32 = 0x0f0f_0f0f;
 /// The most channels in one call.
 const MOST_CHANNELS: usize = 1 << 20;
@@ -245,7 +245,7 @@ fn read_desc(
     })
 }
 
-/// A description as far as its version reaches, which says its size. What lies beyond is not set.
+/// The fields of a description that its version has; its size tells which. The others stay unset.
 fn as_said(desc: &HcclChannelDesc) -> Result<HcclChannelDesc, Failure> {
     const HEADER: usize = size_of::<CommAbiHeader>();
     let CommAbiHeader { magicWord, size, .. } = desc.header;

@@ -243,7 +243,7 @@ fn join(
     };
     if group::is_open() {
         group::join(function, enter, applicant, Box::new(finish))?;
-        // What becomes of it shows in this word when the group has ended.
+        // NULL until the group has ended: then `finish` writes the handle, if there is one.
         comm.write(std::ptr::null_mut());
         return Ok(());
     }
@@ -340,7 +340,7 @@ fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a rank passes that is not in the sub-communicator, with NULL for the ranks.
+/// The id that a rank passes, with NULL for the ranks, if it is not in the sub-communicator.
 const NOT_A_MEMBER: u64 = 0xffff_ffff;
 
 /// One rank's side of a sub-communicator.

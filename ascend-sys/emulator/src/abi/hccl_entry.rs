@@ -1,4 +1,4 @@
-//! What all ABI entries of HCCL share.
+//! Helpers that all ABI entries of HCCL share.
 
 use ascend_sys::ThreadHandle;
 

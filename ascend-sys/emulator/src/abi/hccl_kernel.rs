@@ -1,4 +1,4 @@
-//! What kernels need of a communicator: contexts, from a tiling struct or from an argument object.
+//! Contexts of communicators for kernels, made from a tiling struct or from an argument object.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Out};
@@ -160,14 +160,14 @@ unsafe fn read<const N: usize>(tiling: *const c_void, offset: usize) -> [u8; N] 
     unsafe { tiling.cast::<u8>().add(offset).cast::<[u8; N]>().read_unaligned() }
 }
 
-/// What a member of a tiling names.
+/// The group, the operation and the algorithm that a member of a tiling names.
 struct TiledGroup {
     group: String,
     operation: u32,
     algorithm: String,
 }
 
-/// What the members of a tiling name.
+/// Reads all members of a tiling.
 ///
 /// # Safety
 /// `tiling` is a struct as the host fills it: every member that its head names lies in it.

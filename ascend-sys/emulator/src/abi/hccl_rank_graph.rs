@@ -1,6 +1,6 @@
 //! The rank graph: layers, ranks, links and endpoints of the network. CANN's `hccl_rank_graph.h`.
 //!
-//! What the network is like says [`crate::fabric::topology`].
+//! [`crate::fabric::topology`] describes the network itself.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, In, InOut, Out};

@@ -112,7 +112,7 @@ entries! {
             return refuse!(HCCL_E_NOT_SUPPORT, "only Ascend 950 has HcclCommGetStatus");
         }
         let member = registry::member(named(&name)?)?;
-        // What has this question has no HcclCommSuspend.
+        // A product that has this query has no HcclCommSuspend, so the state is never "suspended".
         let state = match member.comm.meeting.error() {
             Some(_) => HcclCommStatus::HCCL_COMM_STATUS_INVALID,
             None => HcclCommStatus::HCCL_COMM_STATUS_READY,

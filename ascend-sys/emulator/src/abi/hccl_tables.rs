@@ -206,7 +206,7 @@ fn submit(
     )
 }
 
-/// What a rank says of its own block must be what the counts say.
+/// Checks that the count a rank passes for its own block is the one in its counts.
 fn own_count(argument: &str, count: u64, counts: &[u64], rank: usize) -> Result<(), Failure> {
     match counts.get(rank) {
         Some(listed) if *listed != count => refuse!(
@@ -225,7 +225,8 @@ fn buffer_of_counts(table: &Table, half: usize, buffer: *const c_void) -> Result
     not_null(buffer, if half == SENDS { "sendBuf" } else { "recvBuf" })
 }
 
-/// What both kinds with two halves check and do behind reading their arrays.
+/// The part that both kinds of all-to-all share: their checks after the arrays are read, and the
+/// submission.
 fn all_to_all(
     issue_state: &mut IssueState,
     operation: Operation,
@@ -325,7 +326,8 @@ mod tests {
                     CollectiveRequest { operation: Operation::AlltoAllV, dtype, count: 1 };
                 submit(issue_state, request, table, send, recv, stream)
             });
-            // Who comes last runs into it in the call, which is none the wiser.
+            // The rank that comes last hits the error inside this call, but the call still
+            // succeeds.
             assert_eq!(issued, Ok(()));
             let synchronize = table.aclrtSynchronizeStream.unwrap();
             // SAFETY: a stream of this device.

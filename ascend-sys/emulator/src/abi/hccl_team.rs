@@ -119,7 +119,7 @@ fn set(number: u32) -> Option<u32> {
     Some(number).filter(|number| *number != u32::MAX)
 }
 
-/// What a description says. Its header is not looked at, as in CANN.
+/// The request in a description. As in CANN, its header is ignored.
 fn wish(description: &HcclTeamCreateDesc, member: &Member) -> Result<TeamRequest, Failure> {
     let (count, most) = (description.rankNum as usize, member.comm.ranks());
     if count > most {

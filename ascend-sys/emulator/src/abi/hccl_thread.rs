@@ -154,10 +154,10 @@ fn check_count(count: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What `ThreadConfigInit` writes.
+/// The magic word that `ThreadConfigInit` writes.
 const CONFIG_MAGIC: u32 = 0x0f0f_0f2f;
 
-/// What is behind a thread.
+/// Writes the stream behind a thread to `info`.
 pub(super) fn resource_of(
     found: Option<&'static Thread>,
     thread: ThreadHandle,

@@ -166,7 +166,7 @@ unsafe fn read(from: *const HcommChannelDesc) -> Result<HcommChannelDesc, Failur
     Ok(desc)
 }
 
-/// What a description asks for.
+/// Reads the request in a description.
 ///
 /// # Safety
 ///

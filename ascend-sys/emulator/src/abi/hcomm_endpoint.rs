@@ -215,7 +215,7 @@ fn described(description: &In<EndpointDesc>, name: &str) -> Result<Endpoint, Fai
 
 const LONGEST_TAG: usize = 255;
 
-/// What a `CommMem` says.
+/// Checks a `CommMem` and returns the memory that it names.
 pub(super) fn memory_of(mem: &CommMem, argument: &str) -> Result<ReachableMemory, Failure> {
     let on_host = match mem.type_ {
         CommMemType::COMM_MEM_TYPE_DEVICE => false,
@@ -244,6 +244,6 @@ fn exported(description: ByteSlice) -> Result<ExportKey, Failure> {
     })
 }
 
-/// What communication memory comes in.
+/// The granularity of communication memory in bytes.
 const GRANULARITY: usize = 2 << 20;
 const ALLOC: &str = "HcommMemAlloc";

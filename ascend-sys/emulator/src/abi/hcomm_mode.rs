@@ -1,4 +1,4 @@
-//! What stands around primitives: the batch mode, fences, time limits. CANN's `hcomm_primitives.h`.
+//! Entries around primitives: the batch mode, fences, time limits. CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::CText;

@@ -64,7 +64,7 @@ entries! {
         now::wait(ENTRY, of_host(channel)?, notify, Limit::Seconds(timeout))
     }
 
-    /// What was done before is complete: there is nothing to order.
+    /// Every earlier primitive is complete already, so there is nothing to order.
     fn HcommChannelFence(channel: ChannelHandle) {
         of_host(channel).map(drop)
     }

@@ -104,7 +104,7 @@ pub(super) fn kind(dtype: HcommDataType, op: HcommReduceOp) -> Result<MoveReduct
     reduce_kind(dtype.0, op.0).map(Some)
 }
 
-/// What only Ascend 950 has.
+/// Refuses `what` on products other than Ascend 950.
 pub(super) fn only_950(thread: ThreadHandle, what: &str) -> Result<(), Failure> {
     match product_of(thread)? {
         Product::Ascend950 => Ok(()),

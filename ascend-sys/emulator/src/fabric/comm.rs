@@ -324,8 +324,8 @@ impl Comm {
         executor::announce();
     }
 
-    /// What must come before all ranks have arrived at collective `number`; some items if there are
-    /// many.
+    /// The needs that are open until all ranks have arrived at collective `number`; only some of
+    /// them if there are many.
     pub(crate) fn needed_for(&self, number: u64) -> Vec<Need> {
         let is_own = |rank: &usize| self.joint.as_ref().is_none_or(|joint| joint.is_own(*rank));
         let absent = self.absentees(number);

@@ -86,7 +86,7 @@ pub(super) struct StillAnswer {
 /// How many frames were said to each process and heard from it, by its name.
 type FrameCounts = BTreeMap<u64, (u64, u64)>;
 
-/// What this process knows about stillness.
+/// This process's knowledge about stillness.
 struct Stillness {
     /// The others that are still.
     others: BTreeMap<u64, StillProcess>,

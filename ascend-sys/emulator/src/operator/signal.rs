@@ -442,7 +442,7 @@ impl TaskBody<Stream> for Await {
             || (spot.is_marked(LEFT) && self.has_left())
     }
 
-    /// What could help the parked wait: see `deadlock`.
+    /// The needs that could help the parked wait: see `deadlock`.
     fn helpers(&self) -> Helpers {
         // A call here. Between processes also an action of the others: they may record it, or make
         // a call here happen.

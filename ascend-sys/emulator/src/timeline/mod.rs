@@ -3,8 +3,8 @@
 //!
 //! A block records when the program or the environment asks for it. A kernel or a server that
 //! begins then keeps a [`Log`] and writes down where it stands whenever that changes; one that
-//! begins at another time finds out with one load that there is none. What is recorded is drawn by
-//! `ascend-timeline`.
+//! begins at another time finds out with one load that there is none. `ascend-timeline` draws the
+//! records.
 //!
 //! All times are taken from the clock of the machine. So a timeline shows how the *emulator* ran a
 //! kernel: in which order, who waited for whom, what lay beside what. Emulated cores are

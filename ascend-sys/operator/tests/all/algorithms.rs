@@ -113,7 +113,7 @@ pub fn ring_all_reduce(ranks: u32, n: u64, op: ReduceOp) -> Operator {
         let (next, last) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
         r.copy(rank, 0, input(rank, 0..all), buffer(rank, 0..all));
         for step in 0..2 * (ranks - 1) {
-            // What the last step has changed is ready for the next rank.
+            // The result of the last step is ready for the next rank.
             r.record(rank, 0, of_channel(next, rank, 0));
             r.wait(rank, 0, of_channel(rank, last, 0));
             let part = block((last + 2 * ranks - step) % ranks, n);

@@ -182,7 +182,7 @@ fn an_operator_that_reads_what_the_last_one_left_is_found() {
     ];
     twin_rows("result", &words, |broken| {
         let mut first = read_by_the_peer(0, true);
-        // What came from there, and not who read it there.
+        // Keeps the mark of the data's origin, and drops the one of its reader.
         first.marks.truncate(1);
         let mut second = broadcast();
         if !broken {

@@ -1,4 +1,4 @@
-//! What operators cost is what the formulas say, and the critical path is a path of the order.
+//! The costs of operators equal the formulas, and the critical path is a path of the order.
 
 use crate::pictures::algorithms;
 use ascend_operator::{Cost, Model, Operator, Order, Task, TaskId};

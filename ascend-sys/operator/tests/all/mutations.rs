@@ -74,7 +74,7 @@ fn other(step: &mut Step, ranks: u32, random: &mut Rng) {
     }
 }
 
-/// What one schedule gives: the memories, or why there are none.
+/// A machine that runs operators under one schedule: their memories and set signals.
 struct Machine<'a> {
     operators: &'a [Operator],
     memories: HashMap<(usize, u32, Memory), Vec<u64>>,
@@ -237,7 +237,7 @@ fn what_passes_is_right_at_any_speed_and_what_is_found_goes_wrong() {
         let (operators, report) = ([operator.clone()], check(&operator));
         let has =
             |rules: &[&str]| report.findings.iter().any(|finding| rules.contains(&finding.rule));
-        // What does not exist, the machine cannot touch.
+        // The machine cannot touch ranks and memory that do not exist.
         if has(&["form", "bounds"]) {
             continue;
         }

@@ -37,7 +37,7 @@ fn key(id: TaskId) -> String {
     format!("{}/{}/{}", id.rank, id.thread, id.position)
 }
 
-/// What every record leads to, as it stands in a picture.
+/// Each record with its wait, by the keys that a picture has.
 fn notifies(operator: &Operator) -> BTreeSet<(String, String)> {
     let order = Order::of(operator).unwrap();
     ids(operator).filter_map(|id| Some((key(order.record_of(id)?), key(id)))).collect()

@@ -1,4 +1,4 @@
-//! What operators take, before anything is acquired.
+//! The resources that operators take, before any is acquired.
 
 use crate::algorithms::{mesh_all_gather, ring_all_gather};
 use crate::recorder::*;

@@ -105,7 +105,7 @@ fn the_critical_path_has_a_row_without_gaps() {
             .collect();
         assert_eq!(ends[0].0, 0);
         assert!(ends.windows(2).all(|two| two[0].1 == two[1].0));
-        // What takes no time is shown as a nanosecond, and the rest is rounded to whole ones.
+        // A task that takes no time is shown as a nanosecond; others are rounded to whole ones.
         let end = ends[ends.len() - 1].1;
         let expected = Cost::of(&operator, &model).time * 1e9;
         assert!((end as f64 - expected).abs() <= path.len() as f64 + 1.0, "{end} {expected}");

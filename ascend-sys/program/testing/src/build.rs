@@ -45,7 +45,7 @@ impl Builder {
         Builder { program, open: vec![BlockId(0)], line: 0, call: 0 }
     }
 
-    // What it declares.
+    // Declarations of the kernel.
 
     pub fn parameter(&mut self, name: &str, number: Number, output: bool) -> Base {
         self.program.parameters.push(Parameter { name: name.into(), number, output });
@@ -232,7 +232,7 @@ impl Builder {
         self.program.blocks[block.0 as usize].push(Node { step, source });
     }
 
-    /// What the kernel does in a function that it calls.
+    /// Adds the steps of a function that the kernel calls.
     pub fn call<R>(&mut self, function: &str, body: impl FnOnce(&mut Self) -> R) -> R {
         self.line += 1;
         let around = self.call;

@@ -70,8 +70,8 @@ pub fn options(command: &mut Command, core: u32, more: &Path) {
     command.arg(format!("-DSTUB_CORE={core}")).arg("-I").arg(include()).arg("-I").arg(more);
 }
 
-/// What a compiler says of a source, for each kind of core: nothing if it is good. None without a
-/// compiler.
+/// The messages of a compiler about a source, for each kind of core: empty if it is good. `None`
+/// without a compiler.
 pub fn complaints(more: &[&str], source: &Path) -> Option<String> {
     let mut text = String::new();
     for core in [1, 2] {
@@ -95,7 +95,7 @@ pub fn program_of_host(
     let (name, run) = (&program.name, at.0.join("run"));
     let mut objects = Vec::new();
     let kinds = [(Core::Aic, 1, "aic"), (Core::Aiv, 2, "aiv")];
-    // For what the kernel does not run on it is not compiled.
+    // The kernel is not compiled for kinds of cores that it does not run on.
     let used: Vec<_> = kinds.iter().filter(|(kind, ..)| program.mix.ratio(*kind) > 0).collect();
     for (_, core, kind) in &used {
         let object = at.0.join(format!("{kind}.o"));
@@ -109,7 +109,7 @@ pub fn program_of_host(
     let mut command = compiler();
     command.args(["-std=c++17", "-pthread", "-I"]).arg(include());
     for kind in &kinds {
-        // What nobody calls is there by name all the same.
+        // `main.cpp` needs a name even for the form that it never calls.
         let form = if used.contains(&kind) { kind.2 } else { used[0].2 };
         command.arg(format!("-DKERNEL_{}={name}_{form}", kind.2.to_uppercase()));
     }

@@ -1,5 +1,5 @@
-//! What tests of kernels share, in this package and in others: a builder, programs, and a C++
-//! compiler for what is printed.
+//! Helpers for tests of kernels, in this package and in others: a builder, programs, and a C++
+//! compiler for printed sources.
 #![allow(missing_docs, reason = "test helpers")]
 
 pub mod build;

@@ -52,7 +52,7 @@ fn add_calls(program: &mut Program, random: &mut fastrand::Rng, block: usize, ar
     }
 }
 
-/// What steps are made of.
+/// The declared objects that random steps use.
 struct Parts {
     bases: Vec<Base>,
     client: ClientId,

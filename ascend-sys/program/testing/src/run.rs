@@ -23,9 +23,9 @@ pub struct Launch {
     pub outputs: Vec<usize>,
 }
 
-/// What happened.
+/// The outcome of a run.
 pub struct Outcome {
-    /// What the client of each rank was asked for.
+    /// The calls to the client of each rank.
     pub calls: Vec<Vec<String>>,
     /// For each output in order, for each rank.
     pub outputs: Vec<Vec<Vec<u8>>>,

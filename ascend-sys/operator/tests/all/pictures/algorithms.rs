@@ -37,7 +37,7 @@ pub fn ring(ranks: u32, n: u64) -> Operator {
             r.record(me, 1, of_channel(left, me, LEFT));
             r.copy(me, 1, buffer(me, block(taken)), output(me, block(taken)));
             r.wait(me, 0, of_channel(me, right, LEFT));
-            // What was taken is given on.
+            // The block that was taken is given on.
             r.end(me, 1);
         }
     }

@@ -1,4 +1,4 @@
-//! What the pictures that explain something are drawn with.
+//! The drawing tools of the pictures that explain something.
 
 use std::fmt::{Display, Write};
 

@@ -3,7 +3,7 @@
 use super::drawing::*;
 use ascend_operator::Operator;
 
-/// What one bit does: when it is set, which records are lost, and when each wait ends, if it does.
+/// The history of one bit: when it is set, which records are lost, when each wait ends, if at all.
 #[derive(Debug, PartialEq)]
 pub struct Bit {
     pub set: Vec<(f64, f64)>,
@@ -203,7 +203,7 @@ struct Mode {
     after: Option<&'static str>,
 }
 
-/// Who has the buffer of rank 0 when.
+/// Draws which rank owns the buffer of rank 0 over time.
 fn mode(d: &mut Drawing, x: f64, mode: &Mode) {
     let (owner, peer, whose) = (308.0, 366.0, 432.0);
     d.rect((x, 248.0), (415.0, 242.0), BAND, "none");
