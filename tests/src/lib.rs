@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers that the tests share.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ pub struct Built {
     pub executable: PathBuf,
 }
 
-/// What cargo builds of the whole workspace, in the profile of the tests.
+/// Builds the whole workspace in the profile of the tests, and returns the executables.
 ///
 /// # Panics
 ///
@@ -88,7 +88,7 @@ pub fn built(arguments: &[&str]) -> Vec<Built> {
     output(&mut cargo).lines().filter_map(built).collect()
 }
 
-/// What a command prints, which has to succeed.
+/// Runs a command that has to succeed, and returns its standard output.
 ///
 /// # Panics
 ///

@@ -129,7 +129,7 @@ fn misuse_does_not_compile_for_our_reason() {
 fn write_package(here: &Path, cases: &[Case]) -> PathBuf {
     let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ui");
     let sources = package.join("src/bin");
-    // What was written for a case that no longer exists must go.
+    // Removes sources of cases that no longer exist.
     let _ = fs::remove_dir_all(&sources);
     fs::create_dir_all(&sources).unwrap();
     let root = here.parent().unwrap();

@@ -1,4 +1,4 @@
-//! What the kernel checker is worth: every good kernel of the repository, broken in every place by
+//! Measures the kernel checker: every good kernel of the repository is broken in every place by
 //! every rule, and run under seeds that choose the order of units, cores and servers.
 //!
 //! A mutant that the checker accepts is right if it does the same under all seeds, twice. If the
@@ -40,7 +40,7 @@ fn full() -> bool {
     std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
 }
 
-/// What the checker says is wrong, on any rank.
+/// The errors that the checker finds, on any rank.
 fn refused(subject: &Subject, program: &Program) -> Vec<Finding> {
     let bytes = |bytes: usize| Some(bytes as u64);
     let setting = Setting {
@@ -64,7 +64,7 @@ fn rules(errors: &[Finding]) -> Vec<&str> {
     rules.into_iter().collect()
 }
 
-/// Who is late in their witnesses.
+/// The late participants in the witnesses of errors.
 fn late(errors: &[Finding]) -> Vec<Late> {
     let mut late: Vec<Late> = Vec::new();
     for witness in errors.iter().filter_map(|error| error.witness.as_ref()) {
@@ -78,7 +78,7 @@ fn late(errors: &[Finding]) -> Vec<Late> {
 /// Benches of one subject, made again where a run has failed.
 struct Benches<'a> {
     subject: &'a Subject,
-    /// What the subject itself does, in its own order, for each content of its outputs.
+    /// The outcome of the subject itself, in its own order, for each content of its outputs.
     good: [Outcome; 2],
     made: BTreeMap<u64, Bench<'a>>,
 }
@@ -112,7 +112,7 @@ impl<'a> Benches<'a> {
     }
 }
 
-/// What became of a mutant.
+/// The verdict on a mutant.
 #[derive(Debug, PartialEq)]
 enum Verdict {
     /// The checker refuses it, and the order of a witness shows why.
@@ -259,7 +259,7 @@ fn inserted_waits_mend_every_kernel_that_has_lost_its_own() {
         }
         waits += count(&subject.program);
         inserted += count(&program);
-        // What has all its waits gets none.
+        // A program that has all its waits gets no more.
         let mut again = program.clone();
         ascend_program::waits::insert(&mut again);
         assert_eq!(again, program, "{name}");

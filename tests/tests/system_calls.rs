@@ -15,7 +15,7 @@ use hccl::prelude::*;
 const STRETCHES: usize = 50;
 const OPERATIONS: usize = 1000;
 
-/// What is repeated.
+/// The operations that the loop repeats.
 const STEADY: &[&str] = &[
     "all_reduce",
     "in place",
@@ -73,7 +73,7 @@ fn between_marks(log: &str, name: &str, at: usize) -> usize {
         .count()
 }
 
-/// What strace watches. A mark is a write to a file that is not open.
+/// The loop that strace watches. A mark is a write to a file that is not open.
 #[test]
 #[ignore = "run by steady_operations_make_no_system_calls under strace"]
 fn steady_loop_for_strace() {

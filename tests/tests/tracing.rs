@@ -1,5 +1,5 @@
-//! What `hccl` tells `tracing`: each operation has a span with its name and its numbers, and a long
-//! wait is a warning.
+//! The spans and events that `hccl` sends to `tracing`: each operation has a span with its name and
+//! its numbers, and a long wait is a warning.
 //!
 //! One layer hears all tests of this program; each has a communicator with a name of its own.
 
@@ -17,7 +17,7 @@ use tracing::{Event, Id, Level, Metadata, Subscriber, span};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-/// What a span of `hccl` says.
+/// The fields of a span of `hccl`.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Span {
     name: String,

@@ -14,7 +14,7 @@ unsafe extern "C" fn with_data(_: *mut c_void) {
 
 unsafe extern "C" fn exception(info: *mut aclrtExceptionInfo) {
     CALLED.fetch_add(1, Ordering::Relaxed);
-    // What it says is asked for here, where it is there.
+    // Reads the details here, because `info` is only valid during the callback.
     let asked = [
         ascend_emulator_testing::common::table().aclrtGetTaskIdFromExceptionInfo,
         ascend_emulator_testing::common::table().aclrtGetStreamIdFromExceptionInfo,
@@ -65,7 +65,7 @@ pub fn of_type(ty: &str) -> Option<u64> {
     })
 }
 
-/// What `aclrtSubscribeReport` calls a thread.
+/// The number of this thread, as `aclrtSubscribeReport` takes it.
 pub fn this_thread() -> u64 {
     // SAFETY: has no preconditions.
     unsafe { libc::pthread_self() as u64 }

@@ -14,13 +14,13 @@ use crate::trace::Trace;
 use crate::world::{PIECE, UNIT, World};
 use crate::{hostile, plausible};
 
-/// What the threads of a process share.
+/// The state that the threads of a process share.
 pub struct Run {
     /// Seen by the parent.
     pub trace: Trace,
     /// Arguments.
     pub memory: Memory,
-    /// What there is.
+    /// The handles and memory that calls have made.
     pub objects: Objects,
     /// The devices, where they have been made.
     pub world: OnceLock<World>,
@@ -35,7 +35,7 @@ impl Run {
 
 /// A thread that calls.
 pub struct Caller<'run> {
-    /// What all of them share.
+    /// The state that all threads share.
     pub run: &'run Run,
     /// Its number.
     pub thread: u32,

@@ -9,7 +9,7 @@ use crate::functions::FUNCTIONS;
 use crate::modes::{self, Mode};
 use crate::trace::Trace;
 
-/// Nothing lasts so long. What does is a hang.
+/// No call takes this long; a longer one counts as a hang.
 const HANG: Duration = Duration::from_secs(30);
 /// The same where a hang is expected.
 const PLANTED: Duration = Duration::from_secs(3);
@@ -215,7 +215,7 @@ impl Child {
         use std::io::{Read as _, Seek as _};
         let mut printed = String::new();
         let mut file = &self.printed;
-        // What cannot be read is not printed.
+        // If the file cannot be read, its text is left out.
         let _ = file.rewind();
         let _ = file.read_to_string(&mut printed);
         let mode = format!("{:?}", self.job.mode).to_lowercase();

@@ -68,7 +68,7 @@ impl Value {
     }
 }
 
-/// What a function returns.
+/// The return type of a function.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     /// A code; 0 is success.

@@ -1,9 +1,9 @@
 //! Arguments that are wrong.
 //!
-//! What C hands over as a place (a structure, a list, a text, a place for a result) is NULL or
-//! there: the real library has to follow it too. Everything else is any number: handles, addresses
-//! of data, counts and lengths, values of enums. Counts are small, or so large that no list is so
-//! long.
+//! A pointer that the library must follow (a structure, a list, a text, a place for a result) is
+//! NULL or valid: the real library has to follow it too. Everything else is any number: handles,
+//! addresses of data, counts and lengths, values of enums. Counts are small, or so large that no
+//! list is that long.
 
 use crate::caller::Caller;
 use crate::functions::{Function, Parameter, Value, values_of};

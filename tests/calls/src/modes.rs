@@ -1,4 +1,4 @@
-//! What a process does: each mode is a way to call functions, and a seed decides the rest.
+//! The modes of a process: each is a way to call functions, and a seed decides the rest.
 
 use std::ffi::c_void;
 use std::ptr::null;

@@ -1,4 +1,4 @@
-//! What calls have made: handles by their type, and memory of devices.
+//! The objects that calls have made: handles by their type, and memory of devices.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -66,12 +66,12 @@ pub struct Piece {
     pub pinned: bool,
 }
 
-/// What is in [`Objects`].
+/// The lists in [`Objects`].
 #[derive(Default)]
 pub struct Lists {
-    /// What is there, by kind.
+    /// Live handles, by kind.
     pub live: BTreeMap<&'static str, Vec<u64>>,
-    /// What was there.
+    /// Handles of destroyed objects.
     pub gone: Vec<u64>,
     /// Memory of devices and pinned memory.
     pub memory: Vec<Piece>,

@@ -1,6 +1,6 @@
-//! What a child process is doing, in memory that its parent sees: the calls that it has begun,
-//! which of them came back, and which functions have succeeded. It survives whatever ends the
-//! child.
+//! A record of a child process in memory that its parent sees: the calls that it has begun, which
+//! of them returned, and which functions have succeeded. The record survives the child, however it
+//! ends.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};

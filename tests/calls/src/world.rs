@@ -25,7 +25,7 @@ pub const UNIT: u64 = 2 << 20;
 /// How long ranks of the world wait for one another, in milliseconds.
 const PATIENCE: u32 = 1000;
 
-/// What calls can use, apart from handles.
+/// The resources that calls can use, apart from handles.
 pub struct World {
     /// 2, 3 or 950.
     pub product: u32,
@@ -43,7 +43,7 @@ pub struct World {
     pub endpoints: [EndpointDesc; 2],
     /// The key of an event.
     pub event_key: [u8; 64],
-    /// What another rank lets this one reach over a channel.
+    /// The memory of another rank that this one can reach over a channel.
     pub remote: (u64, u64),
     /// An exported piece of memory of an endpoint.
     pub export: Vec<u8>,

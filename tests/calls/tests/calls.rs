@@ -48,7 +48,7 @@ fn no_call_crashes_panics_or_hangs_and_every_function_that_works_succeeds() {
     assert_eq!(missing, expected, "{said}");
 }
 
-/// What the modes would find, if it were there.
+/// Planted defects: the modes must report each of them.
 #[test]
 fn a_crash_a_panic_and_a_hang_are_reported_with_the_calls_before() {
     for (seed, how) in [(0, "ended by signal 11"), (1, "ended by signal 6"), (2, "hangs")] {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::read::{Definition, FileId, Kind, Name, ScopeId};
 use crate::tree::Crate;
 
-/// What a file uses of another: the names of the items, and the lines where they first stand.
+/// The items that one file uses of another: each name with the line of its first use.
 pub type Items = BTreeMap<String, usize>;
 /// The arrows from files to the files that define what they use.
 pub type Arrows = BTreeMap<(FileId, FileId), Items>;
@@ -14,7 +14,7 @@ pub type Arrows = BTreeMap<(FileId, FileId), Items>;
 enum Target {
     Module(ScopeId),
     Item(String, Definition),
-    /// What another crate defines.
+    /// An item that another crate defines.
     Elsewhere,
 }
 
@@ -88,8 +88,8 @@ impl Resolver<'_> {
         scope
     }
 
-    /// Resolves a path that stands in `scope`. What begins with an unknown name is of another
-    /// crate.
+    /// Resolves a path that stands in `scope`. A path that begins with an unknown name is of
+    /// another crate.
     fn path(&mut self, scope: ScopeId, path: &[String], asked: &mut Asked) -> Vec<Target> {
         let Some((first, rest)) = path.split_first() else { return Vec::new() };
         let mut found = match first.as_str() {
@@ -226,7 +226,8 @@ impl Resolver<'_> {
             }
         });
         let key = asked.pop().unwrap_or_default();
-        // What was found while other names were being looked up may lack what depends on those.
+        // A result that was found while other names are being looked up may lack the items that
+        // depend on those names.
         if asked.is_empty() {
             self.known.insert(key, once.clone());
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 pub struct Mutation {
     /// The file, from the root of the repository.
     pub file: String,
-    /// What it is called in reports.
+    /// Its name in reports.
     pub name: String,
     before: String,
     after: String,

@@ -239,7 +239,8 @@ fn cargo(copy: &Path, suite: &Suite, only_build: bool) -> Result<(bool, String),
         Some(flags) => command.env("RUSTFLAGS", flags),
         None => command.env_remove("RUSTFLAGS"),
     };
-    // What a test leaves behind when it is killed holds no pipe of ours: its output goes to a file.
+    // The output goes to a file, so that processes which a killed test leaves behind hold no pipe
+    // of ours.
     let log = copy.with_file_name("log");
     let unread = |error| format!("{}: {error}", log.display());
     let file = fs::File::create(&log).map_err(unread)?;

@@ -86,7 +86,8 @@ fn a_replay_waits_for_what_uses_the_same_bytes_and_is_waited_for() {
 
         let open = hold(&busy);
         let work = graph.replay(&busy).unwrap();
-        // What the graph does not touch goes on, what it reads is not overwritten before.
+        // Operations on memory that the graph does not touch go on. Memory that it reads is not
+        // overwritten before it has run.
         assert_eq!(z.to_vec(&free).wait().unwrap(), [9; 8]);
         let later = x.upload(&vec![3u8; 100_000], &free).unwrap();
         assert!(!later.is_done() && !work.is_done());
@@ -341,7 +342,7 @@ fn a_graph_keeps_its_communicators() {
             let mut graph = capture.end()?;
             graph.replay(&stream)?;
             drop(comm);
-            // What was dropped is looked after here.
+            // A new stream makes the runtime look after dropped handles.
             drop(device.stream()?);
             graph.replay(&stream)?;
             drop(graph);

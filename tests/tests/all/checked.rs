@@ -24,8 +24,8 @@ use hccl_tests::{full, own_devices, runtime_with};
 use program::Program;
 use reference::State;
 
-/// Runs the first steps of a program in checked mode, and then without it, where the backend counts
-/// for `hccl` what is complete. What is wrong, if anything.
+/// Runs the first steps of a program in checked mode, and then without it; in the latter, the
+/// backend counts completed tasks for `hccl`. Fails with the first problem.
 fn attempt(program: &Program, steps: usize) -> Result<(), String> {
     let expected = reference::reference(program, steps);
     [true, false].into_iter().try_for_each(|checked| {
@@ -63,7 +63,8 @@ fn attempt_in(
 fn check(seed: u64, steps: usize) {
     let program = Program::new(seed, steps);
     let Err(problem) = attempt(&program, steps) else { return };
-    // A shorter program that fails too: with what depends on timing, the first of a few tries.
+    // Looks for a shorter program that fails too. A failure may depend on timing, so each length
+    // gets a few tries.
     let fails = |steps| (0..3).find_map(|_| attempt(&program, steps).err());
     let (mut good, mut bad, mut problem) = (0, steps, problem);
     while bad - good > 1 {
@@ -86,13 +87,14 @@ fn safe_programs_have_no_finding_and_the_results_of_one_step_after_the_other() {
     if let Some(seed) = number("HCCL_TEST_SEED") {
         return check(seed, number("HCCL_TEST_STEPS").unwrap_or(500) as usize);
     }
-    // What is forgotten keeps its devices, of which there are not enough for many more programs.
+    // Forgotten handles keep their devices in use, and there are not enough devices for many more
+    // programs.
     let programs = if slow() { 8 } else { 24 };
     let (programs, steps) = if full() { (50, 10_000) } else { (programs, 500) };
     (1..=programs).for_each(|seed| check(seed, steps));
 }
 
-/// What only `unsafe` can do.
+/// A race that a program can only cause with `unsafe` code.
 #[test]
 fn a_program_that_goes_around_the_types_is_found_out() -> Result<()> {
     let runtime = own_devices().devices(1).checked(true).build()?;
@@ -138,7 +140,7 @@ fn two_checked_runtimes_share_the_addresses_of_the_host_and_find_nothing() -> Re
     for runtime in [&one, &two, &one] {
         drop(runtime.host_buffer::<u8>(BYTES)?);
         let stream = runtime.device(0)?.stream()?;
-        // What was dropped goes back at the end of a stream that was dropped in flight.
+        // Dropped memory goes back at the end of a stream that was dropped in flight.
         stream.host_fn(|| std::thread::sleep(Duration::from_millis(20)))?;
         drop(stream);
         std::thread::sleep(Duration::from_millis(200));

@@ -349,7 +349,7 @@ fn a_communicator_of_somebody_else_is_used_and_left_alone() {
                 assert_eq!(comm.name(), theirs.name());
                 comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()?;
             }
-            // What was dropped would be destroyed here.
+            // This call would destroy the dropped communicators.
             rank.device().memory_info()?;
             theirs.all_reduce_in_place(&mut x, Sum, &stream)?.wait()?;
             x.to_vec(&stream).wait()

@@ -1,5 +1,5 @@
-//! What an error says to a program: its class, its ranks, both sides of a mismatch, and what can
-//! still be done.
+//! The data of an error for a program: its class, its ranks, both sides of a mismatch, and the
+//! calls that still work.
 
 mod making;
 mod operators;
@@ -166,7 +166,7 @@ fn a_mistake_leaves_the_communicator_as_it_was() {
     }
 }
 
-/// What rank 0 of three learns when messages with ranks 1 and 2 lack the side of rank 2: before
+/// Rank 0 of three exchanges messages with ranks 1 and 2, and rank 2 does not make its call: before
 /// there are links, and after.
 #[test]
 fn a_message_that_waits_too_long_has_the_rank_whose_side_is_missing() {
@@ -323,12 +323,12 @@ fn a_first_message_that_fails_by_a_time_limit_names_its_peer_alone() {
     assert_eq!(error.missing_ranks(), [2], "{error}");
 }
 
-/// Who has called what, in words.
+/// The claims of an error: ranks with the text of their call.
 fn said(error: &Error) -> Vec<(Vec<u32>, String)> {
     error.claims().into_iter().map(|claim| (claim.ranks, claim.call.to_string())).collect()
 }
 
-/// What is no collective, and tables of counts.
+/// Mismatches of operations that are no collectives, and of tables of counts.
 #[test]
 fn a_mismatch_of_anything_has_what_each_side_has_said() {
     let outcomes = |body: &(dyn Fn(&mut Communicator, &Stream) -> Result<()> + Sync)| {
@@ -388,7 +388,8 @@ fn a_mismatch_of_anything_has_what_each_side_has_said() {
     }
 }
 
-/// What was called is data too, whether it was issued or refused, or has no number.
+/// An error names the call as data too: one that was issued, one that was refused, and one without
+/// a number.
 #[test]
 fn an_error_says_what_was_called() {
     let runtime = runtime_with(2);

@@ -445,7 +445,7 @@ fn a_communicator_that_nobody_awaits_any_more_is_made_and_dropped_and_its_peers_
             told(runtime, &mut one.split(Some(0), 0).wait().unwrap().unwrap());
             drop(zero.subset(&[0, 1], 3));
             told(runtime, &mut one.subset(&[0, 1], 3).wait().unwrap().unwrap());
-            // What it was made of is as it was.
+            // The parent communicator still works.
             drop(zero.connect());
             one.connect().wait().unwrap();
             let _theirs = zero.barrier(&streams[0]).unwrap();

@@ -74,7 +74,7 @@ fn outcomes_within(
         let device = runtime.device(index).unwrap();
         let since = Instant::now();
         loop {
-            // What was dropped is freed by the next allocation, and then only this one is there.
+            // The next allocation frees dropped memory, so that afterwards only this one exists.
             drop(device.alloc::<u8>(1));
             let memory = device.memory_info().unwrap();
             if memory.total - memory.free < 128 {

@@ -84,7 +84,7 @@ const COLLECTIVES: &[(Act, [&[i32]; 2])] = &[
     ),
     (
         |on, rank, _, recv, _| {
-            // What rank 1 gets is what rank 0 has not written.
+            // Rank 1 receives a part that rank 0 has not written.
             let part = if rank == 0 { recv.slice_mut(..8)? } else { recv.slice_mut(8..)? };
             on.broadcast(part, 0);
             Ok(())

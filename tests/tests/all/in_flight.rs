@@ -80,7 +80,7 @@ fn mesh_all_gather() -> Operator {
     })
 }
 
-/// What becomes of everything but the destination.
+/// How everything but the destination ends.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Dropped,
@@ -108,7 +108,7 @@ fn what_is_in_flight_is_left_alone() {
     });
 }
 
-/// What the destination should hold, and what it does.
+/// Returns the expected and the actual contents of the destination.
 fn in_flight(rank: &Rank, act: Act, fate: Fate) -> Result<(Vec<i32>, Vec<i32>)> {
     let (device, me) = (rank.device(), rank.index());
     let (stream, other) = (device.stream()?, device.stream()?);
@@ -140,7 +140,7 @@ fn in_flight(rank: &Rank, act: Act, fate: Fate) -> Result<(Vec<i32>, Vec<i32>)> 
             assert!(panicked.is_err());
         }
     }
-    // What is allocated now does not get the memory of what is in flight.
+    // New allocations do not get memory that an operation in flight uses.
     for _ in 0..4 {
         drop(device.upload(&[7_777; 8], &other)?);
         drop(device.upload(&[7_777; 8], &other)?);

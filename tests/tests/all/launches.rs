@@ -230,7 +230,7 @@ fn all_to_all_in_rounds_gives_the_same() {
     assert_eq!(found, transposed(356));
 }
 
-/// What each rank has of the sum.
+/// Each rank's part of the sum.
 fn summed() -> Vec<Vec<f16>> {
     let sums = halves((0..1200).map(|n| (0..4).map(|rank| rank + n % 100).sum()));
     sums.chunks(300).map(<[f16]>::to_vec).collect()
@@ -417,7 +417,7 @@ fn a_kernel_may_be_dropped_while_it_runs() {
     assert_eq!(z.to_vec(&stream).wait().unwrap()[..1024], expected[..1024]);
 }
 
-/// What is loaded, launched and dropped leaves nothing on the device.
+/// Kernels that are loaded, launched and dropped leave no memory on the device.
 #[test]
 fn a_thousand_kernels_leave_no_memory_behind() {
     let runtime = runtime_with(1);

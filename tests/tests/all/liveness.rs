@@ -1,4 +1,4 @@
-//! What can go on goes on: a call waits for what it needs, and for nothing else.
+//! Liveness: a call waits only for the events that it needs, so the rest of the program goes on.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

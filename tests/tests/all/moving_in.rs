@@ -141,7 +141,7 @@ fn each_chapter_has_every_collective() {
     }
 }
 
-/// What ranks say to `tracing` of the operations that they issue: name and elements.
+/// The operations that ranks report to `tracing` when they issue them: name and elements.
 #[derive(Default)]
 struct Issued(Mutex<BTreeMap<String, u64>>);
 

@@ -113,7 +113,7 @@ impl<'a> Player<'a> {
                 return abort(rank, aborts, linked, own);
             }
             _ => {
-                // What it was asked to do goes on without it.
+                // Replaces a stream; the work of the dropped one goes on.
                 let new = device.stream()?;
                 let at = own.usize(0..streams.len());
                 drop(std::mem::replace(&mut streams[at], new));
@@ -131,7 +131,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// What changes no buffer: points are set, and waited for by the host and by other streams.
+    /// An action that changes no buffer: it sets points, or waits for them on the host or on other
+    /// streams.
     fn point(&mut self) -> Result<()> {
         let Player { rank, own, world, streams, buffers, points, .. } = self;
         let stream = &streams[own.usize(0..streams.len())];
@@ -206,7 +207,7 @@ fn abort(rank: &Rank, aborts: bool, linked: bool, own: &mut Rng) -> Result<()> {
     } else {
         // The other may have aborted it already.
         if let Ok(work) = comm.all_reduce_in_place(&mut x, Sum, &stream) {
-            // What came before it is not touched by how it ends.
+            // Earlier operations are not affected by its outcome.
             other.wait_event(&event)?;
             assert_eq!(y.to_vec(&other).wait()?, [5; LEN]);
             if own.bool() {
@@ -245,7 +246,7 @@ fn programs(runtime: &Runtime, tells: bool, seeds: u64) {
 }
 
 fn devices(checked: bool) -> Runtime {
-    // What is forgotten keeps its devices, and a sanitizer leaves few addresses.
+    // Forgotten handles keep their devices in use, and a sanitizer leaves few addresses.
     if !checked {
         return Devices::new(4).memory(1 << 30).runtime();
     }

@@ -97,7 +97,7 @@ fn a_rank_may_return_any_error() {
     assert_eq!(outcome.unwrap_err().to_string(), "rank 0: no such file");
 }
 
-/// Who prints an error and its sources, one after the other, prints nothing twice.
+/// A caller that prints an error and its sources, one after the other, prints nothing twice.
 #[test]
 fn a_chain_of_errors_says_everything_once() {
     let runtime = runtime_with(1);

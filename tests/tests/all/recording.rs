@@ -262,7 +262,7 @@ fn a_peer_s_buffer_is_left_after_every_use() {
     });
     let text = refused(&late, 2);
     assert!(text.contains("thread 0 leaves the buffer of rank 1 while other threads"), "{text}");
-    // What was used in an earlier fork is over in the next one.
+    // A use in an earlier fork has ended when the next one begins.
     let later = gather(|op, main| {
         let access = main.enter(op.channel(op.peer(1)));
         main.fork(2, |threads| {

@@ -84,7 +84,7 @@ fn the_same_id_serves_again_and_the_whole_may_go_first() {
         }
         let mut part = world.subset(&[0, 1, 2, 3], 2).wait()?.unwrap();
         drop(world);
-        // What was dropped is destroyed now, if it can be.
+        // This call destroys dropped communicators, if that is possible.
         drop(rank.device().zeros::<u8>(1, &stream)?);
         stream.synchronize()?;
         members(&mut part, me, &stream)
@@ -101,7 +101,7 @@ fn the_whole_may_go_while_a_part_is_made() {
             let mut world = rank.communicator()?;
             let split = world.split(Some(0), world.rank());
             drop(world);
-            // What was dropped is destroyed now, if it can be.
+            // This call destroys dropped communicators, if that is possible.
             drop(rank.device().zeros::<u8>(1, &stream)?);
             let mut part = split.wait()?.unwrap();
             let me = part.rank();

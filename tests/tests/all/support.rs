@@ -18,8 +18,8 @@ fn functions(text: &str, found: &mut BTreeSet<&'static str>) {
     }
 }
 
-/// What the sources of a directory call: `call!(table, F, ..)`, `tell!(table, F, ..)` or
-/// `functions().F`.
+/// Collects the C functions that the sources of a directory call: `call!(table, F, ..)`,
+/// `tell!(table, F, ..)` or `functions().F`.
 fn called(directory: &Path, found: &mut BTreeSet<&'static str>) {
     for entry in fs::read_dir(directory).expect("the sources are there") {
         let path = entry.expect("an entry").path();

@@ -1,4 +1,4 @@
-//! What ends a wait that nothing completes, blocking or awaited: the time limit, a rank that has
+//! The ends of a wait that nothing completes, blocking or awaited: the time limit, a rank that has
 //! failed, an abort, and the proof that nothing can come any more.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -234,7 +234,8 @@ fn a_deadlock_of_safe_code_is_found() {
     }
 }
 
-/// What a rank of three does wrong, and whether all have met before: the error of the run.
+/// Rank 0 of three receives, but no rank sends; `have_met` says whether all met before. Returns the
+/// error of the run.
 fn a_rank_receives_what_nobody_sends(have_met: bool) -> Error {
     let ranks = runtime_with(3).run_ranks(3, |rank| -> Result<()> {
         let stream = rank.device().stream()?;

@@ -30,7 +30,7 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
     blocks
 }
 
-/// What stands in the page stands in one of the texts too, with any spaces.
+/// Asserts that all code of the page is in one of the texts, with any spaces.
 fn are_in(blocks: &[String], texts: &[String]) {
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let lines = |text: &str| text.lines().map(words).collect::<Vec<_>>();

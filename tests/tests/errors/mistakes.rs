@@ -13,7 +13,7 @@ use hccl::dtype::{DType, ReduceKind};
 use hccl::prelude::*;
 use hccl::{Error, Result};
 
-/// What was done wrong, and who was told what.
+/// A mistake, and the error text of each rank or call.
 type Told = (&'static str, Vec<(String, String)>);
 
 pub fn all() -> Vec<Told> {
@@ -82,8 +82,8 @@ impl Member {
     }
 }
 
-/// Makes a communicator of all devices and runs the ranks to their ends. What they are told comes
-/// back.
+/// Makes a communicator of all devices and runs the ranks to their ends. Returns the errors that
+/// they get.
 fn ranks(
     mistake: &'static str,
     runtime: &Runtime,

@@ -33,7 +33,7 @@ pub fn mutants(program: &Program) -> Vec<Mutant> {
             found.look(block, at);
         }
     }
-    // What no program may be is no mutant.
+    // Drops mutants that are no valid programs.
     found.mutants.retain(|mutant| Program::from_bytes(&mutant.program.to_bytes()).is_ok());
     found.mutants
 }

@@ -13,11 +13,12 @@ use ascend_sys::*;
 
 use crate::subjects::Subject;
 
-/// What is in the workspace, which nobody has written: not a number, in every type.
+/// The byte that fills the unwritten workspace: not a number, in every type.
 const UNWRITTEN: u8 = 0xff;
 
-/// What is in outputs that the kernel has not written: other numbers than it may have read. One is
-/// less than all of those, and one is more: a maximum hides the one, a minimum the other.
+/// The bytes that fill outputs before the kernel writes them: numbers that it cannot have read. One
+/// is less than all inputs and one is more, because a maximum hides the one and a minimum the
+/// other.
 pub const BEFORE: [u8; 2] = [0xee, 0x66];
 
 /// How a run ended: for each rank its tensors, or what went wrong.

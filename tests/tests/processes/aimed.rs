@@ -161,7 +161,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// of a death.
 const CONNECT: u32 = 90_000;
 
-/// What phases are made of, counted once for each.
+/// The number of steps and the duration of each phase, measured once.
 #[derive(Default)]
 struct Sizes {
     steps: HashMap<Phase, u64>,
@@ -193,7 +193,7 @@ impl Sizes {
     }
 }
 
-/// What came of the rounds of a point.
+/// The outcome of the rounds of a point.
 #[derive(Default)]
 struct Outcome {
     rounds: u64,

@@ -140,7 +140,7 @@ fn memory_of_an_operation_with_a_stopped_rank_is_touched_by_nobody_later() {
         assert!(error.is_timeout(), "{error}");
         std::thread::sleep(Duration::from_millis(1200));
         drop((x, small, theirs));
-        // What is free now is filled, and stays as it is.
+        // Fills the memory that is free now; it must keep its contents.
         let other = place.device.stream().unwrap();
         let fresh: Vec<_> =
             (0..6).map(|_| place.device.upload(&vec![7u32; count], &other).unwrap()).collect();

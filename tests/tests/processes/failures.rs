@@ -1,4 +1,4 @@
-//! What goes wrong between processes is told in all of them, with names.
+//! A failure between processes is reported in all of them, with names.
 
 use std::time::{Duration, Instant};
 

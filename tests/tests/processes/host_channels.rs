@@ -160,7 +160,7 @@ fn host_memory_that_a_peer_reaches_is_freed_after_the_communicator() {
         let piece = format!("rank {}, in another process, reaches it", 1 - rank.rank);
         assert!(text.contains(&piece), "{text}");
         assert!(own.bytes() == vec![rank.rank as u8 + 1; BYTES]);
-        // What is the other's is not freed here.
+        // This process cannot free the other's memory.
         let (code, text) = freed_by(|| call!(aclrtFreeHost(theirs)));
         assert_ne!(code, 0, "{text}");
         meet(&rank);

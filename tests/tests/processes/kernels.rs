@@ -171,7 +171,7 @@ struct Windowed {
 }
 
 impl Windowed {
-    /// What the kernel gives for 64 of a number.
+    /// Launches the kernel on 64 times the same number, and returns the result.
     fn launch(&mut self, place: &Place, number: f32) -> hccl::Result<Vec<f32>> {
         let stream = place.device.stream()?;
         let x = place.device.upload(&[number; 64], &stream)?;

@@ -12,7 +12,7 @@ use crate::ranks::{Place, Processes, is_rank, names_the_dead, run, until_says};
 /// One process each, and mixed with threads.
 const MIXES: [&[u32]; 4] = [&[1, 1], &[1, 1, 1], &[2, 1], &[1, 3]];
 
-/// What a rank has at a place.
+/// The value of a rank at a place.
 fn value(rank: u32, at: u32) -> f32 {
     (rank + 1) as f32 * 1000.0 + (at % 97) as f32
 }

@@ -91,7 +91,7 @@ pub struct Processes {
     _runtime: Runtime,
 }
 
-/// What runs the test of this name again, at a place.
+/// The command that runs the test of this name again, at a place.
 pub fn command(name: &str, place: &str) -> Command {
     let mut process = Command::new(std::env::current_exe().unwrap());
     process
@@ -164,7 +164,7 @@ pub fn place() -> Option<String> {
     std::env::var(PLACE).ok()
 }
 
-/// What a process of ranks runs on. [`CONNECT_TIMEOUT`] says, in milliseconds, how long a rank
+/// The runtime of a process of ranks. [`CONNECT_TIMEOUT`] says, in milliseconds, how long a rank
 /// waits for the others to come.
 pub fn runtime(ranks: u32) -> Runtime {
     let connect = std::env::var(CONNECT_TIMEOUT).map_or(60_000, |limit| limit.parse().unwrap());
@@ -238,7 +238,7 @@ impl Processes {
     }
 }
 
-/// Waits until a process says these words. What it says then is read and dropped.
+/// Waits until a process says these words. A thread reads and drops the lines that follow.
 pub fn until_says(process: &mut Child, words: &str) {
     let out = process.stdout.take().unwrap();
     let mut lines = BufReader::new(out).lines();
@@ -267,7 +267,7 @@ pub fn run(name: &str, each: &[u32], body: impl Fn(Place) + Sync) {
     if is_rank(body) {
         std::process::exit(0);
     }
-    // What the others say of a failure may begin in the last process.
+    // A failure that the others report may have begun in the last process.
     let mut failed = String::new();
     for (at, output) in Processes::start(name, each).outputs().iter().enumerate() {
         if !output.status.success() {

@@ -23,7 +23,7 @@ pub const MISSING_AFTER: u32 = 2500;
 /// Elements of a large operation, which takes some milliseconds.
 const LARGE: usize = 4 << 20;
 
-/// What a rank does, in this order. Before each it sets a mark.
+/// The phases of a rank, in this order. Before each it sets a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     Join = 1,
@@ -78,7 +78,7 @@ pub struct Aim {
     pub connect_timeout: u32,
 }
 
-/// What a rank that lives was told, and when.
+/// The error that a living rank got, and when.
 #[derive(Debug)]
 pub struct Told {
     pub at: u64,
@@ -94,7 +94,7 @@ pub struct Round {
     pub told: Vec<Told>,
 }
 
-/// What a rank of a round does. One that does not leave goes on until it is told something.
+/// Runs a rank of a round. A rank that does not leave goes on until it gets an error.
 pub fn live(place: &Place, leaves: bool, before: impl Fn(Phase)) -> Result<()> {
     let Place { rank, ranks, device, .. } = place;
     let (next, previous) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
@@ -207,7 +207,7 @@ pub fn start(mut command: Command, aim: Option<Aim>) -> Started {
     Started { out: BufReader::new(out), err, lives, process, end }
 }
 
-/// What runs a rank of a round of a test.
+/// The command that runs a rank of a round of a test.
 pub fn rank_of_a_round(name: &str, place: &str, aim: &Aim) -> Command {
     let mut command = command(name, place);
     command.env(AIM, format!("{} {:?} {:?}", aim.rank, aim.phase, aim.order));
@@ -245,7 +245,7 @@ pub fn round(name: &str, aim: Aim) -> Round {
 }
 
 impl Started {
-    /// What it says that it was told; `None` if it ends without that.
+    /// The error that the rank reports; `None` if it ends without one.
     pub fn told(&mut self) -> Option<Told> {
         let mut lines = self.out.by_ref().lines().map(|line| line.unwrap());
         let line = lines.find_map(|line| line.strip_prefix("told ").map(str::to_owned))?;
@@ -256,7 +256,7 @@ impl Started {
         Some(Told { at: at.parse().unwrap(), gone, missing, text: text.into() })
     }
 
-    /// What it has written to standard error when it has ended, as it does now.
+    /// Lets the process end, and returns its standard error.
     pub fn end_with_complaint(self) -> String {
         let Self { lives, mut err, .. } = self;
         drop(lives);

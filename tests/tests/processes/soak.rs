@@ -26,7 +26,7 @@ const LIVES_ON: &str = "lives on";
 /// The rounds before the first look, and half of those behind it.
 const FEW: u64 = 6;
 
-/// What a process has.
+/// The resources that a process holds.
 #[derive(Clone, Copy, Debug)]
 struct Belongings {
     descriptors: usize,
@@ -187,8 +187,8 @@ impl Soak {
         self.round(phase, moment);
     }
 
-    /// What the two have after rounds in which nobody dies: in the second one nothing of what
-    /// was before is in use.
+    /// The resources of both after two rounds in which no rank dies: in the second round no
+    /// resource of earlier rounds is in use.
     fn belongings(&mut self) -> [Belongings; 2] {
         for _ in 0..2 {
             self.round(Phase::End, Moment::Never);
@@ -198,7 +198,8 @@ impl Soak {
         self.living.each_mut().map(Started::belongings)
     }
 
-    /// Nobody has more than before. What a thread of theirs still has to do may take a while.
+    /// Asserts that neither holds more than before. Retries, because their threads may take a while
+    /// to clean up.
     fn check(&mut self, before: &[Belongings; 2]) -> [Belongings; 2] {
         let began = Instant::now();
         loop {

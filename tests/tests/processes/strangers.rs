@@ -1,4 +1,4 @@
-//! What comes to the address of a process and is no rank is sent away, and told so; the ranks are
+//! A client that connects to the address of a process and is no rank gets a refusal. The ranks are
 //! served as before.
 
 use std::io::{Read, Write};
@@ -34,7 +34,7 @@ fn hello(layout: u64, secret: u64) -> Vec<u8> {
     ))
 }
 
-/// What the process answers before it ends the connection.
+/// Returns the answer of the process before it ends the connection.
 fn answer(root: &str, said: &[u8]) -> String {
     let mut stream = connect(root);
     stream.write_all(said).unwrap();

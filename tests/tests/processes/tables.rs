@@ -295,8 +295,8 @@ fn whichever_rank_of_a_table_is_killed_whenever_the_others_end_and_name_it() {
     }
 }
 
-/// What comes to the rendezvous and is no rank: it says things that nobody reads, it stays, or it
-/// is of another user.
+/// Clients that come to the rendezvous and are no ranks: one sends data that nobody reads, one
+/// stays, and one is of another user.
 #[test]
 fn strangers_at_the_rendezvous_do_no_harm() {
     const NAME: &str = "tables::strangers_at_the_rendezvous_do_no_harm";

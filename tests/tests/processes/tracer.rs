@@ -47,7 +47,7 @@ pub enum Moment {
     Never,
 }
 
-/// What became of a traced process.
+/// The record of a traced process.
 #[derive(Default)]
 pub struct Trace {
     /// When it was killed, by [`now`]; `None`: it ended by itself.

@@ -1,4 +1,4 @@
-//! What C and C++ compilers see in the headers.
+//! The declarations and layouts that C and C++ compilers see in the headers.
 //!
 //! The compilers are those that `CC` and `CXX` name, or else `cc` and `c++`. The one for C links
 //! every Rust program, so it is there. A machine without one for C++ leaves out what needs it, and

@@ -19,7 +19,7 @@ const PARTS: [(&str, &[Library]); 3] = [
     ("Communication: `libhccl.so`, `libhcomm.so`", &[Library::Hccl, Library::Hcomm]),
 ];
 
-/// What becomes of a call on the emulator: the title of a row.
+/// The result of a call on the emulator: the title of a row.
 fn answer(symbol: &Symbol) -> &'static str {
     let name = symbol.name.to_str().expect("names are ASCII");
     if symbol.library == Library::None {

@@ -1,7 +1,7 @@
-//! What stands in `bindings.rs` and `functions.rs`, types as text without spaces.
+//! The declarations in `bindings.rs` and `functions.rs`, with types as text without spaces.
 //!
-//! That the layouts in `bindings.rs` are those of the compiled types is asserted in that file
-//! itself: it does not compile otherwise. Read from there, they can be compared with the data.
+//! `bindings.rs` itself asserts that its layouts are those of the compiled types; otherwise it does
+//! not compile. So the layouts that are read from there can be compared with the data.
 
 use std::collections::BTreeMap;
 

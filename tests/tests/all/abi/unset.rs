@@ -1,4 +1,4 @@
-//! What `unset()` makes in Rust is what the inline functions `*Init` of the headers make in C.
+//! `unset()` in Rust makes the same values as the inline functions `*Init` of the headers in C.
 
 use std::fmt::Write;
 

@@ -89,7 +89,7 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
             let division = String::new();
             cases.push(Case { algorithm, collective, division, operator, steps, sent });
         };
-    // What a rank does not have itself.
+    // The bytes that a rank does not have itself.
     let rest = |n: u64| Be(n / p * (p - 1));
     let twice = |n: u64| Be(2 * (n / p * (p - 1)));
     let everything = |n: u64| Be(some * n);
@@ -198,7 +198,8 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
             let (algorithm, steps, sent) = ("hierarchical", should(steps), sent(all(collective)));
             cases.push(Case { algorithm, collective, division, operator, steps, sent });
         };
-        // What a rank sends within its group, once; its part, which it sends to other groups.
+        // `inner` is the number of bytes that a rank sends within its group, once. `part` is the
+        // size of its part, which it sends to other groups.
         let (inner, part) = (|n: u64| (most - 1) * n / most, |n: u64| n / least);
         add("all-reduce", hierarchical::all_reduce, 2 * (within + between), &|n| {
             should(2 * inner(n) + 2 * (count - 1) * n / (count * least))

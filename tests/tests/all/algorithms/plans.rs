@@ -1,4 +1,4 @@
-//! What the algorithms take of each rank: threads, notifies, channels.
+//! The resources that the algorithms take of each rank: threads, notifies, channels.
 
 use hccl::operator::{Engine, Plan};
 

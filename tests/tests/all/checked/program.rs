@@ -7,10 +7,10 @@ pub const LENGTH: usize = 240;
 pub const BUFFERS: usize = 5;
 pub const HOSTS: usize = 2;
 pub const STREAMS: usize = 3;
-/// What can be captured at the same time, and kept.
+/// The number of graphs that can be captured at the same time, and kept.
 pub const GRAPHS: usize = 2;
 
-/// What becomes of the `Work` of a step.
+/// How a step handles its `Work`.
 #[derive(Clone, Copy, Debug)]
 pub enum After {
     Drop,
@@ -21,14 +21,14 @@ pub enum After {
     Order(usize),
 }
 
-/// What one rank does by itself on its device, which can be captured.
+/// An operation of one rank on its device, which can be captured.
 #[derive(Clone, Debug)]
 pub enum Move {
     Zero { to: usize, range: Range<usize> },
     Copy { from: usize, to: usize, start: usize, range: Range<usize> },
 }
 
-/// What one rank does by itself.
+/// An operation of one rank.
 #[derive(Clone, Debug)]
 pub enum Local {
     Move(Move),
@@ -82,7 +82,7 @@ pub enum Local {
     },
 }
 
-/// What all ranks do together, which can be captured.
+/// An operation of all ranks together, which can be captured.
 #[derive(Clone, Debug)]
 pub enum Together {
     AllReduce {
@@ -133,7 +133,7 @@ pub enum Together {
     Barrier,
 }
 
-/// What can be captured.
+/// An operation that can be captured.
 #[derive(Clone, Debug)]
 pub enum Operation {
     Local { rank: usize, what: Move },
@@ -184,7 +184,7 @@ pub struct Program {
     pub steps: Vec<Step>,
 }
 
-/// What there is of a graph.
+/// The state of a graph.
 #[derive(Clone, Copy)]
 enum Slot {
     Empty,
@@ -343,7 +343,7 @@ impl Program {
     }
 }
 
-/// What is uploaded: different in every element.
+/// The values that are uploaded: different in every element.
 pub fn values(value: i32, length: usize) -> Vec<i32> {
     (0..length as i32).map(|at| value.wrapping_add(at * 7)).collect()
 }

@@ -1,4 +1,4 @@
-//! What a program comes to when one step follows the other.
+//! The expected state of a program when its steps run one after the other.
 
 use super::program::{
     BUFFERS, GRAPHS, HOSTS, LENGTH, Local, Move, Operation, Program, Step, Together, values,
@@ -140,7 +140,7 @@ fn apply(sides: &mut [Side], what: &Together) {
     let ranks = sides.len();
     let block = LENGTH / ranks;
     let of = |rank: usize| rank * block..(rank + 1) * block;
-    // What each rank has in a buffer before.
+    // The contents of a buffer on each rank before the operation.
     let all = |sides: &[Side], name: usize| -> Vec<Vec<i32>> {
         sides.iter().map(|side| side.buffer(name).to_vec()).collect()
     };

@@ -43,7 +43,7 @@ struct Side {
     data: Data,
 }
 
-/// What operations use that can be captured.
+/// The buffers and communicators of operations that can be captured.
 struct Data {
     buffers: Vec<DeviceBuffer<i32>>,
     /// All ranks of the world, made anew now and then.

@@ -1,5 +1,5 @@
-//! What the operations should give, computed in the plainest way: element by element, in the order
-//! of the ranks.
+//! The expected results of the operations, computed in the plainest way: element by element, in the
+//! order of the ranks.
 
 use hccl::dtype::{Element, ReduceKind, bf16, f16};
 

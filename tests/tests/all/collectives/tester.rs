@@ -36,8 +36,8 @@ impl Tester {
         (self.case + n) % self.place().1
     }
 
-    /// The lengths for the next case: all, or one that wanders through the list. What all ranks
-    /// hold together is bounded; each has `parts` times the length.
+    /// The lengths for the next case: all, or one that wanders through the list. The total over all
+    /// ranks is bounded; each rank has `parts` times the length.
     pub fn lengths(&mut self, parts: usize) -> Vec<usize> {
         self.case += 1;
         let (_, ranks) = self.place();
@@ -82,12 +82,12 @@ impl Tester {
     }
 }
 
-/// What each rank gives to a reduction.
+/// The input of each rank to a reduction.
 fn inputs<T: Reference>(kind: hccl::dtype::ReduceKind, ranks: usize, n: usize) -> Vec<Vec<T>> {
     (0..ranks).map(|rank| T::numbers(kind, n * 64 + rank, n)).collect()
 }
 
-/// What all of them get together.
+/// The reduction of all inputs.
 fn reduced<T: Reference>(kind: hccl::dtype::ReduceKind, inputs: &[Vec<T>]) -> Vec<T> {
     let n = inputs.first().map_or(0, Vec::len);
     (0..n).map(|i| T::reduce(kind, inputs.iter().map(|input| input[i]))).collect()
@@ -247,7 +247,7 @@ impl Tester {
             let recv = self.device.alloc::<T>(packed.extent())?;
             let (recv, _) = self.comm.all_gather_v(&send, recv, &packed, &self.stream)?;
             self.check(&recv, &expected, &what)?;
-            // What lies between the parts stays.
+            // Elements between the parts stay as they are.
             let mut expected = T::bits(99, length);
             let mut recv = self.upload(&expected)?;
             for rank in 0..ranks {

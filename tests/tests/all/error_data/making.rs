@@ -11,8 +11,8 @@ use hccl_tests::{own_devices, runtime_with};
 
 use super::said;
 
-/// What each rank learns that joins with these numbers of ranks, and settings, at about the same
-/// time.
+/// The results of ranks that join at about the same time, each with its own number of ranks and
+/// settings.
 fn joins<const N: usize>(
     limit: Duration,
     ranks: [(u32, u32, CommConfig); N],
@@ -93,7 +93,7 @@ fn a_part_that_is_not_made_has_both_sides_of_what_differs() {
         let outcome = part.and_then(|part| {
             part.map_or(Ok(()), |mut part| part.barrier(&stream).and_then(|work| work.wait()))
         });
-        // What fails later for another reason says nothing of it.
+        // A later failure for another reason does not mention this one.
         let own = |world: &mut Communicator| world.subset(&[rank.index()], 7).wait();
         let _part = own(&mut world)?;
         let taken = own(&mut world).unwrap_err();

@@ -88,7 +88,7 @@ fn a_function_that_is_called_twice_stands_in_the_source_once() {
     assert_eq!(calls.len(), 2, "{source}");
     assert!(calls[0].contains("xGm") && calls[0].contains("yGm") && calls[0].contains("factor"));
     assert!(calls[1].contains("wGm") && calls[1].contains("zGm") && calls[1].contains("rest"));
-    // What gives back one value is a function, what gives back two is not.
+    // A Rust function that returns one value becomes a C++ function; one that returns two does not.
     assert!(source.contains("__aicore__ inline uint64_t ScaledFirst("), "{source}");
     assert!(
         source.contains("const uint64_t first = ScaledFirst(") && !source.contains("ScaledShare"),

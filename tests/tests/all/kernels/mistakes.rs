@@ -1,4 +1,4 @@
-//! What is wrong on every product comes back from `record`, all of it, each with its line.
+//! `record` returns all mistakes that are wrong on every product, each with its line.
 
 use hccl::kernel::symbol::{CcMember, CubeMember};
 use hccl::kernel::*;

@@ -177,7 +177,7 @@ fn on_four_ranks(
     Some(outcome.outputs[0].iter().map(|bytes| numbers(bytes)).collect())
 }
 
-/// What rank `rank` has at the start.
+/// The initial value of an element of rank `rank`.
 fn element(rank: usize, at: usize) -> f32 {
     ((rank * 7 + at * 3) % 61) as f32
 }

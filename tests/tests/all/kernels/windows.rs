@@ -67,7 +67,7 @@ fn launches(rank: &Rank, count: u64) -> hccl::Result<(Vec<&'static str>, f32)> {
     work.wait()?;
     // The next launch writes to the window that the other rank may still read.
     comm.barrier(&stream)?.wait()?;
-    // What one rank cannot know is not asked of its launch.
+    // A strict launch does not demand facts that one rank cannot know.
     let launch = loaded.launch(1).tiling(&tiling).group(&mut comm);
     launch.input(&x).output(&mut y).output(&mut z).strict().submit(&stream)?.wait()?;
     Ok((noted, y.to_vec(&stream).wait()?[0]))

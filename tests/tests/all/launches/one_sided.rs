@@ -68,8 +68,8 @@ mod kernels {
     }
 }
 
-/// What a rank writes is in the window of another one, which a safe program cannot see; that the
-/// turn meets all ranks it can.
+/// The writes of a rank land in the window of another rank, which a safe program cannot read. But a
+/// safe program can see that the turn meets all ranks.
 #[test]
 fn one_sided_writes_are_configured_and_launched_as_other_operations_are() {
     let devices = own_devices().devices(RANKS as usize);

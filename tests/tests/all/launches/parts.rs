@@ -62,7 +62,7 @@ fn a_kernel_stays_within_its_slices() {
     assert_eq!(found[50..82], halves((0..32).map(|n| 2 * n)));
 }
 
-/// What is checked before a launch is checked of slices too.
+/// The checks before a launch also cover slices.
 #[test]
 fn slices_are_checked_as_buffers_are() {
     let runtime = runtime_with(2);

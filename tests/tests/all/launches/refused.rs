@@ -40,7 +40,8 @@ fn arguments_are_checked_before_a_launch() {
     stream.synchronize().unwrap();
 }
 
-/// What the server could not read, or not read rightly, and what its field does not take.
+/// Tiling structs that the server could not read, or would misread, and values that a field does
+/// not take.
 #[test]
 fn a_tiling_struct_that_is_not_filled_for_the_product_is_refused() {
     let runtime = runtime_with(1);

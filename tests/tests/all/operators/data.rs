@@ -17,12 +17,12 @@ pub trait Number: Element + From<i8> {
 
 impl<E: Element + From<i8>> Number for E {}
 
-/// What rank `rank` gives: `length` elements.
+/// The input of rank `rank`: `length` elements.
 pub fn input<E: Number>(rank: u32, length: usize) -> Vec<E> {
     (0..length).map(|at| E::of(7 * rank as usize + 5 * at + at / 13)).collect()
 }
 
-/// What an operator gives: for each rank the output, from the inputs.
+/// Runs an operator on the inputs, and returns the output of each rank.
 fn run<E: Number>(
     runtime: &Runtime,
     ranks: u32,

@@ -1,5 +1,5 @@
-//! What the checker says of broken operators, in full, with the line that it points at; of their
-//! repaired twins it says nothing.
+//! The full messages of the checker about broken operators, with the line that it points at. It has
+//! no message about their repaired twins.
 
 use hccl::dtype::ReduceOp;
 use hccl::operator::check::Setting;

@@ -12,7 +12,7 @@ use super::group::group;
 use super::interpret::{Bits, initial, with_type};
 use super::program::*;
 
-/// What the buffers of all ranks hold at the end.
+/// Runs a program and returns the contents of all ranks' buffers at the end.
 pub fn execute(program: &Program, runtime: &Runtime) -> hccl::Result<Vec<Vec<Bits>>> {
     let beginnings = program.beginnings();
     let needs_meeting = |(team, at): (&Team, &Option<usize>)| {
@@ -31,8 +31,8 @@ pub fn execute(program: &Program, runtime: &Runtime) -> hccl::Result<Vec<Vec<Bit
 /// Makes the communicator of all ranks.
 pub type World = Box<dyn Fn() -> hccl::Result<Communicator>>;
 
-/// What the buffers of a rank hold at the end. `meetings` has the root infos of those communicators
-/// that need one.
+/// Runs one rank and returns the contents of its buffers at the end. `meetings` has the root infos
+/// of those communicators that need one.
 pub fn play(
     program: &Program,
     index: usize,
@@ -172,7 +172,7 @@ impl Player {
     }
 }
 
-/// What a rank is about to do.
+/// The part of one rank in an operation.
 #[derive(Clone, Copy)]
 pub struct Turn<'a> {
     pub operation: &'a Operation,
@@ -302,7 +302,7 @@ macro_rules! deliver {
     }};
 }
 
-/// What a call gives back that had a new buffer as its destination.
+/// The result of a call, with the destination buffer if the call made a new one.
 trait Delivered<T: Element> {
     /// Copies it to where it should be.
     fn settle(self, to: &mut DeviceSliceMut<'_, T>, stream: &Stream) -> hccl::Result<Work>;

@@ -1,4 +1,4 @@
-//! What random programs have found, each as a small program of its own.
+//! Defects that random programs have found, each as a small program of its own.
 
 use hccl::prelude::*;
 use hccl_tests::runtime_with;
@@ -45,7 +45,8 @@ fn an_empty_source_may_begin_where_the_destination_does() {
     outcome.unwrap();
 }
 
-/// Who leaves a communicator leaves its parts, so a rank has left when it has dropped all of them.
+/// A rank that leaves a communicator leaves its parts, so a rank has left when it has dropped all
+/// of them.
 #[test]
 fn a_part_outlives_what_it_is_part_of() {
     let runtime = runtime_with(2);

@@ -127,12 +127,12 @@ fn shuffled(random: &mut Random, n: usize) -> Vec<usize> {
 
 struct Generator {
     random: Random,
-    /// What one operation takes of a buffer at most. No buffer is shorter.
+    /// The most elements of a buffer that one operation uses. No buffer is shorter.
     most: usize,
     program: Program,
     /// Of the operation at hand.
     members: Vec<usize>,
-    /// What the ranks have taken so far in the step at hand.
+    /// The spans that the ranks use so far in the current step.
     taken: Vec<Vec<Span>>,
 }
 
@@ -171,8 +171,8 @@ impl Generator {
             let (team, dtype) = (teams[at], self.dtype());
             let kind = self.kind(dtype, self.program.teams[team].members.len());
             let is_message = matches!(kind, Kind::Message { .. });
-            // What a group does not take is left out. One message from one rank to another is
-            // enough.
+            // Skips operations that a group does not accept. One message from one rank to another
+            // is enough.
             if matches!(kind, Kind::Reduce(..) | Kind::Batch | Kind::Barrier)
                 || is_message != messages
                 || is_message && operations.iter().any(|o| o.team == team && o.kind == kind)
@@ -235,7 +235,7 @@ impl Generator {
         }
     }
 
-    /// What each rank reads and writes.
+    /// Chooses the spans that each rank reads and writes.
     fn spans(&mut self, kind: Kind, dtype: DType, p: usize, in_place: bool) -> Vec<Side> {
         let mut sides = vec![Side::default(); p];
         let n = self.length(self.most);
@@ -399,7 +399,7 @@ impl Generator {
         (0..p).map(|_| if is_nothing { 0 } else { self.length(each) }).collect()
     }
 
-    /// What a rank receives fits too: columns are cut to the length of a buffer.
+    /// Cuts the columns to the length of a buffer, so that each rank's received data fits too.
     fn within_buffers(&self, mut matrix: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
         for column in 0..matrix.len() {
             let mut left = self.most;

@@ -9,7 +9,7 @@ use super::execute::{Player, Turn, partition, with_reduction};
 use super::interpret::with_type;
 use super::program::{Kind, Span};
 
-/// What an operation borrows until the group has ended.
+/// The data that an operation borrows until the group has ended.
 struct Entry<'a> {
     turn: Turn<'a>,
     source: Option<Piece<'a>>,

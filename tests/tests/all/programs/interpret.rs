@@ -1,5 +1,5 @@
-//! What a program should do: a sequential interpreter on vectors, one operation after the other,
-//! written as plainly as can be.
+//! The reference for programs: a sequential interpreter on vectors that runs one operation after
+//! the other, written as plainly as possible.
 
 use hccl::dtype::{DType, ReduceKind, bf16, f16};
 
@@ -31,7 +31,7 @@ macro_rules! with_type {
 }
 pub(crate) use with_type;
 
-/// What the buffers of a rank hold at the beginning.
+/// The initial contents of a rank's buffers.
 pub fn initial(program: &Program, rank: usize) -> Vec<Bits> {
     fn fill<T: Reference>(random: &mut Random, len: usize, any_bits: bool) -> Bits {
         let element = |random: u64| match any_bits {
@@ -45,7 +45,7 @@ pub fn initial(program: &Program, rank: usize) -> Vec<Bits> {
     buffers.map(|b| with_type!(b.dtype, fill(&mut random, b.len, b.any_bits))).collect()
 }
 
-/// What the buffers of all ranks hold at the end.
+/// Interprets a program and returns the contents of all ranks' buffers at the end.
 pub fn interpret(program: &Program) -> Vec<Vec<Bits>> {
     let buffers = (0..program.ranks).map(|rank| initial(program, rank)).collect();
     let mut memory = Memory { buffers, members: &[] };
@@ -158,7 +158,7 @@ impl Memory<'_> {
         }
     }
 
-    /// What a rank brings along.
+    /// The input of a rank.
     fn input(&self, member: usize, side: &Side) -> Bits {
         let span = side.source.or(side.destination);
         span.map_or_else(Vec::new, |span| self.read(member, span))

@@ -1,5 +1,5 @@
-//! What a random program is, in data: ranks with buffers, communicators, and a list of operations.
-//! It can be read: see [`Program`]'s `Display`.
+//! A random program as data: ranks with buffers, communicators, and a list of operations.
+//! [`Program`]'s `Display` prints it for readers.
 
 use std::fmt;
 
@@ -60,7 +60,7 @@ impl Program {
     }
 }
 
-/// What is issued at once.
+/// The operations that are issued at once.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub is_group: bool,
@@ -116,7 +116,7 @@ pub struct Operation {
     pub team: usize,
     pub kind: Kind,
     pub dtype: DType,
-    /// What each rank of the communicator does.
+    /// The part of each rank of the communicator.
     pub sides: Vec<Side>,
 }
 
@@ -139,7 +139,7 @@ pub enum Kind {
     Barrier,
 }
 
-/// What one rank does in an operation.
+/// The part of one rank in an operation.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
     /// Without one it is the destination: in place.
@@ -212,7 +212,7 @@ pub struct Item {
     pub span: Span,
 }
 
-/// What becomes of the `Work`.
+/// How the program handles the `Work`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
     #[default]

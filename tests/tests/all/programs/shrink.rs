@@ -9,7 +9,7 @@ use super::execute::execute;
 use super::interpret::{Bits, interpret};
 use super::program::{Ending, Program, Side};
 
-/// What is wrong.
+/// The problem that a program has shown.
 #[derive(Debug)]
 pub enum Failure {
     /// It should have worked.
@@ -58,8 +58,8 @@ pub fn compare(rank: usize, found: &[Bits], expected: &[Bits]) -> Result<(), Fai
     Ok(())
 }
 
-/// The shortest program it finds in a minute that still fails. What fails only now and then is
-/// tried a few times.
+/// Returns the shortest program that still fails, as far as a minute's search finds it. Because a
+/// program may fail only now and then, each is tried a few times.
 pub fn shrink(
     mut program: Program,
     mut failure: Failure,

@@ -42,7 +42,7 @@ fn a_cann_with_another_size_does_not_compile() {
     }
 }
 
-/// What the macros of the older form have.
+/// A struct with the types that the macros of the older form have.
 #[derive(Tiling)]
 #[repr(C)]
 #[allow(dead_code, reason = "the layout is what is tested")]
@@ -78,7 +78,7 @@ fn both_ways<T: Sample>(cc_bytes: usize) {
     let (input, output) = (temporary(&format!("{name}.in")), temporary(&format!("{name}.out")));
     fs::write(&input, ours.as_bytes()).unwrap();
 
-    // What C++ is to write: the same struct with other values.
+    // The values that C++ is to write: the same struct with other values.
     let mut theirs = T::zeroed();
     theirs.fill();
     theirs.set(|| random.u64(..));
@@ -96,7 +96,8 @@ fn both_ways<T: Sample>(cc_bytes: usize) {
     assert_eq!(T::from_bytes(&written).unwrap().bits(), theirs.bits(), "{name}");
 }
 
-/// What the program prints first: the size of each struct and the offsets of its fields.
+/// Writes the expected first output of the program: the size of each struct and the offsets of its
+/// fields.
 fn offsets(text: &mut String, layout: &Layout) {
     for part in readable(layout) {
         let _ = writeln!(text, "{} {}", part.path(), part.size);

@@ -1,4 +1,4 @@
-//! What people read: tables, dumps and headers, compared with files.
+//! Texts for readers: tables, dumps and headers, compared with files.
 
 use hccl::kernel::Tiling;
 use hccl_tests::repository;

@@ -1,8 +1,8 @@
-//! Draws moves: above what each rank has in its input, below what has come into its output, both
-//! with the places of the elements.
+//! Draws moves: above, the elements of each rank's input; below, the elements that have come into
+//! its output; both with their places.
 //!
-//! A color is the rank that an element comes from, a paler one a later turn. What is for one rank
-//! has its number: `b2` goes from the second rank to rank 2.
+//! A color is the rank that an element comes from, a paler one a later turn. An element for one
+//! rank has that rank's number: `b2` goes from the second rank to rank 2.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use crate::turns::moves::{Move, RANKS};
 
-/// What the turns are called; nothing if there is one.
+/// The names of the turns; empty if there is one turn.
 pub type Legend = &'static [&'static str];
 
 const WIDTH: f64 = 800.0;
@@ -85,7 +85,8 @@ pub fn draw(code: &[&str], legend: Legend, moves: &[Move]) -> String {
     )
 }
 
-/// What each element of an input is called: its rank's letter, and where it goes unless everywhere.
+/// The name of each element of an input: its rank's letter, and its destination unless it goes
+/// everywhere.
 fn names(moves: &[Move]) -> BTreeMap<(usize, usize), (usize, String)> {
     let mut fates: BTreeMap<_, (usize, Vec<usize>)> = BTreeMap::new();
     for moved in moves {

@@ -147,7 +147,7 @@ fn in_tiles<C: Collective>(k: Kernel<TilesTiling>, x: Input<i32>, y: Output<i32>
     });
 }
 
-/// What the turns of both tasks move, with inputs and outputs of so many elements.
+/// The moves of both tasks' turns, with inputs and outputs of `lengths` elements.
 pub fn moved<C: Collective>(tiles: Tiles, lengths: [usize; 2]) -> Vec<Move> {
     let kernel = in_tiles::record::<C>().unwrap();
     look(&kernel, tiles.turns as usize + 1, lengths, C::COMMAND, C::SUMS, |_, turns| TilesTiling {
@@ -193,7 +193,7 @@ fn in_blocks(k: Kernel<BlocksTiling>, x: Input<i32>, y: Output<i32>) {
     });
 }
 
-/// What each turn of them moves.
+/// The moves of each turn of the blocks.
 pub fn moved_blocks(blocks: Blocks) -> Vec<Move> {
     let packed = |counts: [u64; RANKS]| {
         let mut at = 0;

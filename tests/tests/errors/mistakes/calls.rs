@@ -1,4 +1,4 @@
-//! What one rank gets wrong, and learns before anything is issued.
+//! Mistakes of one rank, which it learns before anything is issued.
 
 use std::time::Duration;
 

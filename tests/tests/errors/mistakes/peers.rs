@@ -1,12 +1,12 @@
-//! What ranks get wrong together: they disagree, do not come, or fail.
+//! Mistakes of several ranks: they disagree, do not come, or fail.
 
 use hccl::prelude::*;
 use hccl::{Error, Result};
 
 use super::{Member, PATIENCE, Told, impatient, later, one, patient, ranks};
 
-/// What the ranks disagree about: in the first operation, which comes from the call, and in a later
-/// one.
+/// Disagreements between ranks: in the first operation, where the call returns the error, and in a
+/// later one.
 pub(super) fn between_ranks() -> Vec<Told> {
     type Act = fn(&mut Member) -> Result<Work>;
     let runtime = patient(3);

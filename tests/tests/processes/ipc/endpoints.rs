@@ -123,7 +123,7 @@ impl Side<'_> {
         handle
     }
 
-    /// What is carried to the other process.
+    /// Returns the description of an export, which the test carries to the other process.
     pub fn export(&self, memory: HcommMemHandle) -> String {
         let (mut bytes, mut length) = (null_mut(), 0);
         issue!(HcommMemExport(self.endpoint, memory, &mut bytes, &mut length));

@@ -221,7 +221,7 @@ fn importers_close_before_the_exporter_closes_or_frees() {
                 "memory is not exported by this key any more",
             );
             talk.say("refused");
-            // What is imported later has other memory at the same addresses or elsewhere.
+            // A later import maps other memory, at the same addresses or elsewhere.
             assert_eq!(read(import(&talk.next()), BYTES), pattern(6));
             talk.say("imported");
             talk.next();

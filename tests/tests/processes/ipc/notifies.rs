@@ -94,7 +94,7 @@ fn a_record_of_an_importer_releases_one_wait_and_what_was_written_before_it_is_s
     ok!(aclrtWaitAndResetNotify(mine, stream, 1));
     let code = ascend_emulator_testing::call!(aclrtSynchronizeStream(stream));
     assert_ne!(code, 0, "a second wait was released");
-    // What is cleared is gone, whoever has recorded it.
+    // A reset clears a record of any process.
     assert_eq!(other.ask("once more"), "recorded");
     let mut list = [mine];
     ok!(aclrtNotifyBatchReset(list.as_mut_ptr(), 1));

@@ -7,7 +7,7 @@ use ascend_emulator_testing::common::Block;
 use ascend_emulator_testing::ok;
 
 const ROLE: &str = "HCCL_TEST_IPC";
-/// What one says to the other begins with this: the test harness prints too.
+/// The prefix of each line from one process to the other, because the test harness prints too.
 const MARK: &str = "ipc: ";
 
 /// The other process, as the test sees it.
@@ -22,7 +22,7 @@ impl Other {
         writeln!(self.words, "{words}").unwrap();
     }
 
-    /// What it says next.
+    /// Returns the next line of the other process.
     pub fn hear(&mut self) -> String {
         for line in self.lines.by_ref() {
             if let Some((_, words)) = line.unwrap().split_once(MARK) {
@@ -65,7 +65,7 @@ impl Talk {
         println!("\n{MARK}{words}");
     }
 
-    /// What the test says next; `None` at its end.
+    /// Returns the next line of the test; `None` at its end.
     pub fn hear(&mut self) -> Option<String> {
         self.0.next().map(Result::unwrap)
     }

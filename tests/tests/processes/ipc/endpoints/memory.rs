@@ -33,7 +33,7 @@ fn memory_of_another_process_is_imported_and_reached_over_a_channel() {
         issue!(HcommChannelNotifyRecordOnThread(thread, channel, 1));
         issue!(HcommChannelNotifyWaitOnThread(thread, channel, 1, LONG));
         issue!(HcommLocalCopyOnThread(thread, output, at(window, 4936), 64));
-        // What was written there is read back; and what the other has on its host.
+        // Reads back the written bytes, and the other's bytes on its host.
         issue!(HcommReadOnThread(thread, channel, at(output, 64), at(there.addr, 4936), 64));
         let from = at(there_on_host.addr, 4936);
         issue!(HcommReadOnThread(thread, channel, at(output, 128), from, 64));
@@ -112,8 +112,8 @@ fn memory_that_is_taken_back_or_unregistered_is_out_of_reach() {
     });
 }
 
-/// The importer's write is in its queue when the owner unregisters and frees the memory. What the
-/// owner allocates then is not written.
+/// The importer's write is in its queue when the owner unregisters and frees the memory. It must
+/// not write to memory that the owner allocates after that.
 #[test]
 fn freed_memory_is_not_reused_before_the_importer_has_let_go() {
     const NAME: &str =
