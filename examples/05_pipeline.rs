@@ -6,10 +6,11 @@
 //! forward; so it keeps the inputs of at most as many micro-batches as there are stages from it to
 //! the end, however many a batch has.
 //!
-//! What a stage gives and what it needs next go in one batch of messages. With a send and a receive
+//! The output of a stage and its next input go in one batch of messages. With a send and a receive
 //! one after the other, two neighbours would each wait for the other to receive.
 //!
-//! `hccl-train` has the schedule, the messages and the picture; what a stage computes is here.
+//! `hccl-train` has the schedule, the messages and the picture; this file has the computation of a
+//! stage.
 //!
 //! The weights at the end are compared with those of a training without ranks: they are the same
 //! bits.
@@ -27,7 +28,7 @@ use hccl_train::pipeline::{Pipeline, picture};
 use ndarray::{Array1, Array2};
 
 const STAGES: usize = 4;
-/// What goes into the first stage, and what comes out of each.
+/// The width of the first stage's input, and of each stage's output.
 const WIDTHS: [usize; STAGES + 1] = [PIXELS, 128, 128, 128, CLASSES];
 /// Rows of a batch, and of a micro-batch. The last of an epoch may have fewer.
 const BATCH: usize = 128;
@@ -118,7 +119,7 @@ impl Stage {
     }
 }
 
-/// What a stage computes; nothing here knows of messages.
+/// The computation of a stage; it knows nothing of messages.
 struct Part {
     index: usize,
     layer: Layer,

@@ -48,7 +48,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What a rank ends up with.
+/// The state of a rank after training.
 struct Replica {
     rank: usize,
     network: Network,

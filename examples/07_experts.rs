@@ -72,7 +72,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What a rank has: replicas of the first layer and the gate, and an expert of two layers.
+/// The model of a rank: replicas of the first layer and the gate, and an expert of two layers.
 struct Model {
     shared: Layer,
     gate: Layer,
@@ -168,8 +168,8 @@ fn gradients(
     one.backward(&rows.view(), &between, scale, &mut gradients[2])?;
     let into_hidden = roads.travel(&one.delta_before(&rows.view(), &between), &take, &give)?;
 
-    // What the gate's chances cost: by the weight of the chosen expert's output, and by preferring
-    // experts.
+    // The loss's derivative by the gate's chances: through the weight of the chosen expert's
+    // output, and through the preference of experts.
     let load: Array1<f32> = give.iter().map(|&rows| rows as f32 / part.len() as f32).collect();
     let mut cost = Array2::from_shape_fn(chances.dim(), |(_, e)| BALANCE * RANKS as f32 * load[e]);
     for (row, &expert) in chosen.iter().enumerate() {

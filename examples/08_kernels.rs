@@ -29,7 +29,8 @@ fn main() -> hccl::Result<()> {
         let stream = device.stream()?;
         let mut comm = rank.communicator()?;
 
-        // What the host tells the kernel: sizes, and how the communication server is to work.
+        // The host's parameters for the kernel: sizes, and the settings of the communication
+        // server.
         let mut tiling =
             ReduceScatterRoundsTiling { tile_len: 128, tail_len: 44, ..Tiling::zeroed() };
         tiling.set_tile_num(2)?.set_tail_num(1)?;

@@ -58,7 +58,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What one rank does.
+/// Runs one rank.
 fn run(rank: u32, ranks: u32) -> Result<(), Box<dyn std::error::Error>> {
     let line = std::io::read_to_string(std::io::stdin())?;
     let bytes = line.split_whitespace().map(str::parse).collect::<Result<Vec<u8>, _>>()?;

@@ -2,10 +2,10 @@
 //!
 //!     cargo bench -p hccl --bench host_copies
 //!
-//! Two ranks of one process copy at the same time, each tied to one core. What the bytes need is
-//! one `memcpy` for pinned and registered memory, and two for ordinary memory, which goes through a
-//! pinned block; a new `Vec` is touched for the first time besides. Operations and `memcpy`s take
-//! turns within each round, and the best round counts, of the slower rank.
+//! Two ranks of one process copy at the same time, each tied to one core. The bytes need one
+//! `memcpy` for pinned and registered memory, and two for ordinary memory, which goes through a
+//! pinned block. A new `Vec` is also touched for the first time. Operations and `memcpy`s take
+//! turns within each round. The best round of the slower rank counts.
 
 mod pin;
 

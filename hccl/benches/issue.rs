@@ -1,4 +1,4 @@
-//! What the safe call costs over the C call behind it, for every operation.
+//! Measures the overhead of the safe call over the C call behind it, for every operation.
 //!
 //!     cargo bench -p hccl --bench issue                 # the table
 //!     cargo bench -p hccl --bench issue -- all_reduce   # operations with this in their name

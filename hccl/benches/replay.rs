@@ -1,8 +1,8 @@
-//! What a replay saves: `cargo bench -p hccl --bench replay`.
+//! Measures the time that a replay saves: `cargo bench -p hccl --bench replay`.
 //!
-//! Twenty operations issued one by one, and the same twenty as a graph that is replayed, on one
-//! idle stream of the emulator. The operations are small, so that issuing is most of it. Batches of
-//! both take turns; each figure is the best, in nanoseconds for all twenty.
+//! It compares twenty operations issued one by one with the same twenty as a replayed graph, on one
+//! idle stream of the emulator. The operations are small, so most of the time is issuing. Batches
+//! of both take turns; each figure is the best, in nanoseconds for all twenty.
 
 use std::hint::black_box;
 use std::time::Instant;

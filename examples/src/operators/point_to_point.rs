@@ -2,12 +2,12 @@
 
 use hccl::operator::*;
 
-/// Who gives.
+/// The rank that sends.
 pub const FROM: u32 = 0;
-/// Who gets.
+/// The rank that receives.
 pub const TO: u32 = 1;
 
-/// What rank `FROM` has goes to rank `TO`, in pieces that fit the communication buffer.
+/// Sends the input of rank `FROM` to rank `TO`, in pieces that fit the communication buffer.
 pub fn point_to_point(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let (rank, room) = (op.rank(), op.buffer().len());
     if rank == FROM {

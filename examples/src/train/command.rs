@@ -153,7 +153,7 @@ fn place(backend: Backend) -> String {
     }
 }
 
-/// What became of the time in which gradients were under way.
+/// Describes how the time was spent while gradients were in flight.
 fn sentences(overlap: Overlap, ranks: usize) -> Vec<String> {
     let milliseconds = |seconds: f64| format!("{:.0} ms", seconds * 1e3 / ranks as f64);
     let Overlap { moving, waiting } = overlap;

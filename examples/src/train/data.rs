@@ -24,7 +24,7 @@ pub struct Digits {
     pub labels: Vec<u8>,
 }
 
-/// What the network learns from, and what it is examined on.
+/// The data that the network learns from, and the data that it is examined on.
 #[derive(Clone, Debug)]
 pub struct Split {
     /// Four fifths of the rows.
@@ -128,7 +128,7 @@ pub enum DataError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         cause: std::io::Error,
     },
     /// The file is not what it should be.
@@ -137,7 +137,7 @@ pub enum DataError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The problem at that line.
         problem: String,
     },
 }

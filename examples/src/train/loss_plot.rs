@@ -22,7 +22,7 @@ const MARK: &str = "#b3261e";
 pub struct Mark {
     /// The step, from 0.
     pub step: usize,
-    /// What happened.
+    /// The description of the event.
     pub text: String,
 }
 

@@ -84,7 +84,7 @@ impl Options {
             if !error.use_stderr() {
                 return Instead::Answer(error.to_string());
             }
-            // What follows the first empty line is about usage in general.
+            // Text after the first empty line is about usage in general.
             let text = error.to_string();
             let problem = text.split("\n\n").next().unwrap_or_default().trim();
             let problem: Vec<&str> = problem.lines().map(str::trim).collect();
@@ -139,7 +139,7 @@ impl Options {
         runtime.record_run(record).map(Some).map_err(|error| error.to_string())
     }
 
-    /// What to train with.
+    /// The recipe that these options choose.
     pub fn recipe(&self) -> Recipe {
         let logical_shards = self.reproducible.then_some(LOGICAL_SHARDS);
         Recipe { epochs: self.epochs, seed: self.seed, logical_shards, ..Recipe::new(self.ranks) }

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What it will hold.
+/// A file of the output, by its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum File {
     /// The loss curve.
@@ -35,8 +35,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes the folder, and tries to open every file, so that nobody trains for nothing. What the
-    /// files held stays until [`Output::write`].
+    /// Makes the folder, and tries to open every file, so that nobody trains for nothing. The files
+    /// keep their old contents until [`Output::write`].
     pub fn prepare(folder: &Path) -> Result<Self, String> {
         let output = Self { folder: folder.to_owned() };
         fs::create_dir_all(folder).map_err(|error| refused(folder, &error))?;

@@ -1,12 +1,11 @@
-//! What the records of all ranks say together: how long they communicated, what for, and what it
+//! Evaluates the records of all ranks together: how long they communicated, what for, and at which
 //! cost.
 //!
 //! While a bucket is under way on a rank, two questions have an answer at every instant:
 //!
 //! - Does it *move*, or does it *wait* for the last rank? A sum needs all ranks. It begins when the
-//!   last of them has arrived, and all ranks say when they did. So what a rank spends between its
-//!   own arrival and the last one is waiting, and the rest (the copy up, the sum, the copy back) is
-//!   moving.
+//!   last of them has arrived, and all ranks say when they did. So a rank's time between its own
+//!   arrival and the last one is waiting; the rest (the copy up, the sum, the copy back) is moving.
 //! - Is it *hidden*, because the thread of the same rank computes meanwhile, or *exposed*, because
 //!   it does not: it waits, or it is busy enqueuing?
 
@@ -14,7 +13,7 @@ use std::ops::{AddAssign, Range};
 
 use super::timeline::{Activity, Message, Span, Step};
 
-/// What a bucket under way does.
+/// The activity of a bucket in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Up to the device, into the sum, and back.
@@ -26,7 +25,7 @@ pub enum Phase {
 /// A part of a message in which both answers stay the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Piece {
-    /// What the bucket does.
+    /// The activity of the bucket.
     pub phase: Phase,
     /// Whether its own rank computes meanwhile.
     pub hidden: bool,

@@ -18,7 +18,7 @@ use super::device_clock::DeviceClock;
 use super::network::{Momentum, Network, softmax_cross_entropy};
 use super::timeline::{Activity, Message, Recorder, Span, Step, times_of, with_times};
 
-/// What can go wrong: `hccl`, or a shape that does not fit.
+/// A result whose error comes from `hccl`, or from a shape that does not fit.
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Everything that decides the outcome, but for the data.
@@ -44,7 +44,7 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// What the example does unless told otherwise.
+    /// The default recipe of the example.
     ///
     /// No option and nothing in the program looks at the rows held out before the training is over.
     pub fn new(ranks: usize) -> Self {
@@ -74,7 +74,7 @@ impl Recipe {
     }
 }
 
-/// What one rank ends up with.
+/// The outcome of one rank.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The number of the rank.
@@ -83,7 +83,7 @@ pub struct Outcome {
     pub network: Network,
     /// The mean loss of each step's batch, over all ranks. The same bits on every rank.
     pub losses: Vec<f32>,
-    /// What each rank did when; on rank 0 only.
+    /// The records of each rank's steps; on rank 0 only.
     pub steps: Vec<Vec<Step>>,
 }
 
@@ -132,7 +132,7 @@ pub fn shard(batch: &[usize], rank: usize, ranks: usize) -> &[usize] {
     &batch[batch.len() * rank / ranks..batch.len() * (rank + 1) / ranks]
 }
 
-/// What one rank works with.
+/// The working state of one rank.
 struct Replica {
     stream: Stream,
     comm: Communicator,

@@ -1,4 +1,4 @@
-//! What one rank did when. [`overlap`](super::overlap) compares the records of all ranks.
+//! The timeline of one rank. [`overlap`](super::overlap) compares the records of all ranks.
 
 use std::fmt;
 use std::time::Instant;
@@ -24,7 +24,7 @@ impl Span {
     }
 }
 
-/// What the thread of a rank does. Layers count from 1.
+/// An activity of the thread of a rank. Layers count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// All layers, forwards, and the loss.
@@ -73,12 +73,13 @@ pub struct Message {
     pub arrived: f64,
 }
 
-/// What one rank did in one step.
+/// The record of one rank in one step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
-    /// What its thread did, one after the other.
+    /// The activities of its thread, one after the other.
     pub activities: Vec<(Activity, Span)>,
-    /// What its stream did, one after the other; the same buckets in the same order on every rank.
+    /// The messages of its stream, one after the other; the same buckets in the same order on every
+    /// rank.
     pub messages: Vec<Message>,
 }
 
@@ -164,7 +165,7 @@ impl Recorder {
         }
     }
 
-    /// What was written down.
+    /// Returns the recorded steps.
     pub fn into_steps(self) -> Vec<Step> {
         self.steps
     }

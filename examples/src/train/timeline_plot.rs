@@ -142,8 +142,8 @@ impl Bar {
     }
 }
 
-/// What an eye can tell apart: neighbours of one colour are joined, and what is thinner than a
-/// pixel goes to its neighbour.
+/// Merges bars that the eye cannot tell apart: it joins neighbours of one colour, and a bar thinner
+/// than a pixel goes to its neighbour.
 fn merged(bars: impl Iterator<Item = Bar>) -> Vec<Bar> {
     let mut merged: Vec<Bar> = Vec::new();
     for bar in bars {

@@ -1,4 +1,4 @@
-//! What another process says of communicators and exports.
+//! Messages of another process about communicators and exports.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What the store of a job sends to a client.
+//! Bytes that the store of a job sends to a client.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What a client sends to the store of a job.
+//! Bytes that a client sends to the store of a job.
 
 #![no_main]
 

@@ -28,7 +28,7 @@ fn refuses(variables: &[(&str, &str)], pieces: &[&str]) {
     }
 }
 
-/// What `torchrun --nnodes 2 --nproc-per-node 2` sets on its second machine.
+/// The variables that `torchrun --nnodes 2 --nproc-per-node 2` sets on its second machine.
 const TORCHRUN: &[(&str, &str)] = &[
     ("RANK", "3"),
     ("WORLD_SIZE", "4"),

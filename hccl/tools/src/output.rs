@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::{Colour, Options};
 
-/// The longest line that is kept together. What is longer is printed in pieces.
+/// The longest line that is kept together. Longer ones are printed in pieces.
 const LONGEST: u64 = 64 << 10;
 
 /// Colours that are legible on dark and on light terminals.

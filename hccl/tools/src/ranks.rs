@@ -132,7 +132,7 @@ impl RankProcess {
 
     /// Takes the status of a process that has ended.
     pub(crate) fn reap(&mut self, was_asked: bool) -> io::Result<Ended> {
-        // What it has left running goes with it.
+        // Ends the processes that it has left running.
         self.signal(libc::SIGKILL);
         let status = self.child.wait()?;
         let ended = Ended { status, at: Instant::now(), was_asked };

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use hccl_job::Report;
 
-/// What is known of a rank that has failed.
+/// The known facts about a rank that has failed.
 pub(crate) struct Failure {
     pub(crate) rank: u32,
     pub(crate) process: u32,

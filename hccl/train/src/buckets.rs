@@ -261,8 +261,8 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
 
     /// Puts the step aside until [`GradientBuckets::resume`], and gives its borrows back.
     ///
-    /// A hook in a backward pass has to own everything it works with; it goes on with the step for
-    /// one push, and puts it aside again. What was handed to the device is under way meanwhile.
+    /// A hook in a backward pass has to own everything it works with. It resumes the step for one
+    /// push, and pauses it again. Buckets that are on the device stay in flight meanwhile.
     pub fn pause(self) -> PausedStep {
         let Self { buckets, factor, unfinished, .. } = self;
         PausedStep { factor, unfinished, number: buckets.current, issued: buckets.issued }

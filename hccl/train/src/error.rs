@@ -1,9 +1,9 @@
-//! What can go wrong in a step.
+//! The errors of a step.
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong in a step of training.
+/// The error of a step of training.
 ///
 /// Everything but [`Error::Hccl`] is a mistake of this rank that was found before anything moved.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum Error {
     /// Something has another length than it was declared with.
     #[error("{what} has {given} elements, but {expected} belong there")]
     Length {
-        /// What it is, with its number.
+        /// Its name, with its number.
         what: String,
         /// The length that was passed.
         given: usize,

@@ -37,7 +37,7 @@ struct Slot<T: Element> {
     held: Held<T>,
 }
 
-/// What a slot holds.
+/// The contents of a slot.
 enum Held<T: Element> {
     Nothing,
     /// A layer on its way.

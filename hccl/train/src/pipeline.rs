@@ -5,8 +5,8 @@
 //! for each one forward. So it keeps the inputs of at most as many micro-batches as there are
 //! stages from it to the end, however many a batch has.
 //!
-//! What a pass gives and what the next one needs go in one batch of messages. With a send and a
-//! receive one after the other, two neighbours would each wait for the other to receive.
+//! The output of a pass and the input of the next one go in one batch of messages. With a send and
+//! a receive one after the other, two neighbours would each wait for the other to receive.
 
 use hccl::prelude::*;
 
@@ -31,7 +31,8 @@ pub fn schedule(stage: usize, stages: usize, micros: usize) -> Vec<Pass> {
     (0..fill).map(Forward).chain(steady).chain(drain).collect()
 }
 
-/// Who does what when, if all passes take as long: a line a stage, a column a pass.
+/// Draws the schedule if all passes take equally long: a line for each stage, a column for each
+/// pass.
 ///
 /// ```
 /// let picture = hccl_train::pipeline::picture(2, 3);
@@ -108,9 +109,9 @@ impl<T: Gradient> Pipeline<T> {
     /// `run` computes a pass. Its input is what the neighbour has sent: the activations of the
     /// stage before, or the gradient of what this one has sent on. There is none for a forward pass
     /// of the first stage, which begins with the data, and for a backward pass of the last, which
-    /// begins with the loss. What it returns goes to the neighbour that the pass goes to, and
-    /// nowhere at the end of the pipeline. `expects` says how many elements the input of a pass
-    /// has: all ranks agree about that.
+    /// begins with the loss. Its result goes to the neighbour that runs the next pass, and nowhere
+    /// at the end of the pipeline. `expects` says how many elements the input of a pass has: all
+    /// ranks agree about that.
     pub fn step<E: From<Error>>(
         &mut self,
         micros: usize,

@@ -105,7 +105,7 @@ impl<'a> TensorParallel<'a> {
 
     fn sum_of(&mut self, partial: Array2<f32>) -> Result<Array2<f32>> {
         let shape = partial.raw_dim();
-        // What a product gives lies row by row.
+        // The result of a product lies row by row.
         let sum = self.sum(partial.as_standard_layout().as_slice().unwrap_or_default())?;
         let given = sum.len();
         Array2::from_shape_vec(shape, sum).map_err(|_| Error::Length {
@@ -126,7 +126,7 @@ impl<'a> TensorParallel<'a> {
     }
 }
 
-/// What a linear layer's parameters get from a backward pass.
+/// The gradients of a linear layer from a backward pass.
 pub struct LinearGradient {
     /// With respect to the own part of the weight.
     pub weight: Array2<f32>,
@@ -184,8 +184,8 @@ impl ColumnLinear {
         inputs.dot(&self.weight) + &self.bias
     }
 
-    /// What the outputs' gradient, of this rank's columns, means for the parameters and the inputs.
-    /// The gradient of the inputs is summed over the ranks.
+    /// Computes the gradients of the parameters and the inputs from the outputs' gradient, of this
+    /// rank's columns. The gradient of the inputs is summed over the ranks.
     pub fn backward(
         &self,
         inputs: ArrayView2<'_, f32>,
@@ -233,8 +233,8 @@ impl RowLinear {
         Ok(group.sum_of(inputs.dot(&self.weight))? + &self.bias)
     }
 
-    /// What the outputs' gradient means for the parameters and this rank's columns of the inputs.
-    /// Moves nothing.
+    /// Computes the gradients of the parameters and of this rank's columns of the inputs from the
+    /// outputs' gradient. Moves nothing.
     pub fn backward(
         &self,
         inputs: ArrayView2<'_, f32>,

@@ -488,7 +488,8 @@ fn a_checkpoint_is_read_with_another_number_of_ranks() {
         said(saved.load(4, "weights", 0..1), "step-4");
         let wrong = saved.load::<f16>(12, "weights", 0..1).expect_err("another type");
         assert!(wrong.to_string().contains("of another type"), "{wrong}");
-        // What one rank cannot write fails on all, and the step is not there.
+        // If one rank cannot write its part, the save fails on all ranks, and the step does not
+        // exist.
         let last = rank.index() + 1 == rank.world_size();
         let name = if last { "no/name" } else { "name" };
         let part = ArrayPart::<f32> { name, total: 0, own: 0..0, values: &[] };

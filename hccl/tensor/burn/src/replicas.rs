@@ -1,4 +1,4 @@
-//! What all ranks compute together: the mean of gradients, and whether to go on.
+//! The results that all ranks compute together: the mean of gradients, and whether to go on.
 //!
 //! Each step sums, beside the gradients, some *notes*: rows, rows times batches, wishes to stop,
 //! and for each parameter the ranks that have a gradient. A step in which no rank has rows ends the
@@ -50,7 +50,7 @@ impl OwnGradients {
     }
 }
 
-/// What comes out of a step of all ranks.
+/// The result of a step of all ranks.
 pub(crate) struct Mean {
     /// `None` if no rank had rows.
     pub(crate) gradients: Option<GradientsParams>,

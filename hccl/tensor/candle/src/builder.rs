@@ -1,4 +1,4 @@
-//! What a model takes its parameters from: the variables of a map, with their order or with hooks.
+//! The sources of a model's parameters: the variables of a map, with their order or with hooks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -37,7 +37,7 @@ pub struct DataParallel<M> {
     most: Option<f64>,
 }
 
-/// What all ranks together have computed in a step: the same bits on every rank.
+/// The result of a step of all ranks: the same bits on every rank.
 #[derive(Debug)]
 pub struct StepResult {
     /// The mean loss of the whole batch.

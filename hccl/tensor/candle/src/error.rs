@@ -26,7 +26,7 @@ pub enum Error {
     /// A tensor is on another device than the CPU.
     #[error("{what} is not on the CPU; hccl-candle moves tensors of the CPU only")]
     NotOnCpu {
-        /// What the tensor is.
+        /// The role of the tensor.
         what: String,
     },
     /// A model has no parameters.

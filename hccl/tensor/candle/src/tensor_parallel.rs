@@ -74,7 +74,7 @@ impl Group {
         self.pair(inputs, Way::Keep, Way::Sum)
     }
 
-    /// What the parts of a layer give, added up over the ranks.
+    /// The sum over the ranks of the layer parts' outputs.
     pub fn reduce_out(&self, partial: &Tensor) -> Result<Tensor> {
         self.pair(partial, Way::Sum, Way::Keep)
     }

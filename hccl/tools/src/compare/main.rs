@@ -63,7 +63,7 @@ enum Outcome {
     Differ(String),
 }
 
-/// What differs of an operation on a rank: what comes first is a likelier cause.
+/// The part of an operation on a rank that differs. An earlier variant is a likelier cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     /// One run calls another operation.

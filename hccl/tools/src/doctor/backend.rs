@@ -1,4 +1,4 @@
-//! What a program gets, found out in a child process: it starts as a program does.
+//! Finds the backend that a program gets, in a child process that starts as a program does.
 
 use std::ffi::{CString, c_char};
 

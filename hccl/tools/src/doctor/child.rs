@@ -51,7 +51,7 @@ fn signal_name(signal: i32) -> Option<&'static str> {
     })
 }
 
-/// What a child has said, and how it has ended.
+/// The facts of a child, and how it ended.
 pub(crate) struct Told {
     pub(crate) facts: Vec<Fact>,
     pub(crate) end: End,

@@ -1,12 +1,12 @@
-//! What a file is that should be a shared library, without loading it: the loader does not say that
-//! a library is for another processor, and ends the process when the file is cut off.
+//! Examines a file that should be a shared library, without loading it. The loader does not tell
+//! that a library is for another processor, and ends the process if the file is cut off.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// What is at a path.
+/// The kind of file at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FileState {
     Absent,

@@ -55,7 +55,7 @@ fn of_kind<'a>(facts: &'a [Fact], kind: &'a str) -> impl Iterator<Item = &'a Fac
     facts.iter().filter(move |fact| fact.kind() == kind)
 }
 
-/// What became of each place where a library was tried.
+/// The outcome for each place where a library was tried.
 struct Opened {
     places: Vec<Place>,
     /// By the number of the place.
@@ -150,7 +150,7 @@ fn of_libraries(opened: &Opened) -> Section {
             (mark, false) => mark,
             (_, true) => Mark::Good,
         };
-        // What was not there before the one that was found is of no interest.
+        // Places without the library do not matter once another place had it.
         if is_loaded {
             lines.retain(|line| !line.ends_with(": no such file") && !line.ends_with(NOT_ON_PATH));
         }
@@ -213,7 +213,7 @@ fn failed(place: &Place, problem: &str) -> (String, bool) {
     }
 }
 
-/// What the loaded libraries say of themselves.
+/// The facts that the loaded libraries report about themselves.
 fn of_cann(told: &Told, missing: &[[String; 3]]) -> Section {
     let mut section = Section::new("CANN");
     let facts = &told.facts;
@@ -267,7 +267,7 @@ fn of_cann(told: &Told, missing: &[[String; 3]]) -> Section {
     section
 }
 
-/// What a program gets.
+/// The section about the backend that a program gets.
 fn verdict(told: &Told, missing: &[[String; 3]], is_emulator: bool) -> (Section, bool) {
     let mut section = Section::new("What a program gets");
     let facts = &told.facts;
@@ -279,7 +279,7 @@ fn verdict(told: &Told, missing: &[[String; 3]], is_emulator: bool) -> (Section,
     let ended = (told.end != End::Done).then(|| {
         let step = facts.iter().rev().find(|fact| fact.kind() == "step");
         let step = step.map_or("it began", |step| step.word(1));
-        // What it has printed to standard output may come behind what it has said of errors.
+        // Its last lines: text on standard output may come behind messages of errors.
         let lines: Vec<&str> = told.last_words.lines().rev().take(3).collect();
         let words = match lines.is_empty() {
             true => String::new(),

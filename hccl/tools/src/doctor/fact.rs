@@ -1,7 +1,7 @@
-//! What a child process has found out: a line for each fact, whose words are separated by tabs.
+//! The findings of a child process: a line for each fact, whose words are separated by tabs.
 //!
-//! Libraries that are looked at may print to standard output, so a child moves that out of the way
-//! and keeps the pipe to its parent for itself.
+//! Libraries may print to standard output while they are examined. So a child redirects standard
+//! output and keeps the pipe to its parent for itself.
 
 use std::fs::File;
 use std::io::Write;
@@ -59,7 +59,7 @@ fn escape(word: &str) -> String {
 pub(crate) struct Teller(Mutex<File>);
 
 impl Teller {
-    /// Takes standard output for the facts. What is printed there from now on goes to standard
+    /// Takes standard output for the facts. Text that is printed there from now on goes to standard
     /// error.
     pub(crate) fn of_standard_output() -> std::io::Result<Teller> {
         // SAFETY: the numbers are those of the standard streams, and the calls take numbers only.

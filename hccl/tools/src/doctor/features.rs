@@ -1,4 +1,5 @@
-//! What programs do without a function: which functions of CANN each part of `hccl` calls.
+//! The features that a missing function takes away: the functions of CANN that each part of `hccl`
+//! calls.
 
 /// A part of `hccl`, and the functions without which it is an error.
 pub(crate) struct Feature {

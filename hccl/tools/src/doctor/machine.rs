@@ -1,4 +1,4 @@
-//! What the machine has besides libraries: its driver, and what installations say of themselves.
+//! The parts of the machine besides libraries: its driver, and the version files of installations.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -57,7 +57,7 @@ fn may_open(path: &Path) -> bool {
     unsafe { libc::access(path.as_ptr(), libc::R_OK | libc::W_OK) == 0 }
 }
 
-/// What files beside the libraries say of versions: the file and its lines with the word.
+/// The version files beside the libraries: each file and its lines with the word.
 pub(crate) fn version_files(homes: &[PathBuf]) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for home in homes {

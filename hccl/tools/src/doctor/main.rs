@@ -83,7 +83,7 @@ enum Colour {
     Never,
 }
 
-/// What a child does.
+/// The task of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     Libraries,
@@ -130,7 +130,7 @@ fn do_part(part: Part, options: &Options) -> ExitCode {
         Part::Questions => questions::ask_all(&teller),
     }
     teller.tell(&[child::DONE]);
-    // What a broken library does when it ends is of no interest any more.
+    // Skips the destructors of libraries: a broken one could still fail there.
     // SAFETY: it takes a number; everything has been told.
     unsafe { libc::_exit(0) }
 }
@@ -144,7 +144,7 @@ fn examine(options: &Options) -> ExitCode {
     };
     let say = |text: &str| {
         let mut out = std::io::stdout().lock();
-        // Who does not want to read on still gets the status.
+        // If the reader closes the pipe, it still gets the status.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     };
     let found = examine::examine(&mut |section| say(&(section.print(has_colours) + "\n")));

@@ -1,8 +1,8 @@
-//! What is printed: sections of rows, aligned, with colours on a terminal.
+//! The printed page: sections of rows, aligned, with colours on a terminal.
 
 use std::fmt::Write;
 
-/// What a row says about its topic.
+/// The verdict of a row about its topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     Good,

@@ -1,4 +1,4 @@
-//! What must not be in a report: the names of the machine and of the user, and addresses.
+//! Removes private text from a report: the names of the machine and of the user, and addresses.
 
 use std::ffi::CStr;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -107,7 +107,7 @@ fn host_name() -> String {
     text.map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// What the system knows of the user of this process.
+/// A field of the system's entry for the user of this process.
 fn of_user(field: impl Fn(&libc::passwd) -> *mut libc::c_char) -> String {
     let mut entry = std::mem::MaybeUninit::<libc::passwd>::uninit();
     let mut found = std::ptr::null_mut();

@@ -38,7 +38,7 @@ impl ReportFile<'_> {
     }
 }
 
-/// What became of the cases.
+/// The outcomes of the cases.
 #[derive(Default)]
 struct Counts {
     tried: usize,

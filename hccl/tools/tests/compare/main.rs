@@ -10,13 +10,13 @@ use hccl::record::RunRecord;
 
 const RANKS: u32 = 3;
 
-/// What is different about a run.
+/// The changes of a run.
 #[derive(Clone, Copy, Default)]
 struct Change {
     /// This element of what this rank gives to the second all-reduce has another last bit.
     bit: Option<(u32, usize)>,
-    /// What nobody reads: the rest of a buffer before it is gathered in place, and what a broadcast
-    /// overwrites.
+    /// The value of elements that no operation reads: the rest of a buffer before it is gathered in
+    /// place, and elements that a broadcast overwrites.
     unread: i32,
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hccl_tests::{cann_home, emulator_home};
 
-/// What the doctor has said.
+/// The doctor's status and output.
 struct Said {
     status: i32,
     text: String,

@@ -132,7 +132,7 @@ fn table(name: &str, ranks: u32) -> PathBuf {
     path
 }
 
-/// What somebody sets who starts one of three ranks of a table.
+/// The variables that a person sets to start one of three ranks of a table.
 fn by_hand(table: &Path, rank: u32) -> Vec<(&'static str, String)> {
     vec![
         ("RANK_TABLE_FILE", table.to_str().unwrap().into()),

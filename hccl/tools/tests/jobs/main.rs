@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Says to a process of a job which function it calls.
 const PART: &str = "HCCL_TEST_PART";
 
-/// What is called in the processes of a job.
+/// The entry point in the processes of a job.
 #[test]
 fn part() {
     if let Ok(name) = std::env::var(PART) {

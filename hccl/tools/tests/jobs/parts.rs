@@ -1,4 +1,4 @@
-//! What the processes of the jobs do.
+//! The functions that run in the processes of the jobs.
 
 use std::error::Error;
 use std::time::Duration;

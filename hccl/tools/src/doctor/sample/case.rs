@@ -130,7 +130,7 @@ fn is_reduced(dtype: DType, kind: ReduceKind, product: Option<Product>) -> bool 
     dtype.is_reduced_by(kind) && (!is_wide || product == Some(Product::Ascend950))
 }
 
-/// What one rank has seen of a case.
+/// One rank's result of a case.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     /// The first element that differs: its place, what was expected, and what came; and how many
@@ -150,7 +150,7 @@ pub(crate) struct Difference {
     pub(crate) count: usize,
 }
 
-/// What the ranks work with.
+/// The communicator and the stream of a rank.
 pub(crate) struct Bench<'a> {
     pub(crate) comm: &'a mut Communicator,
     pub(crate) stream: &'a Stream,
@@ -197,7 +197,7 @@ fn compare<T: Sample>(got: &[T], expected: &[T]) -> Option<Difference> {
     Some(Difference { element, expected, got, count })
 }
 
-/// What this rank gets, and what it should get.
+/// Runs a case once. Returns this rank's result and the expected one.
 fn once<T: Sample>(
     case: &Case,
     bench: &mut Bench<'_>,

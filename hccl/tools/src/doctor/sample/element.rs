@@ -1,8 +1,8 @@
 //! Inputs of the sample, and what has to come out.
 //!
 //! Inputs of reductions are whole numbers that are so small that every sum, product, largest and
-//! smallest value is exact in every type, in whatever order it is made. What is only moved has any
-//! bits.
+//! smallest value is exact in every type, in whatever order it is made. Inputs of movements have
+//! any bits.
 
 use hccl::dtype::{Element, Max, Min, Prod, Reduce, ReduceKind, ReduceOp, Sum, bf16, f16};
 
@@ -25,19 +25,19 @@ pub(crate) trait Sample: Kinds {
     /// As a person reads it.
     fn text(self) -> String;
 
-    /// What a rank gives to a movement.
+    /// A rank's input to a movement.
     fn moved(rank: u32, index: usize) -> Self {
         let mut bits = (u64::from(rank) << 40 ^ index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         bits ^= bits >> 29;
         Self::from_bits(bits.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ bits >> 17)
     }
 
-    /// What a rank gives to a reduction.
+    /// A rank's input to a reduction.
     fn given(kind: ReduceKind, rank: u32, ranks: u32, index: usize) -> Self {
         Self::from_number(number(kind, rank, ranks, index))
     }
 
-    /// What a reduction of an element of all ranks has to be.
+    /// The expected reduction of an element over all ranks.
     fn reduced(kind: ReduceKind, ranks: u32, index: usize) -> Self {
         let numbers = (0..ranks).map(|rank| number(kind, rank, ranks, index));
         let result = match kind {

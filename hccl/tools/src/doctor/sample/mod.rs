@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// After so many cases that broke their communicator the rest is not tried.
 const MOST_FAILURES: usize = 20;
 
-/// What a rank reports.
+/// A report of a rank.
 enum Report {
     Ready,
     Done(u32, Result<Seen, String>),
@@ -110,7 +110,7 @@ fn session(
     })
 }
 
-/// What one rank does: cases, as they are ordered.
+/// Runs one rank: the cases that it is ordered to run.
 fn work(rank: &Rank, orders: Receiver<Case>, report: &Sender<Report>) -> hccl::Result<()> {
     let stream = rank.device().stream()?;
     let mut comm = rank.communicator()?;
