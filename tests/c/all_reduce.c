@@ -1,4 +1,4 @@
-/* An all-reduce of eight ranks, one thread each, on a stream each. Prints a line a rank. */
+/* An all-reduce of eight ranks, one thread each, on a stream each. Prints a line for each rank. */
 #include <acl/acl.h>
 #include <hccl/hccl.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// The sample of CANN's HcclBatchSendRecv page, line by line, in a program around it: eight ranks, one
-// thread each. Prints a line a rank.
+// The sample of CANN's HcclBatchSendRecv page, line by line, in a program around it: eight ranks,
+// one thread each. Prints a line for each rank.
 #include <acl/acl.h>
 #include <hccl/hccl.h>
 

@@ -1,6 +1,7 @@
-// A communication operator of one's own, point to point: rank 0 sends, rank 1 receives. The resources are created as the
-// API page "creating resources" does it (AI CPU engine, HCCS, two notifies: a listing for Atlas A2 and A3), and the data goes in read mode.
-// On hardware the part in `send` and `receive` runs in an AICPU kernel; here the host calls the same functions.
+// A communication operator of one's own, point to point: rank 0 sends, rank 1 receives. It creates
+// the resources as the API page "creating resources" does (AI CPU engine, HCCS, two notifies: a
+// listing for Atlas A2 and A3). The data goes in read mode. On hardware the part in `send` and
+// `receive` runs in an AICPU kernel; here the host calls the same functions.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -31,7 +32,7 @@ void check(uint32_t rank, const char *call, int code)
 
 #define CHECK(call) check(rank, #call, static_cast<int>(call))
 
-// What an operator has on one rank.
+// The resources of an operator on one rank.
 struct Resources {
     ThreadHandle thread;
     ThreadHandle host;
@@ -80,7 +81,8 @@ Resources create(uint32_t rank, HcclComm comm, aclrtStream stream, uint32_t dest
     return resources;
 }
 
-// The kernel of the sender: its data to its own buffer, the word that it is there, and the word that it has been read.
+// The kernel of the sender: it copies the data to its own buffer, tells the receiver that it is
+// there, and waits until it has been read.
 void send(uint32_t rank, const Resources &it, const void *data)
 {
     CHECK(HcommLocalCopyOnThread(it.thread, it.localAddr, data, BYTES));

@@ -1,6 +1,6 @@
-// A rank of an all-reduce whose ranks are processes. A launcher (hcclrun, torchrun, mpirun) says the
-// rank and how many there are. The root info goes from rank 0 to the others through the file that the
-// argument names, which must not be there at the start.
+// A rank of an all-reduce whose ranks are processes. A launcher (hcclrun, torchrun, mpirun) gives
+// the rank and the number of ranks. Rank 0 passes the root info to the others through the file that
+// the argument names, which must not exist at the start.
 #include <acl/acl.h>
 #include <hccl/hccl.h>
 
@@ -39,7 +39,7 @@ uint32_t variable(std::initializer_list<const char *> names)
     std::exit(1);
 }
 
-// Writes the whole file before it gets its name, so that nobody reads half of it.
+// Writes the whole file before it gets its name, so that no rank reads half of it.
 void give(const std::string &path, const HcclRootInfo &root)
 {
     std::ofstream(path + ".part", std::ios::binary).write(root.internal, sizeof root.internal);

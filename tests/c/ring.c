@@ -1,5 +1,6 @@
-/* The ring of the HcclBatchSendRecv page as a C program: eight ranks, one thread each. Every rank sends
- * eight floats to the next one and receives eight from the one before. Prints a line a rank. */
+/* The ring of the HcclBatchSendRecv page as a C program: eight ranks, one thread each. Every rank
+ * sends eight floats to the next one and receives eight from the one before. Prints a line for each
+ * rank. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* One process exports memory and a notify, another one imports them: the page "Share memory between processes". */
+/* One process exports memory and a notify, another one imports them: the page "Share memory between
+ * processes". */
 #include <acl/acl.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Habits of programs that CANN lets pass: each is run in a process of its own, which has to end with 0.
+/* Habits of programs that CANN accepts. Each runs in a process of its own, which has to end with 0.
  * Prints a line for each. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -106,7 +106,7 @@ static void init_twice(void) {
 
 static void finalize_without_init(void) { CHECK(aclFinalize()); }
 
-/* What was made is given back behind the end of everything. */
+/* Destroys its objects after the end of everything. */
 static void finalize_first(void) {
     CHECK(aclInit(NULL));
     CHECK(aclrtSetDevice(0));
@@ -128,7 +128,7 @@ static void finalize_first(void) {
 
 static volatile int is_reset;
 
-/* One that uses a device that another thread resets meanwhile. */
+/* Uses a device while another thread resets it. */
 static void *use(void *argument) {
     (void)argument;
     aclrtSetDevice(0);
@@ -158,7 +158,7 @@ static void reset_under_others(void) {
     }
     is_reset = 1;
     for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
-    /* The device is as good as new. */
+    /* After that the device works like a new one. */
     run_ranks(all_reduce);
 }
 
@@ -240,7 +240,7 @@ static aclrtStream streams_of_others[RANKS];
 static HcclComm comms_of_others[RANKS];
 static void *memories_of_others[RANKS];
 
-/* Uses what other threads have made, all of it in one thread. */
+/* Uses objects that other threads have made, all of them in one thread. */
 static void *foreign(void *argument) {
     (void)argument;
     for (uint32_t rank = 0; rank < RANKS; rank++) {

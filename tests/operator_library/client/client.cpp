@@ -1,6 +1,6 @@
-// Calls the collectives of the library, and says how many numbers are wrong. client RANKS    the
-// ranks are threads of this process client FILE     a launcher has started this process as a rank;
-// the root info goes through the file
+// Calls the collectives of the library, and prints how many numbers are wrong.
+//   client RANKS    the ranks are threads of this process
+//   client FILE     a launcher has started this process as a rank; the root info goes through FILE
 #include <chrono>
 #include <cstdint>
 #include <cstdio>

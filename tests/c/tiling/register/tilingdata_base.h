@@ -1,5 +1,6 @@
-// The macros of the older form of tiling structs, as CANN's documents describe what they lay out: a field at the next multiple of its size, a
-// struct at the next multiple of 8, and the whole a multiple of 8. The offsets can be read, which is all that is tested.
+// The macros of the older form of tiling structs, with the layout that CANN's documents describe: a
+// field at the next multiple of its size, a struct at the next multiple of 8, and the whole a
+// multiple of 8. The offsets can be read, and only these are tested.
 #ifndef TILINGDATA_BASE_H
 #define TILINGDATA_BASE_H
 
