@@ -27,7 +27,7 @@ fn main() -> hccl::Result<()> {
     Ok(())
 }
 
-/// Whose numbers arrived at this rank, round by round.
+/// The numbers that arrived at this rank, round by round.
 async fn travel(rank: &Rank) -> hccl::Result<Vec<f32>> {
     let device = rank.device();
     let stream = device.stream()?;

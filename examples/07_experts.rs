@@ -214,8 +214,8 @@ impl Roads {
         Ok(take.into_iter().map(|rows| rows as usize).collect())
     }
 
-    /// The first `give[0]` rows go to rank 0, the next `give[1]` to rank 1; what comes is in the
-    /// order of the ranks, too.
+    /// The first `give[0]` rows go to rank 0, the next `give[1]` to rank 1; received rows are in
+    /// the order of the ranks, too.
     fn travel(
         &mut self,
         rows: &Array2<f32>,

@@ -3,8 +3,8 @@
 //! Two fused operators on four emulated ranks: `MatmulAllReduce` sums the products of all ranks,
 //! tile by tile, while its cores multiply the next tile; `AllGatherMatmul` multiplies what it has
 //! itself while the first tiles arrive from the others. Each is compared with the plain formula,
-//! and drawn: when each core multiplied and what it waited for, what the communication server did,
-//! and what moved over each link.
+//! and drawn: the products and waits of each core, the work of the communication server, and the
+//! data that moved over each link.
 //!
 //!     cargo run --release --example 09_timeline -- [folder]
 //!

@@ -16,7 +16,7 @@ use hccl_examples::operators::point_to_point::{FROM, TO, point_to_point};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let send = Operator::send("point_to_point", FROM, TO, point_to_point);
 
-    // Before anything runs: what every rank will do, what that takes, and whether it is right.
+    // Before anything runs, print the tasks of every rank and their resources, and check them.
     let recorded = send.record::<f32>(2, 1000)?;
     println!("{recorded}\n");
     println!("{}\n", recorded.plan(Engine::CpuTs));

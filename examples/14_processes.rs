@@ -29,7 +29,8 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         run(rank, options.ranks)?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Whoever makes the root info must live until all ranks have joined: it listens for them.
+    // The process that makes the root info must live until all ranks have joined, because it
+    // listens for them.
     let runtime = Runtime::auto()?;
     let root = RootInfo::new(&runtime.device(0)?)?;
     let start = |rank: u32| -> std::io::Result<Child> {

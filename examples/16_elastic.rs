@@ -71,7 +71,7 @@ fn main() -> Result<()> {
     let split = Digits::read(Path::new(DIGITS))?.split(1);
     let runtime = Runtime::auto()?;
     let mut rank = Rank::from_env(&runtime)?;
-    // The number that the launcher gave: it stays, whoever else is there.
+    // The number that the launcher gave: it stays the same with any set of ranks.
     let name = JobEnv::from_env()?.map_or(0, |env| env.rank);
     let is_new = rank.generation() > 1;
     let dies =

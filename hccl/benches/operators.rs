@@ -1,4 +1,4 @@
-//! Operators of one's own: what recording a task costs, and a mesh all-gather next to the
+//! Operators of one's own: the cost of recording a task, and a mesh all-gather next to the
 //! collective.
 //!
 //!     cargo bench -p hccl --bench operators

@@ -129,7 +129,7 @@ pub fn without_extensions() -> Runtime {
         return loaded();
     }
     let table = ascend_emulator::table().retain(|symbol| symbol.library != Library::Extension);
-    // SAFETY: what is left of the emulator's table does what CANN documents.
+    // SAFETY: the remaining functions of the emulator's table do what CANN documents.
     let api = unsafe { Api::from_table(table) };
     Runtime::from_api(api).expect("the emulator starts")
 }

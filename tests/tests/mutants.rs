@@ -33,7 +33,8 @@ fn unchecked() {
     ONCE.call_once(|| unsafe { std::env::set_var("ASCEND_EMULATOR_KERNELS", "unchecked") });
 }
 
-/// Runs in the order of a witness: what it leaves open is chosen by these seeds.
+/// The number of seeds for runs in the order of a witness: a seed chooses everything that the
+/// witness leaves open.
 const WITNESS_SEEDS: u64 = 8;
 
 fn full() -> bool {

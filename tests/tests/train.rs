@@ -1,4 +1,5 @@
-//! The example `train`: what any number of ranks must agree on, what it learns, and how it refuses.
+//! The example `train`: the results that any number of ranks must agree on, the accuracy that it
+//! learns, and its refusals.
 
 use std::ffi::OsString;
 use std::fs;

@@ -56,7 +56,7 @@ impl HostCallState {
 
     /// Moves the call with this number on. False when its stream has given it up.
     fn advance(&self, number: u64, from: u64, to: u64) -> bool {
-        // Release: what the function did is visible to the poll that sees `RETURNED`.
+        // Release: the effects of the function are visible to the poll that sees `RETURNED`.
         let moved = self.0.compare_exchange(
             number | from,
             number | to,
@@ -217,8 +217,8 @@ impl CallbackJob {
         }
         let before = OneHost::begin();
         INSIDE.set(Inside::HostFunction);
-        // SAFETY: whoever launched the function promised that it may be called once with its
-        // argument, on any thread.
+        // SAFETY: the caller of `aclrtLaunchHostFunc` promised that the function may be called once
+        // with its argument, on any thread.
         unsafe { (self.function)(self.argument) };
         INSIDE.set(Inside::Nothing);
         drop(before);
@@ -241,7 +241,7 @@ struct CallbackPool {
 static POOL: Mutex<CallbackPool> = Mutex::new(CallbackPool { jobs: VecDeque::new(), idle: 0 });
 static ARRIVED: Condvar = Condvar::new();
 
-/// Whose code of the program the calling thread runs for a stream.
+/// The kind of the program's code that the calling thread runs for a stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inside {
     Nothing,

@@ -18,7 +18,7 @@ use crate::{
 };
 use ascend_sys::ACL_ERROR_RT_CONTEXT_RELEASE_ERROR;
 
-/// Ends a context and its streams; what is queued fails. False when it is gone already.
+/// Ends a context and its streams; queued tasks fail. False when it is gone already.
 fn end_context(handle: u64) -> bool {
     context::destroy(handle, |stream| {
         stream_end::destroy(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Gone);

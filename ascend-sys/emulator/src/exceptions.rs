@@ -138,8 +138,8 @@ fn deliver(failures: &Receiver<Exception>) {
         let number = (count + 1) * STEP;
         lock(&LOOKED_AT).insert(number, exception);
         let call = |callback: ExceptionCallback| {
-            // SAFETY: whoever registered it promised that it can be called on any thread. It can do
-            // nothing with the number but pass it to the accessors.
+            // SAFETY: the caller that registered it promised that it can be called on any thread.
+            // It can do nothing with the number but pass it to the accessors.
             unsafe { callback(without_provenance_mut(number)) };
         };
         let single = lock(&CALLBACKS).single;

@@ -37,7 +37,7 @@ pub(crate) fn look() {
 #[cold]
 fn look_at_all() {
     let _at_it = lock(&AT_IT);
-    // More may come while one looks: what it ends may have to be looked at in its turn.
+    // More items may come while a thread tries them: an item that it ends may let another one end.
     let mut due = std::mem::take(&mut *lock(&ALL));
     due.retain_mut(|look| !look());
     let mut all = lock(&ALL);

@@ -1,5 +1,5 @@
-//! Leaf tasks: copies and fills of memory. They wait for nothing, so whoever polls them does them,
-//! a piece at a time.
+//! Leaf tasks: copies and fills of memory. They wait for nothing, so the thread that polls them
+//! does them, a piece at a time.
 
 use crate::collective::plan::store_for;
 use crate::memory::nominal;

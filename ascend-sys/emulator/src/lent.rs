@@ -20,8 +20,8 @@ impl<T> Lent<T> {
     /// Until [`keep`](Self::keep) is called, `owner` or a clone of it outlives what is returned.
     #[inline]
     pub(crate) unsafe fn new(owner: &Arc<T>) -> Self {
-        // SAFETY: a second copy of the pointer, which is not dropped unless it was counted; what it
-        // points to is there, as the caller promises.
+        // SAFETY: a second copy of the pointer, which is not dropped unless it was counted; the
+        // object that it points to exists, as the caller promises.
         let shared = ManuallyDrop::new(unsafe { std::ptr::read(owner) });
         Self { shared, kept: false }
     }

@@ -53,7 +53,7 @@ impl PartialEq<HcclResult> for ErrorCode {
 
 /// A code of CANN with its explanation. The same failure may be told to many ranks.
 ///
-/// One pointer: what can fail returns in registers when it does not.
+/// One pointer: so a function that can fail returns its success in registers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure(Box<Particulars>);
 

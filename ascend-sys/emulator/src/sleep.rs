@@ -24,13 +24,13 @@ pub(crate) enum Until {
     /// The same, as a number, and the caller has said that it goes on with the same wait after this
     /// slice.
     SlicedMark(u64),
-    /// Other threads of the program: what is said here, and not known to the emulator.
+    /// Other threads of the program. Only the program knows the reason, and announces the wait.
     Said,
     /// Other threads: a call of ours that waits for their calls.
     Call(Arc<WaitingCall>),
 }
 
-/// Whose calls can end the wait of a call.
+/// The processes whose calls can end the wait of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Enders {
     /// Those of this process, and of others by their [names](crate::processes::peer::Home::name),
@@ -68,7 +68,8 @@ impl WaitingCall {
         }
     }
 
-    /// Whether nobody has asked this before, who then tells the program that the call waits.
+    /// Whether this is the first call of this function. The first caller tells the program about
+    /// the wait.
     pub(crate) fn is_told_first(&self) -> bool {
         !self.is_told.swap(true, Ordering::Relaxed)
     }

@@ -1,7 +1,7 @@
 //! Streams that sleep until something changes.
 //!
-//! A stream is added before it looks whether the change has come, and whoever changes something
-//! wakes them afterwards. So at least one of the two sees the other.
+//! A stream is added before it checks whether the change has come, and a thread that changes
+//! something wakes them afterwards. So at least one of the two sees the other.
 
 use crate::stream::Stream;
 use ascend_sync::lock_std as lock;

@@ -2,7 +2,7 @@
 //! of aborts.
 //!
 //! They are called on the thread whose call it is, with no lock held, in the order of their names.
-//! So they may call any function; what they call themselves is told to no callback.
+//! So they may call any function; no callback is told of calls that they make themselves.
 
 use crate::counted::CountedTable;
 use crate::machine;
@@ -86,7 +86,7 @@ impl<F: Copy> StateHooks<F> {
 /// Tells of a device, by its number for programs.
 pub(crate) fn tell_device(number: i32, state: aclrtDeviceState) -> Result<(), Failure> {
     DEVICE.call(|_, callback, args| {
-        // SAFETY: whoever registered it promised that it can be called with these.
+        // SAFETY: the caller that registered it promised that it can be called with these.
         unsafe { callback(number, state, args) };
         Ok(())
     })

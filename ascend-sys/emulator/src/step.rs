@@ -79,7 +79,7 @@ pub(crate) enum Helpers {
     Point,
     /// Other streams, which are looked at themselves.
     Streams,
-    /// Whoever provides these: it takes all of them.
+    /// The tasks and calls that provide these needs: it takes all of them.
     Queued(Vec<Need>),
     /// It may go on by itself.
     Anybody,

@@ -18,7 +18,7 @@ pub(crate) fn destroy(stream: &'static Stream, code: aclError, reason: Reason) {
     }
 }
 
-/// `aclrtDeviceTaskAbort`: what is queued on a device gives up. Tasks that cannot do so yet have
+/// `aclrtDeviceTaskAbort`: all queued tasks of a device give up. Tasks that cannot do so yet have
 /// until `limit` to end, all together; then they are left to end later.
 pub(crate) fn abort_all(device: u32, limit: Option<Duration>) {
     let streams = STREAMS.live().filter(|stream| stream.device_id() == device);

@@ -37,8 +37,8 @@ pub(crate) fn submit_of(
     Ok(ticket)
 }
 
-/// The calling thread is about to touch memory of a device in the function `call`, in no stream:
-/// what it does, and which bytes.
+/// The calling thread is about to touch memory of a device in the function `call`, in no stream.
+/// `describe` returns the operation and its bytes.
 #[inline]
 pub(crate) fn at_once(
     device: u32,

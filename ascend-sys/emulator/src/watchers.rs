@@ -1,9 +1,9 @@
 //! The threads that poll a stream repeatedly, so that others need not.
 //!
-//! Whoever makes something happen that the stream may wait for looks for watchers afterwards, and
-//! need not wake the stream when there are some. Whoever stops watching polls once more afterwards.
-//! So it is never left to nobody: either the watch is seen to be over, or the last poll sees what
-//! happened.
+//! A thread that makes an event happen for which the stream may wait looks for watchers afterwards.
+//! It need not wake the stream if there are some. A thread that stops watching polls once more
+//! afterwards. So no event is missed: either the first thread sees that the watch is over, or the
+//! last poll sees the event.
 
 use ascend_sync::{AtomicU32, Ordering, fence};
 

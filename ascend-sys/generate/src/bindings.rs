@@ -1,4 +1,4 @@
-//! `bindings.rs`: what bindgen makes of the headers, with the functions moved into a module.
+//! Makes `bindings.rs` from the headers with bindgen, and moves the functions into a module.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -22,8 +22,8 @@ impl DeviceClock {
     /// From when to when a bucket was under way, and when it had come to the device. `known` is
     /// from before it was enqueued until after it was awaited.
     pub fn span(&self, events: &BucketEvents, known: Span) -> hccl::Result<(Span, f64)> {
-        // Should the thread have lost its core between its readings of the two clocks, what it
-        // knows for sure keeps the error small.
+        // If the thread lost its core between its readings of the two clocks, the clamp to `known`
+        // keeps the error small.
         let at = |event| -> hccl::Result<f64> { Ok(self.read(event)?.clamp(known.from, known.to)) };
         let span = Span { from: at(&events.begins)?, to: at(&events.ends)? };
         Ok((span, at(&events.uploaded)?))

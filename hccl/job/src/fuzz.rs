@@ -1,4 +1,4 @@
-//! Fuzz targets: what the other side of a connection of the store may send.
+//! Fuzz targets: the bytes that the other side of a connection of the store may send.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;

@@ -70,7 +70,7 @@ pub(crate) fn name_of(signal: i32) -> &'static str {
     signal_hook::low_level::signal_name(signal).unwrap_or("no name")
 }
 
-/// Why a rank failed: what it has reported, or else its last line.
+/// Why a rank failed: its report, or else its last line.
 pub(crate) fn why(failure: &Failure, reports: &[Report]) -> Option<String> {
     let reported = reports.iter().find(|report| report.rank == failure.rank);
     let text = reported.map_or(failure.last_line.as_str(), |report| report.text.as_str()).trim();

@@ -16,7 +16,7 @@ pub trait Gradient: Reduce<Sum> {
     /// Appends its bytes, the lowest first.
     fn write_to(self, bytes: &mut Vec<u8>);
 
-    /// The value of such bytes; what is missing of them is zero.
+    /// The value of such bytes; missing ones count as zero.
     fn read_from(bytes: &[u8]) -> Self;
 }
 

@@ -162,8 +162,8 @@ impl<T: Gradient> LayerShards<T> {
         Ok(sum)
     }
 
-    /// New values for the elements of a layer that this rank [keeps](Self::own). Whoever has
-    /// gathered the layer gathers it again.
+    /// New values for the elements of a layer that this rank [keeps](Self::own). A rank that has
+    /// gathered the layer must gather it again.
     pub fn update(&mut self, layer: usize, own: &[T], stream: &Stream) -> Result<()> {
         let expected = self.own(layer)?.len();
         check_length(|| format!("the part of layer {layer}"), own.len(), expected)?;

@@ -1,4 +1,4 @@
-//! Training with several ranks: what stands between a model and the collectives of [`hccl`].
+//! Training with several ranks: the layer between a model and the collectives of [`hccl`].
 //!
 //! | to do | take |
 //! | --- | --- |
@@ -11,8 +11,8 @@
 //! | the same bits at any number of ranks | [`FixedSum`] |
 //!
 //! Everything here is made of public operations of [`hccl`], runs on CANN as on the emulator, and
-//! is called by all ranks of a communicator in the same order. Tensors are slices of the host: what
-//! a tensor library holds is copied to the device and back.
+//! is called by all ranks of a communicator in the same order. Tensors are slices of the host: the
+//! data of a tensor library is copied to the device and back.
 //!
 //! ```
 //! use hccl::prelude::*;

@@ -46,7 +46,7 @@ impl<'a> TensorParallel<'a> {
         self.sum(partial)
     }
 
-    /// "Reduce out": what the parts of a layer give, added up.
+    /// "Reduce out": the sum of the layer parts' outputs.
     pub fn reduce_out<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
         self.sum(partial)
     }

@@ -137,8 +137,8 @@ impl<'run> Caller<'run> {
                 .expect("it grows");
         }
         let begun = self.run.trace.begin(self.thread, function, &text);
-        // SAFETY: what the C contract asks of pointers is what the choosers of arguments keep to: a
-        // place is NULL or there, and everything else may be wrong.
+        // SAFETY: the choosers of arguments keep the C contract of pointers: a place is NULL or
+        // valid. Everything else may be wrong.
         let answer = unsafe { (callee.call)(table(), values) };
         let (code, success) = match answer {
             None => (i64::MIN, false),

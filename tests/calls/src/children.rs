@@ -65,7 +65,7 @@ pub enum End {
     GivenUp,
     /// Before it had its devices and communicators.
     NoWorld,
-    /// Otherwise: what, what it has printed, and its calls.
+    /// Any other end: its kind, the child's output, and its calls.
     Badly(String),
 }
 

@@ -17,7 +17,7 @@ pub struct Memory {
     data: usize,
 }
 
-/// Addresses around each mapping that nobody may touch, so that whoever goes beyond it is caught.
+/// Addresses around each mapping that no code may touch, so that an access beyond it is caught.
 const AROUND: usize = 8 << 30;
 
 fn map(bytes: usize) -> usize {

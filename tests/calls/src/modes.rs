@@ -235,7 +235,7 @@ pub fn run(mode: Mode, seed: u64, run: &Run) {
             planted(run, seed);
         }
     }
-    // Whatever the calls have left behind, the devices go.
+    // The devices go, even if the calls have left objects behind.
     if let Some(world) = run.world.get() {
         let _ = call!(ascendExtBlockDestroy(world.block));
     }
@@ -441,7 +441,7 @@ static IN_CALLBACK: AtomicBool = AtomicBool::new(false);
 
 fn in_callback(run: &Run, seed: u64) {
     unsafe extern "C" fn calls(argument: *mut c_void) {
-        // SAFETY: what was given below, which waits for this.
+        // SAFETY: the argument is the pair below, and the function below waits for this callback.
         let (run, seed) = unsafe { *argument.cast::<(&Run, u64)>() };
         chain(&mut Caller::new(run, 1, seed), 80);
         IN_CALLBACK.store(true, Ordering::Release);

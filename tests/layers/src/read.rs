@@ -1,4 +1,4 @@
-//! Reads one source file into scopes: what it defines, what it imports and what it mentions.
+//! Reads one source file into scopes: its definitions, its imports and the names that it mentions.
 
 use std::collections::{HashMap, HashSet};
 

@@ -419,7 +419,7 @@ fn a_product_that_does_not_suspend_gives_the_communicator_back() {
 #[test]
 fn a_communicator_that_does_not_resume_stays_suspended() {
     let table = Functions { HcclCommResume: None, ..ascend_emulator::table() };
-    // SAFETY: what is left of the emulator's table does what CANN documents.
+    // SAFETY: the remaining functions of the emulator's table do what CANN documents.
     let runtime = Runtime::from_api(unsafe { Api::from_table(table) }).unwrap();
     let comm = Communicator::init_all(&[runtime.device(0).unwrap()]).wait().unwrap().remove(0);
     let suspended: Communicator<Suspended> = comm.suspend().unwrap();

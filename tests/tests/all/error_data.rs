@@ -284,7 +284,7 @@ fn a_rank_that_is_missing_is_told_with_how_long_it_has_been_quiet() {
     }
 }
 
-/// Whatever collectives it has issued before.
+/// The ranks may have issued collectives before.
 #[test]
 fn a_message_to_a_rank_that_is_gone_has_that_rank() {
     let runtime = runtime_with(2);
@@ -372,7 +372,7 @@ fn a_mismatch_of_anything_has_what_each_side_has_said() {
     ] {
         assert!(errors.len() >= 2, "{errors:?}");
         for error in errors {
-            // Whoever has said something has come.
+            // A rank that has a claim has come.
             let missing = error.missing_ranks();
             let has_come = |rank: &u32| !missing.contains(rank);
             let claims = error.claims();

@@ -68,7 +68,7 @@ fn outcomes_within(
         let ranks: Vec<_> = (0..RANKS).map(|index| scope.spawn(move || rank(index))).collect();
         ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
     });
-    // Whatever happened: when the faults are over, everything drains.
+    // After any outcome, everything drains once the faults are over.
     for index in 0..RANKS as usize {
         runtime.clear_faults(index).unwrap();
         let device = runtime.device(index).unwrap();

@@ -105,8 +105,8 @@ fn a_launch_behind_an_operation_without_links_does_not_block_and_keeps_its_place
     let runtime = a3();
     let devices: Vec<Device> = (0..4).map(|index| runtime.device(index).unwrap()).collect();
     let comms = Communicator::init_all(&devices).wait().unwrap();
-    // One thread issues for all ranks, one after the other: what waited for the next one would not
-    // come back.
+    // One thread issues for all ranks, one after the other: a call that waited for the next rank
+    // would never return.
     let ranks = comms.into_iter().zip(0..).map(|(mut comm, rank)| {
         let device = comm.device().clone();
         let stream = device.stream().unwrap();

@@ -34,11 +34,11 @@ struct Player<'a> {
     /// Whether the backend tells the others of an abort. Where it does not, they wait for its time
     /// limits.
     tells: bool,
-    /// Draws the same on all ranks: what they do.
+    /// Draws the actions, the same on all ranks.
     all: Rng,
-    /// Draws what changes nothing of what buffers hold.
+    /// Draws choices that do not change the contents of buffers.
     own: Rng,
-    /// The model: what each buffer of each rank holds.
+    /// The model: the contents of each buffer of each rank.
     world: Vec<[i32; BUFFERS]>,
     streams: Vec<Stream>,
     buffers: Vec<DeviceBuffer<i32>>,

@@ -23,7 +23,7 @@ const BUFFERS: usize = 5;
 const MEMORY: u64 = (7 << 20) + 4096;
 const STEPS: usize = 40;
 
-/// The model: what the buffers of all ranks hold.
+/// The model: the contents of all ranks' buffers.
 type World = Vec<[Values; BUFFERS]>;
 
 fn renewed(value: i32, rank: usize) -> Values {
@@ -48,9 +48,9 @@ fn data(values: Values) -> Vec<i32> {
 /// One rank.
 struct Player {
     index: usize,
-    /// Draws the same on all ranks: what they do.
+    /// Draws the actions, the same on all ranks.
     all: Rng,
-    /// Draws what changes nothing of what buffers hold.
+    /// Draws choices that do not change the contents of buffers.
     own: Rng,
     world: World,
     streams: Vec<Stream>,

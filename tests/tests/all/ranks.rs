@@ -1,4 +1,4 @@
-//! Runs of several ranks: what comes back, and that nobody waits for a rank that has gone.
+//! Runs of several ranks: their results, and that no rank waits for one that has gone.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Recording communication operators: what the function of one rank becomes, and what is wrong with
-//! it by itself.
+//! Recording communication operators: the tasks that the function of one rank becomes, and mistakes
+//! of that function alone.
 
 use ascend_operator::{Memory, Signal, Task};
 use hccl::operator::*;

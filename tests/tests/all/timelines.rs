@@ -1,4 +1,4 @@
-//! Timelines of launches through the safe API; what is in them is tested with the emulator.
+//! Timelines of launches through the safe API. The emulator's own tests cover their contents.
 
 use hccl::dtype::ReduceKind;
 use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};

@@ -134,7 +134,7 @@ fn later(
         member.comm.barrier(&member.stream)?.wait()?;
         member.everyone.wait();
         let work = run(member);
-        // So that it is the stream that fails, and not the call of whoever comes last.
+        // So the stream fails, and not the call of the rank that comes last.
         member.everyone.wait();
         work?.wait()
     })
@@ -276,7 +276,7 @@ fn of_runtimes() -> Vec<Told> {
     let long = Runtime::emulator_builder().devices(1).connect_timeout(Duration::MAX).build();
     told.push(one("a time limit that is too long", long.unwrap_err()));
     let of_table = |table| {
-        // SAFETY: what is left of the emulator's table does what CANN documents.
+        // SAFETY: the remaining functions of the emulator's table do what CANN documents.
         Runtime::from_api(unsafe { Api::from_table(table) }).unwrap()
     };
     let lacking = of_table(Functions { HcclCommInitAll: None, ..ascend_emulator::table() });

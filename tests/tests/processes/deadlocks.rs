@@ -1,4 +1,5 @@
-//! Deadlocks between processes are told at once, in all of them; what may go on is left alone.
+//! Deadlocks between processes are reported at once, in all of them. Programs that can go on are
+//! left alone.
 
 use std::time::{Duration, Instant};
 

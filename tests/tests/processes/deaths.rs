@@ -113,7 +113,7 @@ fn memory_of_an_operation_with_a_stopped_rank_is_touched_by_nobody_later() {
             work(&mut comm, &place.device);
             return;
         }
-        // Whatever this rank waits for, after a while the other one is stopped.
+        // At any wait of this rank: after a while the other one is stopped.
         let count = 1 << 20;
         let mut x = place.device.upload(&vec![1.0f32; count], &stream).unwrap();
         let mut small = place.device.upload(&[1.0f32; 8], &stream).unwrap();

@@ -145,7 +145,7 @@ fn a_root_info_whose_process_is_gone_says_so() {
 }
 
 /// A sender that ends at once, with its communicator and its device, takes its message back or lets
-/// it go: what the receiver has is never something else.
+/// it go: the receiver never gets other data.
 #[test]
 fn a_message_whose_sender_ends_at_once_is_there_or_an_error() {
     const NAME: &str = "failures::a_message_whose_sender_ends_at_once_is_there_or_an_error";

@@ -236,7 +236,8 @@ fn a_window_of_a_rank_that_has_left_is_not_written_any_more() {
     });
 }
 
-/// Only what the kernels say tells them apart: what a turn compares is alike on both.
+/// The tasks differ only in the kernels' announcements; the values that a turn compares are the
+/// same on both.
 #[test]
 fn tasks_that_differ_are_shown_with_both_sides_in_all_processes() {
     for each in [&[1, 1][..], &[2, 1]] {

@@ -1,4 +1,4 @@
-//! Operations between processes give, bit by bit, what they give between threads.
+//! Operations between processes give the same bits as between threads.
 
 use hccl::prelude::*;
 use hccl_tests::full;

@@ -1,5 +1,5 @@
-//! Random programs whose ranks are processes, and mixed with threads: what they do is what the
-//! interpreter does.
+//! Random programs whose ranks are processes, or processes mixed with threads: their results equal
+//! those of the interpreter.
 //!
 //! Each rank makes the program of a seed anew, so nobody sends it. The root infos of a program's
 //! communicators are made by its ranks in turn, and go to the others through a communicator that

@@ -313,7 +313,7 @@ fn strangers_at_the_rendezvous_do_no_harm() {
     let table = Table::new("strangers", 2);
     let processes = Processes::start(NAME, &[1, 1]);
     until("rank 0 does not come", || table.listens());
-    // The name is of this user, whoever comes there.
+    // The name belongs to this user, whichever client connects.
     let address = table.address();
     let connect = || {
         let stream = UnixStream::connect_addr(&address).unwrap();

@@ -27,7 +27,8 @@ pub const FILL: u8 = 1;
 /// Bytes of a piece of the bound.
 const PIECE: usize = 32 << 10;
 
-/// A piece of the least work: what is read and written, and how many bytes of each.
+/// A piece of the least work: the addresses that are read and written, and the number of bytes of
+/// each.
 pub struct Piece {
     inputs: Vec<usize>,
     outputs: Vec<usize>,

@@ -12,7 +12,8 @@ pub struct Facade {
     pub file: &'static str,
     /// The libraries of ours that it needs besides the core, as CANN's does.
     pub needs: &'static [&'static str],
-    /// Whose symbols it holds. More than one library has the runtime's functions, as in CANN.
+    /// The libraries whose symbols it holds. More than one library has the runtime's functions, as
+    /// in CANN.
     homes: &'static [Library],
     /// Symbols that it holds besides.
     extra: Extra,
@@ -36,7 +37,7 @@ impl Extra {
     }
 }
 
-/// In link order: what a facade needs comes before it.
+/// The facades in link order: each comes after those that it needs.
 pub const FACADES: &[Facade] = &[
     Facade {
         file: "libacl_rt.so",

@@ -1,7 +1,7 @@
 //! Copies and fills, at once and in a stream.
 //!
-//! Whatever its form, a copy is planned first: its sizes and both pointers are checked, and what
-//! comes of that is either run on the calling thread or submitted.
+//! A copy of any form is planned first: its sizes and both pointers are checked. The plan is then
+//! either run on the calling thread or submitted.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_memory::resolve;

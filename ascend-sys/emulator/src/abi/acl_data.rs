@@ -141,7 +141,7 @@ unsafe extern "C" fn aclDataTypeSize(data_type: aclDataType) -> usize {
 }
 
 unsafe extern "C" fn aclFloatToFloat16(value: f32) -> aclFloat16 {
-    // Saturating: what is too large becomes the largest finite value, infinity included.
+    // Saturating: a value that is too large becomes the largest finite value, infinity included.
     let half = half::f16::from_f32(value);
     if half.is_infinite() { half::f16::MAX.copysign(half).to_bits() } else { half.to_bits() }
 }

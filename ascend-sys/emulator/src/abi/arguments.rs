@@ -36,7 +36,7 @@ pub(super) trait CountedArgument: FromC {
     unsafe fn of(c: Self::C, length: usize) -> Self;
 }
 
-/// A length of the C function; what is none, such as -1, is none at all.
+/// A length of the C function. A number that is no length, such as -1, counts as 0.
 #[inline]
 pub(super) fn length(c: impl TryInto<usize>) -> usize {
     c.try_into().unwrap_or(0)
@@ -341,7 +341,7 @@ impl<T: Copy, C> OutSlice<T, C> {
 pub(super) struct Places<T>(*mut T, usize);
 
 impl<T: Copy> Places<T> {
-    /// Writes the values from the first place on; what has no place is left out.
+    /// Writes the values from the first place on; values without a place are left out.
     pub(super) fn write(&self, values: &[T]) {
         let length = values.len().min(self.1);
         // SAFETY: not null, so valid for `self.1` writes by the contract of `OutSlice`. The values

@@ -31,7 +31,7 @@ entries! {
     fn ascendExtStreamProgress(stream: Handle<Stream>, progress: Out<*const AscendExtProgress>) {
         let progress = progress.required("progress")?;
         let stream = stream.find()?;
-        // Where races are looked for, what the program knows has to be seen.
+        // The race checker must see what the program learns, so it forbids the counters.
         let told = check::engine(stream.device_id()).is_none();
         let line = (&raw const stream.queue.progress).cast();
         progress.write(if told { line } else { std::ptr::null() });

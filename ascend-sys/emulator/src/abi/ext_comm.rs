@@ -1,5 +1,5 @@
-//! Entries of the emulator's own about communicators: what they are called, how they end, and where
-//! their ranks are.
+//! Entries of the emulator's own about communicators: their names, how they end, and where their
+//! ranks are.
 #![allow(non_snake_case, reason = "names in CANN's style")]
 
 use ascend_sys::{AscendExtCommCause, AscendExtPresence, AscendExtRank};

@@ -1,7 +1,7 @@
 //! Configurations of channels. CANN's `hccl_channel.h`.
 //!
-//! They say whether channels share a queue of the network card, which the emulator has not: what is
-//! set is checked, and changes nothing.
+//! They say whether channels share a queue of the network card, which the emulator has not:
+//! settings are checked, and change nothing.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Out, OutSlice, Slice};

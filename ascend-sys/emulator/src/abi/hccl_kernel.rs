@@ -244,7 +244,7 @@ fn link(
     member.comm.meet_for_context(member.rank, &config, call)
 }
 
-/// Argument objects: what was set, by handle.
+/// The settings of argument objects, by handle.
 #[derive(Clone, Default)]
 struct OpArgs {
     engine: u8,

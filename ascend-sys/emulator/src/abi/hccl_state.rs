@@ -1,4 +1,4 @@
-//! Communicators: what they are called, how they are set and how they are, stopping and resuming.
+//! Entries for the names, settings and state of communicators, and for stopping and resuming them.
 //! CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 

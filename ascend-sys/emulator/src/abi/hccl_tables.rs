@@ -286,7 +286,8 @@ mod tests {
         }};
     }
 
-    /// A table that no call accepts: where sums are checked, whoever works on its chunk panics.
+    /// A table that no call accepts: where sums are checked, the thread that works on its chunk
+    /// panics.
     #[test]
     fn a_chunk_that_panics_fails_the_operation_on_every_rank() {
         let table = crate::table();

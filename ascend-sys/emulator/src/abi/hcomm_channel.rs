@@ -131,7 +131,7 @@ const HEAD: u32 = 16;
 /// The first version in which the last member has a meaning.
 const NAMED: u32 = 4;
 
-/// A description in the layout of this version; what an older one has not is zero.
+/// A description in the layout of this version; fields that an older one lacks are zero.
 ///
 /// # Safety
 ///

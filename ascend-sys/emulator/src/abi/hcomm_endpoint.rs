@@ -73,7 +73,7 @@ entries! {
     }
 
     fn HcommEndpointGetListenPort(handle: EndpointHandle, port: Out<u32>) {
-        /// Nobody listens: what matters is that endpoints of a server differ.
+        /// No process listens there. It only matters that the endpoints of a server differ.
         const FIRST: u32 = 16_666;
         not_null(handle, "endpointHandle")?;
         let port = port.required("port")?;

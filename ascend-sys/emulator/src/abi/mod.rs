@@ -9,8 +9,8 @@
 //!    functions into `acl/acl_rt.h`) in the section of its area (`/* Device */`), with a line in
 //!    `symbols.csv`: name, library, first version; the libraries are those of `Symbol` in
 //!    `ascend-sys/src/symbol.rs`. Run `cargo run --manifest-path ascend-sys/generate/Cargo.toml`,
-//!    which needs libclang. A test compares the table with `tests/data/cann-abi.json`; what is not
-//!    there is listed in `MORE_FUNCTIONS` of `tests/tests/all/abi.rs`.
+//!    which needs libclang. A test compares the table with `tests/data/cann-abi.json`; functions
+//!    that are not there are listed in `MORE_FUNCTIONS` of `tests/tests/all/abi.rs`.
 //! 2. Write it in [`entries!`](entries) of its file: typed [arguments] (`rank: Out<u32>`, an array
 //!    with the argument that is its length as `ranks: Slice<u32>[count]`), checks in CANN's order,
 //!    one call. A function that differs from another in a word is a line of an `each` table at the

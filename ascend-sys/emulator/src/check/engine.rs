@@ -8,9 +8,9 @@
 //! [taken](Checker::take). All later steps of a component know what it learned at a step, and so
 //! does any component that learns of one of those steps.
 //!
-//! The host is a component too, one for all threads: what a call has told to one thread counts as
-//! known to every call that begins later. Threads can tell each other things in ways that the
-//! checker cannot see, so it assumes that they do.
+//! The host is a component too, one for all threads: a fact that a call has told to one thread
+//! counts as known to every later call. Threads can tell each other things in ways that the checker
+//! cannot see, so it assumes that they do.
 
 use super::clock::{Clock, ClockComponent, ClockPoint};
 use super::finding::{Finding, FindingKind, FindingSide};

@@ -30,8 +30,8 @@
 //! | the work before a send and its receive | the work behind the other one |
 //! | the exchange of memory with a rank of another process | what that rank does with the memory |
 //!
-//! The threads of the host count as one: what one of them was told, all know. They can tell each
-//! other things in ways that the checker cannot see, and a finding must never be wrong. A CPU
+//! The threads of the host count as one: a fact that one of them learned, all know. They can tell
+//! each other things in ways that the checker cannot see, and a finding must never be wrong. A CPU
 //! kernel is [not among them](issuer). The progress line of a stream (`ascendExtStreamProgress`)
 //! could tell the host something without a call, so a checked block gives none.
 

@@ -301,7 +301,7 @@ impl Comm {
         executor::announce();
     }
 
-    /// The rank will issue nothing more. Whoever needs more of it is told.
+    /// The rank will issue nothing more. Ranks that wait for it learn that.
     #[cold]
     pub(crate) fn leave(&self, rank: usize, why: String) {
         let is_own = self.joint.as_ref().is_none_or(|joint| joint.is_own(rank));

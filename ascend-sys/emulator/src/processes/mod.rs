@@ -1,5 +1,4 @@
-//! Other processes of the machine: how this one hears of them, what it tells them, and the memory
-//! that they share.
+//! Other processes of the machine: the messages from and to them, and the memory that they share.
 //!
 //! Two kinds of things go between processes. Operations work through words in [shared
 //! memory](region), as between threads, and their data is read and written in place: each process

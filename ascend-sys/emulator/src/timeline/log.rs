@@ -6,7 +6,7 @@ use ascend_timeline::{Launch, PrimitiveSpan, Record, Source, TurnSpan};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Entries that a recording has room for; what comes later is counted and left out.
+/// The number of entries that a recording has room for; later ones are counted and left out.
 const ROOM: u64 = 1 << 18;
 
 /// A moment of a log.
@@ -48,7 +48,7 @@ impl Log {
     }
 
     pub(super) fn close(&self) {
-        // Under the lock: who has looked before writes before.
+        // Under the lock, so that a thread that has checked `open` before also writes before.
         let _kept = lock(&self.kept);
         self.open.store(false, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! Timelines: what the cores of kernels, the communication servers and the threads of operators of
-//! a block did when, and what moved between its devices.
+//! Timelines: the activities of the cores of kernels, the communication servers and the threads of
+//! operators of a block, and the data that moved between its devices.
 //!
 //! A block records when the program or the environment asks for it. A kernel or a server that
 //! begins then keeps a [`Log`] and writes down where it stands whenever that changes; one that

@@ -78,7 +78,7 @@ pub fn ring_all_gather(ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// Everybody reduces its elements into everybody's buffer at once, whoever comes first.
+/// Each rank reduces its elements into every rank's buffer at once, in any order of arrival.
 pub fn mesh_all_reduce(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     let mut r = Recorder::new(Goal::AllReduce(op), ranks, n, n);
     r.all_channels(2);
@@ -172,7 +172,7 @@ fn all_to_all(goal: Goal, ranks: u32, n: u64, of: impl Fn(u32, u32) -> u64) -> O
     r.operator
 }
 
-/// A binomial tree: whoever has the elements writes them to one more rank in each step.
+/// A binomial tree: a rank that has the elements writes them to one more rank in each step.
 pub fn tree_broadcast(ranks: u32, n: u64, root: u32) -> Operator {
     let mut r = Recorder::new(Goal::Broadcast { root }, ranks, n, n);
     r.all_channels(2);

@@ -4,7 +4,7 @@ use crate::pictures::algorithms;
 use ascend_operator::{Cost, Model, Operator, Order, Task, TaskId};
 use std::collections::HashMap;
 
-/// In which rounding does not matter: all times are whole numbers.
+/// A model in which rounding does not matter, because all times are whole numbers.
 const MODEL: Model = Model { alpha: 1000.0, beta: 3.0, gamma: 2.0, notify: 7.0, copy: 1.0 };
 const PLAIN: Model = Model::new(1000.0, 3.0, 2.0);
 

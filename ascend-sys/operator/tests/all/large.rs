@@ -1,4 +1,4 @@
-//! Operators on hundreds of ranks: what the checker takes of time and memory.
+//! Operators on hundreds of ranks: the time and the memory that the checker takes.
 //!
 //!     cargo test --release -p ascend-operator --test all large:: -- --include-ignored --nocapture
 

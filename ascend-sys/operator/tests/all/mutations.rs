@@ -1,5 +1,5 @@
-//! Right algorithms with a random change: what the checker lets pass gives the right result whoever
-//! is how fast, and what it calls a race is one by the definition.
+//! Right algorithms with a random change. A program that the checker accepts is right at any speed
+//! of the ranks, and a race that it reports is one by the definition.
 
 use crate::algorithms::*;
 use crate::recorder::ELEMENT;

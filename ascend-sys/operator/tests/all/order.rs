@@ -52,8 +52,8 @@ fn closure(order: &Order, tasks: &[TaskId]) -> HashMap<TaskId, Vec<TaskId>> {
     all
 }
 
-/// A program whose records and waits are taken from a random execution of it. With `one_waiter`, a
-/// notify is waited for on one thread only; else, whoever waits may take what was meant for another
+/// A program whose records and waits are taken from a random execution of it. With `one_waiter`,
+/// one thread only waits for a notify; otherwise a wait may take a record that was meant for another
 /// one, so that it may hang.
 fn random(random: &mut fastrand::Rng, one_waiter: bool) -> Operator {
     let ranks = random.u32(1..4);

@@ -144,7 +144,7 @@ impl Recorder {
         self
     }
 
-    /// They do so now, and once more at the end, if it is one of [`twins`]: what happens in between
+    /// They do so now, and once more at the end, if it is one of [`twins`]: the tasks in between
     /// stays there.
     pub fn meeting(&mut self, notifies: [u32; 2]) -> &mut Self {
         self.meets = Some(notifies[1]);
@@ -177,8 +177,8 @@ impl Recorder {
     }
 }
 
-/// Whatever it does with eight elements, on so many ranks with channels of four notifies between
-/// all of them.
+/// A recorder for any goal with eight elements, on `ranks` ranks with channels of four notifies
+/// between all of them.
 pub fn other(ranks: u32) -> Recorder {
     let mut recorder = Recorder::new(Goal::Other { input: 8, output: 8 }, ranks, 0, 8);
     recorder.all_channels(4);

@@ -100,7 +100,7 @@ impl<M> DataParallel<M> {
         Self { most: Some(most), ..self }
     }
 
-    /// The parameters, in the order in which the model asks for them: what an optimiser takes.
+    /// The parameters for an optimiser, in the order in which the model asks for them.
     pub fn vars(&self) -> &[Var] {
         &self.vars
     }

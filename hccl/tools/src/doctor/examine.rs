@@ -1,4 +1,4 @@
-//! The examination: what is found, section by section, and what follows for a program.
+//! The examination: its findings, section by section, and their consequences for a program.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::fd::FromRawFd;
 use std::sync::{Mutex, PoisonError};
 
-/// One fact: what kind it is, and what belongs to it.
+/// One fact: its kind, and its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fact(Vec<String>);
 

@@ -39,7 +39,7 @@ impl Opened {
         assert_ne!(unsafe { libc::dladdr(address, &mut info) }, 0);
         // SAFETY: a terminated string that lives as long as the library.
         let file = unsafe { CStr::from_ptr(info.dli_fname) };
-        // Whoever opened it first may have used a link.
+        // The first opener may have used a link.
         let file = Path::new(OsStr::from_bytes(file.to_bytes())).canonicalize().expect("a file");
         let name = file.file_name().expect("a name");
         Some((address, name.to_str().expect("names are ASCII").to_owned()))

@@ -31,7 +31,7 @@ fn waits_and_doubles_some(k: Kernel, counts: Input<u32>, x: Input<f32>, y: Outpu
     });
 }
 
-/// Launches it with this number; what checked mode has found.
+/// Launches the kernel with this number, and returns the findings of checked mode.
 fn findings(kernel: &Recorded<()>, count: u32, checked: bool) -> hccl::Result<Vec<String>> {
     let runtime = own_devices().devices(1).checked(checked).build()?;
     let device = runtime.device(0)?;

@@ -1,5 +1,5 @@
-//! Windows: what a rank reads there some rank has written, for the check of all ranks, at a launch,
-//! and when it runs.
+//! Windows: some rank must have written the memory that a rank reads there. That is tested in the
+//! check of all ranks, at a launch, and in the run.
 
 use hccl::Rank;
 use hccl::dtype::ReduceKind;

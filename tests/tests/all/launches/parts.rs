@@ -38,8 +38,8 @@ fn a_kernel_computes_in_slices() {
     nothing_found(&runtime);
 }
 
-/// The end of a slice is the end of the tensor, also inside of a buffer, for what is read, what is
-/// written and the workspace.
+/// The end of a slice is the end of the tensor, also inside a buffer. That holds for inputs,
+/// outputs and the workspace.
 #[test]
 fn a_kernel_stays_within_its_slices() {
     let runtime = runtime_with(1);

@@ -3,7 +3,7 @@
 use hccl::dtype::ReduceOp;
 use hccl::operator::*;
 
-/// How much is moved in a round: what fits into the communication buffer, and at most `most`.
+/// The size of a round: as much as fits into the communication buffer, and at most `most`.
 fn round(op: &Recorder<'_>, most: usize) -> usize {
     op.buffer().len().min(most)
 }

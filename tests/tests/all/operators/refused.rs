@@ -1,5 +1,4 @@
-//! Operators that are not issued: what is wrong is said before anything moves, and no number is
-//! taken.
+//! Operators that are not issued: the error comes before anything moves, and no number is taken.
 
 use std::ffi::c_void;
 

@@ -1,8 +1,8 @@
 //! Programs out of seeds. Every program is right: it asks for nothing that hccl or the product
 //! refuses, and ends.
 //!
-//! It ends because the ranks issue their operations in the order of one list: what an operation
-//! waits for stands before it.
+//! It ends because the ranks issue their operations in the order of one list: an operation only
+//! waits for earlier ones in the list.
 
 use hccl::Product;
 use hccl::dtype::{DType, ReduceKind};

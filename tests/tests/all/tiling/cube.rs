@@ -1,4 +1,4 @@
-//! `TCubeTiling::for_shape`; what it gives for many shapes is tested with the rules.
+//! `TCubeTiling::for_shape`. The tests of the rules cover its results for many shapes.
 
 use hccl::kernel::TCubeTiling;
 use hccl::prelude::*;

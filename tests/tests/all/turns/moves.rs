@@ -1,8 +1,8 @@
 //! Which element goes where in which turn, found out by looking.
 //!
-//! A kernel runs with one turn, with two, and so on; what is in the outputs then and was not before
-//! is what the last turn has moved. Where it came from tell the numbers in the inputs: one rank has
-//! the number of each of its elements, the others have nothing.
+//! A kernel runs with one turn, with two, and so on. The last turn has moved the elements that are
+//! new in the outputs. Where it came from tell the numbers in the inputs: one rank has the number
+//! of each of its elements, the others have nothing.
 
 use std::collections::HashSet;
 

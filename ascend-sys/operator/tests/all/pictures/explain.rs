@@ -1,4 +1,4 @@
-//! Pictures that explain what a notify is, what a channel is, and what ring and mesh take of them.
+//! Pictures that explain notifies and channels, and how many of them ring and mesh take.
 
 use super::drawing::*;
 use ascend_operator::Operator;
@@ -236,7 +236,7 @@ fn mode(d: &mut Drawing, x: f64, mode: &Mode) {
     d.note(at(leave), peer + 24.0, "leave");
     d.wait((at(reclaim), owner), ACROSS);
     d.note(at(reclaim), owner - 16.0, "reclaim");
-    // Whose the buffer is.
+    // The owner of the buffer over time.
     let spans = [
         (x + 60.0, at(expose), 0, "rank 0"),
         (at(enter), at(leave), 1, "rank 1"),

@@ -24,7 +24,7 @@ impl Element {
     }
 }
 
-/// All elements. Err: what is not well-formed.
+/// All elements. The error tells which part is not well-formed.
 pub fn elements(picture: &str) -> Result<Vec<Element>, String> {
     let (mut found, mut open): (Vec<Element>, Vec<String>) = (Vec::new(), Vec::new());
     let mut parts = picture.split('<');

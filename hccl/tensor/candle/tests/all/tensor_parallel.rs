@@ -1,4 +1,4 @@
-//! Divided layers: what goes through them, their gradients, and how mistakes are told.
+//! Divided layers: their outputs, their gradients, and the errors of mistakes.
 
 use candle_core::{DType, Device, Tensor, Var};
 use candle_nn::{Linear, Module, VarBuilder, VarMap};

@@ -133,8 +133,7 @@ fn is_reduced(dtype: DType, kind: ReduceKind, product: Option<Product>) -> bool 
 /// One rank's result of a case.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// The first element that differs: its place, what was expected, and what came; and how many
-    /// do.
+    /// The first element that differs, and how many do.
     pub(crate) difference: Option<Difference>,
     /// From the call to its completion: the first time and the second.
     pub(crate) first: Duration,

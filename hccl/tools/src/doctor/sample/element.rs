@@ -15,7 +15,7 @@ pub(crate) trait WithReduction<T: Element> {
 
 /// An element of the sample.
 pub(crate) trait Sample: Kinds {
-    /// Any bits: what is left of these.
+    /// Makes an element of the lowest of these bits.
     fn from_bits(bits: u64) -> Self;
 
     fn from_number(number: i64) -> Self;

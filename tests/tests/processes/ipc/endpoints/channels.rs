@@ -8,7 +8,7 @@ fn the_kth_end_of_one_process_goes_with_the_kth_of_the_other() {
         "ipc::endpoints::channels::the_kth_end_of_one_process_goes_with_the_kth_of_the_other";
     both(NAME, |side| {
         let thread = thread();
-        // Whoever makes its ends first.
+        // The process that makes its ends first.
         for first in [0, 1] {
             let create = |side: &Side<'_>| [1, 2, 3].map(|count| side.create(side.desc(count)));
             let mut ends = [0; 3];
