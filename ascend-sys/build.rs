@@ -22,7 +22,7 @@ fn main() {
     }
 }
 
-/// Where CANN keeps what programs are linked with, in the order of the search at run time;
+/// The directories with CANN's libraries for linking, in the order of the search at run time;
 /// `devlib` has stubs for machines without a driver.
 fn directories() -> Vec<PathBuf> {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();

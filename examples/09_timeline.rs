@@ -129,7 +129,7 @@ fn product_of_all_rows(runtime: &Runtime) -> Outcome<Timeline> {
     Ok(timeline)
 }
 
-/// How the cores share a product of so many rows.
+/// The tiling by which the cores share a product of `m` rows.
 fn rows(m: usize) -> hccl::Result<TCubeTiling> {
     let shape = TCubeTiling::for_shape::<f16, f16, f16>(Product::A3, m, WIDTH, DEPTH);
     shape.cores(BLOCKS).build()

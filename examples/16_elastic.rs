@@ -55,7 +55,7 @@ struct State {
     velocity: Vec<f32>,
     /// One for each step that counts.
     losses: Vec<f32>,
-    /// At which step the job had how many ranks: its history.
+    /// The history of the job: the step at which each number of ranks began.
     sizes: Vec<(usize, u32)>,
 }
 

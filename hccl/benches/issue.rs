@@ -26,7 +26,7 @@ const DEPTH: usize = 16;
 const ROUNDS: usize = 20;
 /// Blocks of one operation in a round.
 const BLOCKS: usize = 50;
-/// Where the time goes is for a profiler to tell.
+/// The number of calls in a run for a profiler, which tells where the time goes.
 const PROFILED: usize = 20_000_000;
 
 /// The best times of one operation over blocks of `DEPTH`, safe and raw, in nanoseconds.

@@ -59,7 +59,7 @@ pub struct Built {
     pub target: String,
     /// The manifest of its package.
     pub manifest: PathBuf,
-    /// Where it is.
+    /// Its path.
     pub executable: PathBuf,
 }
 

@@ -29,7 +29,7 @@ pub fn is_loaded() -> bool {
     })
 }
 
-/// The runtime of this run, with so many devices or more.
+/// The runtime of this run, with at least this number of devices.
 ///
 /// # Panics
 ///
@@ -47,12 +47,12 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// So many, or more.
+    /// Asks for `count` devices or more.
     pub fn new(count: usize) -> Devices {
         Devices { count, memory: None, product: None }
     }
 
-    /// That much memory each is enough.
+    /// Sets the memory that each device needs.
     #[must_use]
     pub fn memory(self, bytes: u64) -> Devices {
         Devices { memory: Some(bytes), ..self }

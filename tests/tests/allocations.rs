@@ -132,7 +132,7 @@ fn no_operation_allocates_after_warm_up() {
     }
 }
 
-/// On two threads, one of them for nothing but a copy.
+/// A mesh all-gather on two threads, one of them only for a copy.
 fn mesh_all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let n = op.count();
     main.copy(op.input(), op.buffer().slice(..n));

@@ -273,7 +273,7 @@ fn as_processes(ranks: usize, bytes: usize) {
 }
 
 impl Rank {
-    /// Until all ranks are here, which are in other processes.
+    /// Waits until all ranks, which are in other processes, are here.
     fn meet(&self) {
         ok!(HcclBarrier(self.comm, self.stream));
         ok!(aclrtSynchronizeStream(self.stream));

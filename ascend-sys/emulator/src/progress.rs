@@ -35,7 +35,8 @@ impl Progress {
     }
 }
 
-/// Behind a job of a task queue, for who knows neither: memory that is freed waits for such points.
+/// A point in a task queue: behind a job. Freed memory waits for these points, and `memory` need
+/// not know queues or jobs.
 #[derive(Clone, Copy)]
 pub(crate) struct QueuePoint {
     progress: &'static Progress,
@@ -43,7 +44,7 @@ pub(crate) struct QueuePoint {
 }
 
 impl QueuePoint {
-    /// Behind the newest job.
+    /// The point behind the newest job.
     pub(crate) fn now(progress: &'static Progress) -> QueuePoint {
         QueuePoint { progress, ticket: progress.submitted() }
     }

@@ -181,7 +181,7 @@ pub(crate) struct Mark(u64);
 impl Mark {
     const TICKET_BITS: u32 = 44;
 
-    /// Behind the newest task of a stream.
+    /// The point behind the newest task of a stream.
     #[inline]
     pub(crate) fn now(stream: &Stream) -> Mark {
         Mark::new(stream, stream.queue.submitted())

@@ -57,12 +57,12 @@ pub fn park_timeout(_limit: std::time::Duration) {
     std::thread::park_timeout(_limit);
 }
 
-/// As [`lock`], for the parts that are never model-checked.
+/// The same as [`lock`], for the parts that are never model-checked.
 pub fn lock_std<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As [`lock_std`], if the mutex is free.
+/// The same as [`lock_std`], if the mutex is free.
 #[inline]
 pub fn try_lock<T>(mutex: &std::sync::Mutex<T>) -> Option<std::sync::MutexGuard<'_, T>> {
     match mutex.try_lock() {

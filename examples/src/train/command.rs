@@ -174,7 +174,7 @@ fn sentences(overlap: Overlap, ranks: usize) -> Vec<String> {
     ]
 }
 
-/// On standard error; draws nothing when that is no terminal.
+/// A progress bar on standard error; draws nothing if that is no terminal.
 fn progress_bar(steps: u64) -> ProgressBar {
     let style =
         ProgressStyle::with_template("          {bar:40.cyan/blue} {pos}/{len} steps  {msg}");

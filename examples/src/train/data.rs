@@ -48,7 +48,7 @@ impl Digits {
         })
     }
 
-    /// On failure the number of the line, from 1, and what is wrong with it.
+    /// Parses the text. The error is the number of the line, from 1, and its problem.
     fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut pixels = Vec::new();
         let mut labels = Vec::new();

@@ -1,4 +1,4 @@
-//! When the device did what, by the clock of its rank.
+//! The times of the device's work, by the clock of its rank.
 
 use hccl::TimedEvent;
 use hccl::prelude::*;
@@ -19,8 +19,8 @@ impl DeviceClock {
         Ok(Self { event: stream.record_timed()?, time: now })
     }
 
-    /// From when to when a bucket was under way, and when it had come to the device. `known` is
-    /// from before it was enqueued until after it was awaited.
+    /// The span in which a bucket was in flight, and the time at which it had come to the device.
+    /// `known` lasts from before it was enqueued until after it was awaited.
     pub fn span(&self, events: &BucketEvents, known: Span) -> hccl::Result<(Span, f64)> {
         // If the thread lost its core between its readings of the two clocks, the clamp to `known`
         // keeps the error small.

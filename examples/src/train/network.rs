@@ -78,7 +78,7 @@ impl Layer {
 /// The layers, from the pixels to the digits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
-    /// At least one.
+    /// The layers, at least one.
     pub layers: Vec<Layer>,
 }
 
@@ -180,7 +180,7 @@ pub struct Momentum {
 }
 
 impl Momentum {
-    /// At rest. `keep` is the share of the velocity that a step keeps.
+    /// Momentum at rest. `keep` is the share of the velocity that a step keeps.
     pub fn new(layer: &Layer, keep: f32) -> Self {
         Self { velocity: Array1::zeros(layer.parameters()), keep }
     }

@@ -55,7 +55,7 @@ pub struct Options {
     pub data: PathBuf,
 }
 
-/// Into how many shards `--reproducible` cuts each batch.
+/// The number of shards into which `--reproducible` cuts each batch.
 const LOGICAL_SHARDS: usize = 8;
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
 
@@ -76,7 +76,7 @@ pub enum Instead {
 }
 
 impl Options {
-    /// From the arguments, of which the first is the program's name.
+    /// Parses the arguments, of which the first is the program's name.
     pub fn parse_from_arguments(
         arguments: impl IntoIterator<Item = OsString>,
     ) -> Result<Self, Instead> {

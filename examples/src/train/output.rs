@@ -52,7 +52,7 @@ impl Output {
         Ok(output)
     }
 
-    /// Where a file is.
+    /// The path of a file.
     pub fn path(&self, file: File) -> PathBuf {
         self.folder.join(file.name())
     }

@@ -16,9 +16,9 @@ use super::timeline::{Activity, Message, Span, Step};
 /// The activity of a bucket in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Up to the device, into the sum, and back.
+    /// The bucket moves: up to the device, into the sum, and back.
     Moving,
-    /// Nothing, since another rank is not there yet.
+    /// The bucket rests, because another rank is not there yet.
     Waiting,
 }
 
@@ -29,7 +29,7 @@ pub struct Piece {
     pub phase: Phase,
     /// Whether its own rank computes meanwhile.
     pub hidden: bool,
-    /// When.
+    /// The time of the piece.
     pub span: Span,
 }
 
@@ -38,7 +38,7 @@ pub struct Piece {
 pub struct LastArrival {
     /// The rank.
     pub rank: usize,
-    /// In seconds since the beginning of the training.
+    /// The time in seconds since the beginning of the training.
     pub time: f64,
 }
 
@@ -51,7 +51,8 @@ pub struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    /// From the steps of every rank. All have the same steps, and in each the same messages.
+    /// Makes the comparison from the steps of every rank. All have the same steps, and in each the
+    /// same messages.
     pub fn new(ranks: Vec<&'a [Step]>) -> Self {
         let Some(first) = ranks.first() else { return Self { ranks, last_arrivals: Vec::new() } };
         let last = |step: usize, message: usize| {
@@ -118,8 +119,8 @@ impl<'a> Timeline<'a> {
         overlap
     }
 
-    /// Of all `count` steps in a row among `steps`, those whose duration is the median. All of
-    /// `steps` when these are fewer.
+    /// Returns `count` steps in a row among `steps` whose duration is the median of all such rows.
+    /// Returns all of `steps` if these are fewer.
     pub fn typical(&self, steps: Range<usize>, count: usize) -> Range<usize> {
         let mut windows: Vec<Range<usize>> =
             steps.clone().map(|from| from..from + count).filter(|w| w.end <= steps.end).collect();
@@ -127,7 +128,7 @@ impl<'a> Timeline<'a> {
         windows.get(windows.len() / 2).cloned().unwrap_or(steps)
     }
 
-    /// From the first rank's beginning to the last rank's end.
+    /// The span from the first rank's beginning to the last rank's end.
     pub fn span(&self, steps: &Range<usize>) -> Option<Span> {
         let all = self.ranks.iter().flat_map(|rank| &rank[steps.clone()]).filter_map(Step::span);
         all.reduce(|a, b| Span { from: a.from.min(b.from), to: a.to.max(b.to) })

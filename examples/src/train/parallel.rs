@@ -38,8 +38,8 @@ pub struct Recipe {
     pub momentum: f32,
     /// Decides the first weights and the order of the rows.
     pub seed: u64,
-    /// Into how many shards each batch is cut for the same bits at any number of ranks that divides
-    /// them; `None`: one a rank.
+    /// The number of shards into which each batch is cut, for the same bits at any number of ranks
+    /// that divides it. `None`: one shard for each rank.
     pub logical_shards: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! As much SVG as two pictures need.
+//! The part of SVG that two pictures need.
 
 use std::fmt::{Display, Write};
 
@@ -115,7 +115,7 @@ impl Svg {
 pub struct Text {
     /// The height of the letters, in pixels.
     pub size: f64,
-    /// Where it lies.
+    /// Its alignment at its point.
     pub anchor: Anchor,
     /// Its colour.
     pub fill: &'static str,

@@ -66,10 +66,10 @@ pub struct Message {
     pub layer: usize,
     /// How much one rank gives.
     pub bytes: usize,
-    /// From the beginning of the copy up to the end of the copy back.
+    /// The span from the beginning of the copy up to the end of the copy back.
     pub span: Span,
-    /// When the stream came to the all-reduce, which can go on once all ranks are there. Within the
-    /// span.
+    /// The time at which the stream came to the all-reduce, which can go on once all ranks are
+    /// there. It lies within the span.
     pub arrived: f64,
 }
 
@@ -84,7 +84,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// From its first activity to the end of its last.
+    /// The span from its first activity to the end of its last.
     pub fn span(&self) -> Option<Span> {
         let (_, first) = self.activities.first()?;
         let (_, last) = self.activities.last()?;

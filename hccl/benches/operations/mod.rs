@@ -127,7 +127,7 @@ pub const OPERATIONS: &[Operation] = &[
             let copy = s.table.aclrtMemcpyAsync.expect("the emulator copies");
             let (to, from, bytes) = (s.recv.as_ptr(), s.send.as_ptr(), 4 * COUNT as usize);
             let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE;
-            // SAFETY: both buffers have so many bytes and are kept until the stream has been
+            // SAFETY: both buffers have `bytes` bytes and are kept until the stream has been
             // synchronised.
             assert_eq!(unsafe { copy(to, bytes, from, bytes, kind, s.stream.as_raw()) }, 0);
             Ok(())
@@ -143,7 +143,7 @@ pub const OPERATIONS: &[Operation] = &[
         raw: |s| {
             let fill = s.table.aclrtMemsetAsync.expect("the emulator fills");
             let (to, bytes) = (s.recv.as_ptr(), 4 * COUNT as usize);
-            // SAFETY: the buffer has so many bytes and is kept until the stream has been
+            // SAFETY: the buffer has `bytes` bytes and is kept until the stream has been
             // synchronised.
             assert_eq!(unsafe { fill(to, bytes, 0, bytes, s.stream.as_raw()) }, 0);
             Ok(())

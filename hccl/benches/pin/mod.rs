@@ -1,4 +1,4 @@
-//! Where a rank of a bench runs.
+//! The core that a rank of a bench runs on.
 
 /// Ties the calling thread to one of the cores it may run on, so that two ranks do not share one.
 pub fn pin(index: usize) {

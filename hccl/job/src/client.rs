@@ -29,7 +29,7 @@ pub struct Store {
     connection: Connection,
     place: String,
     rank: u32,
-    /// If this process serves it.
+    /// The server, if this process runs it.
     _server: Option<StoreServer>,
     is_lost: bool,
     /// It has reported a failure, so it is not done but gone.

@@ -85,9 +85,9 @@ impl fmt::Display for Launcher {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Meeting {
-    /// At a store.
+    /// The processes meet at a store.
     Store(StorePlace),
-    /// By the rank table in this file, which every rank reads.
+    /// The processes meet by the rank table in this file, which every rank reads.
     RankTable(PathBuf),
 }
 

@@ -100,7 +100,7 @@ impl Hall {
         !self.clients.is_empty()
     }
 
-    /// When the next wait is over.
+    /// The time at which the next wait is over.
     pub(crate) fn next_limit(&self) -> Option<Instant> {
         self.clients.values().filter_map(|client| Some(client.waits.as_ref()?.until)).min()
     }

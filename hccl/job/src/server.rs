@@ -90,7 +90,7 @@ impl StoreServer {
         StoreServer::serve(listener, port, hall).map_err(refused)
     }
 
-    /// At the first of these addresses that is free.
+    /// Starts a server at the first of these addresses that is free.
     pub(crate) fn at(
         addresses: &[Address],
         ranks: u32,

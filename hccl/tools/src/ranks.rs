@@ -37,7 +37,7 @@ pub(crate) struct Ended {
     pub(crate) was_asked: bool,
 }
 
-/// Where the ranks of the job meet.
+/// The place where the ranks of the job meet.
 pub(crate) struct JobPlace<'a> {
     pub(crate) port: u16,
     pub(crate) secret: &'a str,

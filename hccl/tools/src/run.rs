@@ -104,7 +104,7 @@ struct Job<'a> {
     running: Vec<(u64, RankProcess)>,
     starts: u64,
     timelines: Timelines,
-    /// In the order in which they ended.
+    /// The failures, in the order in which the ranks ended.
     failures: Vec<Failure>,
     restarts_left: u32,
     to_restart: Vec<(Instant, u32)>,

@@ -43,20 +43,20 @@ impl Default for BucketOptions {
 }
 
 impl BucketOptions {
-    /// With another size of buckets, in bytes.
+    /// Sets another size of buckets, in bytes.
     pub fn bytes(self, bytes: usize) -> Self {
         Self { bytes, ..self }
     }
 
-    /// With events, or without.
+    /// Records events of each bucket, or none.
     pub fn timed(self, timed: bool) -> Self {
         Self { timed, ..self }
     }
 }
 
-/// When a bucket was where, by the clock of its device.
+/// The times at which a bucket reached each stage, by the clock of its device.
 pub struct BucketEvents {
-    /// Before its way to the device.
+    /// Recorded before its way to the device.
     pub begins: TimedEvent,
     /// It is on the device; the ranks can add.
     pub uploaded: TimedEvent,
@@ -73,7 +73,7 @@ struct Bucket<W: Element> {
     events: Option<BucketEvents>,
 }
 
-/// Where a tensor's gradient lies.
+/// The place of a tensor's gradient.
 struct Place {
     bucket: usize,
     range: Range<usize>,
@@ -106,7 +106,7 @@ pub struct GradientBuckets<T: Widen<W>, W: Gradient = T> {
 }
 
 impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
-    /// For tensors of these lengths, in the order of the forward pass.
+    /// Makes buckets for tensors of these lengths, in the order of the forward pass.
     ///
     /// All ranks pass the same lengths. Allocates on the device of the stream and in pinned memory.
     pub fn new(lengths: &[usize], stream: &Stream) -> Result<Self> {
@@ -369,8 +369,8 @@ impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
         Ok(norm)
     }
 
-    /// When a bucket, in the order of [`GradientBuckets::layout`], was where. `None` without
-    /// [`BucketOptions::timed`], and for one without elements.
+    /// The events of a bucket, in the order of [`GradientBuckets::layout`]. `None` without
+    /// [`BucketOptions::timed`], and for a bucket without elements.
     pub fn events(&self, bucket: usize) -> Option<&BucketEvents> {
         self.buckets.buckets.get(bucket)?.events.as_ref()
     }

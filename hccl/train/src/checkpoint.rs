@@ -164,7 +164,7 @@ fn finish(unfinished: &Path, step: &Path) -> Result<()> {
     fs::rename(unfinished, step).map_err(|why| failed(step, why))
 }
 
-/// Reads some elements of a part that has so many.
+/// Reads some elements of a part.
 fn read<T: Gradient>(
     path: &Path,
     wanted: Range<usize>,

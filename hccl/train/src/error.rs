@@ -79,7 +79,7 @@ pub enum Error {
     Object {
         /// Written or read.
         what: &'static str,
-        /// Why.
+        /// The reason.
         source: postcard::Error,
     },
     /// The root of a scatter has objects for another number of ranks.

@@ -21,7 +21,8 @@ pub struct FixedSum {
 }
 
 impl FixedSum {
-    /// For so many shards, a multiple of every number of ranks that is to give the same bits.
+    /// Makes a sum of `shards` shards: a multiple of every number of ranks that is to give the same
+    /// bits.
     pub fn new(shards: usize) -> Self {
         Self { shards }
     }

@@ -56,9 +56,9 @@ impl<T: Element> Held<T> {
 }
 
 impl<T: Gradient> LayerShards<T> {
-    /// For layers of these lengths, which are the same on all ranks. `first` is asked for the
-    /// elements of each layer that this rank begins with: its own part, in the range that it is
-    /// given.
+    /// Makes shards for layers of these lengths, which are the same on all ranks. `first` returns
+    /// the elements of each layer that this rank begins with: its own part, in the range that it
+    /// gets.
     pub fn new(
         lengths: &[usize],
         comm: &Communicator,

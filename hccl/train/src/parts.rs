@@ -11,7 +11,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Of so many elements, for so many ranks.
+    /// Divides `elements` elements among `ranks` ranks.
     pub(crate) fn new(elements: usize, ranks: usize) -> Self {
         Self { elements, share: elements.div_ceil(ranks) }
     }

@@ -16,7 +16,7 @@ use crate::gradient::Gradient;
 /// A pass of one micro-batch through a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// Of the micro-batch with this number.
+    /// The forward pass of the micro-batch with this number.
     Forward(usize),
     /// The same on its way back. The micro-batches come back in the order in which they went.
     Backward(usize),

@@ -18,7 +18,7 @@ use crate::parts::Parts;
 /// of elements is no multiple of the number of ranks. Call each function on all ranks, in one
 /// order.
 pub struct Shards<T: Gradient> {
-    /// Where each tensor lies among all.
+    /// The range of each tensor among all.
     places: Vec<Range<usize>>,
     own: Range<usize>,
     factor: f32,
@@ -32,8 +32,8 @@ pub struct Shards<T: Gradient> {
 }
 
 impl<T: Gradient> Shards<T> {
-    /// For tensors of these lengths, which are the same on all ranks, spread over the ranks of a
-    /// communicator. Allocates on the device of the stream and in pinned memory.
+    /// Makes shards for tensors of these lengths, which are the same on all ranks, spread over the
+    /// ranks of a communicator. Allocates on the device of the stream and in pinned memory.
     pub fn new(lengths: &[usize], comm: &Communicator, stream: &Stream) -> Result<Self> {
         let (mut places, mut end) = (Vec::with_capacity(lengths.len()), 0usize);
         for length in lengths {
@@ -68,7 +68,7 @@ impl<T: Gradient> Shards<T> {
         found.ok_or(Error::NoSuch { what: "tensor", index: tensor, count })
     }
 
-    /// Where the backward pass writes the gradient of a tensor.
+    /// The slice to which the backward pass writes the gradient of a tensor.
     pub fn gradient_mut(&mut self, tensor: usize) -> Result<&mut [T]> {
         let place = self.place(tensor)?;
         Ok(&mut self.gradients.as_mut_slice()?[place])

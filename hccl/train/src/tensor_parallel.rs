@@ -128,16 +128,16 @@ impl<'a> TensorParallel<'a> {
 
 /// The gradients of a linear layer from a backward pass.
 pub struct LinearGradient {
-    /// With respect to the own part of the weight.
+    /// The gradient of this rank's part of the weight.
     pub weight: Array2<f32>,
-    /// With respect to the bias.
+    /// The gradient of the bias.
     pub bias: Array1<f32>,
-    /// With respect to the inputs that the layer was given.
+    /// The gradient of the layer's inputs.
     pub inputs: Array2<f32>,
 }
 
 impl LinearGradient {
-    /// Of a part by itself.
+    /// The gradients of a part by itself.
     fn new(
         weight: &Array2<f32>,
         inputs: ArrayView2<'_, f32>,

@@ -39,7 +39,7 @@ pub struct Caller<'run> {
     pub run: &'run Run,
     /// Its number.
     pub thread: u32,
-    /// Where its choices come from.
+    /// The source of its choices.
     pub random: Rng,
     /// Set, the object of each kind is the one at this place, so that calls in a row are about the
     /// same.
@@ -56,7 +56,7 @@ pub enum Choice {
 }
 
 impl<'run> Caller<'run> {
-    /// With choices of its own.
+    /// Makes a caller with choices of its own.
     pub fn new(run: &'run Run, thread: u32, seed: u64) -> Caller<'run> {
         Caller { run, thread, random: Rng::with_seed(seed), focus: None }
     }
@@ -66,7 +66,7 @@ impl<'run> Caller<'run> {
         of[self.random.usize(..of.len())]
     }
 
-    /// One in so many.
+    /// Returns true once in `one_in` calls, at random.
     pub fn chance(&mut self, one_in: u32) -> bool {
         self.random.u32(..one_in) == 0
     }

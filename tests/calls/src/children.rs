@@ -13,8 +13,8 @@ use crate::trace::Trace;
 const HANG: Duration = Duration::from_secs(30);
 /// The same where a hang is expected.
 const PLANTED: Duration = Duration::from_secs(3);
-/// So long a child stays in calls that may wait for ever. Then it is given up: that it waits is no
-/// mistake, and that it is ended early on a slow machine costs some calls.
+/// The time that a child may stay in calls that may wait for ever. After that it is given up: the
+/// wait is no mistake, and an early end on a slow machine only costs some calls.
 const WAITING: Duration = Duration::from_millis(300);
 
 /// How a child ends that could not make its devices and communicators, which have a time limit.
@@ -59,11 +59,11 @@ pub struct Job {
 
 /// How a child has ended.
 pub enum End {
-    /// As it should.
+    /// It ended as it should.
     Well,
-    /// In a call that may wait.
+    /// It was given up in a call that may wait.
     GivenUp,
-    /// Before it had its devices and communicators.
+    /// It ended before it had its devices and communicators.
     NoWorld,
     /// Any other end: its kind, the child's output, and its calls.
     Badly(String),
@@ -78,8 +78,8 @@ struct Child {
     since: Instant,
 }
 
-/// Runs all jobs, so many at once, and tells the end of each. Gives the traces, which know what was
-/// reached. The process must not have other threads.
+/// Runs all jobs, a number of them at once, and reports the end of each. Returns the traces, which
+/// know what was reached. The process must not have other threads.
 ///
 /// # Errors
 ///

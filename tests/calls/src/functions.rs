@@ -7,9 +7,9 @@ use ascend_sys::*;
 
 /// A function of the table.
 pub struct Function {
-    /// As in C.
+    /// The name in C.
     pub name: &'static str,
-    /// In the order of C.
+    /// The parameters in the order of C.
     pub parameters: &'static [Parameter],
     /// Whether a table has it.
     pub is_there: fn(&Functions) -> bool,
@@ -20,7 +20,7 @@ pub struct Function {
 
 /// A parameter of a function.
 pub struct Parameter {
-    /// As in C.
+    /// The name in C.
     pub name: &'static str,
     /// The Rust type, without the path of C's types.
     pub ty: &'static str,
@@ -60,7 +60,8 @@ impl Value {
         u64::from_le_bytes(bytes)
     }
 
-    /// As a type of C, for which any bytes are a value (of `bool` the caller has seen to that).
+    /// The value as a type of C, for which any bytes are valid (for `bool` the caller ensures
+    /// that).
     fn take<T: Copy>(&self) -> T {
         const { assert!(size_of::<T>() <= LARGEST) };
         // SAFETY: no more bytes than there are, and any of them are a value of the type.

@@ -124,7 +124,7 @@ pub fn is_copy(function: &Function) -> bool {
     FOLLOWED.iter().any(|(name, _, why)| *why == HOST && function.name.starts_with(name))
 }
 
-/// Why C follows the pointer although its type does not say so.
+/// The reason why C follows the pointer although its type does not say so.
 fn followed(function: &Function, parameter: &Parameter) -> Option<&'static str> {
     let is_of = |of: &str| of == parameter.name || (of.is_empty() && parameter.ty.starts_with('*'));
     let is_it = |(name, of, _): &&(&str, &str, _)| function.name.starts_with(name) && is_of(of);

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// For arguments and results of calls.
+/// The bytes for arguments and results of calls.
 const ARGUMENTS: usize = 1 << 30;
 /// Each argument has as much room at least, so that a list of a few items is always there.
 const LEAST: usize = 512;

@@ -58,11 +58,11 @@ pub struct Objects(Mutex<Lists>);
 /// A piece of memory.
 #[derive(Clone, Copy)]
 pub struct Piece {
-    /// Where.
+    /// Its address.
     pub at: u64,
-    /// How much.
+    /// Its number of bytes.
     pub bytes: u64,
-    /// Whether it is of the host.
+    /// Whether it is pinned host memory.
     pub pinned: bool,
 }
 

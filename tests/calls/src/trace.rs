@@ -50,7 +50,7 @@ pub struct Begun(u64);
 pub struct Pending {
     /// The number of the thread.
     pub thread: u32,
-    /// Where the function stands in [`FUNCTIONS`].
+    /// The index of the function in [`FUNCTIONS`].
     pub function: usize,
     /// The call.
     pub text: String,

@@ -61,7 +61,7 @@ pub struct Texts {
     pub comms: [String; 2],
     /// Keys of memory.
     pub memory: String,
-    /// Of a notify.
+    /// The key of an exported notify.
     pub notify: String,
     /// A rank table with one rank.
     pub table: String,
@@ -373,7 +373,7 @@ fn connect_endpoints(world: &mut World, objects: &Objects) {
     objects.add("HcommMemHandle", handle as u64);
     let (mut bytes, mut length) = (null_mut(), 0);
     issue!(HcommMemExport(sides[0].0, handle, &mut bytes, &mut length));
-    // SAFETY: the function has said that so many lie there.
+    // SAFETY: the function has returned this length of the bytes there.
     world.export =
         unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length as usize) }.to_vec();
 }

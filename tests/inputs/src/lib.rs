@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// The longest input.
 const LONGEST: usize = 16 << 10;
 
-/// Tries all seeds of a target, and so many changed ones; twenty times as many with
+/// Tries all seeds of a target, and a number of changed ones; twenty times as many with
 /// `HCCL_TEST_FULL=1`. `HCCL_TEST_INPUT=file` tries that input alone.
 ///
 /// # Panics
@@ -45,7 +45,7 @@ pub fn check(target: &str, changed: usize, run: impl Fn(&[u8])) {
     }
 }
 
-/// In the order of their names.
+/// The seeds of a target, in the order of their names.
 fn seeds_of(target: &str) -> Vec<Vec<u8>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
     let entries = fs::read_dir(&directory);

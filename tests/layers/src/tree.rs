@@ -13,7 +13,7 @@ pub struct Crate {
     pub types: Vec<TypeName>,
 }
 
-/// Where the text of a file comes from: the disk, or the memory of a test.
+/// The source of a file's text: the disk, or the memory of a test.
 pub trait Files {
     /// Returns the text of a file, if there is such a file.
     fn text(&self, file: &Path) -> Option<String>;

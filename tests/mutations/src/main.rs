@@ -62,7 +62,7 @@ const SUITES: [Suite; 3] = [
 const LIMIT: &str = "600";
 
 enum Outcome {
-    /// By this test, or by what else has ended the suite.
+    /// Noticed by this test, or by the other event that has ended the suite.
     Noticed(String),
     Survived,
     Broken(String),

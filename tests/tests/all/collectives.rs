@@ -191,8 +191,9 @@ fn an_empty_part_lies_wherever_it_is_said_to() {
     }
 }
 
-/// For the tests below, which differ from those above in the way to the functions. The sample tries
-/// several numbers of ranks with one length each, the full matrix all lengths with one number.
+/// The numbers of ranks for the tests below, which differ from those above only in the way to the
+/// functions. The sample tries several numbers of ranks with one length each, the full matrix all
+/// lengths with one number.
 fn some_ranks() -> &'static [u32] {
     if full() { &[3] } else { &[1, 2, 3, 8] }
 }

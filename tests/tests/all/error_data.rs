@@ -32,8 +32,8 @@ fn outcomes(
     ranks.unwrap()
 }
 
-/// Why a wait has ended too early, when nobody but `late` is missing any more: the others may still
-/// be on their way.
+/// The error of a wait that ends by its time limit, once only the ranks `late` are missing: the
+/// others may still be on their way.
 fn timed_out(work: &hccl::Work, late: &[u32]) -> Error {
     let error = || work.wait_timeout(Duration::from_millis(100)).unwrap_err();
     let mut errors = std::iter::repeat_with(error).take(600);

@@ -20,7 +20,7 @@ use hccl_tests::{Devices, both_with, from_the_left, own_devices, runtime_with};
 const RANKS: u32 = 8;
 /// Long enough for whatever ends by itself.
 const LONG: Duration = Duration::from_secs(60);
-/// For what cannot come yet.
+/// The time limit for a completion that cannot come yet.
 const SHORT: Duration = Duration::from_millis(50);
 
 fn both(test: impl Fn(&Runtime)) {

@@ -10,7 +10,7 @@ use hccl::{Error, Fault};
 use hccl_tests::{own_devices, runtime_with};
 
 const RANKS: u32 = 3;
-/// For what a time limit tells.
+/// The limit for failures that only a time limit reports.
 const LIMIT: Duration = Duration::from_secs(3);
 
 /// How long ranks wait for one another, for an operation on the device, and at all.
@@ -20,7 +20,7 @@ struct Limits {
     deadline: Duration,
 }
 
-/// For what must be told without a limit, however slow the machine is.
+/// The limits for failures that must be reported without a limit, however slow the machine is.
 const PATIENT: Limits = Limits {
     connect: Duration::from_secs(120),
     exec: Duration::from_secs(120),

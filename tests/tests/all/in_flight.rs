@@ -12,7 +12,7 @@ use hccl_tests::both_backends;
 type Buffer = DeviceBuffer<i32>;
 type Act = fn(&mut Communicator, &Buffer, &mut Buffer, &Stream) -> Result<Work>;
 
-/// On two ranks, from 8 elements to 8.
+/// The operations on two ranks, from 8 elements to 8.
 const OPERATIONS: &[(&str, Act)] = &[
     ("all_reduce", |comm, x, y, stream| comm.all_reduce(x, y, Sum, stream)),
     ("all_reduce_in_place", |comm, _, y, stream| comm.all_reduce_in_place(y, Sum, stream)),

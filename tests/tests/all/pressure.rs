@@ -159,7 +159,7 @@ impl Player {
         Ok(())
     }
 
-    /// After the run: replays, and goes in an order of its own.
+    /// Ends a rank after the run: it replays, and drops its handles in an order of its own.
     fn end(mut self) -> Result<()> {
         for _ in 0..STEPS / 4 {
             self.step(None)?;

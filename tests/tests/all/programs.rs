@@ -76,13 +76,13 @@ fn on_backend(fresh: impl Fn() -> Runtime) {
     }
 }
 
-/// On a table that has nothing but CANN's own functions.
+/// Runs programs on a table that has only CANN's own functions.
 #[test]
 fn without_optional_entries() {
     on_backend(without_extensions);
 }
 
-/// On the symbols of shared libraries with CANN's names.
+/// Runs programs on the symbols of shared libraries with CANN's names.
 #[test]
 fn over_dlopened_libraries() {
     on_backend(|| Runtime::load_from(installed_emulator()).expect("the emulator starts"));

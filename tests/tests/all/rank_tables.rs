@@ -15,7 +15,7 @@ impl Drop for TableFile {
     }
 }
 
-/// Of one server with so many devices.
+/// A table of one server with `ranks` devices.
 fn table(name: &str, ranks: u32) -> TableFile {
     let device = |rank| format!("{{\"device_id\": \"{rank}\", \"rank_id\": \"{rank}\"}}");
     let devices: Vec<_> = (0..ranks).map(device).collect();

@@ -5,7 +5,7 @@ use ascend_operator::{Memory, Signal, Task};
 use hccl::operator::*;
 use hccl::prelude::*;
 
-/// The mistakes of an operator on so many ranks, as text.
+/// The mistakes of an operator on `ranks` ranks, as text.
 fn refused(operator: &Operator, ranks: u32) -> String {
     operator.record::<f32>(ranks, 8).expect_err("it must be refused").to_string()
 }

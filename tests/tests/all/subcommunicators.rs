@@ -147,7 +147,8 @@ fn a_rank_that_is_gone_ends_the_waiting_of_its_parts() {
     assert!(text.contains("rank 1 is gone") || text.contains("rank 1"), "{text}");
 }
 
-/// Of a part only its own ranks are told, of the whole those of all parts.
+/// Only a part's own ranks learn of its abort; the ranks of all parts learn of an abort of the
+/// whole.
 #[test]
 fn an_abort_of_a_part_leaves_the_whole_and_one_of_the_whole_ends_its_parts() {
     let runtime = runtime_with(2);

@@ -124,7 +124,7 @@ fn ranks(
     (mistake, told)
 }
 
-/// As [`ranks`], after the links have been built.
+/// The same as [`ranks`], after the links have been built.
 fn later(
     mistake: &'static str,
     runtime: &Runtime,

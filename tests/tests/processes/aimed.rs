@@ -22,15 +22,15 @@ use crate::rounds::Phase::{self, *};
 use crate::rounds::{Aim, MISSING_AFTER, Round, is_rank_of_a_round, round};
 use crate::tracer::Moment;
 
-/// When a rank is killed.
+/// The moment at which a rank is killed.
 #[derive(Clone, Copy)]
 enum When {
     /// Before the n-th call of a kind, or when it is done.
     Before(i64, u32),
     After(i64, u32),
-    /// So many hundredths of the instructions of the phase are done.
+    /// When this many hundredths of the instructions of the phase are done.
     Steps(u64),
-    /// So many hundredths of the time that the phase takes have passed.
+    /// When this many hundredths of the phase's time have passed.
     Time(u64),
     /// It waits for the others since a while.
     Waits,
@@ -199,7 +199,7 @@ struct Outcome {
     rounds: u64,
     /// Those in which the rank was killed in its phase, not later.
     hit: u64,
-    /// From the death until the last of the others was told.
+    /// The times from the death until the last of the others got its error.
     delays: Vec<Duration>,
 }
 

@@ -30,7 +30,7 @@ impl Pinned {
     }
 
     fn fill(&self, value: u8) {
-        // SAFETY: memory of this process with so many bytes.
+        // SAFETY: memory of this process with `self.bytes` bytes.
         unsafe { self.memory.cast::<u8>().write_bytes(value, self.bytes) };
     }
 
@@ -42,7 +42,7 @@ impl Pinned {
 /// Host memory as the program sees it.
 fn bytes_at(memory: *const c_void, bytes: usize) -> Vec<u8> {
     let mut all = vec![0; bytes];
-    // SAFETY: the callers give host memory with so many bytes, which nobody writes meanwhile.
+    // SAFETY: the callers give host memory with `bytes` bytes, which no thread writes meanwhile.
     unsafe { std::ptr::copy_nonoverlapping(memory.cast(), all.as_mut_ptr(), bytes) };
     all
 }
@@ -235,8 +235,7 @@ fn host_memory_of_the_program_is_exchanged_between_threads() {
     });
 }
 
-/// Where the same card has several ranks, a reset of one of them ends nothing of the host memory of
-/// a process.
+/// If the same card has several ranks, a reset of one of them frees no host memory of a process.
 #[test]
 fn host_memory_outlives_the_reset_of_a_device() {
     const NAME: &str = "host_channels::host_memory_outlives_the_reset_of_a_device";

@@ -13,7 +13,8 @@ use hccl_examples::kernels::reduce_scatter::{ReduceScatterRoundsTiling, reduce_s
 
 use crate::ranks::{Place, Processes, is_rank, names_the_dead, run};
 
-/// Into one process each, mixed with threads, all in threads.
+/// The ranks of each process: one process for each rank, processes mixed with threads, all in
+/// threads.
 const MIXES: [&[u32]; 4] = [&[1, 1], &[1, 1, 1], &[2, 1], &[1, 3]];
 
 mod windows {

@@ -13,7 +13,8 @@ use ascend_sys::*;
 use crate::channels::joined_on;
 use crate::ranks::{Place, run};
 
-/// Into one process each, mixed with threads, all in threads.
+/// The ranks of each process: one process for each rank, processes mixed with threads, all in
+/// threads.
 const MIXES: [&[u32]; 5] = [&[1, 1], &[1, 1, 1], &[2, 1], &[1, 3], &[3]];
 
 /// A rank on a device of a product. The threads of a process share a block.

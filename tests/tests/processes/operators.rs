@@ -98,7 +98,7 @@ fn operators_give_between_processes_what_they_give_between_threads() {
     }
 }
 
-/// Not even while they wait for each other.
+/// Also if the operator's ranks wait for each other at that time.
 #[test]
 fn an_operator_of_some_ranks_goes_on_when_the_process_of_another_one_ends() {
     const NAME: &str =

@@ -12,9 +12,9 @@ use hccl::prelude::*;
 
 const PLACE: &str = "HCCL_TEST_PROCESS";
 pub const CONNECT_TIMEOUT: &str = "HCCL_TEST_CONNECT_TIMEOUT";
-/// As a place: a process that makes a root info, prints it, and waits to be killed.
+/// The place of a process that makes a root info, prints it, and waits to be killed.
 const MAKES_ROOT: &str = "root";
-/// As a place, with the number of ranks: one that makes it and is rank 0.
+/// The place, with the number of ranks, of a process that makes the root info and is rank 0.
 const HOST: &str = "host";
 
 /// How many communicators a test can make.
@@ -133,7 +133,7 @@ pub fn root_maker(name: &str) -> (Child, String) {
     (maker, root)
 }
 
-/// Runs so many ranks that were given a root info, each in its process.
+/// Runs `ranks` ranks that got a root info, each in its own process.
 pub fn ranks_of(name: &str, root: &str, ranks: u32) -> Vec<Output> {
     let start = |rank| again(name, &guest_place(rank, 1, ranks, root));
     let all: Vec<Child> = (0..ranks).map(start).collect();
@@ -159,7 +159,7 @@ pub fn wait_for_a_process_that_is_killed(name: &str) -> Output {
     rank.wait_with_output().unwrap()
 }
 
-/// In a process that was started at a place of the caller's own, that place.
+/// Returns the place of this process, if a test started it at a place of its own.
 pub fn place() -> Option<String> {
     std::env::var(PLACE).ok()
 }
@@ -215,7 +215,7 @@ pub fn is_rank(body: impl Fn(Place) + Sync) -> bool {
 }
 
 impl Processes {
-    /// Starts processes with so many ranks each; they run the test of this name.
+    /// Starts processes with these numbers of ranks; they run the test of this name.
     pub fn start(name: &str, each: &[u32]) -> Processes {
         let runtime = Runtime::emulator(1).unwrap();
         let device = runtime.device(0).unwrap();
@@ -262,7 +262,7 @@ pub fn names_the_dead(error: &hccl::Error, dead: u32) {
     assert!(text.contains(&rank) && text.contains("has ended"), "{text}");
 }
 
-/// Has every rank do something, in processes with so many ranks each; all must succeed.
+/// Runs `body` on every rank, in processes with these numbers of ranks; all must succeed.
 pub fn run(name: &str, each: &[u32], body: impl Fn(Place) + Sync) {
     if is_rank(body) {
         std::process::exit(0);

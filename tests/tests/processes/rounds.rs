@@ -13,10 +13,10 @@ use hccl::prelude::*;
 use crate::ranks::{CONNECT_TIMEOUT, Place, command, guest_place, host_place, is_rank, root_among};
 use crate::tracer::{Moment, Trace, mark, now, spawn, trace};
 
-/// For the ranks: the one that dies, the phase in which it dies, and its [`Order`].
+/// The variable that tells the ranks which of them dies, in which phase, and its [`Order`].
 const AIM: &str = "HCCL_TEST_AIM";
 pub const RANKS: u32 = 3;
-/// So much later than the others comes the one that comes last.
+/// The delay of the rank that comes last.
 const LATER: Duration = Duration::from_millis(80);
 /// The connect timeout where a rank dies before it has come, in milliseconds.
 pub const MISSING_AFTER: u32 = 2500;
@@ -60,7 +60,7 @@ impl Phase {
     ];
 }
 
-/// When the rank that dies comes to its last phase.
+/// Whether the dying rank comes to its last phase first or last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     First,
@@ -74,7 +74,7 @@ pub struct Aim {
     pub phase: Phase,
     pub order: Order,
     pub moment: Moment,
-    /// In milliseconds.
+    /// The limit for joining, in milliseconds.
     pub connect_timeout: u32,
 }
 
@@ -89,7 +89,7 @@ pub struct Told {
 }
 
 pub struct Round {
-    /// Of the rank that was killed.
+    /// The record of the rank that was killed.
     pub trace: Trace,
     pub told: Vec<Told>,
 }
@@ -177,7 +177,7 @@ pub fn is_rank_of_a_round() -> bool {
 pub struct Started {
     pub out: BufReader<ChildStdout>,
     err: ChildStderr,
-    /// As long as this is there, it does not end by itself.
+    /// The process does not end by itself as long as this is open.
     pub lives: ChildStdin,
     pub process: u32,
     pub end: JoinHandle<Trace>,

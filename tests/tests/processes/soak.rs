@@ -31,7 +31,7 @@ const FEW: u64 = 6;
 struct Belongings {
     descriptors: usize,
     threads: usize,
-    /// With the address of the process.
+    /// The sockets with the address of the process.
     sockets: usize,
     /// All mappings, and those of memory that it shares.
     mappings: usize,
@@ -42,9 +42,9 @@ struct Belongings {
     heap: usize,
 }
 
-/// So many mappings more are the allocator's and the stacks of threads.
+/// The number of additional mappings that the allocator and the stacks of threads may take.
 const MORE_MAPPINGS: usize = 24;
-/// So much the standard library keeps when it has made a backtrace: the tables of the program.
+/// The memory that the standard library keeps after a backtrace: the tables of the program.
 const MORE_HEAP: usize = 128 << 20;
 
 impl Belongings {

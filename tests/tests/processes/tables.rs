@@ -31,8 +31,8 @@ struct Table {
 }
 
 impl Table {
-    /// Of one server, whose ranks are on so many devices from this one on. `name` tells it from
-    /// other tables of the test.
+    /// A table of one server, whose `ranks` ranks are on devices from `first` on. `name` tells it
+    /// from other tables of the test.
     fn from(name: &str, first: u32, ranks: u32) -> Table {
         let server = format!("{name}-{}", starter());
         assert!(server.len() <= 64, "{server} is too long for a table");

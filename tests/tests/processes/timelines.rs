@@ -10,7 +10,8 @@ use crate::algorithms::hand_over;
 use crate::kernels::exchange;
 use crate::ranks::{Place, run};
 
-/// Into one process each, mixed with threads, all in threads.
+/// The ranks of each process: one process for each rank, processes mixed with threads, all in
+/// threads.
 const MIXES: [&[u32]; 4] = [&[1, 1], &[1, 1, 1], &[2, 1], &[3]];
 
 /// The recording of this process.

@@ -33,16 +33,16 @@ pub fn now() -> u64 {
 /// The signal by which a thread stands at a system call.
 const CALL: c_int = libc::SIGTRAP | 0x80;
 
-/// When a process is killed, counted from one of its marks.
+/// The moment at which a process is killed, counted from one of its marks.
 #[derive(Clone, Copy, Debug)]
 pub enum Moment {
     /// Just before the call of this number that comes so often, from 1, in whatever thread.
     Before(i64, u32),
-    /// When that call has done what it does, and before the process goes on.
+    /// When that call is done, before the process goes on.
     After(i64, u32),
-    /// When the thread of the mark has gone so many instructions further.
+    /// When the thread of the mark has executed this many more instructions.
     Steps(u64),
-    /// When so much time has passed.
+    /// When this much time has passed.
     Time(Duration),
     Never,
 }
@@ -50,7 +50,7 @@ pub enum Moment {
 /// The record of a traced process.
 #[derive(Default)]
 pub struct Trace {
-    /// When it was killed, by [`now`]; `None`: it ended by itself.
+    /// The time of its death by a signal, by [`now`]; `None`: it ended by itself.
     pub killed: Option<u64>,
     /// The marks that it came to.
     pub marks: Vec<u64>,
@@ -137,7 +137,7 @@ struct Tracer {
     aim: usize,
     moment: Moment,
     killer: Arc<Killer>,
-    /// When it was killed; 0 if not yet.
+    /// The time at which it was killed; 0 if not yet.
     killed: Arc<AtomicU64>,
     trace: Trace,
     /// The thread that goes on by instructions.

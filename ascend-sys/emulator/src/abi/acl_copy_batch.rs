@@ -293,7 +293,8 @@ mod tests {
         from.map(|from| Planned { copy: copy(), to: Device(0), from }).into()
     }
 
-    /// The ticket that is waited for where so many copies are accepted, and the result.
+    /// Runs a batch of which `most` copies are accepted. Returns the ticket that is waited for, and
+    /// the result.
     fn accepting(most: u64) -> (Option<u64>, Result<(), Failure>) {
         let (mut accepted, mut waited) = (0, None);
         let submit = |_| {

@@ -201,7 +201,7 @@ impl<T> Deref for Values<T> {
     }
 }
 
-/// The most items of a list for which CANN names no limit. No program has so many.
+/// The most items of a list for which CANN names no limit. No program has that many.
 pub(super) const MOST_ITEMS: usize = 1 << 20;
 
 impl<T> Values<T> {
@@ -252,7 +252,7 @@ impl Values<u8> {
                     "only {read} of the {length} bytes of {argument} are memory of the program"
                 );
             }
-            // SAFETY: so many were read, into the capacity that was reserved.
+            // SAFETY: `length` bytes were read, into the capacity that was reserved.
             Some(_) => unsafe { bytes.set_len(length) },
             // SAFETY: not null, so as long as it says by the contract of `Slice`.
             None => bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(start, length) }),

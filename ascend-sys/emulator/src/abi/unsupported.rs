@@ -69,7 +69,7 @@ pub(super) trait Refusing {
     fn of<F: UnsupportedName>() -> Self;
 }
 
-/// C functions with so many arguments, and with fewer.
+/// Makes C functions with this many arguments, and with fewer.
 macro_rules! refusing {
     ($first:ident $($rest:ident)*) => {
         refusing! { = $first $($rest)* }

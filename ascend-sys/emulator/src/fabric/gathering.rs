@@ -331,7 +331,7 @@ impl Gathering {
         }
         let disagreement = self.disagreement(applicant);
         if let Some(account) = disagreement {
-            // A mistake may give a huge number of ranks: no list has so many.
+            // A mistake may give a huge number of ranks; no list is that long.
             self.ranks = self.ranks.min(ranks);
             let error = self.fail(Cause::Mismatch, account);
             executor::announce();

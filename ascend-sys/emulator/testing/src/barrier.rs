@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::ranks::slow;
 
-/// As [`std::sync::Barrier`], but the wait for a thread that has failed ends: a thread that waits
-/// too long panics, so that a failed assertion is a failed test and not one that never ends.
+/// A barrier like [`std::sync::Barrier`], in which a thread that waits too long panics. So a failed
+/// assertion of another thread is a failed test, and not one that never ends.
 pub struct Barrier {
     threads: usize,
     limit: Duration,

@@ -255,7 +255,7 @@ fn events_have_numbers_and_the_process_tells_how_many_more_there_can_be() {
     let (a, b) = (event(ACL_EVENT_SYNC), event_ex(ACL_EVENT_SYNC));
     assert_ne!(id(a), id(b));
     assert_eq!(id(a), id(a));
-    // Other tests have events too, but by far not so many.
+    // Other tests have events too, but far fewer.
     let many = 20_000;
     let before = left();
     let all: Vec<_> = (0..many).map(|_| event_ex(ACL_EVENT_SYNC)).collect();

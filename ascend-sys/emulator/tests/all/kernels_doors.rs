@@ -267,7 +267,7 @@ fn stale_handles_and_wrong_devices_are_errors() {
     );
 }
 
-/// Behind the workspace may stand the number of bytes of each buffer that the kernel is to have.
+/// The arguments behind the workspace may give the number of bytes of each buffer for the kernel.
 #[test]
 fn a_kernel_can_be_given_a_part_of_an_allocation() {
     let _block = Block::one();

@@ -17,7 +17,7 @@ pub(super) struct Expected {
     /// The bytes of the output.
     pub(super) range: Range<usize>,
     pub(super) giver: Giver,
-    /// Where they begin in the input of the giver.
+    /// The offset at which they begin in the input of the giver.
     pub(super) source: usize,
 }
 

@@ -39,7 +39,7 @@ pub fn graph(operator: &Operator) -> String {
     graph::draw(operator, &[], &[])
 }
 
-/// As [`graph`], with some tasks marked in red: those of a finding.
+/// The same as [`graph`], with the tasks of a finding marked in red.
 pub fn graph_with(operator: &Operator, marked: &[TaskId]) -> String {
     graph::draw(operator, marked, &[])
 }

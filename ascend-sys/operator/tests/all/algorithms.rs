@@ -10,7 +10,7 @@ fn peers(rank: u32, ranks: u32) -> impl Iterator<Item = u32> {
     (1..ranks).map(move |step| (rank + step) % ranks)
 }
 
-/// The part that a rank has of so many elements for all of them.
+/// The part of a rank, which has `n` elements, among the parts of all ranks.
 fn block(rank: u32, n: u64) -> std::ops::Range<u64> {
     u64::from(rank) * n..(u64::from(rank) + 1) * n
 }
@@ -131,7 +131,7 @@ pub fn ring_all_reduce(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     r.operator
 }
 
-/// Step by step, each rank reads what is for it from the one that is so many steps before it.
+/// Step by step, each rank reads what is for it from the one that many steps before it.
 pub fn pairwise_all_to_all(ranks: u32, n: u64) -> Operator {
     all_to_all(Goal::AllToAll, ranks, n, |_, _| n)
 }

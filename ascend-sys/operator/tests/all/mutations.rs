@@ -207,7 +207,7 @@ impl Machine<'_> {
     }
 }
 
-/// Runs at so many random speeds.
+/// Runs operators at `schedules` random speeds.
 fn try_out(operators: &[Operator], seed: u64, schedules: u64) -> Result<(), String> {
     for schedule in 0..schedules {
         let random = &mut Rng::with_seed(seed * 1000 + schedule);

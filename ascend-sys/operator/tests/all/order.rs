@@ -53,8 +53,8 @@ fn closure(order: &Order, tasks: &[TaskId]) -> HashMap<TaskId, Vec<TaskId>> {
 }
 
 /// A program whose records and waits are taken from a random execution of it. With `one_waiter`,
-/// one thread only waits for a notify; otherwise a wait may take a record that was meant for another
-/// one, so that it may hang.
+/// one thread only waits for a notify; otherwise a wait may take a record that was meant for
+/// another, so that it may hang.
 fn random(random: &mut fastrand::Rng, one_waiter: bool) -> Operator {
     let ranks = random.u32(1..4);
     let mut recorder = Recorder::new(OTHER, ranks, 0, 8);

@@ -107,7 +107,7 @@ fn arrows_of_the_graph_lead_from_where_the_record_is_to_where_the_wait_is() {
     assert_eq!(seen, notifies(&algorithms::ring(4, 4)).len());
 }
 
-/// Where a path begins.
+/// The point where a path begins.
 fn point(path: &str) -> (f64, f64) {
     let mut numbers =
         path[1..].split(|c: char| c == ' ' || c.is_ascii_alphabetic()).filter(|n| !n.is_empty());
@@ -127,7 +127,7 @@ fn the_critical_path_is_marked_and_nothing_else() {
     }
 }
 
-/// Where a text is: left, right, top, bottom. Letters are taken to be wide.
+/// The edges of a text: left, right, top, bottom. Letters are taken to be wide.
 fn extent(text: &Element) -> [f64; 4] {
     let size = if text.get("font-size").is_empty() { 12.0 } else { text.number("font-size") };
     let width = text.text.chars().count() as f64 * size * 0.53;

@@ -156,7 +156,7 @@ fn a_thread_and_a_channel_have_so_many_notifies() {
     }
 }
 
-/// One rank, whose sub-threads have so many notifies each.
+/// One rank, whose sub-threads have `notifies` notifies each.
 fn wide(threads: u32, notifies: u32) -> Operator {
     let mut r = other(1);
     for thread in 1..=threads {

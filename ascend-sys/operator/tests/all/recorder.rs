@@ -47,7 +47,7 @@ pub fn of_channel(rank: u32, peer: u32, index: u32) -> Signal {
 }
 
 impl Recorder {
-    /// Main threads only, no channels, and a buffer of so many elements for each rank.
+    /// Main threads only, no channels, and a buffer of `buffer` elements for each rank.
     pub fn new(goal: Goal, ranks: u32, count: u64, buffer: u64) -> Recorder {
         let of = |rank| {
             let (input, output) = goal.sizes(rank, ranks, count);

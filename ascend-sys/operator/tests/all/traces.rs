@@ -15,7 +15,7 @@ fn of<'a>(events: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value>
     events.iter().filter(move |event| event["ph"] == kind)
 }
 
-/// In nanoseconds.
+/// A time of an event in nanoseconds.
 fn time(event: &Value, name: &str) -> u64 {
     (event[name].as_f64().unwrap() * 1000.0).round() as u64
 }

@@ -93,7 +93,7 @@ pub(super) fn written(view: &mut View<'_, '_>, base: Base) {
     }
 }
 
-/// Records that a core uses a number of pieces of so many elements each, a pitch apart.
+/// Records that a core uses a number of pieces of equal length, a pitch apart.
 pub(super) fn touch(
     view: &mut View<'_, '_>,
     place: &Place,

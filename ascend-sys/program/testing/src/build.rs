@@ -107,19 +107,19 @@ impl Builder {
         local
     }
 
-    /// A copy of so many elements into local memory.
+    /// A copy of `length` elements into local memory.
     pub fn copy_in(&mut self, to: Local, from: Place, length: ValueId) {
         let pieces = Pieces { length, count: None, gap: None };
         self.step(Step::Copy(Copy::In { to, from, pieces }));
     }
 
-    /// A copy of so many elements out of it.
+    /// A copy of `length` elements out of local memory.
     pub fn copy_out(&mut self, to: Place, from: Local, length: ValueId) {
         let pieces = Pieces { length, count: None, gap: None };
         self.step(Step::Copy(Copy::Out { to, from, pieces, add: false }));
     }
 
-    /// So many bytes of the workspace are written, and all vector cores know it.
+    /// Writes `bytes` bytes of the workspace, and lets all vector cores know it.
     pub fn write_workspace(&mut self, bytes: u64) {
         self.on_block(0, |b| {
             let from = b.filled("seed", Number::U8, bytes);
@@ -130,7 +130,7 @@ impl Builder {
         self.sync_vectors();
     }
 
-    /// Fills a buffer of so many bytes, whatever it is of, and has all units wait for that.
+    /// Fills a buffer of `bytes` bytes, whatever its type, and has all units wait for that.
     pub fn fill(&mut self, buffer: ScratchId, bytes: u64) {
         // Every product fills with these.
         let tensor = self.local("fill", Number::U16);
@@ -262,7 +262,7 @@ impl Builder {
         self.inside(|then| Step::If { condition, then, otherwise: None }, body);
     }
 
-    /// Only on the core with this number of its kind.
+    /// Adds steps for only the core with this number of its kind.
     pub fn on_block(&mut self, index: u64, body: impl FnOnce(&mut Self)) {
         let (now, index) = (self.block_index(), self.n(index));
         let condition = self.binary(Binary::Equal, now, index);
@@ -344,7 +344,7 @@ impl Builder {
     }
 }
 
-/// A tiling struct with so many `Mc2CcTiling`, then 4096 bytes.
+/// A tiling struct with `configured` times `Mc2CcTiling`, then 4096 bytes.
 pub fn tiling_layout(configured: u32) -> Layout {
     let part = |name: &'static str, role, size| {
         let (name, namespace) = (Cow::Borrowed(name), Cow::Borrowed(""));

@@ -15,11 +15,11 @@ use crate::compiler::{Directory, compiler, program_of_host};
 pub struct Launch {
     pub ranks: usize,
     pub blocks: u32,
-    /// Of each rank; one for all if there is only one.
+    /// The tiling of each rank; one for all if there is only one.
     pub tilings: Vec<Vec<u8>>,
-    /// For each input in order, for each rank.
+    /// The bytes of each input in order, for each rank.
     pub inputs: Vec<Vec<Vec<u8>>>,
-    /// For each output in order, its bytes.
+    /// The size of each output in order, in bytes.
     pub outputs: Vec<usize>,
 }
 
@@ -27,7 +27,7 @@ pub struct Launch {
 pub struct Outcome {
     /// The calls to the client of each rank.
     pub calls: Vec<Vec<String>>,
-    /// For each output in order, for each rank.
+    /// The bytes of each output in order, for each rank.
     pub outputs: Vec<Vec<Vec<u8>>>,
 }
 

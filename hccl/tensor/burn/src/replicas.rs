@@ -27,7 +27,7 @@ pub(crate) struct OwnGradients {
 }
 
 impl OwnGradients {
-    /// Adds the mean gradients of so many rows.
+    /// Adds the mean gradients of a number of rows.
     pub(crate) fn add(
         &mut self,
         model: &impl Module,

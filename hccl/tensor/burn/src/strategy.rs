@@ -37,19 +37,19 @@ pub struct DataParallel {
 }
 
 impl DataParallel {
-    /// On all ranks of a communicator, which works on this stream. burn computes on its default
-    /// device.
+    /// A strategy for all ranks of a communicator, which works on this stream. burn computes on its
+    /// default device.
     pub fn new(comm: Communicator, stream: Stream) -> Self {
         let (ranks, options) = (Mutex::new((comm, stream)), BucketOptions::default());
         Self { ranks, options, device: Device::default() }
     }
 
-    /// With options for the buckets that gradients go in.
+    /// Sets the options of the buckets that gradients go in.
     pub fn buckets(self, options: BucketOptions) -> Self {
         Self { options, ..self }
     }
 
-    /// With another device of burn. Gradients go through the memory of the host in any case.
+    /// Sets another device of burn. Gradients go through the memory of the host in any case.
     pub fn device(self, device: Device) -> Self {
         Self { device, ..self }
     }

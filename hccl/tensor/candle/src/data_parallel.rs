@@ -30,7 +30,7 @@ pub struct DataParallel<M> {
     make: Make<M>,
     model: M,
     dtype: DType,
-    /// In the order in which the model asks for them.
+    /// The parameters, in the order in which the model asks for them.
     vars: Vec<Var>,
     by_name: Arc<HashMap<String, (usize, Var)>>,
     lane: SharedLane,
@@ -211,7 +211,7 @@ fn weighted(loss: Tensor, share: f64) -> Result<(Tensor, f32)> {
     Ok((loss, value.first().copied().unwrap_or_default()))
 }
 
-/// The factor that brings the norm of so many gradients down to the most that is allowed.
+/// The factor that brings the norm of the gradients down to `most`.
 fn clipping<'a>(
     most: f64,
     tensors: usize,

@@ -75,7 +75,7 @@ impl<T: hccl::prelude::Element> From<hccl::memory::Refused<T>> for Error {
     }
 }
 
-/// As the error of a candle function, with the same text.
+/// Converts to the error of a candle function, with the same text.
 pub(crate) fn to_candle(error: impl Into<Error>) -> candle_core::Error {
     match error.into() {
         Error::Candle(error) => error,

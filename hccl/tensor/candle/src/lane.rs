@@ -20,7 +20,8 @@ pub(crate) struct Lane {
     pub(crate) buckets: GradientBuckets<f32>,
     pub(crate) comm: Communicator,
     pub(crate) stream: Stream,
-    /// Of the parameters, in the order of the forward pass. The loss is the tensor behind them.
+    /// The names of the parameters, in the order of the forward pass. The loss is the tensor behind
+    /// them.
     pub(crate) names: Vec<String>,
     paused: Option<PausedStep>,
     /// The step that began last.

@@ -177,7 +177,8 @@ pub struct ColumnLinear {
 }
 
 impl ColumnLinear {
-    /// Of this rank's part of the weight, an output a row, and of the bias.
+    /// Makes a layer of this rank's part of the weight, with a row for each output, and of the
+    /// bias.
     pub fn new(weight: Tensor, bias: Option<Tensor>, group: &Group) -> Self {
         Self { linear: Linear::new(weight, bias), group: group.clone() }
     }
@@ -214,8 +215,8 @@ pub struct RowLinear {
 }
 
 impl RowLinear {
-    /// Of this rank's part of the weight, an input a column, and of the bias, which is the same on
-    /// every rank.
+    /// Makes a layer of this rank's part of the weight, with a column for each input, and of the
+    /// bias, which is the same on every rank.
     pub fn new(weight: Tensor, bias: Option<Tensor>, group: &Group) -> Self {
         Self { linear: Linear::new(weight, None), bias, group: group.clone() }
     }

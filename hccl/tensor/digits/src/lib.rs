@@ -54,7 +54,7 @@ pub fn weights(layer: usize) -> Vec<f32> {
 pub struct Curve {
     /// How the model is divided.
     pub way: &'static str,
-    /// Over how many ranks.
+    /// The number of ranks.
     pub ranks: usize,
     /// The mean loss of each epoch.
     pub losses: Vec<f32>,

@@ -79,7 +79,7 @@ struct Difference<'a> {
     /// The lines of both runs; `None` where a run has no more.
     lines: [Option<&'a Line>; 2],
     files: [&'a RankFile; 2],
-    /// Where the operation begins on the first of its ranks.
+    /// The time at which the operation begins on the first of its ranks.
     begins: u64,
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 pub(crate) enum FileState {
     Absent,
     Library,
-    /// For other processors.
+    /// A library for other processors.
     OtherMachine(String),
     /// The file ends before what its headers speak of.
     Truncated {

@@ -58,7 +58,7 @@ fn of_kind<'a>(facts: &'a [Fact], kind: &'a str) -> impl Iterator<Item = &'a Fac
 /// The outcome for each place where a library was tried.
 struct Opened {
     places: Vec<Place>,
-    /// By the number of the place.
+    /// The attempts, by the number of the place.
     tried: BTreeMap<usize, Tried>,
 }
 

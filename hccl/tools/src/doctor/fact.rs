@@ -26,7 +26,7 @@ impl Fact {
         self.0.get(1..).unwrap_or_default()
     }
 
-    /// From a line.
+    /// Parses a line.
     pub(crate) fn parse(line: &str) -> Fact {
         Fact(line.split('\t').map(unescape).collect())
     }
@@ -55,7 +55,7 @@ fn escape(word: &str) -> String {
     escapes.iter().fold(word.to_owned(), |word, (from, to)| word.replace(from, to))
 }
 
-/// Where the facts go.
+/// The pipe that the facts go to.
 pub(crate) struct Teller(Mutex<File>);
 
 impl Teller {

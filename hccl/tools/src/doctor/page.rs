@@ -61,7 +61,7 @@ impl Section {
         self.rows.push(Row { mark, topic: topic.into(), text: text.into() });
     }
 
-    /// As text that ends with a line break.
+    /// Returns the text, which ends with a line break.
     pub(crate) fn print(&self, has_colours: bool) -> String {
         let widths = self.rows.iter().map(|row| row.topic.chars().count());
         let width = widths.filter(|width| *width <= WIDEST_TOPIC).max().unwrap_or(0);

@@ -20,10 +20,10 @@ use crate::{Part, environment};
 const GRACE: Duration = Duration::from_secs(60);
 /// Questions are a few calls each.
 const QUESTIONS: Duration = Duration::from_secs(300);
-/// So many children may die of the sample.
+/// The most children that may die of the sample.
 const MOST_CHILDREN: usize = 5;
 
-/// Where lines go, without what must not be in them.
+/// The file that lines go to, after private text has been removed.
 struct ReportFile<'a> {
     file: File,
     path: &'a Path,

@@ -118,7 +118,7 @@ fn slurm() {
     all_sum(run(3, "sum", variables), "Slurm");
 }
 
-/// A rank table with so many ranks on one server, which no other job has. The test removes the
+/// A rank table with `ranks` ranks on one server, which no other job has. The test removes the
 /// file.
 fn table(name: &str, ranks: u32) -> PathBuf {
     let device = |rank| format!(r#"{{"device_id": "{rank}", "rank_id": "{rank}"}}"#);

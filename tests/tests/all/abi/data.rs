@@ -51,7 +51,7 @@ pub struct Record {
 #[derive(Deserialize)]
 pub struct Field {
     pub name: Option<String>,
-    /// From the start of the outermost structure.
+    /// The offset from the start of the outermost structure.
     pub offset: u64,
     pub size: u64,
     pub align: u64,

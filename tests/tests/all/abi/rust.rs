@@ -20,7 +20,8 @@ pub struct Source {
     pub constants: BTreeMap<String, (String, i128)>,
     pub aliases: BTreeMap<String, String>,
     pub records: BTreeMap<String, Record>,
-    /// By the words that bindgen gives to its assertions, such as `Size of HcclRootInfoDef`.
+    /// The layouts, by the words that bindgen gives to its assertions, such as
+    /// `Size of HcclRootInfoDef`.
     pub layout: BTreeMap<String, u64>,
 }
 

@@ -45,7 +45,7 @@ pub fn whole(collective: &str, ranks: u32, count: u64) -> u64 {
     }
 }
 
-/// A count of elements that all algorithms can share evenly among so many ranks.
+/// A count of elements that all algorithms can share evenly among `ranks` ranks.
 pub fn even(ranks: u32) -> usize {
     let (p, places) = (ranks as usize, 1 << ranks.ilog2());
     4 * p * p * places
@@ -72,8 +72,8 @@ fn operator(
     }
 }
 
-/// All that there is for so many ranks, with a root where one is needed, for `count` elements,
-/// which must be [even].
+/// All cases for `ranks` ranks, with a root where one is needed, for `count` elements, which must
+/// be [even].
 pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
     let p = u64::from(ranks);
     let all = |name| whole(name, ranks, count as u64);

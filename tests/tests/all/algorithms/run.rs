@@ -96,7 +96,7 @@ fn run<E: Number>(
     assert!(findings.is_empty(), "{ranks} ranks: {}", findings.join("\n"));
 }
 
-/// All operators for so many ranks, with the last rank as the root.
+/// All operators for `ranks` ranks, with the last rank as the root.
 fn all(ranks: u32) -> Vec<(String, Operator)> {
     let cases = catalogue(ranks, ranks - 1, even(ranks)).into_iter();
     let named = |case: crate::algorithms::Case| {

@@ -290,7 +290,7 @@ impl Tester {
         Ok(())
     }
 
-    /// With counts of each pair that all ranks know, packed and scattered.
+    /// Tests an all-to-all with counts of each pair that all ranks know, packed and scattered.
     pub fn all_to_all_v<T: Reference>(&mut self) -> hccl::Result<()> {
         let (index, ranks) = self.place();
         for most in self.lengths(ranks) {

@@ -290,8 +290,8 @@ fn what_is_refused_is_an_error_where_races_are_looked_for() {
     assert_eq!(z.to_vec(&stream).wait().unwrap(), halves((0..16).map(|n| 2 * n)));
 }
 
-/// Of several that ask at once each is told: an answer that one of them gets is not given to the
-/// next.
+/// Each of several threads that ask at once learns of it: an answer to one of them is not used for
+/// the next.
 #[test]
 fn all_threads_that_ask_are_told_that_a_kernel_was_refused() {
     let devices = own_devices().devices(1).checked(true);

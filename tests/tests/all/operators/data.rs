@@ -74,7 +74,7 @@ fn lengths(ranks: u32) -> Vec<usize> {
     if full() { all.to_vec() } else { vec![0, 7, [1, 33, 1000, 70_001][ranks as usize % 4]] }
 }
 
-/// All algorithms on so many ranks.
+/// Runs all algorithms on `ranks` ranks.
 fn everything<E: Number + PartialOrd + std::ops::Add<Output = E>>(runtime: &Runtime, ranks: u32) {
     let config = CommConfig::builder().buffer_mib(16).build();
     let p = ranks as usize;

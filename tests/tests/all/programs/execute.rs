@@ -182,7 +182,7 @@ pub struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// Of a rank of the program, if it takes part.
+    /// The turn of a rank of the program, if it takes part.
     fn new(operation: &'a Operation, teams: &[Team], index: usize) -> Option<Self> {
         let members = &teams[operation.team].members;
         let member = members.iter().position(|&member| member == index)?;

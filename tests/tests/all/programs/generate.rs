@@ -10,7 +10,7 @@ use hccl::dtype::{DType, ReduceKind};
 use super::program::*;
 use super::reference::Random;
 
-/// The program with this number, for at most so many ranks.
+/// The program with this number, for at most `most_ranks` ranks.
 pub fn generate(seed: usize, product: Product, most_ranks: usize) -> Program {
     let mut random = Random::new(seed);
     // Neighbouring seeds begin with neighbouring states.
@@ -94,7 +94,7 @@ fn teams(random: &mut Random, ranks: usize) -> Vec<Team> {
     teams
 }
 
-/// At least one, in any order.
+/// Chooses at least one of them, in any order.
 fn some_of(random: &mut Random, all: &[usize]) -> Vec<usize> {
     let count = 1 + random.below(all.len());
     shuffled(random, all.len()).into_iter().take(count).map(|at| all[at]).collect()
@@ -130,7 +130,7 @@ struct Generator {
     /// The most elements of a buffer that one operation uses. No buffer is shorter.
     most: usize,
     program: Program,
-    /// Of the operation at hand.
+    /// The members of the current operation.
     members: Vec<usize>,
     /// The spans that the ranks use so far in the current step.
     taken: Vec<Vec<Span>>,
@@ -386,7 +386,7 @@ impl Generator {
         None
     }
 
-    /// For a buffer that is divided: as long as it must be, or longer.
+    /// A span for a divided buffer: as long as it must be, or longer.
     fn long_enough(&mut self, rank: usize, dtype: DType, parts: &Parts) -> Span {
         let more = self.random.below(3) * self.random.below(self.most / 8 + 1);
         self.span(rank, dtype, (parts.extent() + more).min(self.most))
@@ -442,7 +442,7 @@ impl Generator {
         self.with_wild_nothings(Parts { counts, displacements })
     }
 
-    /// Where nothing lies has no meaning.
+    /// Moves empty parts anywhere, because the offset of an empty part has no meaning.
     fn with_wild_nothings(&mut self, mut parts: Parts) -> Parts {
         for (at, &count) in parts.displacements.iter_mut().zip(&parts.counts) {
             if count == 0 && self.random.below(2) == 0 {

@@ -20,7 +20,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// For each communicator the step before which it has to be there; `None` for one that nobody
+    /// For each communicator the step before which it has to exist; `None` for one that no step
     /// needs.
     pub fn beginnings(&self) -> Vec<Option<usize>> {
         let uses = |team: usize| {
@@ -43,7 +43,7 @@ impl Program {
         teams.map(or_part).collect()
     }
 
-    /// For each communicator the step after which nobody needs it.
+    /// For each communicator the step after which no step needs it.
     pub fn ends(&self) -> Vec<Option<usize>> {
         let beginnings = self.beginnings();
         let uses = |team: usize| {
@@ -90,9 +90,9 @@ pub struct Team {
 /// How a communicator is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Of all ranks of the run.
+    /// Made of all ranks of the run.
     World,
-    /// With a root info of its own.
+    /// Made with a root info of its own.
     Meeting,
     /// Out of another one.
     Subset { of: usize },
@@ -142,7 +142,7 @@ pub enum Kind {
 /// The part of one rank in an operation.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// Without one it is the destination: in place.
+    /// The source; without one the operation is in place, in the destination.
     pub source: Option<Span>,
     pub destination: Option<Span>,
     /// How the source and the destination are divided, where the parts differ in length.
@@ -151,7 +151,8 @@ pub struct Side {
     /// The messages of a batch.
     pub messages: Vec<Item>,
     pub stream: usize,
-    /// Into a buffer that was never written, from where it is copied to the destination.
+    /// The operation writes to a buffer that was never written, and a copy brings the result to the
+    /// destination.
     pub fresh: bool,
     pub ending: Ending,
 }

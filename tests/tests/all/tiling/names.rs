@@ -177,7 +177,7 @@ fn a_kernel_works_whatever_names_are_in_scope() {
     assert!(text.contains("value.value"), "{text}");
 }
 
-/// In a function, where the names of its items are those of the generated code as well.
+/// The struct is in a function, whose items have the same names as the generated code.
 #[test]
 fn a_struct_in_a_function_has_the_derive() {
     const ROWS: usize = 3;

@@ -93,7 +93,7 @@ pub struct Shape {
     pub lengths: [u64; 2],
 }
 
-/// For releases of CANN whose `Mc2CcTiling` is shorter.
+/// A tiling for releases of CANN whose `Mc2CcTiling` is shorter.
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 #[tiling(size = 352)]
@@ -212,7 +212,7 @@ fn fused(tiling: &mut Fused) {
     tiling.shape.rank_dim = 8;
 }
 
-/// As many members as there are.
+/// Fills all members of the tiling.
 fn communicating<T: Tiling>(tiling: &mut T) {
     let member =
         Mc2CcTilingConfig::builder().group_name("world").op_type(CmdType::AllReduce).build();

@@ -16,7 +16,7 @@ pub type Legend = &'static [&'static str];
 const WIDTH: f64 = 800.0;
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 20.0;
-/// Of a row with one element in a place, and of one of four that are summed.
+/// The height of a row with one element in a place, and of a row with four that are summed.
 const ROW: f64 = 22.0;
 const SUM: f64 = 46.0;
 const COLORS: [&str; RANKS] = ["#7fb0e0", "#f0b060", "#7cc49a", "#c39bd8"];

@@ -17,7 +17,7 @@ pub const RANKS: usize = 4;
 /// One element that was moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Move {
-    /// In this turn.
+    /// The turn that makes the move.
     pub turn: usize,
     /// The rank whose input it was in, and where there.
     pub from: (usize, usize),

@@ -127,7 +127,7 @@ impl Side<'_> {
     pub fn export(&self, memory: HcommMemHandle) -> String {
         let (mut bytes, mut length) = (null_mut(), 0);
         issue!(HcommMemExport(self.endpoint, memory, &mut bytes, &mut length));
-        // SAFETY: the library has said that so many lie there.
+        // SAFETY: the library has returned this length of the bytes there.
         let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length as usize) };
         String::from_utf8(bytes.to_vec()).unwrap()
     }

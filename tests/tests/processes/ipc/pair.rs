@@ -76,8 +76,8 @@ impl Talk {
     }
 }
 
-/// In the process of the test starts it again, and gives that process. In that process does what
-/// `other` does, with two devices of which one is set, and ends.
+/// In the process of the test, starts the test again and returns that process. In that other
+/// process, runs `other`, with two devices of which one is set, and ends.
 pub fn other(name: &str, other: impl FnOnce(&mut Talk)) -> Option<Other> {
     if std::env::var_os(ROLE).is_some() {
         let block = Block::new(2);

@@ -46,7 +46,7 @@ fn pattern(seed: u8) -> Vec<u8> {
     (0..UNIT).map(|at| (at >> 12) as u8 ^ seed).collect()
 }
 
-/// As text, which can be told.
+/// The export as text, which one process can send to the other.
 fn export(handle: aclrtDrvMemHandle, flags: u64) -> String {
     let mut shareable = aclrtMemFabricHandle { data: [7; 128] };
     let to = (&raw mut shareable).cast();

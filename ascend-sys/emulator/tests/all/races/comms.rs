@@ -44,7 +44,7 @@ impl Place<'_> {
     }
 }
 
-/// As `race`, for two ranks.
+/// The same as `race`, for two ranks.
 #[track_caller]
 fn between(pieces: &[&str], program: impl Fn(&Place<'_>, bool) + Sync) {
     for repaired in [false, true] {

@@ -9,7 +9,7 @@ pub const WAITS: &str = "#e3e7ec";
 pub const ACROSS: &str = "#d07a1c";
 pub const WITHIN: &str = "#4f7fb5";
 pub const WRONG: &str = "#c0282d";
-/// Of ranks 0 to 3.
+/// The colours of ranks 0 to 3.
 pub const RANKS: [&str; 4] = ["#8fbce8", "#f3c07a", "#93d3a4", "#eba3ad"];
 
 /// A picture on white.

@@ -65,7 +65,7 @@ pub fn elements(picture: &str) -> Result<Vec<Element>, String> {
     if open.is_empty() { Ok(found) } else { Err(format!("never closed: {open:?}")) }
 }
 
-/// Without escapes.
+/// The text without escapes.
 fn plain(text: &str) -> Result<String, String> {
     let mut pieces = text.split('&');
     let mut plain = String::from(pieces.next().unwrap_or_default());

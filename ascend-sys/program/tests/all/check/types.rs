@@ -151,8 +151,8 @@ fn every_product_computes_with_its_types_and_no_others() {
     }
 }
 
-/// From, to, whether the rounding may be left open, and whether it may be given: the casts of A2
-/// and A3.
+/// The casts of A2 and A3: from, to, whether the rounding may be left open, and whether it may be
+/// given.
 const CASTS: &[(Number, &[Number], bool, bool)] = &[
     (F16, &[F32], true, false),
     (Bf16, &[F32], true, false),

@@ -196,7 +196,8 @@ fn a_window_of_a_rank_that_data_name_is_not_checked() {
     assert!(found.iter().all(|of| of.iter().any(|of| of.rule == "data")), "{found:#?}");
 }
 
-/// Not even without other ranks: the host, or an earlier launch, may have written it.
+/// A launch cannot know it even without other ranks: the host, or an earlier launch, may have
+/// written the window.
 #[test]
 fn the_launch_of_one_rank_cannot_know() {
     for ranks in [4, 1] {

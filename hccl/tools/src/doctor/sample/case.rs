@@ -80,7 +80,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// As it stands in a report.
+    /// The text of the case in a report.
     pub(crate) fn text(&self, ranks: u32) -> String {
         let op = self.op.name();
         let kind = self.op.kind().map_or("-".to_owned(), |kind| kind.name().to_owned());
@@ -135,7 +135,7 @@ fn is_reduced(dtype: DType, kind: ReduceKind, product: Option<Product>) -> bool 
 pub(crate) struct Seen {
     /// The first element that differs, and how many do.
     pub(crate) difference: Option<Difference>,
-    /// From the call to its completion: the first time and the second.
+    /// The time from the call to its completion: the first time and the second.
     pub(crate) first: Duration,
     pub(crate) again: Duration,
 }

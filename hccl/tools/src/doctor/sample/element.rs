@@ -22,7 +22,7 @@ pub(crate) trait Sample: Kinds {
 
     fn into_bits(self) -> u64;
 
-    /// As a person reads it.
+    /// The element as text for a person.
     fn text(self) -> String;
 
     /// A rank's input to a movement.

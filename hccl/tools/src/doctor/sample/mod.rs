@@ -16,7 +16,7 @@ use case::{Bench, Case, Seen};
 
 /// A case that takes longer is given up.
 const LIMIT: Duration = Duration::from_secs(30);
-/// After so many cases that broke their communicator the rest is not tried.
+/// After this many cases that broke their communicator, the rest is not tried.
 const MOST_FAILURES: usize = 20;
 
 /// A report of a rank.

@@ -264,7 +264,7 @@ fn an_end_that_finds_no_counterpart_in_the_other_process_fails_after_the_connect
     });
 }
 
-/// Where nothing more is carried.
+/// A carrier for a test that carries nothing more.
 struct Nobody;
 
 impl Carry for Nobody {
