@@ -1,8 +1,8 @@
 //! 4. Four ranks as tasks on two worker threads of tokio.
 //!
 //! Communicators, streams and buffers may move between threads, and so may a task that holds them
-//! while it waits. Nothing that is awaited occupies a thread, so there may be more ranks than
-//! threads: tokio runs the other tasks meanwhile, also while a communicator is made and while the
+//! while it waits. An awaited operation occupies no thread, so there may be more ranks than
+//! threads. Tokio runs the other tasks meanwhile, also while a communicator is made and while the
 //! first collective makes links.
 //!
 //! The ranks count the points with whole coordinates in a circle, which gives pi: each counts every

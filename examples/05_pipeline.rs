@@ -2,9 +2,9 @@
 //!
 //! A network too large for one device is cut between its layers: each rank is a *stage* and has one
 //! layer. A batch is cut into micro-batches, so that the stages work at the same time on different
-//! ones. After a few forward passes to fill the pipeline, a stage goes one backward for each one
-//! forward; so it keeps the inputs of at most as many micro-batches as there are stages from it to
-//! the end, however many a batch has.
+//! ones. After a few forward passes that fill the pipeline, a stage runs one backward pass for each
+//! forward pass. So it keeps the inputs of at most as many micro-batches as there are stages from
+//! it to the end, however many a batch has.
 //!
 //! The output of a stage and its next input go in one batch of messages. With a send and a receive
 //! one after the other, two neighbours would each wait for the other to receive.

@@ -1,10 +1,10 @@
 //! 7. A mixture of experts: every rank has one, and rows travel to the expert that suits them.
 //!
-//! A gate looks at each row and chooses one of four experts. How many rows go where is known only
-//! when the gate has spoken, so first the counts are exchanged (all-to-all), then the rows
-//! (all-to-all-v), there and back; in the backward pass the gradients take the same road. The first
-//! layer and the gate are replicas on all ranks; their gradients are summed (all-reduce). An
-//! expert's own need no sum: its rank sees all of its rows.
+//! A gate looks at each row and chooses one of four experts. The number of rows for each rank is
+//! known only after the gate has decided. So the ranks first exchange the counts (all-to-all), then
+//! the rows (all-to-all-v), there and back. In the backward pass the gradients take the same road.
+//! The first layer and the gate are replicas on all ranks; their gradients are summed (all-reduce).
+//! An expert's own need no sum: its rank sees all of its rows.
 //!
 //!     cargo run --release --example 07_experts
 

@@ -1,6 +1,6 @@
 //! 8. Kernels that communicate.
 //!
-//! A collective called from inside of a kernel: each of four ranks has 1200 half floats, and the
+//! A collective called from inside a kernel. Each of four ranks has 1200 half floats, and the
 //! kernel sums block r of all ranks for rank r, in three rounds of 128, 128 and 44 elements. The
 //! kernel is a Rust function (`examples/src/kernels/reduce_scatter.rs`), which is recorded once,
 //! runs on the emulated cores of every rank, and is printed as the Ascend C for a real NPU:

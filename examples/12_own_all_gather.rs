@@ -1,7 +1,7 @@
 //! 12. An all-gather of one's own, first wrong, then right.
 //!
-//! Every rank is to get what all others have. On a full mesh each rank can talk to each other one
-//! at the same time, with a thread for each: it puts its elements into its communication buffer,
+//! Every rank is to get what all others have. On a full mesh each rank can talk to all others at
+//! the same time, with a thread for each. It puts its elements into its communication buffer, and
 //! the others read them there.
 //!
 //! The first version forgets something that no test on one machine would show for sure. The checker

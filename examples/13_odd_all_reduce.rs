@@ -9,12 +9,11 @@
 //!
 //! A ring needs a wire from 6 to 0, and recursive halving wires between nearly all. The idea: sums
 //! flow from both ends to the middle, and the result flows back. In one piece that takes twice the
-//! way of the whole data; cut into slices, slice 1 sets out while slice 0 is on its way, and each
-//! wire carries data in both directions all the time.
+//! way of the whole data. If the data is cut into slices, slice 1 sets out while slice 0 is on its
+//! way, and each wire carries data in both directions all the time.
 //!
-//! The example asks of the idea what one would ask: is it right for any number of ranks? which
-//! links does it use, and what else does it take? how long would it take, in one slice and in many?
-//! Then it runs.
+//! The example answers these questions. Is it right for any number of ranks? Which links and which
+//! other resources does it use? How long does it take, in one slice and in many? Then it runs.
 //!
 //!     cargo run --release --example 13_odd_all_reduce -- [folder]
 //!

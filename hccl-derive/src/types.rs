@@ -1,6 +1,6 @@
 //! The type of a field.
 //!
-//! A name may stand for any type, so a type with a name is never refused here: the compiler checks
+//! A name may stand for any type, so a type with a name is never refused here. The compiler checks
 //! whether it fits, and the name only decides the text of the error. Types without a name are known
 //! from their text.
 

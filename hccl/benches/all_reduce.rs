@@ -4,7 +4,7 @@
 //!     cargo bench -p hccl --bench all_reduce
 //!
 //! Each line measures the operation and the bound (see [`bound`]) one after the other, several
-//! times, and prints the best of each: on a machine that others use too, a best time can be
+//! times, and prints the best of each. On a machine that others use too, a best time can be
 //! repeated and a mean cannot. The two ranks are tied to one core each.
 
 mod bound;

@@ -1,6 +1,6 @@
-//! Makes a list of all functions of the C ABI, with their parameters and a way to call each, from
-//! the table in `ascend-sys/src/functions.rs`, which is made from the headers; and a list of the
-//! values of all enums, from `bindings.rs`.
+//! Makes two lists. One has all functions of the C ABI, with their parameters and a way to call
+//! each, from the table in `ascend-sys/src/functions.rs`, which is made from the headers. The other
+//! has the values of all enums, from `bindings.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -3,7 +3,7 @@
 //!
 //! `cargo bench -p ascend-emulator --bench collectives -- [quick] [ranks=2] [bytes=8] [op=gather] [types] [lines]`.
 //! Every figure is the best of many short batches, in microseconds for one call with its
-//! synchronisation: on a machine that others use too, only a batch that is shorter than a time
+//! synchronisation. On a machine that others use too, only a batch that is shorter than a time
 //! slice can go undisturbed.
 //!
 //! Bytes are those of the larger buffer of a rank. `op` takes names, with commas between them; one

@@ -2,8 +2,8 @@
 //! `cargo bench -p ascend-emulator --bench kernels`.
 //!
 //! Each figure is the best of many repetitions. Rates are in gigabytes of result a second for one
-//! buffer; the ratio is to the hand-written fp32 loop `c = d = a + b` over as many bytes with the
-//! same kind of store, on as many threads, measured in turns with the kernel.
+//! buffer. The ratio is to the hand-written fp32 loop `c = d = a + b` over as many bytes, with the
+//! same kind of store, on as many threads. The loop and the kernel are measured in turns.
 
 use ascend_emulator::copy::copy;
 use ascend_emulator::reduce::{DataType, ReduceOp, Store, reduce_chunk};

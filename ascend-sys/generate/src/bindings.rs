@@ -30,8 +30,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// The section of the header that the declaration stands in: the title in the last comment
-    /// above it that is one line, starts the line, and is no sentence (it ends without a period).
+    /// The section of the header that the declaration stands in. Its title is the last comment
+    /// above the declaration that is one line, starts the line, and is no sentence (it ends without
+    /// a period).
     pub fn area(&self, include: &Path) -> Result<String> {
         let text = std::fs::read_to_string(include.join(&self.header))?;
         let above: Vec<&str> = text.lines().take(self.line).collect();

@@ -1,8 +1,8 @@
 //! The words that C++ and Ascend C keep for themselves, so that nothing of a program is named so.
 //!
-//! A crate of its own, because a procedural macro (`hccl-derive`, which refuses such a field where
-//! it stands) and the printer of kernels (`ascend-program`, which gives such a value another name)
-//! both need the list, and a macro must not pull in the printer.
+//! Two crates need the list: a procedural macro (`hccl-derive`, which refuses such a field where it
+//! stands) and the printer of kernels (`ascend-program`, which gives such a value another name). It
+//! is a crate of its own, because a macro must not pull in the printer.
 
 /// The keywords of C++ up to C++20, and the types that Ascend C adds, in alphabetical order.
 pub const KEYWORDS: &[&str] = &[

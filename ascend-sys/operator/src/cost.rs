@@ -1,11 +1,11 @@
 //! The cost of an operator: time in a simple model, steps, and bytes.
 //!
-//! The model is the one in which collective algorithms are usually compared: a transfer between
-//! ranks of n bytes takes α + nβ, a reduction of n bytes nγ, or both. Transfers do not share links,
-//! and a rank reduces as much at once as its threads ask for. With [`Model::new`] nothing else
-//! takes time (α has the synchronisation that a transfer needs). So a ring of p ranks that reduces
-//! n bytes and gathers them takes 2(p-1)α + 2(p-1)/p nβ + (p-1)/p nγ. In another [`Model`], waits
-//! and copies within a rank may take time as well.
+//! The model is the usual one for comparisons of collective algorithms. A transfer of n bytes
+//! between ranks takes α + nβ, a reduction of n bytes takes nγ, and a task may be both. Transfers
+//! do not share links, and a rank reduces as much at once as its threads ask for. With
+//! [`Model::new`] nothing else takes time (α has the synchronisation that a transfer needs). So a
+//! ring of p ranks that reduces n bytes and gathers them takes 2(p-1)α + 2(p-1)/p nβ + (p-1)/p nγ.
+//! In another [`Model`], waits and copies within a rank may take time as well.
 //!
 //! If an operator hangs, the tasks that ran are counted; [`Cost::stuck`] has the waits that never
 //! end.

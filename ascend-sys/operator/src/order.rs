@@ -1,9 +1,9 @@
 //! Happens-before: finds which tasks certainly come before others.
 //!
 //! A task comes before the next one of its thread, and a record before the wait that it ends. To
-//! pair records and waits, the operator is executed with every task taking one unit of time and
-//! nothing moved: the first record of a notify ends its first wait, the second one the second. (A
-//! notify has one bit, so that two records in a row would count once. That is a finding of its own,
+//! pair records and waits, the operator is executed without data, and every task takes one unit of
+//! time. The first record of a notify ends its first wait, the second one the second. (A notify has
+//! one bit, so that two records in a row would count once. That is a finding of its own,
 //! `set-twice`; where it is not found, one bit is as good as a count.)
 //!
 //! The result is kept as one edge a wait and one number a task: its unit of time. Whether a task

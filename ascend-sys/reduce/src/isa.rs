@@ -66,7 +66,7 @@ pub(crate) trait Isa {
     /// Makes streamed stores as ordered as plain ones.
     unsafe fn fence();
     /// The same line, in registers. Costs no instruction. The compiler cannot look through it, so
-    /// it computes a line at a time: left alone it may spread the elements of many lines over
+    /// it computes a line at a time. Otherwise it may spread the elements of many lines over
     /// registers of its own choice, which costs a factor of ten.
     #[inline(always)]
     fn keep(line: CacheLine) -> CacheLine {

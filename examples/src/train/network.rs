@@ -1,8 +1,8 @@
 //! A multilayer perceptron with ReLU between its layers, softmax and cross-entropy at its end.
 //!
-//! Nothing here knows of ranks. The backward pass is one layer at a time and writes a layer's
-//! gradient into memory that the caller gives, so that the caller can send it off before the next
-//! layer begins. All sums are taken in a fixed order: the same numbers give the same bits.
+//! Nothing here knows of ranks. The backward pass is one layer at a time. It writes a layer's
+//! gradient into memory of the caller, so that the caller can send it off before the next layer
+//! begins. All sums are taken in a fixed order: the same numbers give the same bits.
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{

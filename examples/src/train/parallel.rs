@@ -87,8 +87,8 @@ pub struct Outcome {
     pub steps: Vec<Vec<Step>>,
 }
 
-/// Trains on all ranks of the recipe and returns what those of this process end up with, rank by
-/// rank: all of them, or the one that a launcher has started as this process.
+/// Trains on all ranks of the recipe, and returns the outcomes of this process's ranks: all of
+/// them, or the one that a launcher has started as this process.
 ///
 /// Blocks until they are done. Rank 0 calls `progress` after every step with the loss.
 pub fn train(

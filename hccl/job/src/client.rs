@@ -191,9 +191,9 @@ impl Store {
 
     /// Waits for the next generation, for at most `limit`.
     ///
-    /// The first one is there when all ranks of the job have called this. A later one is there when
-    /// all ranks of the one before have called it that are neither gone nor done; processes that
-    /// wait and were not in it are members too.
+    /// The first one is there when all ranks of the job have called this. A later one exists when
+    /// all ranks of the one before that are neither gone nor done have called it. Waiting processes
+    /// that were not in it are members too.
     ///
     /// # Errors
     ///

@@ -71,8 +71,8 @@ impl StoreServer {
         StoreServer::on_loopback(Hall::new(ranks, secret.to_owned(), false))
     }
 
-    /// A store for a job that goes on when ranks are gone: the others form a new generation, and
-    /// processes that come in the place of those that are gone join it.
+    /// A store for a job that goes on when ranks are gone. The others form a new generation, and
+    /// processes that replace the gone ones join it.
     ///
     /// # Errors
     ///

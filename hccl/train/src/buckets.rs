@@ -5,9 +5,8 @@
 //! backward pass on all ranks.
 //!
 //! Rules:
-//! 1. Buckets are handed to the device in one fixed order, the last tensors first, whatever the
-//!    order in which gradients are pushed: a bucket that is full waits for those before it. So all
-//!    ranks issue the same operations.
+//! 1. Buckets go to the device in one fixed order, the last tensors first, in any order of pushed
+//!    gradients. A full bucket waits for those before it. So all ranks issue the same operations.
 //! 2. A bucket that is under way belongs to the device; its memory is read again when it is back.
 //! 3. A step that ends early leaves other ranks waiting. The next one says so, instead of adding up
 //!    gradients of different steps.

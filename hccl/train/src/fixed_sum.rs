@@ -1,8 +1,8 @@
 //! Sums that have the same bits at any number of ranks.
 //!
 //! Floating-point addition depends on the order. So a batch is cut into a fixed number of *logical
-//! shards*, each rank computes those that fall to it one by one, and they are added in one binary
-//! tree, which knows the number of shards and nothing of ranks.
+//! shards*. Each rank computes its shards one by one. They are added in one binary tree, which
+//! depends on the number of shards and not on ranks.
 
 use hccl::prelude::*;
 

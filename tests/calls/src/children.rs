@@ -22,9 +22,9 @@ const NO_WORLD: libc::c_int = 77;
 /// How often it is tried again.
 const TRIES: u32 = 3;
 
-/// Functions that wait for as long as the program makes them wait, as CANN documents: for work on a
-/// stream that waits for something that nobody does, or for ranks that do not come. The beginning
-/// of the name (`*`) or all of it, and for what.
+/// Functions whose wait the program decides, as CANN documents: they wait for work on a stream,
+/// which may wait for an event that never happens, or for ranks that do not come. The beginning of
+/// the name (`*`) or all of it, and for what.
 pub const MAY_WAIT: &[(&str, &str)] = &[
     ("aclrtSynchronize*", "waits until a stream, a device or an event is complete"),
     ("aclrtDestroyStream*", "waits until the stream is idle"),

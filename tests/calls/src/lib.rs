@@ -3,7 +3,7 @@
 //! callbacks.
 //!
 //! The functions and their parameters come from the table of `ascend-sys`, so a new one is called
-//! as soon as it is there. Each run is a child process with a mode and a seed; a crash, a panic or
+//! as soon as it is there. Each run is a child process with a mode and a seed. A crash, a panic or
 //! a hang is reported with the calls that led to it, and the same mode and seed repeat it.
 
 pub mod callbacks;

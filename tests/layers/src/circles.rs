@@ -114,8 +114,8 @@ pub fn cuts(graph: &Graph, most: usize) -> Vec<((usize, usize), usize)> {
     sequence
 }
 
-/// Places the nodes so that arrows that go back cost little: nodes with more cost out than in come
-/// first, then each moves to its best place as long as that helps.
+/// Places the nodes so that arrows that go back cost little. Nodes with more cost out than in come
+/// first; then each moves to its best place as long as that helps.
 fn order(graph: &Graph) -> BTreeMap<usize, usize> {
     let nodes: BTreeSet<usize> = graph.keys().flat_map(|(from, to)| [*from, *to]).collect();
     let mut left = nodes.clone();

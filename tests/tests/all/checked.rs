@@ -2,11 +2,11 @@
 //! those of one step after the other.
 //!
 //! Programs are made at random: copies, fills, collectives and messages over slices, on several
-//! streams, from several threads, with works that are dropped, forgotten, waited for and awaited,
-//! graphs that are captured, replayed, dropped and forgotten meanwhile, buffers, streams and
-//! communicators that go while they are in use, and memory of the host in between. `cargo test`
-//! runs twelve thousand steps, `HCCL_TEST_FULL=1` half a million; both once more on devices that
-//! are not checked, where `hccl` knows in another way what is complete.
+//! streams, from several threads. Works are dropped, forgotten, waited for and awaited. Graphs are
+//! captured, replayed, dropped and forgotten meanwhile. Buffers, streams and communicators go while
+//! they are in use, and memory of the host takes part. `cargo test` runs twelve thousand steps,
+//! `HCCL_TEST_FULL=1` half a million; both once more on devices that are not checked, where `hccl`
+//! knows in another way what is complete.
 //!
 //! A failure names its seed and the fewest steps that fail:
 //! `HCCL_TEST_SEED=7 HCCL_TEST_STEPS=31 cargo test -p hccl-tests --test all checked::`.

@@ -1,6 +1,7 @@
-//! Every operation against a naive reference, through the safe API: all types and reductions, odd
-//! and even numbers of ranks, lengths around every boundary, nothing, parts in any order with gaps,
-//! slices, and in place; with the optional entries of the table and without.
+//! Compares every operation with a naive reference, through the safe API. The cases are all types
+//! and reductions, odd and even numbers of ranks, lengths around every boundary, no elements, parts
+//! in any order with gaps, slices, and in place. They run with the optional entries of the table
+//! and without.
 //!
 //! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is the whole
 //! matrix.

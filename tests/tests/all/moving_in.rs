@@ -1,5 +1,5 @@
-//! The chapters for those who come from other libraries: hccl has what their tables say that it
-//! has, and each way to divide a model costs what the page about it says.
+//! The chapters for users of other libraries: hccl has the functions that their tables list, and
+//! each way to divide a model has the cost that its page gives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;

@@ -9,10 +9,10 @@
 //! - scatter, all-to-all, messages: every byte is read once and written once.
 //!
 //! It is cut into pieces that fit the first caches, with plain or with streaming stores, whichever
-//! is faster. Three things make it one: all buffers hold the same bytes; a thread that has done its
-//! half takes pieces of the other's, as the emulator's do, so that neither waits for one whose core
-//! was taken away; and bound and operation are measured in turn, because the bandwidth that other
-//! users leave changes by a factor of two within seconds.
+//! is faster. Three rules make it a bound. All buffers hold the same bytes. A thread that has done
+//! its half takes pieces of the other's, as the emulator's threads do, so that neither waits for a
+//! thread whose core was taken away. And bound and operation are measured in turn, because the
+//! bandwidth that other users leave changes by a factor of two within seconds.
 
 use super::Op;
 use ascend_emulator::copy::copy;

@@ -2,8 +2,8 @@
 //!
 //! It exports a single function of our own, [`ascend_emulator_table`], and none of CANN's names:
 //! those belong to the thin libraries that the installer (`ascend-emulator-install`) puts beside
-//! it. Each of them holds one jump a symbol through this table, so that all of them, loaded in any
-//! order or any number, share the state of the one emulator here.
+//! it. Each of them holds one jump through this table for each symbol. So all of them share the
+//! state of the one emulator here, in any number and any order of loading.
 
 use std::sync::LazyLock;
 

@@ -1,6 +1,6 @@
 //! `ascend-emulator-install DIR`: makes a directory that stands in for a CANN installation, with
-//! the emulator as its shared libraries, so that C, C++ and Python programs, and `Runtime::cann`,
-//! find CANN's names there.
+//! the emulator as its shared libraries. C, C++ and Python programs, and `Runtime::cann`, find
+//! CANN's names there.
 
 mod facade;
 mod home;

@@ -29,9 +29,9 @@ use crate::cost::Model;
 /// Threads are rows. Each column is a step of a model in which every task takes one unit of time. A
 /// transfer is a box with the colours of the rank that the data comes from and of the one that it
 /// goes to. A record is a triangle, a wait a ring; an arrow leads from a record to the wait that
-/// takes it. The longest chain is marked. If an operator hangs, the waits that never end are red: a
-/// dashed arrow comes from the record that never happens, or a question mark stands where there is
-/// no record.
+/// takes it. The longest chain is marked. If an operator hangs, the waits that never end are red. A
+/// dashed arrow comes from the record that never happens; without a record there is a question
+/// mark.
 ///
 /// Every task is a `<g class="task" data-task="rank/thread/position">` whose title is the task and
 /// the line that recorded it.

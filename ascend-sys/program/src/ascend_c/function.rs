@@ -5,8 +5,8 @@
 //! call has a function of its own only where its body differs in more than names, which are
 //! numbered in the order in which they come.
 //!
-//! Steps stay where they are called if C++ has no function for them: where they return more than
-//! one thing, a queue, a client or a product, or where the kernel ends if something fails.
+//! Steps stay where they are called if C++ has no function for them. That is so if they return more
+//! than one thing, a queue, a client or a product, or if the kernel ends when something fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

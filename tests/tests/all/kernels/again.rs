@@ -1,5 +1,5 @@
-//! Checked mode looks into kernels: where the check before the launch had to leave out something,
-//! it checks once more when the kernel has ended, with what its cores have read.
+//! Checked mode looks into kernels. If the check before the launch had to leave out something, it
+//! checks once more when the kernel has ended, with the values that its cores have read.
 
 use hccl::kernel::*;
 use hccl_tests::own_devices;
