@@ -163,8 +163,9 @@ fn is_own_memory(address: u64) -> Option<bool> {
     }))
 }
 
-/// Whether a signal could have the process do something: it catches signals besides those that its
-/// own errors raise, that the C library keeps for itself, or by which people end programs.
+/// Whether a signal could make the process do something. That is so if it catches other signals
+/// than those that its own errors raise, that the C library keeps for itself, or by which people
+/// end programs.
 fn catches_signals() -> Option<bool> {
     const HARMLESS: [i32; 13] = [
         libc::SIGILL,

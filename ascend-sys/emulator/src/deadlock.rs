@@ -6,7 +6,7 @@
 //!   an event to the record it was told to wait for, a rank to a collective that its peer has
 //!   issued. Nothing that any thread does can change this. (A notify and a message are bound to
 //!   nothing: another stream may bring them.) All tasks of the cycle are told to give up.
-//! - Nothing in the process can run: every stream that has work is parked on another one or on a
+//! - Nothing in the process can run. Every stream that has work is parked on another one or on a
 //!   thread, and every thread sleeps in one of our calls or in a wait for another thread. That is a
 //!   [closed](crate::closed) process, and it has to be closed for [`STILL`]. The tasks and calls
 //!   that wait for a thread are told to give up. Where some of them wait for other processes, all

@@ -1,9 +1,9 @@
 //! The executor: streams are run by the threads that issue, the threads that wait, the housekeeper
 //! and its workers.
 //!
-//! There is no ready queue. A thread that waits polls its own stream; before it yields or sleeps it
-//! polls the streams of others; before it sleeps it arranges to be woken, by arming the task that
-//! its stream is parked on and every stream that this one waits for in turn. The [`housekeeper`]
+//! There is no ready queue. A thread that waits polls its own stream. Before it yields or sleeps,
+//! it polls the streams of others. Before it sleeps, it arranges to be woken: it arms the task that
+//! its stream is parked on, and every stream that this one waits for in turn. The [`housekeeper`]
 //! runs work that nobody waits for, and so do [`workers`] while cores are free.
 
 pub(crate) mod cores;

@@ -101,8 +101,8 @@ impl Failure {
         }
     }
 
-    /// The code and the text with which a function of HCCL reports the failure: its own, or what
-    /// it says when a function of the runtime that it called has failed.
+    /// The code and the text with which a function of HCCL reports the failure: its own, or those
+    /// for a failure of a function of the runtime that it called.
     #[cold]
     pub(crate) fn in_hccl(&self) -> (HcclResult, Arc<str>) {
         match self.code {

@@ -208,9 +208,10 @@ impl Stream {
     }
 }
 
-/// Everything queued in some streams gives up for `reason`, but nothing does so before all streams
-/// were told: a stream that waits for another one would take the end of that one's tasks for their
-/// completion, and go on with data that never came. Returns the last of these tasks of each stream.
+/// Everything queued in some streams gives up for `reason`, but no task does so before all streams
+/// are marked. Otherwise a stream that waits for another one would take the end of that one's tasks
+/// for their completion, and go on with data that never came. Returns the last of these tasks of
+/// each stream.
 ///
 /// The streams come in the order of their slots, as in [`STREAMS`], each of them once.
 pub(crate) fn void_together(

@@ -220,8 +220,8 @@ impl SleepRecord {
     }
 }
 
-/// The calling thread says that it waits for other threads so long in all, and has found just now
-/// that it has to; or, with zero, that it goes on.
+/// The calling thread announces that it waits for other threads, for `patience` in all, and has
+/// just found that it has to. With zero it announces that it goes on.
 pub(crate) fn say(patience: Duration) {
     let Some(record) = record() else { return };
     if patience >= SHORT {

@@ -1,9 +1,9 @@
 //! Words of memory that order streams: one stream writes a word, another waits until a word is
 //! right.
 //!
-//! A wait parks, and looks at the word again whenever the stream is polled: by a thread that waits
-//! for the stream or helps, and by the housekeeper at every tick. So the word may be written by
-//! anything: a task, a kernel, the host, another process.
+//! A wait parks, and looks at the word again at each poll of the stream. A thread that waits for
+//! the stream or helps polls it, and the housekeeper does at every tick. So the word may be written
+//! by anything: a task, a kernel, the host, another process.
 //!
 //! Checked mode takes a wait as one that comes after every value that was written before by
 //! [`WriteValue`]. It knows no order from words that something else has written.

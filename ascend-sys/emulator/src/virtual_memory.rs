@@ -1,8 +1,8 @@
 //! Memory that a program allocates apart from its addresses, and maps there itself.
 //!
 //! *Physical memory* is named by a handle and counts against the memory of its device. A *range* is
-//! reserved addresses. A *piece* is physical memory mapped in a range; the data of a piece lies
-//! where that of its addresses lies, so pieces side by side are used as one.
+//! reserved addresses. A *piece* is physical memory mapped in a range. The data of a piece lies at
+//! the data of its addresses, so pieces side by side are used as one.
 //!
 //! 1. Physical memory is mapped at one place at most.
 //! 2. When it is unmapped, its bytes stay where they are. They move when it is mapped elsewhere,

@@ -1,5 +1,5 @@
-//! Our own extension of the ABI, but for what belongs to HCCL, which is in the files of its
-//! subject: progress counters, failures by ticket, waiting for any activity, blocks of devices.
+//! Our own extension of the ABI: progress counters, failures by ticket, waiting for any activity,
+//! blocks of devices. The part that belongs to HCCL is in the files of its subjects.
 #![allow(non_snake_case, reason = "the names of the header ascend_ext.h")]
 
 use super::arguments::{Handle, In, InOut, Out, OutSlice, OutText};

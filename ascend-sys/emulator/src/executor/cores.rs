@@ -2,7 +2,7 @@
 //!
 //! The count is that of the cores on which the threads of the program may run, together. Ranks that
 //! tie themselves to a core each have as many as there are ranks, whichever asks first. Masks and
-//! quotas can change at any time, so the housekeeper asks again every second that it is awake: that
+//! quotas can change at any time, so the housekeeper asks again every second that it is awake. That
 //! costs no other thread anything, and a waiting thread spins a second too long at worst.
 
 use crate::os_thread;

@@ -2,9 +2,9 @@
 //! deadlocks.
 //!
 //! It looks around at every tick while anything is unfinished. Between two ticks it runs streams,
-//! if some can be run, and has [`workers`](super::workers) run them too; but only as long as the
-//! threads that wait leave a core free, since those run everything themselves. When all is done it
-//! stays up for a while: a program that issues in bursts does not pay for waking it.
+//! if some can be run, and lets [`workers`](super::workers) run them too. It does so only as long
+//! as the waiting threads leave a core free, since those run everything themselves. When all is
+//! done it stays up for a while: a program that issues in bursts does not pay for waking it.
 
 use super::cores::{self, cores};
 use super::help::{Counted, RUNNING, help};

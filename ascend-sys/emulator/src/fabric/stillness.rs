@@ -10,9 +10,9 @@
 //! - Between what they had said first and their answers all were still at the same time, so no
 //!   thread and no stream did anything.
 //! - A stream that a word in shared memory lets go on is not parked when it is looked at.
-//! - A frame that is on its way was said and not heard. One that was heard before the counts has
-//!   done what it does, and since the counts each stream was polled, and each thread that waits has
-//!   checked whether its wait is over: an answer has the counts of the look before.
+//! - A frame that is on its way was said and not heard. A frame that was heard before the counts
+//!   has had its effect. Since the counts, each stream was polled, and each waiting thread has
+//!   checked whether its wait is over, because an answer has the counts of the look before.
 //!
 //! A process that is not among them shares no communicator with them in which anybody waits, so it
 //! ends no wait. A process waits for all processes of a communicator, since each can end that. A

@@ -3,8 +3,8 @@
 //! CANN publishes the names, structs and purposes of these functions and little more. This module
 //! does what follows from those. A world team has all ranks of a communicator, a sub-team some of
 //! them. A window is memory of this rank that a world team knows. Making a team or a window does
-//! not wait. No kernel of the emulator uses teams, so the signals, counters and barriers that a
-//! team asks for take no memory, and nothing of a window is told to other ranks.
+//! not wait. No kernel of the emulator uses teams. So the signals, counters and barriers that a
+//! team asks for take no memory, and other ranks learn nothing of a window.
 
 use super::acquire::{WantedChannel, acquire_channels};
 use super::endpoint::Endpoint;

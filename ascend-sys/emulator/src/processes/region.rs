@@ -115,7 +115,7 @@ impl Drop for SharedMemory {
 ///
 /// # Safety
 ///
-/// Zeros are a new value of the type, it contains no address, and every process may change it at
+/// Zeros are a new value of the type, and it contains no address. Every process may change it at
 /// any time: it is made of atomic words, and of cells whose owner says when they are touched.
 pub(crate) unsafe trait SharedWords {}
 
