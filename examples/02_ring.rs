@@ -1,9 +1,9 @@
 //! 2. A ring of eight ranks, awaited.
 //!
 //! The example of HcclBatchSendRecv in CANN's documentation: each rank sends eight numbers to the
-//! next and receives eight from the one before. Both go out in one batch, so that nobody waits for
-//! a neighbour who waits for his. After seven rounds everything has been everywhere: so ring
-//! attention passes keys and values around, of which no rank has room for all.
+//! next and receives eight from the one before. Both go out in one batch, so that no rank waits for
+//! a neighbour that waits for its own neighbour. After seven rounds everything has been everywhere:
+//! so ring attention passes keys and values around, of which no rank has room for all.
 //!
 //!     cargo run --release --example 02_ring
 

@@ -3,8 +3,8 @@
 //! Adam keeps two numbers for each parameter. Where every rank has a replica of the network, every
 //! rank would keep the same ones. Here each rank keeps those of its share of the parameters only.
 //! The gradients are summed *into the shares* (reduce-scatter), each rank takes the step for its
-//! share, and the new parameters go to all ranks (all-gather). Together the two move what one
-//! all-reduce would.
+//! share, and the new parameters go to all ranks (all-gather). Together the two move as much data
+//! as one all-reduce.
 //!
 //!     cargo run --release --example 06_sharded_optimiser
 

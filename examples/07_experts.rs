@@ -84,7 +84,7 @@ impl Model {
         let layer = |seed: u64, widths: [usize; 2]| {
             Network::new(&widths, &mut fastrand::Rng::with_seed(seed)).layers.remove(0)
         };
-        // The same seeds everywhere for what is shared.
+        // The same seeds on all ranks for the shared layers.
         let own = 3 + 2 * rank as u64;
         Self {
             shared: layer(1, [PIXELS, HIDDEN]),

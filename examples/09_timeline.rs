@@ -1,10 +1,10 @@
 //! 9. Computing while data moves, and seeing it.
 //!
 //! Two fused operators on four emulated ranks: `MatmulAllReduce` sums the products of all ranks,
-//! tile by tile, while its cores multiply the next tile; `AllGatherMatmul` multiplies what it has
-//! itself while the first tiles arrive from the others. Each is compared with the plain formula,
-//! and drawn: the products and waits of each core, the work of the communication server, and the
-//! data that moved over each link.
+//! tile by tile, while its cores multiply the next tile; `AllGatherMatmul` multiplies its own tiles
+//! while the first tiles arrive from the others. Each is compared with the plain formula, and
+//! drawn: the products and waits of each core, the work of the communication server, and the data
+//! that moved over each link.
 //!
 //!     cargo run --release --example 09_timeline -- [folder]
 //!
@@ -135,7 +135,7 @@ fn rows(m: usize) -> hccl::Result<TCubeTiling> {
     shape.cores(BLOCKS).build()
 }
 
-/// Tells the communication server what it is to do.
+/// Fills the settings of the communication server.
 fn server<T: Tiling>(tiling: &mut T, operation: CmdType, comm: &Communicator) -> hccl::Result<()> {
     let member = Mc2CcTilingConfig::builder()
         .group_name(comm.name())

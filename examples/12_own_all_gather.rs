@@ -1,12 +1,12 @@
 //! 12. An all-gather of one's own, first wrong, then right.
 //!
-//! Every rank is to get what all others have. On a full mesh each rank can talk to all others at
+//! Every rank gets the elements of all others. On a full mesh each rank can talk to all others at
 //! the same time, with a thread for each. It puts its elements into its communication buffer, and
 //! the others read them there.
 //!
 //! The first version forgets something that no test on one machine would show for sure. The checker
 //! finds it before anything has run, with the two lines. The second version is right, is drawn, and
-//! gathers what the built-in collective gathers.
+//! gathers the same elements as the built-in collective.
 //!
 //!     cargo run --release --example 12_own_all_gather -- [folder]
 //!

@@ -2,7 +2,7 @@
 //!
 //! The program starts itself once more for each rank, as a launcher would, and each process joins
 //! with the root info that it was given. On the emulator their devices are cards of one machine,
-//! and what one process writes the others read where it lies.
+//! and the others read the data of one process in place.
 //!
 //!     cargo run --release --example 14_processes -- [ranks]
 

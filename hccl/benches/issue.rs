@@ -7,10 +7,10 @@
 //! Both sides do the same on the same handles of the emulator: a safe call, whose `Work` is dropped
 //! at once, and a direct call of the same entry of the table. *Empty stream*: one rank, whose
 //! stream has nothing left to do when the next operation comes. *16 in flight*: two ranks, where
-//! the other one comes only after 16 operations have been issued. The difference is what checks,
-//! stamps, numbers and locks take. Prints nanoseconds for one operation, the best of many blocks.
-//! Safe and raw blocks take turns, and so do operations, so that a change of the machine's speed
-//! meets all of them.
+//! the other one comes only after 16 operations have been issued. The difference is the time for
+//! checks, stamps, numbers and locks. Prints nanoseconds for one operation, the best of many
+//! blocks. Safe and raw blocks take turns, and so do operations, so that a change of the machine's
+//! speed meets all of them.
 
 mod operations;
 mod pin;

@@ -92,7 +92,7 @@ pub fn built(arguments: &[&str]) -> Vec<Built> {
 ///
 /// # Panics
 ///
-/// When it does not; with what it has printed to its standard error.
+/// When it does not; with its standard error.
 pub fn output(command: &mut Command) -> String {
     let output = command.output().expect("it can be started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

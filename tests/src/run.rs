@@ -2,7 +2,7 @@
 //!
 //! `HCCL_TEST_RUNTIME` chooses it. Unset it is the emulator in this process, with devices of the
 //! test's own. With `cann` it is [`Runtime::cann`]: the libraries at `ASCEND_HOME_PATH` or on the
-//! loader's path, with whatever devices they have, which all tests share. The test program `loaded`
+//! loader's path, with all devices that they have, which all tests share. The test program `loaded`
 //! runs the suite so, over the emulator's libraries with CANN's names.
 
 use std::sync::OnceLock;
@@ -39,7 +39,7 @@ pub fn runtime_with(devices: usize) -> Runtime {
 }
 
 /// The devices that a test needs. Devices that are there have their own properties; emulated ones
-/// are made with what is said here.
+/// are made with these.
 pub struct Devices {
     count: usize,
     memory: Option<u64>,
@@ -135,7 +135,7 @@ pub fn without_extensions() -> Runtime {
 }
 
 /// Runs a test on both kinds of backend: with the optional entries of the table, and without. Over
-/// loaded libraries there is one kind. A minute is long enough for whatever it waits for.
+/// loaded libraries there is one kind. A minute is long enough for any of its waits.
 ///
 /// # Panics
 ///
@@ -144,7 +144,7 @@ pub fn both_backends(test: impl Fn(&Runtime)) {
     both_with(Devices::new(2), Duration::from_secs(60), test);
 }
 
-/// The same with other devices and another limit of what is waited for.
+/// The same with other devices and another limit for waits.
 ///
 /// # Panics
 ///

@@ -1,6 +1,6 @@
-//! The first thread of a program may be the one that issues what others wait for, also while it
-//! waits for a thread with a limit that is far away. A harness has that thread for itself, so this
-//! program has none: it runs itself once more, and looks how that goes on.
+//! The first thread of a program may issue the work that others wait for, also while it waits for a
+//! thread with a limit that is far away. A harness has that thread for itself, so this program has
+//! none: it runs itself once more, and looks how that goes on.
 
 use std::process::{Command, Stdio};
 use std::sync::mpsc;

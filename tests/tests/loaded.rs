@@ -86,14 +86,14 @@ fn the_suite_passes_over_loaded_libraries_but_for_the_tests_in_the_table() {
     }
 }
 
-/// A test that takes emulated devices by itself would pass here, whatever is loaded.
+/// A test that takes emulated devices by itself would pass here with any libraries.
 #[test]
 fn tests_ask_for_the_runtime_of_the_run() {
     let mut files = Vec::new();
     for directory in ["tests/tests/all", "hccl/src/tests"] {
         collect(&repository().join(directory), &mut files);
     }
-    // One of them compares texts, the other lists what is public.
+    // One of them compares texts, the other lists public items.
     let exempt =
         |path: &Path| path.ends_with("all/cann_path.rs") || path.ends_with("all/support.rs");
     assert!(files.len() > 100);

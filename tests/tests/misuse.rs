@@ -1,7 +1,7 @@
 //! Misuse does not compile, and for our reason.
 //!
-//! Each file of `tests/ui` is a program that must not compile. It begins with what the compiler has
-//! to say, a line for each mistake:
+//! Each file of `tests/ui` is a program that must not compile. It begins with the expected errors
+//! of the compiler, a line for each mistake:
 //!
 //!     //~ E0277: no Ascend product reduces `u8` with
 //!
@@ -9,8 +9,8 @@
 //! text; the rest of the compiler's message may change as it likes. A program has as many errors as
 //! it has such lines, one for each. With `there` behind the code, the error has to point to a line
 //! that is a mistake. In each file, lines that end in `// misuse` are the mistakes, and comments
-//! that begin with `// correct: ` are what they should be. With the one in place of the other the
-//! program must compile, so that it is the mistake that is refused and nothing else.
+//! that begin with `// correct: ` are the correct lines. With the correct lines in place of the
+//! mistakes the program must compile, so that only the mistake is refused.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

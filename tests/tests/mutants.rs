@@ -2,7 +2,7 @@
 //! every rule, and run under seeds that choose the order of units, cores and servers.
 //!
 //! A mutant that the checker accepts is right if it does the same under all seeds, twice. If the
-//! results differ among seeds, it hangs, or a second launch finds what the first has left, the
+//! results differ among seeds, it hangs, or a second launch finds the remains of the first, the
 //! checker has *missed* something. A mutant may also compute something else, in the same way under
 //! every seed: that is another kernel, and a right one as far as anybody can know.
 //!
@@ -26,7 +26,7 @@ use mutants::mutate::{self, Mutant, RULES};
 use mutants::run::{BEFORE, Bench, Outcome};
 use mutants::subjects::{self, Subject};
 
-/// Kernels run whatever the checker would say: here it is asked before.
+/// Kernels run even if the checker would refuse them; the test asks it beforehand.
 fn unchecked() {
     static ONCE: Once = Once::new();
     // SAFETY: before anything else in this program reads the environment: every test begins here.
@@ -90,7 +90,7 @@ impl<'a> Benches<'a> {
         Benches { subject, good, made: BTreeMap::new() }
     }
 
-    /// Twice in a row: the second run finds what the first has left.
+    /// Runs it twice in a row: the second run finds the remains of the first.
     fn twice(&mut self, seed: u64, program: &Program) -> [Outcome; 2] {
         let subject = self.subject;
         let bench =
@@ -122,7 +122,7 @@ enum Verdict {
     Shown,
     /// The checker refuses it, and no run shows why: the rules.
     NotShown(Vec<String>),
-    /// It is accepted, and does what the kernel did.
+    /// It is accepted, and does the same as the kernel.
     Same,
     /// It is accepted, and does something else, always the same.
     Different,
@@ -202,8 +202,8 @@ fn what_the_checker_accepts_does_the_same_under_every_seed() {
                     if tell {
                         println!("not shown: {name}: {}: {rules:?}", mutant.what);
                     }
-                    // Ranks run beside each other, so what is between them shows nearly always;
-                    // within a core, always.
+                    // Ranks run beside each other, so an error between them shows nearly always;
+                    // one within a core, always.
                     assert_ne!(rules, ["units"], "{name}: no order shows {}", mutant.what);
                     *hidden.entry(rules.join(", ")).or_insert(0) += 1;
                 }

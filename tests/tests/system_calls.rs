@@ -2,10 +2,10 @@
 //! this file is built only with the feature `strace` (CI does).
 //!
 //! The test starts itself again under strace. In there, two ranks run a steady loop and set a mark
-//! after every thousand operations, and the parent counts what their threads asked of the kernel
-//! between two marks. The kernel may take a core away from a rank at any time; its peer then spins,
-//! yields and at last sleeps, with system calls. An operation that makes one by itself makes it in
-//! every stretch, so the quietest stretch tells.
+//! after every thousand operations, and the parent counts the system calls of their threads between
+//! two marks. The kernel may take a core away from a rank at any time; its peer then spins, yields
+//! and at last sleeps, with system calls. An operation that makes one by itself makes it in every
+//! stretch, so the quietest stretch tells.
 
 use std::path::Path;
 use std::process::Command;
@@ -78,7 +78,7 @@ fn between_marks(log: &str, name: &str, at: usize) -> usize {
 #[ignore = "run by steady_operations_make_no_system_calls under strace"]
 fn steady_loop_for_strace() {
     let mark = |text: String| {
-        // SAFETY: the buffer is valid for its length; the write fails, which is what we want.
+        // SAFETY: the buffer is valid for its length; the write fails, as intended.
         unsafe { libc::write(-1, text.as_ptr().cast(), text.len()) };
     };
     let runtime = Runtime::emulator(2).unwrap();

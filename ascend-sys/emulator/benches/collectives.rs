@@ -44,7 +44,7 @@ enum Op {
     ReduceScatterV,
     AlltoAllV,
     AlltoAllVC,
-    /// Every rank sends to the next, in one batch with what it receives.
+    /// Every rank sends to the next, in one batch with its receive.
     Exchange,
     /// Rank 0 sends to rank 1.
     Send,
@@ -81,7 +81,7 @@ fn pin(core: usize) {
     }
 }
 
-/// The code must be 0. Looked at as a number: whatever else is done with it is measured, too.
+/// The code must be 0. Only read as a number: any other work with it would be measured, too.
 macro_rules! ok {
     ($name:ident($($argument:expr),*)) => {{
         // SAFETY: the arguments keep to the C contract.
@@ -279,7 +279,7 @@ impl Rank {
         ok!(aclrtSynchronizeStream(self.stream));
     }
 
-    /// The largest of what the ranks of all processes have.
+    /// The largest value of the ranks of all processes.
     fn largest(&self, own: f64) -> f64 {
         let (mut value, size) = (own as f32, size_of::<f32>());
         let (up, down) = (

@@ -36,7 +36,7 @@ impl Buffer {
 type Call<'a> = &'a (dyn Fn(usize) + Sync);
 
 /// The best times of the calls in seconds, with the same call running on `threads` threads at once.
-/// The calls take turns, so that what else the machine does meets them alike.
+/// The calls take turns, so that other work of the machine meets them alike.
 fn best<const N: usize>(threads: usize, bytes: usize, calls: [Call; N]) -> [f64; N] {
     let repetitions = (16 * MI / bytes).clamp(1, 1000);
     let rounds = if bytes >= 64 * MI { 7 } else { 25 };

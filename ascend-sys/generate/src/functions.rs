@@ -45,8 +45,8 @@ pub fn generate(bindings: &Bindings, include: &Path) -> Result<syn::File> {
 
         /// One optional C function for each that CANN declares, and for each entry of our own.
         ///
-        /// A back end is a literal of this struct, with `..Functions::default()` for what it
-        /// lacks. The fields stand in the order of [`SYMBOLS`].
+        /// A back end is a literal of this struct, with `..Functions::default()` for functions that
+        /// it lacks. The fields stand in the order of [`SYMBOLS`].
         #[repr(C)]
         #[derive(Clone, Copy, Default)]
         pub struct Functions {

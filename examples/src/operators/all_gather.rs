@@ -2,7 +2,7 @@
 
 use hccl::operator::*;
 
-/// Right: what is shared is there before anybody is let at it, and stays until all have left.
+/// Right: the data is there before any peer may read it, and stays until all peers have left.
 pub fn mesh(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let (rank, n) = (op.rank(), op.count());
     // Data may be larger than the communication buffer: then there are several rounds.

@@ -3,7 +3,7 @@
 
 use hccl::operator::*;
 
-/// Sums flow to the middle of the line and the result flows back, in so many slices.
+/// Sums flow to the middle of the line and the result flows back, in `slices` slices.
 ///
 /// The neighbour towards the middle is the parent, those away from it are the children: a tree.
 /// Slice after slice, a thread brings sums up, and another one brings results down. Each slice has

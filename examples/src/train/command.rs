@@ -203,7 +203,7 @@ fn draw(timeline: &Timeline, steps_per_epoch: usize, setting: &str, overlap: &[S
     timeline_picture(timeline, shown, title, &subtitles)
 }
 
-/// A number and what it counts.
+/// A number and the noun that it counts.
 fn count(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")

@@ -15,7 +15,7 @@ pub const CLASSES: usize = 10;
 /// The largest value of a pixel in the file.
 const INK: f32 = 16.0;
 
-/// Images and what they show, row for row.
+/// Images and their labels, row for row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Digits {
     /// One image a row, each pixel from 0 (paper) to 1 (ink).
@@ -131,7 +131,7 @@ pub enum DataError {
         /// The error of the system.
         cause: std::io::Error,
     },
-    /// The file is not what it should be.
+    /// The file has not the expected form.
     Broken {
         /// The file.
         path: PathBuf,

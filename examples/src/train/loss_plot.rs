@@ -26,8 +26,8 @@ pub struct Mark {
     pub text: String,
 }
 
-/// The loss of every step, faint, and its mean over each epoch, on a logarithmic axis; with what
-/// happened meanwhile.
+/// The loss of every step, faint, and its mean over each epoch, on a logarithmic axis; with marks
+/// for events.
 pub fn loss_picture(
     losses: &[f32],
     steps_per_epoch: usize,
@@ -83,7 +83,7 @@ pub fn loss_picture(
     let points: Vec<_> =
         epochs.iter().enumerate().map(|(i, &loss)| (x(i as f64 + 0.5), scale.y(loss))).collect();
     svg.curve(&points, EPOCH, EPOCH_WIDTH);
-    // Enough of them make a line; few are seen as what they are.
+    // Many points make a line; a few are drawn as dots.
     let dots = points.len() <= 10;
     if dots {
         points.iter().for_each(|&point| svg.dot(point, DOT, EPOCH));
@@ -137,7 +137,7 @@ impl Scale {
                 svg.line((LEFT - 4.0, y), (LEFT, y), GREY, "");
                 if factor == 1 || few && (factor == 2 || factor == 5) {
                     svg.line((LEFT, y), (RIGHT, y), GRID, "");
-                    // As few digits as say it, whatever the sign of the exponent.
+                    // As few digits as possible, for any sign of the exponent.
                     let label = format!("{factor}e{decade}").parse::<f64>().unwrap_or(value);
                     svg.text((LEFT - 10.0, y + 4.0), Text::small(Anchor::End), label);
                 }

@@ -261,7 +261,7 @@ mod tests {
     fn the_last_rank_waits_for_nobody_and_a_clock_that_is_off_adds_no_time() {
         use Phase::{Moving, Waiting};
         assert_eq!(pieces(&message(1.0, 2.0, 3.0), 2.0, &[]), [piece(Moving, false, 1.0, 3.0)]);
-        // The others cannot have come after the end, whatever their clocks say.
+        // The others cannot have come after the end, even if their clocks say so.
         let expected = [piece(Moving, false, 1.0, 2.0), piece(Waiting, false, 2.0, 3.0)];
         assert_eq!(pieces(&message(1.0, 2.0, 3.0), 3.5, &[]), expected);
     }

@@ -28,7 +28,7 @@ pub struct Recipe {
     pub ranks: usize,
     /// How often each row is looked at.
     pub epochs: usize,
-    /// Rows a step, over all ranks. The last step of an epoch takes what is left.
+    /// Rows a step, over all ranks. The last step of an epoch takes the remaining rows.
     pub batch: usize,
     /// The widths of the hidden layers.
     pub hidden: Vec<usize>,
@@ -164,7 +164,7 @@ impl Replica {
         Ok(Self { stream, comm, network, rate, optimisers, buckets, lengths, recorder })
     }
 
-    /// The network, and on rank 0 what all ranks did.
+    /// The network, and on rank 0 the records of all ranks.
     fn finish(mut self) -> Result<(Network, Vec<Vec<Step>>)> {
         let own = self.recorder.into_steps();
         let times = times_of(&own);
@@ -196,7 +196,7 @@ impl Replica {
         })?;
 
         // Divided by the rows of all ranks, so that the sum over the ranks is the mean over the
-        // batch, whatever the sizes of the shards.
+        // batch for any sizes of the shards.
         let scale = 1.0 / rows as f32;
         let mut step = buckets.step(comm, stream).scale(1.0);
         let mut enqueued = vec![0.0; lengths.len()];

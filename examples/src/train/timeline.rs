@@ -120,7 +120,7 @@ pub fn with_times(steps: &[Step], times: &[f64]) -> Vec<Step> {
     steps
 }
 
-/// Writes down what a rank does.
+/// Records the activities of a rank.
 #[derive(Debug)]
 pub struct Recorder {
     zero: Instant,
@@ -151,7 +151,7 @@ impl Recorder {
         result
     }
 
-    /// Writes down what was done in a span of time.
+    /// Records an activity in a span of time.
     pub fn note(&mut self, activity: Activity, span: Span) {
         if let Some(step) = self.steps.last_mut() {
             step.activities.push((activity, span));

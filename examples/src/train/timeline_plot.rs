@@ -1,4 +1,4 @@
-//! The picture of who computed and who communicated when.
+//! The picture of the ranks' computation and communication over time.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ const MOVING_EXPOSED: &str = "#d8481f";
 const WAITING_HIDDEN: &str = "#bfe2cd";
 const WAITING_EXPOSED: &str = "#fbd6b4";
 
-/// Some steps of every rank: above what its thread did, below what its stream did.
+/// Some steps of every rank: the activities of its thread above, the messages of its stream below.
 pub fn timeline_picture(
     timeline: &Timeline,
     steps: Range<usize>,

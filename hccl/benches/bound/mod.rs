@@ -1,5 +1,5 @@
-//! How fast two threads of this machine could possibly be, measured in the same run as what is
-//! compared with it.
+//! The highest possible speed of two threads of this machine, measured in the same run as the
+//! operations that are compared with it.
 //!
 //! An all-reduce on two ranks cannot do less than this, on two cores at once:
 //!
@@ -88,7 +88,7 @@ struct Pointers {
     elements: usize,
 }
 
-// SAFETY: the buffers outlive the scope of the threads, and each thread writes what no other
+// SAFETY: the buffers outlive the scope of the threads, and each thread writes bytes that no other
 // touches.
 unsafe impl Send for Pointers {}
 // SAFETY: as above.

@@ -13,7 +13,7 @@ const COUNT: u64 = 4;
 const TYPE: HcclDataType = HcclDataType::HCCL_DATA_TYPE_FP32;
 const SUM: HcclReduceOp = HcclReduceOp::HCCL_REDUCE_SUM;
 
-/// One rank with what it needs for either kind of call.
+/// One rank with the handles for either kind of call.
 pub struct Side {
     comm: Communicator,
     stream: Stream,

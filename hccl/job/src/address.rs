@@ -92,7 +92,7 @@ impl Listener {
         Ok((Listener::Tcp(listener), port))
     }
 
-    /// The next connection, and a text that says who it is. A process of another user is refused.
+    /// The next connection, and a text that names its peer. A process of another user is refused.
     pub(crate) fn accept(&self) -> io::Result<(Connection, String)> {
         match self {
             Listener::Tcp(listener) => {

@@ -314,7 +314,7 @@ fn reach(address: &Address, hello: &Request, limit: Duration) -> Result<Connecti
     greet(address.connect(limit)?, hello, limit)
 }
 
-/// Says hello to what is at the other end, and hears whether it is the store.
+/// Greets the other end, and checks that it is the store.
 pub(crate) fn greet(
     mut connection: Connection,
     hello: &Request,

@@ -55,7 +55,7 @@ pub enum Launcher {
     Hcclrun,
     /// `torchrun`.
     Torchrun,
-    /// Somebody who has set `RANK` and `WORLD_SIZE`.
+    /// A person or a script that has set `RANK` and `WORLD_SIZE`.
     Variables,
     /// Open MPI's `mpirun`.
     OpenMpi,
@@ -63,7 +63,7 @@ pub enum Launcher {
     Mpich,
     /// `srun`.
     Slurm,
-    /// Somebody who has set `RANK_TABLE_FILE` and `RANK_ID`.
+    /// A person or a script that has set `RANK_TABLE_FILE` and `RANK_ID`.
     RankTable,
 }
 

@@ -30,7 +30,7 @@ pub enum JobError {
     Unset {
         /// The variable.
         name: &'static str,
-        /// The reason why it is needed, and what to do.
+        /// The reason why it is needed, and the remedy.
         why: String,
     },
     /// Nobody could be reached at the place where the ranks meet.

@@ -30,8 +30,8 @@ fn sent(bytes: &[u8]) -> (Connection, UnixStream) {
     (Connection::Local(ours), theirs)
 }
 
-/// The bytes that a client sends to the store. The store answers whole messages, not more than
-/// there were requests, counts what it keeps, and serves another client as before.
+/// The bytes that a client sends to the store. The store answers with whole messages, with at most
+/// one for each request. It counts the bytes that it keeps, and serves another client as before.
 pub fn store_server(bytes: &[u8]) {
     let (events, heard) = mpsc::channel();
     let mut desk = Desk::new(Hall::new(3, SECRET.into(), bytes.len().is_multiple_of(2)), heard);

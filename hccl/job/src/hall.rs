@@ -130,7 +130,7 @@ impl Hall {
     pub(crate) fn hear(&mut self, id: u64, request: Request, now: Instant) -> Answers {
         let Some(client) = self.clients.get_mut(&id) else { return Vec::new() };
         if client.waits.is_some() {
-            // Nobody knows what it wants.
+            // The store cannot tell which of the two it wants.
             let why = "it has asked for two things at a time".into();
             return vec![(id, Answer::Refused { why })];
         }
@@ -278,7 +278,7 @@ impl Hall {
         Some(next)
     }
 
-    /// The rank without which nobody gets what it waits for.
+    /// The rank without which no wait can end.
     fn hindrance(&self, what: &Awaited) -> Option<(u32, String)> {
         let fate = |rank: u32| match self.ranks.get(&rank)? {
             Fate::Gone(why) => Some((rank, why.clone())),
@@ -322,7 +322,7 @@ impl Hall {
         answers
     }
 
-    /// The answer to what a client waits for, if there is one.
+    /// The answer to the wait of a client, if there is one.
     fn look(&mut self, id: u64, now: Instant) -> Option<Answer> {
         let wait = self.clients.get(&id)?.waits.as_ref()?;
         let answer = match &wait.what {

@@ -64,7 +64,7 @@ impl Labels {
 /// The last line that a rank has printed as an error.
 pub(crate) type LastLine = Arc<Mutex<String>>;
 
-/// A thread that prints what comes from `pipe`, line by line, until its last writer is gone.
+/// A thread that prints the text from `pipe`, line by line, until its last writer is gone.
 pub(crate) fn print_lines(
     pipe: impl Read + Send + 'static,
     label: String,

@@ -73,8 +73,8 @@ impl RankProcess {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A group of its own, so that signals reach what it starts, and the terminal's
-            // signals reach it once: through hcclrun.
+            // A process group of its own, so that signals reach the processes that it starts, and
+            // the terminal's signals reach it once: through hcclrun.
             .process_group(0);
         if std::env::var_os("ASCEND_EMULATOR_DEVICES").is_none() {
             command.env("ASCEND_EMULATOR_DEVICES", &ranks);
@@ -120,7 +120,8 @@ impl RankProcess {
         Ok(RankProcess { rank, child, process, printers, last_line, ended: None })
     }
 
-    /// Sends a signal to the rank and to what it has started. Nothing happens when it has ended.
+    /// Sends a signal to the rank and to the processes that it has started. Nothing happens when it
+    /// has ended.
     pub(crate) fn signal(&self, signal: i32) {
         if self.ended.is_some() {
             return;

@@ -17,7 +17,7 @@ use crate::ranks::{JobPlace, RankProcess};
 use crate::timeline::{TimelinePart, Timelines};
 use crate::verdict::{self, Failure};
 
-/// The signals that are passed on. The last two mean what the program makes of them.
+/// The signals that are passed on. The program gives the last two their meaning.
 const PASSED_ON: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
 
 pub(crate) enum Event {
@@ -214,7 +214,7 @@ impl Job<'_> {
     fn pass_on(&mut self, signal: i32) {
         self.signal_all(signal);
         if ![SIGUSR1, SIGUSR2].contains(&signal) {
-            // The second one is for those who do not want to wait.
+            // The second one is for users who do not want to wait.
             let wait = match self.signal {
                 None => self.options.grace(),
                 Some(_) => Duration::ZERO,

@@ -146,7 +146,7 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
         self.buckets.iter().map(|bucket| bucket.tensors.clone())
     }
 
-    /// Adds a gradient to what the next step pushes for this tensor. Moves nothing.
+    /// Adds a gradient to the one that the next step pushes for this tensor. Moves nothing.
     pub fn accumulate(&mut self, tensor: usize, gradient: &[T]) -> Result<()> {
         self.write(tensor, gradient, true)
     }
@@ -188,7 +188,7 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
         self.places.get(tensor).ok_or(Error::NoSuch { what: "tensor", index: tensor, count })
     }
 
-    /// Writes a gradient to its place, or adds it to what was accumulated there.
+    /// Writes a gradient to its place, or adds it to the gradients that were accumulated there.
     fn write(&mut self, tensor: usize, gradient: &[T], accumulates: bool) -> Result<()> {
         let place = self.place(tensor)?;
         let what = || format!("the gradient of tensor {tensor}");
@@ -355,8 +355,8 @@ impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
         Ok(squares.sqrt())
     }
 
-    /// Scales all gradients so that their norm is at most `most`, and returns what it was. Every
-    /// rank comes to the same result by itself. Waits until all are back.
+    /// Scales all gradients so that their norm is at most `most`, and returns the norm before.
+    /// Every rank comes to the same result by itself. Waits until all are back.
     pub fn clip_norm(&mut self, most: f64) -> Result<f64> {
         let norm = self.norm()?;
         if norm > most {

@@ -88,7 +88,7 @@ impl Checkpoints {
         objects::broadcast(Some(&outcome), 0, comm, stream)?.map_err(Error::Checkpoint)
     }
 
-    /// Some elements of an array, whatever the ranks that have saved it. Waits for no other rank.
+    /// Some elements of an array, saved by any number of ranks. Waits for no other rank.
     pub fn load<T: Gradient>(&self, step: u64, name: &str, range: Range<usize>) -> Result<Vec<T>> {
         let directory = self.step(step);
         let mut parts = Vec::new();

@@ -74,7 +74,7 @@ pub enum Error {
     /// A checkpoint cannot be written or read.
     #[error("checkpoint: {0}")]
     Checkpoint(String),
-    /// An object cannot be written, or what came is none.
+    /// An object cannot be written, or the received bytes are none.
     #[error("an object cannot be {what}: {source}")]
     Object {
         /// Written or read.

@@ -1,5 +1,5 @@
-//! Layers that are divided over the ranks: each has a part of a weight, and of what goes through
-//! it.
+//! Layers that are divided over the ranks: each has a part of a weight, and of the data that goes
+//! through it.
 //!
 //! Four pairs of a function and its backward pass carry activations in and out of such layers. All
 //! are called by all ranks in one order and wait for their result; arrays are row-major, a token a
@@ -77,7 +77,7 @@ impl<'a> TensorParallel<'a> {
         self.share(partial)
     }
 
-    /// "Scatter out": of what the parts of a layer give, added up, the share of this rank. The
+    /// "Scatter out": this rank's share of the sum of the layer parts' outputs. The
     /// tokens are a multiple of the ranks.
     pub fn scatter_out<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
         self.share(partial)

@@ -1,4 +1,4 @@
-//! Steps of training on one to four ranks, against what one rank computes by itself.
+//! Steps of training on one to four ranks, compared with the results of one rank alone.
 
 use hccl::prelude::*;
 use hccl_train::pipeline::{Pass, Pipeline};

@@ -1,5 +1,5 @@
-//! One thread that calls functions: it chooses arguments, writes the call down, makes it, and keeps
-//! what it has made.
+//! One thread that calls functions: it chooses arguments, records the call, makes it, and keeps the
+//! objects that it has made.
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;
@@ -154,7 +154,7 @@ impl<'run> Caller<'run> {
         success
     }
 
-    /// Notes what a call has made, and what it has ended.
+    /// Notes the objects that a call has made or ended.
     fn learn(&mut self, callee: &Function, values: &[Value], answer: Option<Answer>) {
         let objects = &self.run.objects;
         let name = callee.name;

@@ -23,8 +23,8 @@ const NO_WORLD: libc::c_int = 77;
 const TRIES: u32 = 3;
 
 /// Functions whose wait the program decides, as CANN documents: they wait for work on a stream,
-/// which may wait for an event that never happens, or for ranks that do not come. The beginning of
-/// the name (`*`) or all of it, and for what.
+/// which may wait for an event that never happens, or for ranks that do not come. Each has the
+/// beginning of the name (`*`) or all of it, and the reason of the wait.
 pub const MAY_WAIT: &[(&str, &str)] = &[
     ("aclrtSynchronize*", "waits until a stream, a device or an event is complete"),
     ("aclrtDestroyStream*", "waits until the stream is idle"),
@@ -48,7 +48,7 @@ pub fn may_wait(name: &str) -> bool {
     })
 }
 
-/// A job, and what becomes of it.
+/// The job of a child process.
 #[derive(Clone, Copy)]
 pub struct Job {
     /// How to call.
@@ -79,7 +79,7 @@ struct Child {
 }
 
 /// Runs all jobs, a number of them at once, and reports the end of each. Returns the traces, which
-/// know what was reached. The process must not have other threads.
+/// know the functions that were reached. The process must not have other threads.
 ///
 /// # Errors
 ///
@@ -134,7 +134,7 @@ fn start(job: Job, tries: u32, trace: &Trace) -> io::Result<Child> {
                 unsafe { libc::dup2(printed.as_raw_fd(), to) };
             }
             here(job, trace.clone());
-            // SAFETY: ends this process at once, whatever its threads do.
+            // SAFETY: ends this process at once, with all its threads.
             unsafe { libc::_exit(0) }
         }
         pid => Ok(Child { pid, job, tries, printed, activity: 0, since: Instant::now() }),

@@ -112,7 +112,7 @@ pub fn value(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     }
 }
 
-/// Whether C follows the pointer whatever the rest of the call says.
+/// Whether C follows the pointer regardless of the other arguments.
 fn is_place(parameter: &Parameter) -> bool {
     let is_pointer = parameter.ty.starts_with('*');
     is_pointer && kind_of(parameter.ty).is_none() && parameter.pointee > 0
@@ -132,7 +132,7 @@ fn followed(function: &Function, parameter: &Parameter) -> Option<&'static str> 
 }
 
 /// An address that leads to memory, or to none of the program: NULL, memory of a device, within it
-/// or behind it, or what was freed.
+/// or behind it, or freed memory.
 fn somewhere(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     let device = caller.memory(false).0;
     match caller.random.u32(..5) {

@@ -1,5 +1,5 @@
-//! Memory of the program for arguments: each is used once, so that whatever a function keeps of it
-//! stays what it was.
+//! Memory of the program for arguments: each is used once, so that the bytes which a function keeps
+//! never change.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -24,7 +24,7 @@ pub enum Mode {
     Sweep,
     /// Random calls, one after the other.
     Chain,
-    /// Random calls on three threads that share what they make.
+    /// Random calls on three threads that share their objects.
     Threads,
     /// Before anything is initialised, and after the end of everything.
     Bare,
@@ -314,7 +314,7 @@ fn record_all(caller: &mut Caller<'_>) {
     }
 }
 
-/// Ends what keeps others from succeeding.
+/// Ends objects that keep other calls from succeeding.
 fn settle(caller: &mut Caller<'_>, name: &str) {
     let streams = caller.run.objects.lists().live.get("aclrtStream").cloned().unwrap_or_default();
     for stream in streams {
@@ -364,7 +364,7 @@ fn chain(caller: &mut Caller<'_>, calls: usize) {
     }
 }
 
-/// Whether a function ends what others need.
+/// Whether a function ends objects that others need.
 fn ends(index: usize) -> bool {
     const ENDS: [&str; 12] = [
         "ResetDevice",

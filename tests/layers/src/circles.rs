@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Arrows between nodes, each with what it costs to cut it.
+/// Arrows between nodes, each with the cost of cutting it.
 pub type Graph = BTreeMap<(usize, usize), usize>;
 
 /// Returns the circles, largest first: the sets of nodes that all reach each other.

@@ -102,7 +102,7 @@ fn graph(arrows: &Arrows) -> Graph {
     arrows.iter().map(|(arrow, items)| (*arrow, items.len())).collect()
 }
 
-/// Returns a table of all crates, and what is wrong.
+/// Returns a table of all crates, and the violations.
 fn check(crates: &[(String, Crate)]) -> (String, String) {
     let wide = crates.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(5);
     let mut table = format!("{:<wide$}  {:>5}  {:>14}\n", "crate", "files", "largest circle");

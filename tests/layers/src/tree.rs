@@ -55,7 +55,7 @@ impl Crate {
         Ok(all)
     }
 
-    /// Adds what a file holds. Returns the modules that it declares, with scopes of the crate.
+    /// Adds the contents of a file. Returns the modules that it declares, with scopes of the crate.
     fn link(&mut self, declared: Option<Child>, source: Source) -> Vec<Child> {
         let (first, file) = (self.scopes.len(), self.files.len());
         let mut outer = Vec::new();

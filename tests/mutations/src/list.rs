@@ -12,7 +12,7 @@ pub struct Mutation {
     after: String,
 }
 
-/// All of them, in the order of the list; the error says what is wrong with the list.
+/// All of them, in the order of the list; the error describes the mistake in the list.
 pub fn read(list: &str) -> Result<Vec<Mutation>, String> {
     let mut all = Vec::new();
     let mut lines = list.lines().enumerate();

@@ -26,8 +26,7 @@ Usage: cargo run -p hccl-mutations -- [--list] [WORD..]
 
 It works on a copy in target/mutations. A change takes one to four minutes on two cores.";
 
-/// Tests that are run together: a name, the arguments of cargo, and what stands before it in the
-/// environment.
+/// Tests that are run together: a name, the arguments of cargo, and the environment.
 struct Suite {
     name: &'static str,
     arguments: &'static [&'static str],
@@ -150,8 +149,8 @@ fn repository() -> Result<PathBuf, String> {
     root.canonicalize().map_err(|error| format!("{}: {error}", root.display()))
 }
 
-/// Makes `copy` what is under version control in `root`, and leaves alone what is the same already:
-/// cargo builds that no second time.
+/// Copies the files under version control in `root` to `copy`. Files that are the same already stay
+/// untouched, so that cargo does not build them again.
 fn mirror(root: &Path, copy: &Path) -> Result<(), String> {
     let listed = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -219,8 +218,7 @@ fn failed(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
-/// Builds the tests, or runs them until one has failed. Whether all went well, and what was
-/// printed.
+/// Builds the tests, or runs them until one has failed. Whether all went well, and the output.
 fn cargo(copy: &Path, suite: &Suite, only_build: bool) -> Result<(bool, String), String> {
     let Suite { arguments, flags, .. } = suite;
     let mut command = Command::new("timeout");
@@ -250,7 +248,7 @@ fn cargo(copy: &Path, suite: &Suite, only_build: bool) -> Result<(bool, String),
     let wrong = |error| format!("waiting for cargo: {error}");
     loop {
         let ended = child.try_wait().map_err(wrong)?;
-        // A test may print what is no text.
+        // A test may print bytes that are no text.
         let output = String::from_utf8_lossy(&fs::read(&log).map_err(unread)?).into_owned();
         if let Some(status) = ended {
             return Ok((status.success(), output));

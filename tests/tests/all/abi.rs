@@ -62,7 +62,7 @@ const MORE_ENUMS: [&str; 7] = [
     "AscendExtTimelineForm",
 ];
 
-/// Collects what differs, so that one run of a test shows everything.
+/// Collects the differences, so that one run of a test shows all of them.
 #[derive(Default)]
 struct Differences(Vec<String>);
 

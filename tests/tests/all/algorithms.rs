@@ -1,7 +1,7 @@
-//! The algorithms of the field: each is proven by the checker, costs what its formula says, takes
-//! what its plan says, and runs.
+//! The algorithms of the field: the checker proves each, each has the cost of its formula and takes
+//! the resources of its plan, and each runs.
 //!
-//! `cargo test` takes a sample of counts, and of what is run; with `HCCL_TEST_FULL=1` it is the
+//! `cargo test` takes a sample of counts and of runs; with `HCCL_TEST_FULL=1` it is the
 //! whole matrix.
 
 mod catalogue;
@@ -13,7 +13,7 @@ use catalogue::{Case, catalogue, even, with_a_matrix};
 use hccl::operator::{Model, Recorded};
 use hccl_tests::full;
 
-/// The checker has nothing to say, and knows what comes from where.
+/// The checker has no finding, and knows the origin of all elements.
 fn is_good(recorded: &Recorded, case: &Case, what: &str) {
     let report = recorded.check();
     let (algorithm, collective) = (case.algorithm, case.collective);
@@ -43,7 +43,7 @@ fn no_algorithm_has_a_finding() {
 fn data_larger_than_the_buffer_goes_in_rounds() {
     for ranks in (1..=17).filter(|ranks| full() || [1, 2, 3, 5, 8].contains(ranks)) {
         for case in catalogue(ranks, ranks - 1, even(ranks)) {
-            // Room for two elements a rank and what they are summed up in.
+            // Room for two elements for each rank and for their sums.
             let setting = case.operator.on(ranks).buffer_bytes(4 * 4 * u64::from(ranks));
             let recorded = setting.count(4 * ranks as usize + 1).record().unwrap();
             is_good(&recorded, &case, &format!("{ranks} ranks, rounds"));

@@ -14,7 +14,7 @@ fn runtime() -> Runtime {
 }
 
 /// Runs a test of this program again as another process, with `path` as the loader's path and no
-/// CANN in the environment. Gives whether it passed, and what it printed.
+/// CANN in the environment. Returns whether it passed, and its output.
 fn as_child(test: &str, path: &Path) -> (bool, String) {
     as_child_with(test, path, None)
 }

@@ -265,7 +265,7 @@ fn collectives_are_recorded_and_take_their_numbers_at_every_replay() {
                 comm.all_reduce_in_place(&mut small, Max, &other)?;
                 graph.replay(&other)?;
             }
-            // Replays and calls of the communicator are in one order, on whatever streams.
+            // Replays and calls of the communicator are in one order, on any streams.
             let found = (x.to_vec(&stream).wait()?, all.to_vec(&stream).wait()?);
             let refused = comm.broadcast(&mut small, 7, &stream).unwrap_err().to_string();
             Ok((found, refused))
@@ -304,7 +304,7 @@ fn messages_are_recorded_and_take_their_numbers_at_every_replay() {
             };
             assert_eq!(messages(&comm), [1, 1], "nothing but the connect has been sent");
             graph.replay(&stream)?.wait()?;
-            // Rank 1 has what rank 0 had from it, which is what it had.
+            // Rank 1 gets back from rank 0 the elements that it had sent.
             let first = (theirs.to_vec(&stream).wait()?, mine.to_vec(&stream).wait()?);
             mine.upload(&[me as i64 + 10], &stream)?;
             for _ in 0..2 {

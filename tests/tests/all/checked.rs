@@ -1,12 +1,12 @@
-//! Safe programs never race: whatever they do, checked mode finds nothing, and their results are
-//! those of one step after the other.
+//! Safe programs never race: checked mode finds nothing in them, and their results are those of one
+//! step after the other.
 //!
 //! Programs are made at random: copies, fills, collectives and messages over slices, on several
 //! streams, from several threads. Works are dropped, forgotten, waited for and awaited. Graphs are
 //! captured, replayed, dropped and forgotten meanwhile. Buffers, streams and communicators go while
 //! they are in use, and memory of the host takes part. `cargo test` runs twelve thousand steps,
 //! `HCCL_TEST_FULL=1` half a million; both once more on devices that are not checked, where `hccl`
-//! knows in another way what is complete.
+//! learns of completion in another way.
 //!
 //! A failure names its seed and the fewest steps that fail:
 //! `HCCL_TEST_SEED=7 HCCL_TEST_STEPS=31 cargo test -p hccl-tests --test all checked::`.
@@ -134,7 +134,7 @@ fn a_runtime_that_is_not_checked_finds_nothing() -> Result<()> {
 /// Pinned memory of the one is freed, and the other one gets the address.
 #[test]
 fn two_checked_runtimes_share_the_addresses_of_the_host_and_find_nothing() -> Result<()> {
-    // Larger than what a runtime keeps for the next time.
+    // Larger than the memory that a runtime keeps for the next allocation.
     const BYTES: usize = 300 << 20;
     let [one, two] = [(); 2].map(|()| own_devices().devices(1).checked(true).build().unwrap());
     for runtime in [&one, &two, &one] {

@@ -165,7 +165,7 @@ fn an_empty_part_lies_wherever_it_is_said_to() {
     for checked in [false, true] {
         let runtime = match checked {
             false => runtime_with(2),
-            // Devices that are there are what they are.
+            // The mode of existing devices cannot be chosen.
             true if is_loaded() => continue,
             true => own_devices().devices(2).checked(true).build().unwrap(),
         };

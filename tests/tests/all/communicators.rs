@@ -211,7 +211,7 @@ fn a_future_that_holds_a_communicator_goes_to_another_thread() {
         .unwrap();
 }
 
-/// One rank with a second device, a second runtime, and the text of what it did wrong.
+/// One rank with a second device and a second runtime, and the text of its mistake.
 fn refused(
     mistake: impl Fn(&mut Communicator, &Device, &Stream) -> Option<hccl::Error> + Sync,
 ) -> String {

@@ -18,7 +18,7 @@ use hccl_examples::kernels::vadd;
 use hccl_tests::{Devices, both_with, from_the_left, own_devices, runtime_with};
 
 const RANKS: u32 = 8;
-/// Long enough for whatever ends by itself.
+/// Long enough for everything that ends by itself.
 const LONG: Duration = Duration::from_secs(60);
 /// The time limit for a completion that cannot come yet.
 const SHORT: Duration = Duration::from_millis(50);
@@ -316,7 +316,7 @@ fn a_call_that_fails_leaves_the_order_of_its_stream() {
             let work = zero.all_reduce_in_place(&mut x, Sum, &stream).unwrap();
             let theirs = one.barrier(&other).unwrap();
             assert!(theirs.wait().is_err(), "the two differ");
-            // The call of the first rank has failed, too, and what is before it still runs.
+            // The call of the first rank has failed, too, and earlier work still runs.
             assert!(!work.is_done() && !before.is_done());
             go_on.send(()).unwrap();
             assert!(work.wait().is_err());
@@ -575,7 +575,7 @@ fn communicators_that_nobody_awaits_any_more_leave_nothing_behind() {
         for _ in 0..3 {
             drop(Communicator::init_all(&devices));
         }
-        // It comes behind them, and what was dropped is freed on the way.
+        // It comes behind them, and dropped memory is freed on the way.
         meet(Communicator::init_all(&devices).wait().unwrap());
         let since = Instant::now();
         while free() != before {

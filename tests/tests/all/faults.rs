@@ -108,8 +108,8 @@ fn two_sums(device: &Device, comm: &mut Communicator) -> hccl::Result<()> {
     Ok(())
 }
 
-/// The failure of an operation that was issued, with what CANN says; of the call, for who comes
-/// when the others know already.
+/// The failure of an issued operation, with CANN's text. A rank that comes when the others know
+/// already gets the failure from the call.
 fn failed(outcome: &hccl::Result<()>, pieces: &[&str]) {
     let error = outcome.as_ref().unwrap_err();
     assert!(matches!(error, Error::Failed { .. } | Error::Call { .. }), "{error:?}");
@@ -137,7 +137,7 @@ fn a_delayed_rank_is_waited_for() {
 #[test]
 fn a_stopped_rank_times_out_on_both_sides() {
     alone!(beside);
-    // The rank itself waits until its deadline, whatever the tool.
+    // The rank itself waits until its deadline, with any tool.
     let deadline = Duration::from_secs(if slow() { 20 } else { 8 });
     let limits = Limits { exec: LIMIT, deadline, ..PATIENT };
     let outcomes = outcomes_within(limits, Fault::stop(2).at(2), two_sums);

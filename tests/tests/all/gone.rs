@@ -1,4 +1,4 @@
-//! A rank that goes is told to the others at once, whatever way the communicator was made.
+//! The others learn at once that a rank goes, for each way to make a communicator.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -8,7 +8,7 @@ use hccl::ErrorKind;
 use hccl::prelude::*;
 use hccl_tests::Devices;
 
-/// Far beyond what takes a moment; a rank that is not told would wait for longer.
+/// Far beyond a moment; a rank that does not learn of it would wait for longer.
 const LONG: Duration = Duration::from_secs(60);
 
 /// The communicators of two ranks, made in each way; those in the second list are parts of those in
@@ -46,8 +46,8 @@ fn ways(runtime: &Runtime) -> Vec<(&'static str, Pair, Pair)> {
     ]
 }
 
-/// Rank 1 waits, and says what it was told when rank 0 has gone in this way. Before the first
-/// contact, and after it.
+/// Rank 1 waits, and returns the error that it gets when rank 0 has gone in this way. Before the
+/// first contact, and after it.
 fn told(go: impl Fn(Communicator), says: &[&str]) {
     for linked in [false, true] {
         let runtime = small();
@@ -102,7 +102,7 @@ fn a_rank_of_a_run_that_drops_its_communicator_is_gone_for_the_others() {
     assert!(text.contains("rank 0 is gone (it has dropped its communicator)"), "{text}");
 }
 
-/// Whichever of its values go first: the stream frees what was dropped before it.
+/// Its values may be dropped in any order: the stream frees values that were dropped before it.
 #[test]
 fn a_rank_of_a_run_that_fails_is_gone_for_the_others_with_its_reason() {
     let runtime = small();
@@ -169,7 +169,7 @@ fn a_rank_that_panics_is_gone_for_the_others() {
     told(go, &["is gone", "its task or thread has panicked"]);
 }
 
-/// Its peers are told when what it has begun is issued, by another thread.
+/// Its peers learn it after another thread has issued the operations that it had begun.
 #[test]
 fn a_rank_that_panics_behind_its_first_operation_is_gone_with_its_reason() {
     let runtime = small();

@@ -57,8 +57,8 @@ type Act = for<'env> fn(
     &'env Shares,
 ) -> Result<()>;
 
-/// Every collective on two ranks, which send 0 to 7 and 10 to 17; and what they receive, before
-/// what nobody writes.
+/// Every collective on two ranks, which send 0 to 7 and 10 to 17, with the elements that they
+/// receive; elements behind these stay unwritten.
 const COLLECTIVES: &[(Act, [&[i32]; 2])] = &[
     (
         |on, _, send, recv, _| {
@@ -265,7 +265,7 @@ fn what_does_not_end_well_issues_nothing() {
     });
 }
 
-/// The group waits on the device for what other streams do with its buffers.
+/// The group waits on the device for other streams' work with its buffers.
 #[test]
 fn a_group_comes_after_what_its_buffers_wait_for() {
     both_backends(|runtime| {
@@ -295,7 +295,7 @@ fn a_group_comes_after_what_its_buffers_wait_for() {
     });
 }
 
-/// CANN keeps to itself what goes wrong at the end; the emulator tells.
+/// CANN does not report failures at the end; the emulator does.
 #[test]
 fn a_failure_at_the_end_is_told() {
     let runtime = runtime_with(2);

@@ -63,7 +63,7 @@ const OPERATIONS: &[(&str, Act)] = &[
     }),
 ];
 
-/// Each rank reads what the other one shows, on a thread beside the stream.
+/// Each rank reads the elements that the other one exposes, on a thread beside the stream.
 fn mesh_all_gather() -> Operator {
     Operator::all_gather("mesh_all_gather", |op, main| {
         let (n, peer) = (op.count(), 1 - op.rank());

@@ -8,7 +8,7 @@ use hccl::{Event, Graph, Result};
 use hccl_tests::{both_backends, own_devices, runtime_with};
 
 const MIB: usize = 1 << 20;
-/// Long enough for whatever ends by itself.
+/// Long enough for everything that ends by itself.
 const LONG: Duration = Duration::from_secs(60);
 
 /// One device with so much memory.
@@ -103,7 +103,8 @@ fn memory_that_cannot_come_is_refused_at_once() {
     drop(gate);
 }
 
-/// Reads what was issued on a stream before a collective for which the other rank has not come.
+/// Reads the result of work that was issued on a stream before a collective for which the other
+/// rank has not come.
 type Reader = fn(&Device, &DeviceBuffer<i32>, &Event, &Work) -> Result<()>;
 
 const READERS: [(&str, Reader); 6] = [
@@ -163,7 +164,7 @@ fn readers(linked: bool) {
                 let work = y.upload(&[7; 100], &stream)?;
                 let event = stream.record()?;
                 let contact = comm.all_reduce_in_place(&mut x, Sum, &stream)?;
-                // A later event is not what its readers wait for.
+                // Its readers do not wait for a later event.
                 stream.record()?;
                 read(device, &y, &event, &work)?;
                 assert!(!contact.is_done(), "the other rank has not come");

@@ -1,4 +1,4 @@
-//! The pages of the book about operators say what the examples do and print.
+//! The pages of the book about operators match the examples and their output.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Random programs on devices with little memory: buffers, communicators and graphs come and go
-//! while operations are in flight, also after the run. Every rank has a model of what the buffers
-//! of all ranks hold, and compares each download with it.
+//! while operations are in flight, also after the run. Every rank has a model of the buffers of all
+//! ranks, and compares each download with it.
 //!
 //! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is a hundred times
 //! as much, and `HCCL_TEST_SEED=n` repeats the program with that number.
@@ -140,7 +140,7 @@ impl Player {
         }
     }
 
-    /// Reads something on whatever stream, and takes memory for a moment.
+    /// Reads a buffer on any stream, and takes memory for a moment.
     fn look(&mut self) -> Result<()> {
         let Player { own, streams, buffers, .. } = self;
         let [stream, other] = [(); 2].map(|()| &streams[own.usize(0..streams.len())]);

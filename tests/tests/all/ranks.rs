@@ -7,11 +7,11 @@ use ascend_emulator_testing::barrier::Barrier;
 use hccl::prelude::*;
 use hccl_tests::{both_backends, runtime_with, without_extensions};
 
-/// Far below every time limit of the emulator and of `hccl`, and far above what a busy machine
-/// needs.
+/// Far below every time limit of the emulator and of `hccl`, and far above the time that a busy
+/// machine needs.
 const SOON: Duration = Duration::from_secs(100);
 
-/// Runs a run in which a rank fails, and says which one came back and with what text.
+/// Runs ranks of which one fails. Returns the rank that the error names, and its text.
 fn first_failure<T: Send>(
     runtime: &Runtime,
     ranks: u32,

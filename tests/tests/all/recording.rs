@@ -216,7 +216,8 @@ fn a_half_that_comes_twice_is_refused() {
 
 #[test]
 fn a_peer_s_buffer_is_left_after_every_use() {
-    // Threads of a fork use what was entered before it, and it is left behind the fork.
+    // Threads of a fork use a buffer that was entered before it; the main thread leaves it after
+    // the fork.
     let right = gather(|op, main| {
         let n = op.count();
         let access = main.enter(op.channel(op.peer(1)));

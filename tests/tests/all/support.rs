@@ -1,4 +1,4 @@
-//! The book's list of what `hccl` calls is what it calls, and rustdoc has a page for each builder.
+//! The book lists exactly the functions that `hccl` calls, and rustdoc has a page for each builder.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! The pictures of what each turn of an operation moves, in the book and beside the methods of the
-//! client, are what four emulated ranks do.
+//! The pictures of each turn's moves, in the book and beside the methods of the client, match the
+//! moves of four emulated ranks.
 //!
 //! `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test all turns::` draws them anew.
 

@@ -1,5 +1,5 @@
-//! The walk-through in the book shows what its example has, prints and writes; and the page before
-//! it what the kernels of the examples look like.
+//! The walk-through in the book shows the code, the output and the files of its example. The page
+//! before it shows the kernels of the examples.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn are_in(blocks: &[String], texts: &[String]) {
     let lines = |text: &str| text.lines().map(words).collect::<Vec<_>>();
     let texts: Vec<_> = texts.iter().map(|text| lines(text)).collect();
     for block in blocks {
-        // An ellipsis alone in its line stands for whatever there is.
+        // An ellipsis alone in its line stands for any lines.
         for part in lines(block).split(|line| line == "...").filter(|part| !part.is_empty()) {
             let found = texts.iter().any(|text| text.windows(part.len()).any(|at| at == part));
             assert!(found, "the page has what is nowhere:\n{}", part.join("\n"));

@@ -1,8 +1,9 @@
 //! The text of every error that a program can meet, whole, as it is printed.
 //!
-//! `errors/texts.txt` is what a reader gets; this test makes each of these mistakes and compares.
-//! After a change that is meant, `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test errors` writes
-//! the file anew, and the difference is for a person to read.
+//! `errors/texts.txt` has the texts that a reader gets. This test makes each of these mistakes and
+//! compares. After a change that is meant,
+//! `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test errors` writes the file anew, and the
+//! difference is for a person to read.
 //!
 //! A program of its own, since the texts have numbers of allocations, which go on while a device is
 //! used again.
@@ -38,8 +39,8 @@ fn every_error_reads_as_it_is_written_down() {
     assert_eq!(found.len(), expected.len(), "a mistake is missing or new");
 }
 
-/// The text with what differs from run to run replaced: addresses, numbers of streams and devices,
-/// and how long something took.
+/// The text without the parts that differ from run to run: addresses, numbers of streams and
+/// devices, and durations.
 fn masked(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

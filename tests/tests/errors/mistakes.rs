@@ -37,7 +37,7 @@ fn one(mistake: &'static str, error: impl Into<Error>) -> Told {
     (mistake, vec![("-".into(), error.into().to_string())])
 }
 
-/// Long enough for everyone to come who means to.
+/// Long enough for every rank that comes at all.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 fn impatient(devices: usize) -> Runtime {
@@ -114,7 +114,7 @@ fn ranks(
                 if let Err(error) = run(&mut member) {
                     told.lock().unwrap().push((format!("- rank {rank}"), error.to_string()));
                 }
-                // Nobody learns from a departure what it should learn otherwise.
+                // All ranks stay until here, so that no departure hides another error.
                 member.everyone.wait();
             });
         }

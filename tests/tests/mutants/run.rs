@@ -21,7 +21,7 @@ const UNWRITTEN: u8 = 0xff;
 /// other.
 pub const BEFORE: [u8; 2] = [0xee, 0x66];
 
-/// How a run ended: for each rank its tensors, or what went wrong.
+/// The outcome of a run: for each rank its tensors, or the error.
 pub type Outcome = Result<Vec<Vec<Vec<u8>>>, String>;
 
 struct Seat {

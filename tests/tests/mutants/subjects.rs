@@ -1,5 +1,5 @@
-//! Good kernels, and what each is launched with: those of the examples, and some that use units,
-//! flags and scalars without queues.
+//! Good kernels with the arguments of their launches: those of the examples, and some that use
+//! units, flags and scalars without queues.
 
 use ascend_emulator_testing::kernel;
 use ascend_emulator_testing::random_kernel::Sample;

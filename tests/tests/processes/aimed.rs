@@ -151,11 +151,11 @@ const POINTS: &[Point] = &[
 
 const NAME: &str = "aimed::whoever_is_killed_at_any_point_the_others_are_told_its_name";
 
-/// Nobody steps through more than this.
+/// The most instructions that a round steps through.
 const MOST_STEPS: u64 = 60_000;
 /// How long one waits before it is killed: less than the others are late.
 const A_WHILE: Duration = Duration::from_millis(25);
-/// Far from what it takes.
+/// The limit for a delay, far above the usual time.
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long ranks wait for one another, in milliseconds: longer than that, so that no limit tells
 /// of a death.

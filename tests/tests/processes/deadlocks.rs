@@ -8,7 +8,7 @@ use hccl::{Error, ErrorKind};
 
 use crate::ranks::{Place, Processes, is_rank, run, signal, until_says};
 
-/// It is a deadlock, and lists what each of these ranks waits for. With CANN's limits it would be
+/// It is a deadlock, and lists the wait of each of these ranks. With CANN's limits it would be
 /// half an hour until that was told.
 #[track_caller]
 fn is_deadlock(error: &Error, waits: &[String]) {
@@ -116,8 +116,7 @@ fn a_rank_that_receives_while_the_others_meet_is_told_with_them() {
     );
 }
 
-/// A process in which something runs may still bring what the others wait for, however long it
-/// takes.
+/// A process in which something runs may still end the waits of the others, however long it takes.
 #[test]
 fn a_rank_that_is_at_something_else_is_waited_for() {
     run("deadlocks::a_rank_that_is_at_something_else_is_waited_for", &[1, 1, 1], |place| {

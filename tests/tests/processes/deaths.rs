@@ -105,7 +105,7 @@ fn memory_of_an_operation_with_a_stopped_rank_is_touched_by_nobody_later() {
     const NAME: &str =
         "deaths::memory_of_an_operation_with_a_stopped_rank_is_touched_by_nobody_later";
     let body = |place: Place| {
-        // The emulator gives up after a second what can be given up.
+        // The emulator gives up operations after a second, if it can.
         let config = hccl::CommConfig::builder().exec_timeout(Duration::from_secs(1)).build();
         let mut comm = place.joined_with(config).unwrap();
         let stream = place.device.stream().unwrap();

@@ -111,7 +111,7 @@ fn host_memory_of_the_peer_is_read_written_and_reduced_over_a_channel() {
             assert!(found[..BYTES - 5000].iter().all(|byte| *byte == me));
             assert!(found[BYTES - 5000..].iter().all(|byte| *byte == other + 10));
 
-            // Both ranks add to what rank 0 has.
+            // Both ranks add to the memory of rank 0.
             let (int32, sum) =
                 (HcommDataType::HCOMM_DATA_TYPE_INT32, HcommReduceOp::HCOMM_REDUCE_SUM);
             let numbers = |value: i32| [value; 1000].iter().flat_map(|n| n.to_ne_bytes()).collect();
@@ -173,7 +173,7 @@ fn host_memory_that_a_peer_reaches_is_freed_after_the_communicator() {
             assert!(since.elapsed() < Duration::from_secs(60), "{text}");
             std::thread::sleep(Duration::from_millis(2));
         }
-        // This side has let go of what the peer has, too. The address is nobody's then.
+        // This side has also released the memory of the peer. The address is nobody's then.
         let output = common::malloc(BYTES);
         let since = Instant::now();
         while call!(aclrtMemcpy(output, BYTES, theirs, BYTES, common::H2D)) == 0 {

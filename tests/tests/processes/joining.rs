@@ -1,4 +1,4 @@
-//! However processes come together, there is one way between two of them, and what is said comes in
+//! In any order of joining, there is one connection between two processes, and messages arrive in
 //! order.
 
 use hccl::prelude::*;

@@ -96,7 +96,7 @@ fn halves(numbers: impl IntoIterator<Item = u32>) -> Vec<f16> {
     numbers.into_iter().map(|number| f16::from_f32(number as f32)).collect()
 }
 
-/// Launches [`all_to_all_custom`] and compares what comes.
+/// Launches [`all_to_all_custom`] and compares the results.
 pub fn exchange(place: &Place, comm: &mut Communicator, each: u32) -> hccl::Result<()> {
     let (device, me, ranks) = (&place.device, place.rank, place.ranks);
     let stream = device.stream()?;

@@ -1,7 +1,7 @@
 //! Ranks that are processes: the test runs itself again, once for each rank.
 //!
-//! A test calls [`run`] with what a rank does. In the process of the test that starts the ranks and
-//! waits for them; in the process of a rank it does it.
+//! A test calls [`run`] with the body of a rank. In the process of the test that starts the ranks
+//! and waits for them; in the process of a rank it does it.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
@@ -53,7 +53,8 @@ impl Place {
         Place { device, ..self }
     }
 
-    /// Returns when all ranks are here, however long that takes: for what has a short limit then.
+    /// Returns when all ranks are here, however long that takes. Used before waits with a short
+    /// limit.
     pub fn meet(&self) {
         let stream = self.device.stream().unwrap();
         self.communicator().barrier(&stream).unwrap().wait().unwrap();

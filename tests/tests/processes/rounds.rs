@@ -27,7 +27,7 @@ const LARGE: usize = 4 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     Join = 1,
-    /// The first operation: the ranks say what they call, once.
+    /// The first operation, before which the ranks announce their calls, once.
     FirstMeeting,
     Barrier,
     Reduce,
@@ -140,7 +140,7 @@ pub fn live(place: &Place, leaves: bool, before: impl Fn(Phase)) -> Result<()> {
     Ok(())
 }
 
-/// Says what a rank was told.
+/// Reports the error that a rank got.
 pub fn tell(error: &hccl::Error, dead: u32) {
     let at = now();
     let [gone, missing] = [error.gone_ranks(), error.missing_ranks()].map(|it| it.contains(&dead));

@@ -112,7 +112,7 @@ fn shared_bytes() -> usize {
     files.values().sum::<u64>() as usize
 }
 
-/// One that lives on: it does what it reads.
+/// A process that lives on and carries out the commands that it reads.
 fn live_on() {
     let runtime = runtime(RANKS);
     for line in std::io::stdin().lines() {
@@ -134,7 +134,7 @@ fn live_on() {
     }
 }
 
-/// The two that live on, and the numbers that choose what the others do.
+/// The two that live on, and the random numbers that choose the actions of the others.
 struct Soak {
     living: [Started; 2],
     random: fastrand::Rng,

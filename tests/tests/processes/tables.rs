@@ -359,8 +359,8 @@ fn as_another_user<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| scope.spawn(alone).join().unwrap())
 }
 
-/// A table whose rendezvous is in the way: another user has it, or somebody who does not answer as
-/// an emulator does.
+/// A table whose rendezvous is taken: by another user, or by a process that does not answer as an
+/// emulator does.
 #[test]
 fn a_rendezvous_that_is_taken_by_something_else_is_told_with_its_process() {
     let told = |name: &str, seconds: u64, listener: UnixListener, pieces: &[&str]| {

@@ -1,4 +1,4 @@
-//! Kills a process at a moment that is chosen by what the process does.
+//! Kills a process at a moment that is defined by its own actions.
 //!
 //! The thread that starts the process traces it (`ptrace`). The process says where it is by
 //! [`mark`], a signal that only the tracer sees. From a mark on, the tracer counts the system calls
@@ -36,7 +36,7 @@ const CALL: c_int = libc::SIGTRAP | 0x80;
 /// The moment at which a process is killed, counted from one of its marks.
 #[derive(Clone, Copy, Debug)]
 pub enum Moment {
-    /// Just before the call of this number that comes so often, from 1, in whatever thread.
+    /// Just before the n-th call (from 1) of this number, in any thread.
     Before(i64, u32),
     /// When that call is done, before the process goes on.
     After(i64, u32),
@@ -149,7 +149,7 @@ struct Tracer {
 }
 
 /// Kills a process of [`spawn`] at a moment behind its n-th mark, from 1. Returns when the process
-/// has ended, in whatever way.
+/// has ended in any way.
 pub fn trace(child: &Child, aim: usize, moment: Moment) -> Trace {
     let process = child.id() as pid_t;
     let mut tracer = Tracer {

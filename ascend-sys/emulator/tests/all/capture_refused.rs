@@ -146,7 +146,7 @@ fn waiting_asking_and_destroying_is_refused_and_harms_nothing() {
         ok!(aclrtSynchronizeStream(t));
         assert_eq!(status(s).0, ACTIVE, "none of this ends the capture");
         ok!(aclmdlRIDestroy(end(s)));
-        // The event is again what it was before.
+        // The event has its earlier state again.
         ok!(aclrtQueryEventStatus(e, &mut state));
         ok!(aclrtRecordEvent(e, t));
         ok!(aclrtSynchronizeEvent(e));

@@ -205,7 +205,7 @@ fn what_a_call_names_must_stay_until_the_end() {
     assert_eq!(world.all_reduce(1, kept, 1).0, 0);
     world.set(0);
     ok!(aclrtFree(gone));
-    // The other rank has met this one, so only its stream can report what is missing.
+    // The other rank has met this one, so only its stream can report the missing operation.
     let destroyed = world.comms[0] as usize;
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -52,7 +52,7 @@ pub fn mesh_all_gather(ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// Each rank passes on what it has got last, with a thread for either neighbour.
+/// Each rank passes on the part that it got last, with a thread for either neighbour.
 pub fn ring_all_gather(ranks: u32, n: u64) -> Operator {
     let all = u64::from(ranks) * n;
     let mut r = Recorder::new(Goal::AllGather, ranks, n, all);
@@ -131,7 +131,7 @@ pub fn ring_all_reduce(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     r.operator
 }
 
-/// Step by step, each rank reads what is for it from the one that many steps before it.
+/// In each step, a rank reads its own part from the rank that many steps before it.
 pub fn pairwise_all_to_all(ranks: u32, n: u64) -> Operator {
     all_to_all(Goal::AllToAll, ranks, n, |_, _| n)
 }
@@ -148,7 +148,7 @@ fn all_to_all(goal: Goal, ranks: u32, n: u64, of: impl Fn(u32, u32) -> u64) -> O
     let buffers = (0..ranks).map(size).max().unwrap_or(0);
     let mut r = Recorder::new(goal, ranks, n, buffers);
     r.all_channels(2);
-    // Where the part from one rank to another begins: in what is sent, and in what is received.
+    // The offset of the part from one rank to another: in the sent data, and in the received data.
     let sent = |from: u32, to: u32| (0..to).map(|to| of(from, to)).sum::<u64>();
     let received = |from: u32, to: u32| (0..from).map(|from| of(from, to)).sum::<u64>();
     for rank in 0..ranks {

@@ -162,7 +162,7 @@ fn a_main_thread_that_waits_before_it_starts_its_sub_thread_is_found() {
 
 #[test]
 fn a_circle_through_threads_of_two_ranks_is_found() {
-    // Each main thread ends its sub-thread before it tells the peer what that one waits for.
+    // Each main thread ends its sub-thread before it records the notify that the peer waits for.
     let words = ["4 threads wait for each other"];
     twins(
         "deadlock",

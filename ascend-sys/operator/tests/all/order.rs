@@ -1,4 +1,4 @@
-//! The order of tasks: exact, whatever the program.
+//! The order of tasks is exact for any program.
 
 use crate::recorder::*;
 use ascend_operator::order::{Order, Stuck};

@@ -1,4 +1,4 @@
-//! The page about the rules shows what the checker says.
+//! The page about the rules shows the texts of the checker.
 
 use crate::recorder::*;
 use ascend_operator::check::{Product, Setting, check_with};

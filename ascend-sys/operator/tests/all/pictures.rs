@@ -1,4 +1,4 @@
-//! Pictures of operators show what they say.
+//! Pictures of operators show all tasks and their order.
 //!
 //! Those in the book are compared:
 //! `HCCL_TEST_BLESS=1 cargo test -p ascend-operator --test all pictures::` draws them anew.

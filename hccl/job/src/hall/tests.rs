@@ -105,7 +105,7 @@ fn a_value_is_there_for_as_many_reads_as_it_was_stored_for() {
     let answers = hall.hear(2, get(Some(0)), now);
     assert!(matches!(&answers[..], [(2, Answer::Value(v))] if v == &[5]));
     assert_eq!((hall.values.len(), hall.stored), (0, 0));
-    // Nobody waits for what a rank that is gone would store.
+    // No rank waits for values that a gone rank would store.
     assert!(hall.hear(2, get(Some(0)), now).is_empty());
     let answers = hall.hang_up(0, now);
     assert!(matches!(&answers[..], [(2, Answer::Gone { rank: 0, .. })]));

@@ -1,7 +1,7 @@
 //! Gradients on their way from the backward pass to the ranks.
 //!
-//! candle's custom operations are `'static`, so the hooks of a step share what they push into: a
-//! [`Lane`] behind a lock. Rules:
+//! candle's custom operations are `'static`, so the hooks of a step push into a shared [`Lane`]
+//! behind a lock. Rules:
 //! 1. A step is put aside between two pushes, and taken up by the next one.
 //! 2. A hook has the number of its step. A gradient with another number is refused.
 //! 3. The first error of a step is kept, since candle passes on its text alone.
@@ -62,7 +62,7 @@ impl Lane {
         Ok(self.buckets.resume(paused, &mut self.comm, &self.stream)?)
     }
 
-    /// Pushes a gradient: copies it into pinned memory, and hands the device what is full.
+    /// Pushes a gradient: copies it into pinned memory, and issues the buckets that are full.
     pub(crate) fn push(&mut self, tensor: usize, number: u64, gradient: &[f32]) -> Result<()> {
         let mut step = self.resume(tensor, number)?;
         let pushed = step.push(tensor, gradient);
@@ -101,8 +101,8 @@ impl Lane {
 /// A lane that hooks share.
 pub(crate) type SharedLane = Arc<Mutex<Lane>>;
 
-/// Locks what several hooks share. A panic while it was locked leaves a step unfinished, which the
-/// next step reports.
+/// Locks a value that several hooks share. A panic while it was locked leaves a step unfinished,
+/// which the next step reports.
 pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

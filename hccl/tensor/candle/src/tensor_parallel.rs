@@ -85,8 +85,8 @@ impl Group {
         self.pair(own, Way::Gather, Way::Share)
     }
 
-    /// The share of the tokens (the first dimension) of this rank, of what the parts of a layer
-    /// give, added up. The tokens are a multiple of the ranks.
+    /// This rank's share of the tokens (the first dimension), of the sum of the layer parts'
+    /// outputs. The tokens are a multiple of the ranks.
     pub fn scatter_out(&self, partial: &Tensor) -> Result<Tensor> {
         self.pair(partial, Way::Share, Way::Gather)
     }
@@ -105,7 +105,7 @@ impl Group {
         Ok(count / self.ranks)
     }
 
-    /// The shape of what comes out.
+    /// The shape of the result.
     fn shape(&self, way: Way, shape: &Shape) -> Result<Shape> {
         let mut dims = shape.dims().to_vec();
         match (way, dims.first_mut()) {

@@ -1,4 +1,4 @@
-//! Child processes: whatever a broken library does, it does it to a child.
+//! Child processes: a broken library can only harm a child.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
@@ -157,7 +157,7 @@ fn end(child: &mut Child, grace: Duration) -> Option<ExitStatus> {
     None
 }
 
-/// The last lines of what comes, which is read to its end.
+/// The last lines of the output, which is read to its end.
 fn tail(mut from: impl Read) -> String {
     const KEPT: usize = 2000;
     let mut last = Vec::new();

@@ -13,7 +13,7 @@ pub(crate) enum FileState {
     Library,
     /// A library for other processors.
     OtherMachine(String),
-    /// The file ends before what its headers speak of.
+    /// The file ends before the data that its headers name.
     Truncated {
         has: u64,
         needs: u64,

@@ -1,4 +1,4 @@
-//! The environment variables that matter, and what they do.
+//! The environment variables that matter, and their effects.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ enum Shown {
     Never,
 }
 
-/// A variable of CANN, of the emulator or of `hccl`, and what it does.
+/// A variable of CANN, of the emulator or of `hccl`, and its effect.
 const VARIABLES: &[(&str, &str)] = &[
     ("ASCEND_HOME_PATH", "libraries are looked for in lib64 and <arch>-linux/lib64 there, first"),
     (
@@ -53,7 +53,8 @@ const VARIABLES: &[(&str, &str)] = &[
     ("ASCEND_EMULATOR_TIMELINE", "the emulator writes a timeline there"),
 ];
 
-/// The variables in order, and who set the place of this process in a job.
+/// The section with the variables in order, and the launcher that set the place of this process in
+/// a job.
 pub(crate) fn section(for_report: bool) -> Section {
     let mut section = Section::new("Environment");
     for (name, what) in VARIABLES {
@@ -118,7 +119,8 @@ fn others() -> Vec<(String, String)> {
     others
 }
 
-/// Nobody knows what is in a variable that is not listed; words of a job are nobody's business.
+/// A variable that is not listed may hold anything, and the words of a job are private, so a report
+/// shows only that they are set.
 fn shown(name: &str, for_report: bool) -> Shown {
     match for_report || is_of_a_job(name) {
         true => Shown::Never,

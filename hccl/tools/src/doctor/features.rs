@@ -132,7 +132,7 @@ pub(crate) const FEATURES: &[Feature] = &[
     Feature { what: "CANN's own texts of errors", functions: &["aclGetRecentErrMsg"] },
 ];
 
-/// The optional entries, of which CANN has none, and what a program has without them.
+/// The optional entries, of which CANN has none, and the consequences for a program without them.
 pub(crate) const OPTIONAL: &[Feature] = &[
     Feature {
         what: "whether work is complete is learnt by events, and a failed synchronise counts for all that is not known complete",

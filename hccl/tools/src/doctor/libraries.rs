@@ -32,8 +32,8 @@ pub(crate) fn places() -> Vec<Place> {
 /// The function that each library of the emulator reaches, and nothing of CANN's.
 const OF_THE_EMULATOR: &CStr = c"ascend_emulator_table";
 
-/// The child: opens from the `first` place on what a program would open. Facts: `try N`, and then
-/// `loaded N FILE emulator|other` or `failed N WHY`.
+/// The child: from the `first` place on, opens the libraries that a program would open. Facts:
+/// `try N`, and then `loaded N FILE emulator|other` or `failed N WHY`.
 pub(crate) fn open_all(first: usize, teller: &Teller) {
     let places = places();
     let mut opened = Vec::new();
@@ -58,8 +58,8 @@ pub(crate) fn open_all(first: usize, teller: &Teller) {
 /// Loads a library as a program does. Gives its file, and whether it is one of the emulator's.
 fn open(path: &Path) -> Result<(PathBuf, bool), String> {
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
-    // SAFETY: the name is live and ends with a zero. Loading runs what the library runs at its
-    // start: that is what is to be found out, in a process of its own.
+    // SAFETY: the name is live and ends with a zero. Loading runs the initialisers of the library;
+    // the child is a process of its own to find out what they do.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
     if handle.is_null() {
         return Err(loader_words());

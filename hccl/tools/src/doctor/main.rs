@@ -1,7 +1,7 @@
 //! `hccl-doctor`: says what it finds of CANN on a machine, and what a program would get.
 //!
-//! This process loads no library of CANN. Children do, each with a time limit, and tell what they
-//! find before they go on: so a library that ends its process costs a line and no more.
+//! This process loads no library of CANN. Children do, each with a time limit, and report each
+//! finding before they go on. So a library that ends its process costs only a line.
 
 mod backend;
 mod child;

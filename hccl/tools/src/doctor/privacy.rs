@@ -78,7 +78,7 @@ fn without_homes(text: &str) -> String {
     result
 }
 
-/// Replaces what is an address of the Internet protocol.
+/// Replaces addresses of the Internet protocol.
 fn without_addresses(text: &str) -> String {
     let belongs = |character: char| character.is_ascii_hexdigit() || matches!(character, '.' | ':');
     let mut result = String::with_capacity(text.len());

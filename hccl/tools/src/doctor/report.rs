@@ -52,7 +52,7 @@ struct Counts {
     rest: Option<String>,
 }
 
-/// Runs the sample and writes the file. Gives what is to be said about it.
+/// Runs the sample and writes the file. Returns the section about it.
 pub(crate) fn write(path: &Path, found: &Found, seconds: u64) -> Result<Section, String> {
     let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut file = ReportFile { file, path, secrets: Secrets::here() };

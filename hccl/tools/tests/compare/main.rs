@@ -13,7 +13,7 @@ const RANKS: u32 = 3;
 /// The changes of a run.
 #[derive(Clone, Copy, Default)]
 struct Change {
-    /// This element of what this rank gives to the second all-reduce has another last bit.
+    /// This element of this rank's input to the second all-reduce has another last bit.
     bit: Option<(u32, usize)>,
     /// The value of elements that no operation reads: the rest of a buffer before it is gathered in
     /// place, and elements that a broadcast overwrites.
@@ -77,7 +77,7 @@ fn recorded(name: &str, change: Change, whole: Option<&str>) -> PathBuf {
     directory
 }
 
-/// The status, and what was said.
+/// The status and the output.
 fn compare(a: &Path, b: &Path) -> (i32, String) {
     let output =
         Command::new(env!("CARGO_BIN_EXE_hccl-compare-runs")).args([a, b]).output().unwrap();
@@ -136,7 +136,7 @@ fn edited(record: &Path, rank: u32, change: impl Fn(String) -> String) -> PathBu
 #[test]
 fn an_operation_that_computes_something_else_is_told_from_what_went_in() {
     let a = recorded("computed", Change::default(), None);
-    // The last word of the line is the checksum of what comes out.
+    // The last word of the line is the checksum of the result.
     let wrong = |text: String| {
         let line = |line: &str| match line.contains("world all_reduce 1\t") {
             true => format!("{}0\n", line),

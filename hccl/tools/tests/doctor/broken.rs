@@ -30,7 +30,7 @@ pub(crate) fn link_others(lib64: &Path, library: &str) {
     }
 }
 
-/// The doctor's words about an installation in which one library is what `make` makes.
+/// The doctor's words about an installation in which `make` makes one library.
 fn said_of(name: &str, library: &str, make: impl FnOnce(&Path)) -> Said {
     let (home, place) = without(name, library);
     make(&place);
@@ -117,7 +117,7 @@ fn a_library_that_ends_the_process_ends_only_a_child() {
 
 #[test]
 fn a_function_that_is_missing_is_named_with_what_does_not_work() {
-    // Nothing but what counts devices.
+    // Only the functions that count devices.
     let few = "int aclInit(const char *config) { return config != 0; }\n\
                int aclrtGetDeviceCount(unsigned *count) { *count = 1; return 0; }\n";
     let home = directory("few");

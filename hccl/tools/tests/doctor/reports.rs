@@ -89,7 +89,7 @@ fn a_report_names_nobody() {
     assert!(host.trim() == "localhost" || !text.contains(host.trim()), "{text}");
 }
 
-/// An installation whose collectives are the emulator's but for what is in `text`.
+/// An installation whose collectives are the emulator's, except for the functions in `text`.
 fn with(name: &str, text: &str) -> PathBuf {
     let home = directory(name);
     let lib64 = home.join("lib64");
@@ -117,7 +117,7 @@ fn a_wrong_result_is_a_difference_with_its_first_element() {
     );
     let line =
         differ.iter().find(|line| line.contains(" i32 ") && line.contains(" 1000 ")).unwrap();
-    // Rank 1 is the root, so rank 0 has what it had.
+    // Rank 1 is the root, so rank 0 keeps its elements.
     for piece in ["rank=0 element=0 expected=", "(0x", " got=", " differ=1000"] {
         assert!(line.contains(piece), "{piece}: {line}");
     }

@@ -2,7 +2,7 @@
 
 use super::{Job, hcclrun};
 
-/// Runs four ranks, of which some are killed, and returns what those said that came to the end.
+/// Runs four ranks, of which some are killed, and returns the output of those that came to the end.
 fn run(options: &[&str], victims: &str, at_end: u32) -> Vec<String> {
     let mut all = vec!["-n", "4", "--elastic", "--no-label"];
     all.extend(options);

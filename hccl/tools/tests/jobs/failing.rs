@@ -1,4 +1,4 @@
-//! Jobs in which a rank fails: which one is named, and what the others are told.
+//! Jobs in which a rank fails: the rank that is named, and the errors of the others.
 
 use std::process::Command;
 

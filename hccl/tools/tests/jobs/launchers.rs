@@ -11,7 +11,7 @@ use super::{Job, all_end, hcclrun, process, start};
 
 type Variables = Vec<(&'static str, String)>;
 
-/// Runs a process for each rank and returns what each said.
+/// Runs a process for each rank, and returns the output of each.
 fn run(ranks: u32, part: &str, variables: impl Fn(u32) -> Variables) -> Vec<Job> {
     all_end((0..ranks).map(|rank| start(process(part, &variables(rank)))).collect())
 }

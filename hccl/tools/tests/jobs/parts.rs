@@ -64,7 +64,7 @@ fn sevens(_k: Kernel, y: Output<u64>) {
     y.clean(0);
 }
 
-/// A kernel on a device of this process, whatever its rank is.
+/// A kernel on a device of this process, of any rank.
 fn alone() -> Result<()> {
     let runtime = Runtime::emulator(1)?;
     let device = runtime.device(0)?;
@@ -189,7 +189,7 @@ fn elastic() -> Result<()> {
             if !is_new && is_victim(step) {
                 kill_this_process();
             }
-            // One asks, and all learn what it was told.
+            // One rank asks, and all learn the answer.
             let newcomers = if rank.index() == 0 { rank.newcomers()? } else { 0 };
             match added(&rank, &mut comm, 1 + 1000 * newcomers as i32) {
                 Ok(sum) if sum < 1000 => {

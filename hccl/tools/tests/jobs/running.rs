@@ -1,4 +1,4 @@
-//! Jobs that go well, and what `hcclrun` does with outputs, signals and its own end.
+//! Jobs that go well, and how `hcclrun` handles outputs, signals and its own end.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -88,7 +88,7 @@ fn a_signal_reaches_all_ranks_and_what_they_have_started() {
     }
 }
 
-/// Sends a signal when the processes of a job have had the time to say what they do with it.
+/// Sends a signal when the processes of a job have had the time to install their handlers.
 fn signal_when_ready(process: u32, signal: &str) {
     let limit = Instant::now() + Duration::from_secs(20);
     // Each shell has started its `sleep`.

@@ -1,8 +1,8 @@
 //! The declarations and layouts that C and C++ compilers see in the headers.
 //!
 //! The compilers are those that `CC` and `CXX` name, or else `cc` and `c++`. The one for C links
-//! every Rust program, so it is there. A machine without one for C++ leaves out what needs it, and
-//! says so.
+//! every Rust program, so it is there. A machine without one for C++ leaves out the tests that need
+//! it, and says so.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ impl Language {
     }
 }
 
-/// A program that compiles only if the headers say what the data says.
+/// A program that compiles only if the headers match the data.
 fn assertions(abi: &Abi, language: Language) -> String {
     let mut program = Program { language, text: "#include \"ascend_sys.h\"\n".to_owned() };
     for it in &abi.enums {
@@ -167,7 +167,7 @@ impl Program {
 fn compile(program: &str, language: Language) {
     let path = temporary(&format!("abi.{}", language.extension()));
     std::fs::write(&path, program).expect("the directory for tests can be written");
-    // The data names functions that CANN has deprecated, and these programs read what they want.
+    // The data names functions that CANN has deprecated, and these programs use them on purpose.
     run_command(
         language.compiler().args(["-Wno-deprecated-declarations", "-fsyntax-only"]).arg(&path),
     );
@@ -207,7 +207,7 @@ fn run(file: &str, language: Language) {
     run_command(&mut Command::new(program));
 }
 
-/// Compiles and runs a program; gives what it prints.
+/// Compiles and runs a program, and returns its output.
 pub fn output(program: &str, name: &str, language: Language) -> String {
     let source = temporary(&format!("{name}.{}", language.extension()));
     std::fs::write(&source, program).expect("the directory for tests can be written");
@@ -220,7 +220,7 @@ fn temporary(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// Runs a command that has to succeed; gives what it prints.
+/// Runs a command that has to succeed, and returns its output.
 fn run_command(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
     assert!(

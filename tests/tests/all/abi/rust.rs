@@ -207,7 +207,7 @@ pub fn rust_type(c: &str) -> String {
     let spaced = c.replace('*', " * ");
     let mut words =
         spaced.split_whitespace().filter(|word| !matches!(*word, "struct" | "union")).peekable();
-    // `const` before the first star belongs to what the first pointer points to.
+    // `const` before the first star belongs to the target of the first pointer.
     let mut constant = false;
     let mut base = Vec::new();
     while let Some(word) = words.next_if(|word| *word != "*") {

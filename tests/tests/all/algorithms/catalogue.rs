@@ -1,4 +1,4 @@
-//! All algorithms, and what each should cost: the formulas, as code.
+//! All algorithms with the formulas of their costs, as code.
 
 use hccl::operator::algorithms::hierarchical::Groups;
 use hccl::operator::algorithms::*;
@@ -217,8 +217,8 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
         let once = within + between;
         add("scatter", hierarchical::scatter, once, &|n| NotExceed(n / p * (p - 1)));
         add("reduce", hierarchical::reduce, steps, &|n| NotExceed(2 * inner(n) + part(n)));
-        // A block goes once from who has it, and once more from the member that has to do with its
-        // receiver.
+        // A block is sent once by its owner, and once more by the member that is responsible for
+        // its receiver.
         let twice = lengths().map(|m| p - 1 + (p - m).div_ceil(m) * (m - 1)).max().unwrap_or(0);
         let steps = most - 1 + (count - 1) * several;
         add("all-to-all", hierarchical::all_to_all, steps, &|n| Be(twice * n / p));

@@ -1,4 +1,4 @@
-//! The algorithms run on the emulator, and give what a plain loop gives.
+//! The algorithms run on the emulator, and give the results of a plain loop.
 
 use std::ops::Add;
 

@@ -37,7 +37,7 @@ pub enum Local {
         range: Range<usize>,
         value: i32,
     },
-    /// Drops the buffer, or forgets it, whatever uses it, and makes another.
+    /// Drops the buffer, or forgets it, even while it is in use, and makes another.
     Zeros {
         to: usize,
         forget: bool,
@@ -170,7 +170,7 @@ pub enum Step {
         streams: Vec<usize>,
         after: After,
     },
-    /// Drops the communicator, whatever uses it, and makes another.
+    /// Drops the communicator, even while it is in use, and makes another.
     Renew,
     /// Drops or forgets the graph, or the capture.
     Abandon {

@@ -11,7 +11,7 @@ pub struct State {
     pub hosts: Vec<Vec<i32>>,
 }
 
-/// Which memory each buffer has. A new buffer has new memory; a graph goes on with what it has
+/// Which memory each buffer has. A new buffer has new memory; a graph keeps the memory that it has
 /// captured.
 type Names = [usize; BUFFERS];
 
@@ -21,7 +21,7 @@ struct Side {
     hosts: Vec<Vec<i32>>,
 }
 
-/// An operation of a graph, and what the buffers of each rank were when it was captured.
+/// An operation of a graph, and the buffers of each rank at its capture.
 type Captured = (Operation, Vec<Names>);
 
 /// The values of each rank after some steps.
@@ -47,7 +47,7 @@ pub fn reference(program: &Program, steps: usize) -> Vec<State> {
     sides.into_iter().map(Side::into_state).collect()
 }
 
-/// Everything in a graph, or what one rank has in it.
+/// All operations of a graph, or those of one rank.
 fn replay(sides: &mut [Side], graph: &[Captured], only: Option<usize>) {
     for (what, names) in graph {
         let now: Vec<Names> = sides.iter().map(|side| side.names).collect();

@@ -25,7 +25,7 @@ impl Random {
 
 /// An element with a reference for everything that is done to it.
 pub trait Reference: Element {
-    /// The element made of the low bits of `random`: any bits at all, for what is only moved.
+    /// The element made of the low bits of `random`: any bits at all, for data that is only moved.
     fn from_random(random: u64) -> Self;
 
     /// An input for a reduction: any integer; a float of moderate size, near one for a product.

@@ -1,5 +1,4 @@
-//! Functions that kernels call: where they are in the printed source, and what findings say of
-//! them.
+//! Functions that kernels call: their places in the printed source and in findings.
 
 use ascend_program_testing::compiler::{Directory, complaints};
 use hccl::kernel::*;

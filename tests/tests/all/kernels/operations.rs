@@ -1,4 +1,4 @@
-//! Every operation, and what is recorded for it.
+//! Every operation, and the record of it.
 
 use hccl::kernel::*;
 use hccl::{bf16, f16};

@@ -1,5 +1,6 @@
-//! The kernels of the examples as Ascend C: as they look, for a compiler, and what they ask of the
-//! server when they run on the host. All of them see a compiler with `HCCL_TEST_FULL=1`, else some.
+//! The kernels of the examples as Ascend C: their text, their compilation, and their requests to
+//! the server when they run on the host. All of them see a compiler with `HCCL_TEST_FULL=1`, else
+//! some.
 
 use std::path::Path;
 use std::{env, fs};

@@ -1,4 +1,4 @@
-//! Kernels are checked without a launch, on all ranks, and the report says what was looked at.
+//! Kernels are checked without a launch, on all ranks, and the report lists the checked parts.
 
 use hccl::dtype::ReduceKind;
 use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
@@ -103,7 +103,7 @@ fn what_depends_on_data_is_told_and_hides_nothing() {
     assert!(report.to_string().contains("no error, not all of it checked"), "{report}");
 }
 
-/// Sends what nobody has written to the workspace.
+/// Sends workspace memory that no core has written.
 #[kernel(mix = "aiv_1_0")]
 fn sends_the_workspace(k: Kernel<ReportTiling>, x: Input<f32>, y: Output<f32>) {
     let t = k.tiling();

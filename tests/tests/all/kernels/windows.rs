@@ -51,8 +51,7 @@ fn tiling(group: &str, count: u64) -> hccl::Result<Windows> {
     Ok(tiling)
 }
 
-/// A launch, and a strict one: the rules of the first one's notes, and what the rank has in the
-/// end.
+/// A launch, and a strict one. Returns the rules of the first one's notes, and the rank's result.
 fn launches(rank: &Rank, count: u64) -> hccl::Result<(Vec<&'static str>, f32)> {
     let stream = rank.device().stream()?;
     let mut comm = rank.communicator()?;
@@ -73,7 +72,7 @@ fn launches(rank: &Rank, count: u64) -> hccl::Result<(Vec<&'static str>, f32)> {
     Ok((noted, y.to_vec(&stream).wait()?[0]))
 }
 
-/// All ranks together show what is in a window; the launch of one cannot, and says so.
+/// All ranks together show the contents of a window. The launch of one rank cannot, and says so.
 #[test]
 fn what_is_read_of_a_window_was_written_by_some_rank() -> hccl::Result<()> {
     let kernel = through_windows::record()?;

@@ -96,7 +96,8 @@ fn one_sided_writes_are_configured_and_launched_as_other_operations_are() {
         outcome.map(drop)
     };
     run(64).unwrap();
-    // Behind the end of what is sent, which the server sees when it reads the sizes.
+    // The size reaches beyond the end of the sent data; the server sees that when it reads the
+    // sizes.
     let error = run(1 << 20).unwrap_err().to_string();
     assert!(error.contains("beyond the end") || error.contains("has failed"), "{error}");
 }

@@ -11,7 +11,8 @@ use super::{RANKS, a3, filled, halves, nothing_found, numbered, transposed};
 use hccl::kernel::tiling::CmdType;
 use hccl_tests::runtime_with;
 
-/// Element 0 of the kernel is the first of the slice, and what is around the slice stays as it was.
+/// Element 0 of the kernel is the first of the slice, and elements around the slice stay as they
+/// are.
 #[test]
 fn a_kernel_computes_in_slices() {
     let runtime = a3();
@@ -82,8 +83,8 @@ fn slices_are_checked_as_buffers_are() {
     assert!(matches!(refused, Err(hccl::Error::WrongDevice { .. })));
 }
 
-/// A launch is ordered behind what touches its part on another stream, and behind nothing that
-/// touches another part.
+/// A launch is ordered behind work that touches its part on another stream, but not behind work
+/// that touches another part.
 #[test]
 fn launches_wait_for_their_part_only() {
     let runtime = a3();

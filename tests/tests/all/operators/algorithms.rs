@@ -99,7 +99,7 @@ pub fn mesh_all_to_all() -> Operator {
     })
 }
 
-/// Rank `from` shows what it has, rank `to` reads it.
+/// Rank `from` exposes its elements, and rank `to` reads them.
 pub fn hand_over(from: u32, to: u32) -> Operator {
     Operator::send("hand_over", from, to, move |op, main| {
         let shared = ..op.count();

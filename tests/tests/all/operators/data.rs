@@ -1,4 +1,4 @@
-//! Operators move and reduce what they say.
+//! Operators move and reduce the right elements.
 
 use hccl::operator::*;
 use hccl::prelude::*;

@@ -131,7 +131,7 @@ impl Player {
         Ok(())
     }
 
-    /// Waits for what has been kept, and looks at the buffers.
+    /// Waits for the kept works, and reads the buffers.
     fn end(self) -> hccl::Result<Vec<Bits>> {
         self.kept.iter().try_for_each(Work::wait)?;
         let last = self.streams.len() - 1;
@@ -240,8 +240,8 @@ impl Player {
     }
 }
 
-/// Calls a function that is generic over the element type and the reduction, for what some product
-/// reduces.
+/// Calls a function that is generic over the element type and the reduction, for types that some
+/// product reduces.
 macro_rules! with_reduction {
     ($kind:expr, $dtype:expr, $function:ident($($argument:expr),*)) => {
         match ($kind, $dtype) {

@@ -31,7 +31,7 @@ impl Program {
             let teams = self.teams.iter().enumerate().filter(|(at, team)| of(*at, team.origin));
             teams.filter_map(|(at, _)| first[at]).min()
         };
-        // The parts of a split are made together, and what is divided is there before its parts.
+        // The parts of a split are made together, and a communicator exists before its parts.
         let teams = 0..self.teams.len();
         let with_split = teams.clone().map(|team| match self.teams[team].origin {
             split @ Origin::Split { .. } => earliest(&first, &|_, other| other == split),
@@ -249,7 +249,7 @@ impl Kind {
         }
     }
 
-    /// Its name, and what the ranks agree on beside communicator and type.
+    /// Its name, and the arguments that the ranks agree on besides communicator and type.
     fn text(self) -> String {
         match self {
             Kind::AllReduce(kind) => format!("all_reduce {kind}"),

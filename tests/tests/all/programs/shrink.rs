@@ -45,7 +45,7 @@ pub fn attempt(program: &Program, runtime: &Runtime) -> Result<(), Failure> {
     ranks.try_for_each(|(rank, (found, expected))| compare(rank, found, expected))
 }
 
-/// Whether the buffers of a rank hold what they should.
+/// Whether the buffers of a rank have the expected contents.
 pub fn compare(rank: usize, found: &[Bits], expected: &[Bits]) -> Result<(), Failure> {
     for (buffer, (found, expected)) in found.iter().zip(expected).enumerate() {
         let mut wrong = (0..expected.len()).filter(|&at| found.get(at) != Some(&expected[at]));

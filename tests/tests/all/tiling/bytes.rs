@@ -1,4 +1,4 @@
-//! Bytes out and in: every value survives, and what no struct can hold is refused.
+//! Bytes out and in: every value survives, and bytes that no struct can hold are refused.
 
 use hccl::Error;
 use hccl::kernel::tiling::{Item, Layout, Number, TilingError};

@@ -69,7 +69,7 @@ fn every_setting_reaches_its_bytes() {
     assert_eq!((cc[14], cc[15], cc[16 + 126], cc[16 + 127]), (11, 11, b'w', 0));
     assert_eq!(&cc[144..167], b"BatchWrite=level0:ring\0");
     assert_eq!(u32_at(cc, 272), 18);
-    // The third is nobody's, and what is not communication was left alone.
+    // The third belongs to no member, and members that are no communication stay as they are.
     assert!(bytes[1088..1600].iter().all(|&byte| byte == 0));
     assert_eq!(tiling.shape.rank_dim, 8);
 
@@ -188,7 +188,7 @@ fn each_product_takes_its_operations_and_types() {
     }
 }
 
-/// Every refusal, as it is printed; and what is refused changes nothing.
+/// Every refusal, as it is printed. A refused call changes nothing.
 #[test]
 fn what_cann_or_the_product_would_misread_is_refused() {
     use Product::{A2, A3, Ascend950};

@@ -155,7 +155,7 @@ fn main_of<T: Sample>(bits: &[u64]) -> String {
     main
 }
 
-/// Compares what the macros lay out.
+/// Compares the layout of the macros.
 fn older_form<T: Tiling>() {
     let layout = T::LAYOUT;
     let header = layout.macro_header("TestOperator").unwrap();
@@ -189,7 +189,7 @@ fn write(name: &str, header: &str, main: &str) -> PathBuf {
     source
 }
 
-/// Compiles and runs it; gives what it prints.
+/// Compiles and runs it, and returns its output.
 fn run(source: &Path, cc_bytes: usize, arguments: &[&Path]) -> String {
     let program = source.with_extension("program");
     succeed(compiler(cc_bytes).arg(source).arg("-o").arg(&program));

@@ -69,7 +69,7 @@ mod crowded {
 
     type Number = ::core::primitive::u64;
 
-    /// Is called for the length of an array, inside of what the derive makes.
+    /// Is called for the length of an array, inside the code that the derive makes.
     pub const fn count() -> ::core::primitive::usize {
         2
     }

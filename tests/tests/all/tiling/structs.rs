@@ -1,4 +1,5 @@
-//! The structs of these tests: one of each kind, with what is read and written in both languages.
+//! The structs of these tests: one of each kind, with the values that both languages read and
+//! write.
 
 use hccl::kernel::tiling::{CmdType, Mc2CcTilingConfig, Mc2InitTilingConfig};
 use hccl::kernel::{Mc2CcTiling, Mc2InitTiling, TCubeTiling, Tiling};
@@ -142,7 +143,7 @@ pub trait Sample: Tiling {
     fn bits(&self) -> Vec<u64>;
     /// Sets them all; the bits of the values there are come back.
     fn set(&mut self, bits: impl FnMut() -> u64);
-    /// Fills what the server reads.
+    /// Fills the members that the server reads.
     fn fill(&mut self) {}
 }
 

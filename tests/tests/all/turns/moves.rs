@@ -221,7 +221,7 @@ pub fn moved_blocks(blocks: Blocks) -> Vec<Move> {
     })
 }
 
-/// Runs a kernel with more and more turns, and looks at what has come.
+/// Runs a kernel with more and more turns, and reads the outputs.
 fn look<T: Tiling + symbol::TilingArgument + Copy>(
     kernel: &Recorded<T>,
     turns: usize,
@@ -246,7 +246,7 @@ fn look<T: Tiling + symbol::TilingArgument + Copy>(
         let mut known = HashSet::new();
         let mut moves = Vec::new();
         for source in 0..RANKS {
-            // 0 is what other ranks have, and what was not written.
+            // Other ranks have 0, and so do unwritten elements.
             let numbers = (0..lengths[0]).map(|n| if source == index { n as i32 + 1 } else { 0 });
             let x = device.upload(&numbers.collect::<Vec<_>>(), &stream)?;
             for turn in 0..turns {

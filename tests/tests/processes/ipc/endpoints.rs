@@ -21,7 +21,7 @@ pub const TIMEOUT: i32 = HcclResult::HCCL_E_TIMEOUT.0 as i32;
 pub const REMOTE: i32 = HcclResult::HCCL_E_REMOTE.0 as i32;
 pub const NOT_FOUND: i32 = HcclResult::HCCL_E_NOT_FOUND.0 as i32;
 
-/// How one process says something to the other and hears what that says: the program's own means.
+/// The program's own way to exchange texts between the two processes.
 pub trait Carry {
     fn swap(&mut self, mine: &str) -> String;
 

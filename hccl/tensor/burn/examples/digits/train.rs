@@ -80,7 +80,7 @@ impl InferenceStep for Network {
     }
 }
 
-/// Images, a row each, and what they show.
+/// Images, a row each, and their labels.
 #[derive(Clone, Debug)]
 pub struct Batch {
     images: Tensor<2>,

@@ -107,7 +107,7 @@ fn any_number_of_ranks_takes_the_steps_of_burn_on_one_device() {
                 Ok(numbers(launch.launch(learner(rank as f32))))
             });
             assert_near(&of_ranks[0], &expected);
-            // The same bits, but for what does not learn by itself: that is of rank 0, too.
+            // The same bits on all ranks. Values that are not learned come from rank 0, too.
             assert!(of_ranks.iter().all(|of_rank| *of_rank == of_ranks[0]));
         }
     }

@@ -34,8 +34,8 @@ fn divided_network(vb: VarBuilder, group: &Group) -> candle_core::Result<Sequent
         .add(linear(WIDTHS[2], WIDTHS[3], vb.pp(NAMES[2]))?))
 }
 
-/// The same first parameters in every run, so that runs can be compared. `part` takes what a rank
-/// has.
+/// The same first parameters in every run, so that runs can be compared. `part` takes the part of a
+/// rank.
 fn parameters(part: impl Fn(usize, Tensor) -> candle_core::Result<Tensor>) -> Result<VarMap> {
     let map = VarMap::new();
     for (layer, name) in NAMES.iter().enumerate() {

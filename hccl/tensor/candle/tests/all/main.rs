@@ -1,4 +1,4 @@
-//! Steps of candle's models on one to four ranks, against what one rank computes by itself.
+//! Steps of candle's models on one to four ranks, compared with the results of one rank alone.
 
 mod data_parallel;
 mod digits;

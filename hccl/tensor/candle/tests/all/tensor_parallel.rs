@@ -14,7 +14,7 @@ fn whole() -> ([Var; 4], Tensor) {
     (vars, numbers(8, 5, 5))
 }
 
-/// The mean of the squares of what the layers give.
+/// The mean of the squares of the layers' outputs.
 fn loss(outputs: &Tensor) -> candle_core::Result<Tensor> {
     outputs.sqr()?.mean_all()
 }

@@ -1,4 +1,4 @@
-//! The cases of the sample: an operation, a type and a size each, and what one rank does for it.
+//! The cases of the sample: an operation, a type and a size each, and the part of one rank in it.
 
 use std::time::{Duration, Instant};
 
@@ -140,7 +140,7 @@ pub(crate) struct Seen {
     pub(crate) again: Duration,
 }
 
-/// An element that is not what it should be.
+/// An element that differs from the expected one.
 #[derive(Clone, Debug)]
 pub(crate) struct Difference {
     pub(crate) element: usize,

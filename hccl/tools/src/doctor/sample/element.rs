@@ -1,4 +1,4 @@
-//! Inputs of the sample, and what has to come out.
+//! Inputs of the sample, and the expected results.
 //!
 //! Inputs of reductions are whole numbers that are so small that every sum, product, largest and
 //! smallest value is exact in every type, in whatever order it is made. Inputs of movements have

@@ -1,4 +1,4 @@
-//! A sample of what the conformance suite asks: every operation, type and some sizes, on as many
+//! A sample of the conformance suite: every operation, type and some sizes, on as many
 //! ranks as there are devices, with inputs and references of its own.
 
 pub(crate) mod case;
@@ -91,7 +91,7 @@ fn session(
                 places[rank.index() as usize].lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some((orders, report)) = place else { return Ok(()) };
             let outcome = work(&rank, orders, &report);
-            // The one who orders has left when this cannot be told.
+            // If this fails, the receiver has left already.
             let _ = report.send(Report::Left);
             outcome
         };
@@ -125,7 +125,7 @@ fn work(rank: &Rank, orders: Receiver<Case>, report: &Sender<Report>) -> hccl::R
     Ok(())
 }
 
-/// Orders one case after the other, and tells what the ranks have seen.
+/// Orders one case after the other, and reports the results of the ranks.
 fn order(
     cases: &[Case],
     next: &mut usize,
