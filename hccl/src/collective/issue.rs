@@ -50,7 +50,7 @@ impl Member {
         stream: &Stream<S>,
     ) -> Result<Option<RecordedOp>> {
         let (Some(record), Some(stream)) = (&self.record, S::open(stream)) else { return Ok(None) };
-        // What the checks refuse is not issued.
+        // An operation that the checks refuse is not issued.
         if operation.checked.is_err() {
             return Ok(None);
         }

@@ -244,7 +244,7 @@ impl<'a> CollectiveOp<'a> {
         self.dtype
     }
 
-    /// What its outcome depends on, of the memory of this rank: for a record.
+    /// The memory of this rank that its outcome depends on: for a record.
     #[cold]
     pub(crate) fn given(&self) -> Option<Region<'a>> {
         if self.reads.is_some() || !self.in_place {
@@ -252,14 +252,14 @@ impl<'a> CollectiveOp<'a> {
         }
         let buffer = self.writes.as_ref()?;
         match self.kind {
-            // What a rank has that is not the root does not matter.
+            // The contents of ranks other than the root do not matter.
             CollectiveKind::Broadcast(_) => None,
             CollectiveKind::AllGather => self.part_at(buffer, self.send),
             _ => Some(buffer.clone()),
         }
     }
 
-    /// What it leaves in the memory of this rank: for a record.
+    /// The memory of this rank that it writes: for a record.
     #[cold]
     pub(crate) fn got(&self, rank: u32) -> Option<Region<'a>> {
         let buffer = self.writes.as_ref()?;

@@ -18,7 +18,7 @@ use crate::sync::lock;
 
 /// Something that CANN made, whose owner is gone, and that is destroyed once it is free.
 pub(crate) trait Retire: Send {
-    /// What it is, in messages.
+    /// Its name in messages.
     fn name(&self) -> &'static str;
     /// Of those that are free at a time, the ones with a lower number are destroyed first.
     fn order(&self) -> u8;
@@ -34,7 +34,7 @@ pub(crate) trait Retire: Send {
     fn destroy(self: Box<Self>, table: &Table) -> Result<()>;
 }
 
-/// What a device has to destroy. Its items do not keep their runtime alive, which keeps them.
+/// The objects that a device has to destroy. The runtime keeps them alive, not the other way round.
 #[derive(Default)]
 pub(crate) struct DeferredList {
     any: AtomicBool,
@@ -71,7 +71,7 @@ impl DeferredList {
         self.destroy(table, |retired| (all || !retired.is_held_back()) && retired.is_free());
     }
 
-    /// Destroys all, when nothing can be in flight any more. What is destroyed may free others: a
+    /// Destroys all, when nothing can be in flight any more. The end of one may free others: a
     /// graph its communicators, a part of a communicator the whole.
     pub(crate) fn destroy_all(&self, table: &Table) {
         while self.destroy(table, |retired| retired.is_free()) {}

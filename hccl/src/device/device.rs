@@ -26,7 +26,7 @@ use crate::runtime::Runtime;
 pub struct Device {
     runtime: Runtime,
     index: usize,
-    /// What may end waits for what is done on the device of a rank, whatever thread waits. It is
+    /// The watch that may end waits of any thread for operations on the device of a rank. It is
     /// gone when the run is.
     watch: Option<Weak<dyn Watch>>,
 }
@@ -88,7 +88,7 @@ impl Device {
         Device { watch: Some(watch), ..self }
     }
 
-    /// What may end waits for what is done with it.
+    /// The watch that may end waits for operations on it.
     pub(crate) fn watch(&self) -> Option<Arc<dyn Watch>> {
         self.watch.as_ref()?.upgrade()
     }
@@ -115,7 +115,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// What CANN says, and [`Error::MissingSymbol`](crate::Error::MissingSymbol) where it is too
+    /// CANN's error, and [`Error::MissingSymbol`](crate::Error::MissingSymbol) where it is too
     /// old to tell.
     pub fn cube_cores(&self) -> Result<u32> {
         self.table().device_info(self.id(), aclrtDevAttr::ACL_DEV_ATTR_CUBE_CORE_NUM)
@@ -186,8 +186,8 @@ impl Device {
         self.state().deferred.push(Box::new(retired));
     }
 
-    /// Free and total memory (`aclrtGetMemInfo`). Does not block. What was dropped while in use
-    /// counts as used until it is complete.
+    /// Free and total memory (`aclrtGetMemInfo`). Does not block. Memory that was dropped while in
+    /// use counts as used until it is complete.
     pub fn memory_info(&self) -> Result<MemoryInfo> {
         self.reap();
         let _bound = self.bind()?;

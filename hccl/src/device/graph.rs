@@ -34,7 +34,7 @@
 //!
 //! # What can be captured
 //!
-//! Operations of communicators, and copies and fills on the device. What involves the host
+//! Operations of communicators, and copies and fills on the device. A call that involves the host
 //! (`upload`, `to_vec`, [`HostBuffer`](crate::HostBuffer), [`Stream::host_fn`]) does not compile,
 //! nor does a [`group`](crate::group()), whose end may wait, nor an [operator of one's
 //! own](crate::Communicator::run), whose threads are other queues, nor a destination that has never
@@ -85,7 +85,7 @@ pub struct Capturing {
 #[derive(Debug)]
 pub struct Captured(());
 
-/// What the operations of a graph use.
+/// The memory that the operations of a graph use.
 #[derive(Default)]
 struct GraphRecording {
     uses: Vec<GraphUse>,
@@ -270,9 +270,9 @@ impl sealed::StreamState for Capturing {
 pub struct Graph {
     /// `None` in its drop.
     parts: Option<GraphParts>,
-    /// What its replays have left: each one writes the graph.
+    /// The stamps of its replays: each one writes the graph.
     stamps: Arc<Stamps>,
-    /// What a replay is known by.
+    /// The label of a replay.
     label: Option<Arc<Label>>,
     /// Shared with helpers that are about to replay it.
     communicators: Arc<[GraphComm]>,
@@ -280,7 +280,7 @@ pub struct Graph {
     device: Device,
 }
 
-/// What a graph is made of.
+/// The parts of a graph.
 struct GraphParts {
     /// Shared with helpers that are about to replay it, which share the stamps too.
     handle: Arc<GraphHandle>,
@@ -333,7 +333,7 @@ impl Graph {
     ///
     /// [`Error::WrongDevice`] and [`Error::WrongRuntime`] for a stream elsewhere,
     /// [`Error::Aborted`] when a communicator of the graph was aborted, [`Error::Call`] with what
-    /// CANN says. What goes wrong later comes through the [`Work`]: behind an operation whose links
+    /// CANN says. A later error comes through the [`Work`]: behind an operation whose links
     /// are being made a helper thread makes the call (see [`comm`](crate::comm)).
     pub fn replay(&mut self, stream: &Stream) -> Result<Work> {
         const REPLAY: &str = "replay";

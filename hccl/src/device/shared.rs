@@ -1,5 +1,5 @@
-//! What all handles of a device share: its context, its events, its issue order, and what was
-//! dropped and may still be in use.
+//! The state that all handles of a device share: its context, its events, its issue order, and
+//! dropped objects that may still be in use.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ use crate::order::stamps::Conflicts;
 use crate::order::stream_slot::StreamSlot;
 use crate::sync::lock;
 
-/// What all clones of a device share. It lives in the runtime.
+/// The state that all clones of a device share. It lives in the runtime.
 pub(crate) struct DeviceState {
     /// The device's default context.
     pub(super) context: ContextHandle,

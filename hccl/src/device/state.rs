@@ -1,4 +1,4 @@
-//! What a stream does with operations: run them or record them.
+//! The states of a stream: it runs operations or records them.
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,7 @@ pub(crate) mod sealed {
     note = "a stream is `Stream` (short for `Stream<Open>`) or `Stream<Capturing>`"
 )]
 pub trait StreamState: sealed::StreamState<Handle = <Self as StreamState>::Work> {
-    /// What an operation returns: a [`Work`], or [`Captured`](super::Captured).
+    /// The return type of an operation: a [`Work`], or [`Captured`](super::Captured).
     type Work;
 }
 
@@ -76,8 +76,8 @@ impl sealed::StreamState for Open {
 
 /// Issues one operation. See [`order::issue`](crate::order::issue).
 ///
-/// `enqueue` gets the raw stream, with the stream's context current on this thread. What it
-/// enqueues may use exactly the memory that `touches` names.
+/// `enqueue` gets the raw stream, with the stream's context current on this thread. The enqueued
+/// work may use exactly the memory that `touches` names.
 #[inline(always)]
 pub(crate) fn issue<S: StreamState>(
     stream: &Stream<S>,
@@ -89,7 +89,7 @@ pub(crate) fn issue<S: StreamState>(
     handle(stream, S::issue(stream, operation, touches, enqueue), name)
 }
 
-/// What the caller gets for an operation that has been issued.
+/// The caller's handle of an operation that has been issued.
 #[inline(always)]
 pub(crate) fn handle<S: StreamState>(
     stream: &Stream<S>,

@@ -10,7 +10,7 @@
 //! | [`F8E5M2`] | 5, 2 bits | 57,344 | 2⁻¹⁶ | `0x7c`, `0xfc` | `0x7d` to `0x7f`, `0xfd` to `0xff` |
 //!
 //! Conversions from `f32` round to the nearest value, of two that are as near to the one whose byte
-//! is even. What lies beyond the largest value, and an infinity, becomes the largest value
+//! is even. A number beyond the largest value, and an infinity, becomes the largest value
 //! ([`from_f32`](F8E4M3::from_f32), *saturating*), or an infinity, or NaN where there is none
 //! ([`from_f32_unsaturated`](F8E4M3::from_f32_unsaturated)). NaN stays NaN. Conversions to `f32`
 //! are exact.
@@ -41,7 +41,7 @@ use std::fmt;
 #[derive(Clone, Copy)]
 struct Format {
     fraction_bits: u32,
-    /// What is added to an exponent.
+    /// The bias of the exponent.
     bias: i32,
     /// The code of the largest value.
     largest: u8,
@@ -185,7 +185,7 @@ formats! {
 mod tests {
     use super::*;
 
-    /// What a code means, by the definition: `None` for NaN.
+    /// The value of a code, by the definition: `None` for NaN.
     fn defined(format: Format, code: u8) -> Option<f64> {
         let (m, sign) = (format.fraction_bits, if code < 128 { 1.0 } else { -1.0 });
         let (exponent, fraction) = (i32::from(code & 0x7f) >> m, f64::from(code & ((1 << m) - 1)));

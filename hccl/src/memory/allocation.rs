@@ -152,7 +152,7 @@ impl Owned {
         Ok(Owned::new(block, Backing::Registered(device.clone())))
     }
 
-    /// What keeps registered memory alive.
+    /// Keeps the owner of registered memory alive.
     pub(super) fn keep(&mut self, owner: Box<dyn Any + Send>) {
         if let Some(registration) = self.block.registration_mut() {
             registration.keep(owner);
@@ -243,7 +243,7 @@ impl Device {
             };
             let mut unfinished = self.reap_and_look();
             if is_over(&unfinished) {
-                // What was complete by that look, and not a moment before, is freed now.
+                // Frees blocks that became complete just before that look.
                 unfinished = self.reap_and_look();
             }
             if is_over(&unfinished) || cut_short.is_some() {

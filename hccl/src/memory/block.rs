@@ -38,7 +38,7 @@ pub(super) enum BlockOrigin {
     Registered(Box<Registration>),
 }
 
-// SAFETY: the pointer is only a number here. What is behind it is reached through operations on
+// SAFETY: the pointer is only a number here. The memory behind it is reached through operations on
 // streams, which CANN takes from any thread, or by the host after the stamps say that no device
 // uses it.
 unsafe impl Send for Block {}

@@ -92,7 +92,7 @@ impl<T: Element, S> DeviceBuffer<T, S> {
 }
 
 impl<T: Element> DeviceBuffer<T> {
-    /// What it is made of.
+    /// Its parts.
     pub(super) fn into_parts(self) -> (Owned, usize, Device) {
         (self.memory, self.len, self.device)
     }

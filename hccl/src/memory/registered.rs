@@ -21,7 +21,7 @@ use crate::runtime::Runtime;
 /// one that issues an operation, allocates, or drops something. A panic of that drop goes no
 /// further.
 ///
-/// What is on the device already has other doors:
+/// Memory and streams on the device have their own functions:
 /// [`DeviceBuffer::from_raw`](crate::DeviceBuffer::from_raw) for memory,
 /// [`Stream::from_raw`](crate::Stream::from_raw) for streams.
 ///
@@ -127,7 +127,7 @@ pub struct Registered<M: HostMemory> {
 pub struct GivenBack<V> {
     /// Why.
     pub error: Error,
-    /// What the call had taken.
+    /// The value that the call had taken.
     pub value: V,
 }
 

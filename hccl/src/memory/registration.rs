@@ -33,7 +33,7 @@ use crate::api::Table;
 use crate::error::Result;
 use crate::sync::{contain, lock};
 
-/// What CANN registers is made of pages of this size.
+/// CANN registers whole pages of this size.
 pub(super) const PAGE: usize = 4096;
 
 /// Which copy of a byte is newer. See the [module](self).
@@ -54,7 +54,7 @@ pub(super) struct Registration {
     /// any.
     ends: *mut c_void,
     newer: Mutex<Box<[Newer]>>,
-    /// What keeps the program's memory alive.
+    /// Keeps the program's memory alive.
     owner: Option<Box<dyn Any + Send>>,
 }
 
@@ -72,7 +72,7 @@ impl Registration {
         let mut registration =
             Registration { start, middle: middle.start..middle.start, ends, newer, owner: None };
         if !ends.is_null() {
-            // What a failed copy leaves there is unspecified, but it is initialised.
+            // A failed copy leaves unspecified bytes there, but they are initialised.
             // SAFETY: it was just allocated with as many bytes.
             unsafe { ptr::write_bytes(ends.cast::<u8>(), 0, outside) };
         }
@@ -114,7 +114,7 @@ impl Registration {
         self.middle.end = self.middle.start;
     }
 
-    /// What has kept the memory alive.
+    /// Takes the owner that has kept the memory alive.
     pub(super) fn take_owner(&mut self) -> Option<Box<dyn Any + Send>> {
         self.owner.take()
     }

@@ -1,4 +1,4 @@
-//! What an operation can read from and write to.
+//! The sources and destinations of operations.
 
 #![forbid(unsafe_code)]
 
@@ -44,7 +44,7 @@ pub(crate) mod sealed {
 
 /// A source that is borrowed for longer than one call. Sealed like [`Source`].
 pub trait Lend<'a>: sealed::Source {
-    /// What it refers to, for as long as it was borrowed.
+    /// The region that it refers to, for as long as it was borrowed.
     #[doc(hidden)]
     fn lend(self) -> Region<'a>;
 }
@@ -56,7 +56,7 @@ pub trait Lend<'a>: sealed::Source {
             make it with `zeros`"
 )]
 pub trait LendMut<'a>: sealed::Destination {
-    /// What it refers to, for as long as it was borrowed.
+    /// The region that it refers to, for as long as it was borrowed.
     #[doc(hidden)]
     fn lend(self) -> Region<'a>;
 }
@@ -129,13 +129,13 @@ pub trait Destination<T: Element, S: StreamState = Open>:
         Error = <Self as Destination<T, S>>::Error,
     >
 {
-    /// What a call that writes here returns: [`Work`] ([`Captured`](crate::device::Captured) on a
+    /// The result of a call that writes here: [`Work`] ([`Captured`](crate::device::Captured) on a
     /// stream that records), or `(DeviceBuffer<T>, Work)` for a buffer that was passed by value.
     type Output;
-    /// What a call returns that writes here on one rank only: [`Work`], or
+    /// The result of a call that writes here on one rank only: [`Work`], or
     /// `(Option<DeviceBuffer<T>>, Work)` for a buffer that was passed by value.
     type Optional;
-    /// What a refused call returns: [`Error`], or [`Refused`] with the buffer that was passed by
+    /// The error of a refused call: [`Error`], or [`Refused`] with the buffer that was passed by
     /// value.
     type Error: From<Error>;
 }
@@ -204,7 +204,7 @@ impl<T: Element> sealed::Source for &DeviceSlice<'_, T> {
 }
 impl<T: Element> Source<T> for &DeviceSlice<'_, T> {}
 
-/// What destinations have in common whose elements have been written before.
+/// The common part of destinations whose elements have been written before.
 macro_rules! written {
     () => {
         const FRESH: bool = false;

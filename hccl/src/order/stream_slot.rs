@@ -380,7 +380,7 @@ impl StreamSlot {
         let mut elsewhere = lock(&self.elsewhere);
         let is_over = |(number, _): &mut (u64, _)| self.is_complete(*number);
         let over: Vec<_> = elsewhere.extract_if(.., is_over).collect();
-        // What the backend has counted is looked at after this.
+        // Reads the backend's counters after the check above.
         let counted = self
             .progress
             .is_some_and(|progress| progress.failed() != self.failed_seen.load(Acquire));

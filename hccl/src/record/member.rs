@@ -1,4 +1,5 @@
-//! What the operations of one rank of a communicator read and wrote, on its way into a file.
+//! The record of one rank of a communicator, on its way into a file: the memory that its operations
+//! read and wrote.
 
 #![forbid(unsafe_code)]
 

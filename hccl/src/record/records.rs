@@ -1,4 +1,5 @@
-//! What all communicators of a recorded run share: where it is, and what is not written yet.
+//! The state that all communicators of a recorded run share: its directory, and the records that
+//! are not written yet.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::sync::lock;
 
-/// What all communicators of a recorded run share.
+/// The state that all communicators of a recorded run share.
 #[derive(Debug)]
 pub(crate) struct Records {
     pub(super) directory: PathBuf,

@@ -1,5 +1,5 @@
-//! What a backend may do that is rare: nothing where something was promised, no memory for a long
-//! time, payloads that bite.
+//! Rare behaviour of backends: no result where one was promised, no memory for a long time,
+//! payloads that panic.
 
 use std::ffi::c_void;
 

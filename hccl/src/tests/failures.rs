@@ -178,7 +178,7 @@ fn a_missing_function_is_an_error_with_its_name() {
     stream.synchronize().unwrap();
 }
 
-/// What the others wait for here is nothing that the backend would end because of a lost rank.
+/// The others wait here for work that the backend would not end because of a lost rank.
 #[test]
 fn a_wait_ends_when_another_rank_has_failed() {
     on_both(2, |runtime| {

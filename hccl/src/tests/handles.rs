@@ -1,4 +1,4 @@
-//! What handles promise to the threads that hold them.
+//! The promises of handles to the threads that hold them.
 
 use super::*;
 

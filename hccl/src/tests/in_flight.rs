@@ -1,4 +1,4 @@
-//! What is dropped, forgotten or cancelled while the device works with it.
+//! Objects that are dropped, forgotten or cancelled while the device works with them.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What copies do, and what they refuse.
+//! The results of copies, and their refusals.
 
 use super::*;
 use crate::api::Table;

@@ -201,7 +201,7 @@ fn marks_are_used_again() {
                 assert_eq!(y.to_vec(&reader).wait()?, [round]);
                 contact.wait()?;
             }
-            // What they still have comes back.
+            // The events that they still have come back.
             drop([stream, reader]);
             device.reap();
             Ok(device.state().spare_events())

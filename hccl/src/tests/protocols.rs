@@ -1,4 +1,4 @@
-//! What is asked of a backend, and in which order, where the emulator would forgive more than CANN.
+//! The calls to a backend and their order, where the emulator would forgive more than CANN.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::SeqCst;

@@ -57,7 +57,7 @@ fn goes_there_and_back(runtime: &Runtime) {
                     back.copy_from_host(&host, &stream)?;
                     let back = back.to_vec(&stream).wait()?;
                     assert!(back == host.as_slice()?, "{len} bytes from {start}");
-                    // What is written last is not looked at here.
+                    // This last write is not checked here.
                     x.slice(len / 3..len)?.copy_to(host.slice_mut(len / 3..)?, &stream)?;
                     Ok(())
                 })
