@@ -26,7 +26,8 @@ impl Bell {
         Bell { is_set: AtomicBool::new(false), sleepers: Mutex::new(Vec::new()) }
     }
 
-    /// A thread is about to sleep. It looks once more at what it waits for after this.
+    /// Registers a thread that is about to sleep. After this call the thread checks its condition
+    /// once more.
     pub(crate) fn set(&self, me: &Thread) {
         lock(&self.sleepers).push(me.clone());
         self.is_set.store(true, Ordering::SeqCst);
@@ -55,11 +56,11 @@ impl Bell {
     }
 }
 
-/// A task has completed: wakes who waits for any.
+/// Wakes the threads that wait for the completion of any task. Called after a completion.
 #[inline]
 pub(crate) fn completed() {
-    // The number of the completed task must be visible before the look. On x86 what lies between
-    // the two sees to that.
+    // The number of the completed task must be visible before the bell is read. On x86 an
+    // instruction between the two ensures that.
     if cfg!(not(target_arch = "x86_64")) {
         fence(Ordering::SeqCst);
     }

@@ -91,7 +91,7 @@ impl CountNotify {
     pub(crate) fn destroy_all(devices: &Range<u32>) {
         for (notify, handle) in COUNT_NOTIFIES.live_handles() {
             if devices.contains(&notify.device.load(Ordering::Relaxed)) {
-                // Of two who destroy it at once, one is late.
+                // If two threads destroy it at once, one is late.
                 let _ = CountNotify::destroy(handle);
             }
         }
@@ -103,7 +103,7 @@ impl CountNotify {
 
     /// Writes another number if `to` gives one for that which is there. Says whether it did.
     fn change(&self, to: impl Fn(u32) -> Option<u32>) -> bool {
-        // Release: a wait that reads the number sees what the tasks before have done. Acquire: the
+        // Release: a wait that reads the number sees the effects of the tasks before. Acquire: the
         // change of a wait comes after those tasks.
         let next = |state: u64| to(state as u32).map(u64::from);
         match self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) {

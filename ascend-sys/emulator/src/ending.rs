@@ -1,5 +1,5 @@
-//! How contexts, devices and blocks end. All that a program has on them ends with them, in whatever
-//! module it is.
+//! How contexts, devices and blocks end. All objects of a program on them end with them, in every
+//! module.
 
 use crate::count_notify::CountNotify;
 use crate::fabric::{cluster, registry};

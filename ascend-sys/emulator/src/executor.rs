@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 const FIRST_SPIN: u32 = 64;
 /// The first poll after which a waiting thread looks at other streams.
 const FIRST_HELP: u32 = 16;
-/// The longest sleep without a look around, whatever happens.
+/// The longest sleep without a look around, in any case.
 const NAP: Duration = Duration::from_millis(50);
 /// The most streams in a row that may wait for each other before arming stops looking further.
 const CHAIN: usize = 4096;

@@ -14,8 +14,8 @@ pub(crate) fn allocate(device: u32, size: usize, by: &'static str) -> Result<usi
     Ok(address)
 }
 
-/// Ends an allocation. Its bytes are reused when what is queued now is complete, and no other
-/// process reaches them.
+/// Ends an allocation. Its bytes are reused when all work that is queued now is complete, and no
+/// other process reaches them.
 pub(crate) fn free(address: usize, by: &'static str, held: &[HeldRange]) -> Result<(), String> {
     check::freed(None, address, by);
     memory::host_pool().free_held(address, by, || unfinished_on(0..u32::MAX), held)

@@ -21,7 +21,7 @@ pub(crate) enum CopyEnd {
     Behind(Word, usize),
 }
 
-/// Where a copy finds out what it copies.
+/// The source of a copy's addresses and length.
 #[derive(Clone, Copy)]
 pub(crate) enum CopySource {
     Ends { to: CopyEnd, from: CopyEnd, bytes: usize },
@@ -71,7 +71,7 @@ pub(crate) struct CopyDescriptor([Word; 4]);
 
 impl CopyDescriptor {
     pub(crate) const BYTES: usize = 4 * BYTES;
-    /// The first word: so that what nobody has written is no description.
+    /// The first word, so that unwritten memory is no description.
     const MARK: u64 = u64::from_le_bytes(*b"ascncopy");
 
     /// # Safety

@@ -13,8 +13,8 @@ type Look = Box<dyn FnMut() -> bool + Send>;
 static ALL: Mutex<Vec<Look>> = Mutex::new(Vec::new());
 /// Whether there is one.
 static ANY: AtomicBool = AtomicBool::new(false);
-/// Held by who looks: another one looks afterwards, since what it has ended may have been looked at
-/// before.
+/// Held by the thread that tries the items. Another thread tries them afterwards, since the item
+/// that it has made possible may have been tried before.
 static AT_IT: Mutex<()> = Mutex::new(());
 
 /// Calls `look`, now and later, until it says that it is done. It waits for nobody.
@@ -26,7 +26,7 @@ pub(crate) fn until_done(mut look: impl FnMut() -> bool + Send + 'static) {
     }
 }
 
-/// Something has ended: looks at what may be done now.
+/// Tries all items. Called when something has ended.
 #[inline]
 pub(crate) fn look() {
     if ANY.load(Ordering::Acquire) {

@@ -1,7 +1,7 @@
-//! A shared pointer that is lent for the length of a call, and counted only by who keeps it longer.
+//! A shared pointer that is lent for the length of a call, and counted only if it is kept longer.
 //!
-//! Most tasks are complete when the call that submits them returns. Counting what they share up and
-//! down again would be two atomic steps, a tenth of what the call takes.
+//! Most tasks are complete when the call that submits them returns. Counting shared objects up and
+//! down again would be two atomic steps, a tenth of the call's time.
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -17,7 +17,8 @@ pub(crate) struct Lent<T> {
 impl<T> Lent<T> {
     /// # Safety
     ///
-    /// Until [`keep`](Self::keep) is called, `owner` or a clone of it outlives what is returned.
+    /// Until [`keep`](Self::keep) is called, `owner` or a clone of it outlives the returned
+    /// pointer.
     #[inline]
     pub(crate) unsafe fn new(owner: &Arc<T>) -> Self {
         // SAFETY: a second copy of the pointer, which is not dropped unless it was counted; the
@@ -26,7 +27,7 @@ impl<T> Lent<T> {
         Self { shared, kept: false }
     }
 
-    /// From now on it holds what it points to.
+    /// From now on it keeps its object alive.
     #[inline]
     pub(crate) fn keep(&mut self) {
         if !self.kept {

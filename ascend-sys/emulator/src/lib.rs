@@ -8,13 +8,13 @@
 //! errors; `machine` is the devices. `queue` and `task` are the protocol of a stream, which knows
 //! no kind of task; `stream`, `poll` and `executor` run tasks in order without a thread per stream.
 //! Kinds of tasks are `leaf` (copies and fills), `after`, `event`, `notify` and `callback`. `ipc`
-//! is what one process exports and others import. `collective` and `batch` are the operations in
-//! which ranks meet, and `fabric` makes communicators. `capture` keeps what a captured stream would
-//! have run, as a graph, and `check` watches what goes through `submit`. `issue` puts operations of
-//! communicators into streams, `kernel` runs kernels, `operator` is what programs make their own
-//! operators from, `faults` has them fail, and `timeline` records what they do. `ending` ends what
-//! a program has on a stream, a context, a device or a block. `abi` holds the C functions, which
-//! check their arguments and call inward.
+//! has the objects that one process exports and others import. `collective` and `batch` are the
+//! operations in which ranks meet, and `fabric` makes communicators. `capture` keeps the tasks of a
+//! captured stream as a graph, and `check` watches the tasks that go through `submit`. `issue` puts
+//! operations of communicators into streams, `kernel` runs kernels, `operator` has the resources of
+//! programs' own operators, `faults` makes operations fail, and `timeline` records the activities.
+//! `ending` ends the objects of a program on a stream, a context, a device or a block. `abi` holds
+//! the C functions, which check their arguments and call inward.
 
 mod abi;
 mod after;

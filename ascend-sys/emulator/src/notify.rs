@@ -166,7 +166,7 @@ impl Notify {
     pub(crate) fn destroy_all(devices: &std::ops::Range<u32>) {
         for (notify, handle) in NOTIFIES.live_handles() {
             if devices.contains(&notify.device.load(Ordering::Relaxed)) {
-                // Of two who destroy it at once, one is late.
+                // If two threads destroy it at once, one is late.
                 let _ = Notify::destroy(handle);
             }
         }
@@ -253,7 +253,7 @@ impl TaskBody<Stream> for RecordNotify {
         if let Some(shared) = self.notify.imported() {
             return Step::Done(shared.record());
         }
-        // One step sets the bit and asks who sleeps.
+        // One step sets the bit and asks for sleepers.
         if self.notify.state.swap(SET, Ordering::AcqRel) & AWAITED != 0 {
             self.notify.sleepers.wake();
         }

@@ -95,8 +95,8 @@ fn guarded<R>(call: impl FnOnce() -> R) -> Option<R> {
     if cfg!(loom) { Some(call()) } else { catch_unwind(AssertUnwindSafe(call)).ok() }
 }
 
-/// Ends a job that has panicked. A job that cannot even give up stays for ever: it is unknown what
-/// it still touches.
+/// Ends a job that has panicked. A job that cannot even give up stays for ever, because it may
+/// still touch memory.
 #[cold]
 fn panicked<J: Job>(owner: &'static J::Owner, job: &mut J) -> JobStep<J::Failure> {
     guarded(|| job.panicked(owner)).unwrap_or(JobStep::Park)
@@ -439,7 +439,7 @@ impl<J: Job> TaskQueue<J> {
         self.armed.store(waiters.len() as u32, Ordering::Release);
     }
 
-    /// Wakes every sleeping thread, whatever its ticket: there is work that it could help with.
+    /// Wakes every sleeping thread, for any ticket: there is work that it could help with.
     pub(crate) fn unpark_threads(&self) -> bool {
         if self.armed.load(Ordering::Acquire) == 0 {
             return false;

@@ -4,7 +4,7 @@
 //! A handle is a slot number with a generation, packed into the pointer value. It is never an
 //! address (the top bits make it one that no program can map), so a stale or made-up handle is an
 //! error and not a crash. Slots live in chunks that are never unmapped: a reference stays valid for
-//! the life of the process, whatever happens to the object in it.
+//! the life of the process, even after the end of the object in it.
 
 use crate::message::Failure;
 use ascend_sys::ACL_ERROR_RT_INVALID_HANDLE;
@@ -226,7 +226,7 @@ pub(crate) fn unknown(kind: HandleKind, handle: u64) -> Failure {
     Failure::new(ACL_ERROR_RT_INVALID_HANDLE, complaint(kind, handle))
 }
 
-/// Says of a handle what is wrong with it.
+/// Describes the mistake in a handle.
 fn complaint(kind: HandleKind, handle: u64) -> String {
     let name = kind.name();
     match HandleKind::of(handle) {

@@ -18,7 +18,7 @@ type DeviceCallback = unsafe extern "C" fn(i32, aclrtDeviceState, *mut c_void);
 type StreamCallback = unsafe extern "C" fn(aclrtStream, aclrtStreamState, *mut c_void);
 type AbortCallback = unsafe extern "C" fn(i32, aclrtDeviceTaskAbortStage, u32, *mut c_void) -> i32;
 
-/// The callbacks of one kind, each with what it is called with.
+/// The callbacks of one kind, each with its argument.
 pub(crate) struct StateHooks<F>(CountedTable<String, (F, usize)>);
 
 pub(crate) static DEVICE: StateHooks<DeviceCallback> = StateHooks::new();

@@ -41,7 +41,7 @@ pub(crate) struct Stream {
     pub(crate) host_call: HostCallState,
     /// The thread (0: none) that runs the callbacks of this stream.
     pub(crate) subscriber: AtomicU64,
-    /// The graph that takes what is submitted instead of the queue; 0: none. See `capture`.
+    /// The graph that takes submitted tasks instead of the queue; 0: none. See `capture`.
     pub(crate) diverted: AtomicU64,
     pub(crate) watchers: Watchers,
     pub(crate) failures: Failures,
@@ -105,7 +105,7 @@ impl Stream {
         }
     }
 
-    /// The stream that a handle names, whatever context it belongs to.
+    /// The stream that a handle names, in any context.
     #[inline]
     pub(crate) fn named(handle: u64) -> Result<&'static Stream, Failure> {
         match STREAMS.get(handle) {
@@ -136,7 +136,7 @@ impl Stream {
         machine::device_slot(self.device_id())
     }
 
-    /// Whether what is submitted goes to a graph.
+    /// Whether submitted tasks go to a graph.
     #[inline]
     pub(crate) fn is_diverted(&self) -> bool {
         self.diverted.load(Ordering::Relaxed) != 0

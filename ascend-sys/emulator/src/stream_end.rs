@@ -6,10 +6,10 @@ use crate::{capture, executor, poll, report};
 use ascend_sys::aclError;
 use std::time::Duration;
 
-/// Takes the handle of a stream away and drops what is queued. Waits for nothing but the piece of
-/// work that runs; a host function that runs is left alone.
+/// Takes the handle of a stream away and drops its queued tasks. Waits only for the piece of work
+/// that runs; a host function that runs is left alone.
 pub(crate) fn destroy(stream: &'static Stream, code: aclError, reason: Reason) {
-    // Of two who destroy it at once, one is late.
+    // If two threads destroy it at once, one is late.
     if stream.take_handle() {
         capture::abandon(stream);
         stream.stop(code, reason);
@@ -36,7 +36,7 @@ mod tests {
     use std::sync::mpsc::{RecvTimeoutError, channel};
     use std::thread;
 
-    /// Touches memory until it is let go, whatever it is told.
+    /// Touches memory until it is let go, and never gives up.
     struct Stubborn(&'static AtomicBool);
 
     impl TaskBody<Stream> for Stubborn {

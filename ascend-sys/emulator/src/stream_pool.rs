@@ -205,7 +205,7 @@ impl StreamPool {
         self.keep(bytes);
     }
 
-    /// Gives back what is reserved beyond `bytes` and not used.
+    /// Gives back the unused reserved memory beyond `bytes`.
     pub(crate) fn keep(&mut self, bytes: u64) {
         let kept = self.reserved.now.min(self.used.now.max(bytes));
         self.device().memory.uncharge((self.reserved.now - kept) as usize);

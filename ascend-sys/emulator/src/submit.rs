@@ -1,5 +1,5 @@
 //! Where the work of calls begins: a task goes into a stream, or something is done at once. Checked
-//! mode and captures hook in here, so that what submits knows of neither.
+//! mode and captures hook in here, so that the submitting modules know of neither.
 //!
 //! Operations of communicators and kernels are issued anew by each execution of a graph. They go
 //! [another way](crate::capture::record_call) into a stream that is captured, and tell checked mode

@@ -34,7 +34,7 @@ impl Word {
         Word(data.cast())
     }
 
-    /// Acquire: a reader of what a task has stored sees what the tasks before it have done.
+    /// Acquire: a reader of a stored value sees the effects of the tasks before the store.
     pub(crate) fn load(self) -> u64 {
         self.at().load(Ordering::Acquire)
     }

@@ -30,7 +30,7 @@ impl Watchers {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether somebody will see what the calling thread has made happen before.
+    /// Whether a watcher will see the event that the calling thread has made happen before.
     pub(crate) fn will_see(&self) -> bool {
         fence(Ordering::SeqCst);
         self.any()

@@ -100,7 +100,7 @@ entries! {
     }
 }
 
-/// Refuses what is no copy between memory of devices.
+/// Refuses anything but a copy between memory of devices.
 fn between_devices(kind: aclrtMemcpyKind) -> Result<(), Failure> {
     match kind {
         aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE

@@ -177,7 +177,7 @@ entries! {
     }
 }
 
-/// Flags that the emulator gives a meaning to, or can ignore without changing what a program sees.
+/// Flags that the emulator gives a meaning to, or can ignore without a difference for a program.
 const KNOWN_FLAGS: u32 = 0x3f;
 
 fn create(to: Out<aclrtEvent>, flags: u32, ex: bool) -> Result<(), Failure> {

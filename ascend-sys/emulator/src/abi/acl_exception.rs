@@ -1,4 +1,4 @@
-//! Callbacks for tasks that fail, and what they can ask.
+//! Callbacks for tasks that fail, and the queries that they can make.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::entries::{Acl, answer, entries};
@@ -37,7 +37,7 @@ fn number(
     answer::<Acl, u32>(call, u32::MAX, || Ok(of(exceptions::find(info)?)))
 }
 
-/// The accessors of an exception: their names, and what they return.
+/// The accessors of an exception: their names and their results.
 macro_rules! accessors {
     ($($name:ident: $of:expr;)*) => {$(
         unsafe extern "C" fn $name(info: *const aclrtExceptionInfo) -> u32 {

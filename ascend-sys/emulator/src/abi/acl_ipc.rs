@@ -156,7 +156,7 @@ fn own_export(key: &CStr) -> Result<u64, Failure> {
     Ok(key.number)
 }
 
-/// Permits processes to import what is exported under a number.
+/// Permits processes to import the object that is exported under a number.
 pub(super) fn permit(number: u64, pid: Slice<i32, *mut i32>, num: usize) -> Result<(), Failure> {
     if pid.is_null() || num == 0 {
         return fail!(ACL_ERROR_INVALID_PARAM, "pid is NULL or num is 0");

@@ -35,7 +35,7 @@ entries! {
         bin_handle: Out<aclrtBinHandle>,
     ) {
         let path = path.required("binPath")?;
-        // The file itself says what it holds.
+        // The contents of the file decide its kind.
         cpu_kernel_mode(&options)?;
         let path = Path::new(&path);
         let stem = path.file_stem().and_then(|stem| stem.to_str());

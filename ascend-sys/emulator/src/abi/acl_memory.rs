@@ -1,4 +1,4 @@
-//! Memory: allocating, freeing, registering, and asking what a pointer is.
+//! Memory: allocation, release, registration, and the attributes of pointers.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::Out;

@@ -194,7 +194,7 @@ impl<T> Deref for Values<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // No array is longer, whatever the caller says.
+        // No array is longer, even if the caller says so.
         let length = self.1.min(isize::MAX as usize / size_of::<T>());
         // SAFETY: not null, so as long as it says by the contract of `Slice`.
         unsafe { std::slice::from_raw_parts(self.0, length) }

@@ -100,7 +100,8 @@ entries! {
     }
 }
 
-/// Why a communicator has failed: with NULL what the calling thread's last attempt came to.
+/// The reason why a communicator has failed; with NULL, the reason of the calling thread's last
+/// attempt.
 fn failure_of(comm: &Handle<Member>) -> Result<Option<Arc<CommError>>, Failure> {
     if comm.is_null() { Ok(attempt::last()) } else { Ok(comm.find()?.comm.meeting.error()) }
 }

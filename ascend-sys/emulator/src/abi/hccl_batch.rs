@@ -66,8 +66,8 @@ fn issue(
     post(issue_state, stream, list, "HcclBatchSendRecv")
 }
 
-/// Checks and resolves a list, and pairs what the rank sends to itself: that comes first, then what
-/// it receives, then what it sends.
+/// Checks and resolves a list, and pairs the messages of the rank to itself. These come first, then
+/// the receives, then the sends.
 fn read(
     member: &Member,
     items: &[HcclSendRecvItem],

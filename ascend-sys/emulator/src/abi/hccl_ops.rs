@@ -203,7 +203,7 @@ pub(super) fn some(op: HcclReduceOp) -> ReduceOp {
     ReduceOp::from_hccl(op.0).unwrap_or(ReduceOp::Sum)
 }
 
-/// Refuses null in what every rank has to give.
+/// Refuses null for a buffer that every rank has to give.
 #[inline]
 fn all_given(
     comm: &Handle<Member>,

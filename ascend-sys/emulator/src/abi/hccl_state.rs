@@ -94,8 +94,8 @@ entries! {
         if member.comm.product == Product::Ascend950 {
             return refuse!(HCCL_E_NOT_SUPPORT, "Ascend 950 has no HcclGetCommAsyncError");
         }
-        // It tells what the two sides of a link have found out: that they differ, or that the other
-        // one is lost. A rank that does not come is no such thing, and shows in the stream alone.
+        // It reports the finding of a link's two sides: they differ, or the other one is lost. A
+        // rank that does not come is no such thing, and shows in the stream alone.
         let code = match member.comm.meeting.error().map(|error| error.cause) {
             None | Some(Cause::Timeout | Cause::Deadlock | Cause::Unrecorded) => HcclResult::HCCL_SUCCESS,
             Some(Cause::Mismatch | Cause::Message) => HcclResult::HCCL_E_PARA,

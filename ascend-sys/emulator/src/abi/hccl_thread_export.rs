@@ -35,8 +35,8 @@ entries! {
         Ok(())
     }
 
-    /// A thread has one handle, which all engines take. So what is exported is the handle itself,
-    /// and what is checked is whether CANN would give one.
+    /// A thread has one handle, which all engines take. So the export is the handle itself. The
+    /// checks are those for which CANN would give none.
     fn HcclThreadExportToCommEngine(
         comm: Handle<Member>,
         count: u32,

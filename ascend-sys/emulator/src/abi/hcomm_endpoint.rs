@@ -1,8 +1,8 @@
 //! Endpoints outside of communicators, and the memory that is registered on them. CANN's
 //! `hcomm_res.h`.
 //!
-//! Published documents say what these functions are for and hardly how they refuse; the codes are
-//! those that the functions of communicators have for the same mistakes.
+//! Published documents give the purpose of these functions, but hardly how they refuse; the codes
+//! are those that the functions of communicators have for the same mistakes.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_memory::free_of;

@@ -29,7 +29,7 @@ entries! {
         batch_mode::end(given(&tag).as_deref())
     }
 
-    /// On the host a communicator needs no lock: each call has what it needs to itself.
+    /// On the host a communicator needs no lock: each call has its own state.
     fn HcommAcquireComm(name: CText) {
         is_there(&name)
     }

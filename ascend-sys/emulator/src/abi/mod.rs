@@ -31,12 +31,12 @@
 //! change of the list `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test all abi::page::` writes
 //! the page of the book anew.
 //!
-//! Some of what is there does less than CANN's:
+//! Some of the functions do less than CANN's:
 //! - Primitives of operators (`Hcomm...OnThread`) are called by the host, with the handles of any
 //!   thread: there are no AICPU processors to call them. `HcclAllocNotify` and
 //!   `HcclGetNotifyNumInThread` are in no header that the table is made from.
 //! - `aclInit` follows `err_msg_mode` and `defaultDevice` of its configuration file, and ignores
-//!   what else it says.
+//!   the rest of it.
 //! - The stream flags PERSISTENT, DEVICE_USE_ONLY and CPU_SCHEDULE are kept and returned, and
 //!   change nothing: such a stream takes tasks, and is waited for, like any other.
 //! - Of a captured stream's flags, PERSISTENT, CPU_SCHEDULE and DEVICE_USE_ONLY are those that

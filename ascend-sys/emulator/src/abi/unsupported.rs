@@ -1,7 +1,7 @@
 //! The functions of CANN that the emulator does not do. They are in the table, so that a program
 //! that names them starts.
 //!
-//! A call answers with the code for what is not supported (207000, or `HCCL_E_NOT_SUPPORT`); the
+//! A call answers with the code for unsupported functions (207000, or `HCCL_E_NOT_SUPPORT`); the
 //! text of the error has the name of the function and the reason. A function that returns no code
 //! returns NULL or zero. No argument is looked at.
 //!

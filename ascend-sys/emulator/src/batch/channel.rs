@@ -3,7 +3,7 @@
 //! Messages are numbered. Each has a place, which it shares with later messages. Each side writes
 //! its contribution into a cache line of its own, the number last. A side that finds both numbers
 //! takes chunks to copy: the receiver from the front, the sender from the back. So for messages of
-//! the same size each side finds in its caches what it touched last time.
+//! the same size each side finds its data of the last message in its caches.
 //!
 //! The state of a message is one word, its [`MessageProgress`], and every step is one exchange of
 //! that word: a chunk is taken, a chunk is done, or the message is taken back before any chunk was
@@ -246,7 +246,7 @@ impl MessageChannel {
         other.number.load(Ordering::SeqCst) >= number
     }
 
-    /// Returns what the caller's side has to do for a message. `find` takes an address in the
+    /// Returns the work of the caller's side for a message. `find` takes an address in the
     /// process of the other side and a number of bytes, and returns where these bytes are.
     #[inline]
     pub(crate) fn look(

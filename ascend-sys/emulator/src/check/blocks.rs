@@ -66,7 +66,7 @@ pub(crate) fn tell(engine: &Checker, index: u32, picture: bool) -> Option<String
     Some(if picture { svg::draw(&finding) } else { finding.to_string() })
 }
 
-/// An operation of the host itself: `what` it does in the function `call`.
+/// An operation of the host itself: `what` describes it, and `call` is the function.
 pub(super) fn by_host(what: String, call: &str, touches: Vec<Touch>) -> Arc<CheckedOperation> {
     let (place, issued) = (HOST_NAME.into(), issued(call));
     Arc::new(CheckedOperation { what, place, process: None, member: None, issued, touches })
@@ -87,7 +87,7 @@ pub(crate) fn allocated(device: u32, pool: &MemoryPool, start: usize, pinned: bo
     if is_on()
         && let Some((name, size)) = pool.name_of(start)
     {
-        // The checker does not see what the host writes to its own memory.
+        // The checker does not see the host's writes to its own memory.
         tell_allocated((!pinned).then_some(device), start..start + size, &name);
     }
 }

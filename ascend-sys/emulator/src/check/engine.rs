@@ -1,5 +1,5 @@
-//! Happens-before, over components and points: which component knows what to be complete, and which
-//! accesses nothing orders.
+//! Happens-before, over components and points: the work that each component knows to be complete,
+//! and the accesses that nothing orders.
 //!
 //! The checker knows neither streams nor devices. It is told what happens, in the order in which it
 //! happens: an operation [begins](Checker::begin) on a component, a component
@@ -33,7 +33,7 @@ mod touch;
 /// The component of all threads of the host.
 pub(crate) const HOST: ClockComponent = ClockComponent(u32::MAX);
 /// The number of steps of a component whose knowledge is remembered. A request for an older step
-/// gets what was known a little later: so races may be missed, but none is invented.
+/// gets the knowledge of a slightly later one. So races may be missed, but none is invented.
 const REMEMBERED: usize = 4096;
 /// Findings that are kept.
 const KEPT: usize = 1000;

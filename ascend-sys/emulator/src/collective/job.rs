@@ -1,7 +1,7 @@
 //! The division of the work of a large operation: chunks with a home, taken by compare-and-swap.
 //!
 //! Every home owns the runs of some ranks (see `plan`), the same in every call, so that a core
-//! finds in its caches what it touched last time. A rank that has finished its own chunks takes
+//! finds its data of the last call in its caches. A rank that has finished its own chunks takes
 //! those of others. The caller gives the number of chunks in the runs of ranks: the same on all
 //! ranks. Each word carries the number of its operation, so nothing needs resetting between
 //! operations.

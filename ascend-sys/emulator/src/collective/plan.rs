@@ -4,7 +4,7 @@
 //! operation on one block (`HcclAllReduce`, `HcclReduce`, `HcclBroadcast`) the run is a part of the
 //! block. Otherwise it is the data that the rank receives; in `HcclAllGather` and `HcclAllGatherV`
 //! the data that it gives. The run of a rank has the same place in every call, so that a core finds
-//! in its caches what it touched last time.
+//! its data of the last call in its caches.
 //!
 //! All ranks cut alike: it follows from the request, the number of ranks and the tables.
 

@@ -123,7 +123,7 @@ impl<P: Participants> SharedWork<'_, P> {
             let (sent, from) = participants.blocks(source).of(SENDS, rank, request.dtype);
             let bytes = wanted.end.min(sent).saturating_sub(wanted.start);
             let from = participants.contribution(source).send.wrapping_add(from + wanted.start);
-            // SAFETY: the caller's promise; the piece is within what both sides say.
+            // SAFETY: the caller's promise; the piece is within the blocks of both sides.
             unsafe { copy(to.wrapping_add(at + wanted.start), from, bytes, self.store) };
         }
     }

@@ -42,7 +42,7 @@ impl<'a> Sides<'a> {
         self.says(rank, vec![NOTHING.into()]);
     }
 
-    /// Says what the collectives disagree about, and the sides below it.
+    /// Names the argument that the collectives disagree about, and the sides below it.
     pub(crate) fn compare(mut self) -> Account {
         let tables: Vec<&Table> = self
             .called

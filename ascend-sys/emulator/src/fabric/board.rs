@@ -1,5 +1,5 @@
 //! The board of a communicator: the facts that its ranks tell each other on the host before they
-//! are linked. It records which rank has called what, and which rank is gone.
+//! are linked. It records the calls of each rank, and the ranks that are gone.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -351,7 +351,7 @@ impl Comm {
         Enders::Processes(self.joint.iter().flat_map(Joint::names).collect())
     }
 
-    /// Names the ranks that have not arrived at collective `number`, and what each did last.
+    /// Names the ranks that have not arrived at collective `number`, and the last action of each.
     #[cold]
     pub(crate) fn missing(&self, number: u64) -> String {
         let missing = self.absentees(number);
@@ -366,7 +366,7 @@ impl Comm {
         text
     }
 
-    /// Describes what a rank did last, as seen from collective `number`.
+    /// Describes the last action of a rank, as seen from collective `number`.
     #[cold]
     fn last_of(&self, rank: usize, number: u64) -> String {
         let issued = self.issued(rank);
@@ -434,7 +434,8 @@ impl Comm {
         known.any(|other| other != first).then(|| all.iter().map(say).collect())
     }
 
-    /// Names the ranks that did not come to collective `number` in time, and what each did last.
+    /// Names the ranks that did not come to collective `number` in time, and the last action of
+    /// each.
     #[cold]
     pub(crate) fn absent(&self, number: u64, limit: Duration) -> String {
         let absent = self.absentees(number);

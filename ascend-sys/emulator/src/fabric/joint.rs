@@ -304,8 +304,8 @@ impl Comm {
         }
     }
 
-    /// A process has no side any more, or has not made it yet: only what it has left in the words
-    /// is known.
+    /// A process has no side any more, or has not made it yet: only its words in shared memory are
+    /// known.
     fn note_absence(&self, joint: &Joint, peer: &Arc<Peer>) {
         for (rank, abroad) in joint.ranks.iter().enumerate() {
             let is_theirs = abroad.as_ref().is_some_and(|abroad| Arc::ptr_eq(&abroad.peer, peer));

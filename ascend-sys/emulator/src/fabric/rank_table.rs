@@ -1,8 +1,8 @@
 //! Rank tables: files in JSON that say which rank is on which device of which server, in CANN's
 //! versions 1.0 (A2, A3), 1.2 (A3) and 2.0 (Ascend 950).
 //!
-//! All of a table is checked before anybody joins by it; an error names the field, its value and
-//! what it must be. Two things are not checked, since the format does not say: keys beyond those
+//! All of a table is checked before any rank joins by it; an error names the field, its value and
+//! the valid values. Two things are not checked, since the format does not say: keys beyond those
 //! below, and which of the keys that version 1.2 adds a table must have.
 
 mod field;

@@ -1,7 +1,7 @@
 //! Deadlocks that several processes are in.
 //!
-//! A process is *still* when nothing in it can run, except for what other processes do. It says so
-//! to all processes that it knows, and names those for which it waits. A process that finds all
+//! A process is *still* when nothing in it can run, except by actions of other processes. It says
+//! so to all processes that it knows, and names those for which it waits. A process that finds all
 //! that it waits for still, and all that these wait for, asks each of them. To answer, a process
 //! looks at itself anew. The answer says how many frames had been said to and heard from each other
 //! process before that look. When all answer that their states are unchanged, and each frame that
@@ -164,8 +164,8 @@ impl Told {
     }
 
     /// A look has found that this process is still, in the state of the look before. Tells all
-    /// other processes, and answers those that had asked before. When it is a deadlock, `end` is
-    /// called with its text, now or later, and then what it returns.
+    /// other processes, and answers those that had asked before. If it is a deadlock, `end` is
+    /// called with its text, now or later, and then the closure that it returns.
     pub(crate) fn note_still(
         &mut self,
         before: BeforeLook,
@@ -192,7 +192,7 @@ impl Told {
         }
     }
 
-    /// Has all told again when the state is not what was said before. A collective that still
+    /// Tells all again if the state differs from the last announced one. A collective that still
     /// misses a rank stays in its state when another rank comes, but no longer waits for that one.
     /// On each line this is said before an answer, so the process that asked has it when the answer
     /// comes.

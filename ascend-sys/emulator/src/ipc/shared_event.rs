@@ -158,7 +158,7 @@ impl SharedEvent {
         Ok(())
     }
 
-    /// Takes the number of a new record; the task ends it, in whatever way the task ends.
+    /// Takes the number of a new record; the task ends it, in any case.
     fn begin_record(self: &Arc<Self>) -> Result<RecordShared, Failure> {
         self.check()?;
         let words = self.words.get();

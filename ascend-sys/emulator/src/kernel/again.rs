@@ -37,7 +37,8 @@ impl SecondLook {
 }
 
 impl RunningKernel {
-    /// Checks what the check before the launch had to leave out; an error there is a finding.
+    /// Checks the parts that the check before the launch had to leave out; an error there is a
+    /// finding.
     pub(super) fn look_again(&mut self, stream: &'static Stream, launched: &Launched) {
         let Some(again) = self.again.take() else { return };
         let setting = Setting {

@@ -201,7 +201,7 @@ impl HostLibrary {
         };
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
         // SAFETY: `name` is a text of C. The program has asked for the library's code to be run, so
-        // it answers for what the library does when it is loaded.
+        // it is responsible for the library's initialisers.
         let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
         let library = match NonNull::new(handle) {
             Some(handle) => HostLibrary { handle, path },

@@ -1,4 +1,4 @@
-//! Kernels: loading what was recorded, launching it, and interpreting it on emulated cores, with
+//! Kernels: loading recorded kernels, launching them, and interpreting them on emulated cores, with
 //! the communication server beside.
 //!
 //! # How a program gets here

@@ -434,7 +434,7 @@ impl RunningKernel {
     }
 }
 
-/// Says what went wrong in a core, and where.
+/// Describes the error in a core, and its place.
 fn told(program: &Program, core: &Core, text: &str) -> String {
     format!("{text}\n  --> {} on {}", program.line(core.source()), core.name())
 }

@@ -83,6 +83,6 @@ pub(super) struct WriteWindows {
     pub(super) offsets: RegionAddress,
     pub(super) sizes: RegionAddress,
     pub(super) at: u64,
-    /// The bytes of the own block, whatever its entry in `sizes` is.
+    /// The bytes of the own block, with any entry in `sizes`.
     pub(super) own: u64,
 }

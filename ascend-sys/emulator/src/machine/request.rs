@@ -52,16 +52,16 @@ pub(crate) fn kernel_seed_from_environment() -> Result<u64, Failure> {
         .map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))
 }
 
-/// The variable that says what is late in kernels, also for blocks that name nothing.
+/// The variable that names the late participant of kernels, for blocks that name none.
 const KERNEL_LATE: &str = "ASCEND_EMULATOR_KERNEL_LATE";
 
-/// Returns what is late in kernels of blocks that name nothing.
+/// Returns the late participant in kernels of blocks that name none.
 pub(crate) fn kernel_late_from_environment() -> Result<Option<Late>, Failure> {
     late(KERNEL_LATE, std::env::var(KERNEL_LATE).ok())
         .map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))
 }
 
-/// Parses what is late from the text of the variable `name`, if it has one.
+/// Parses the late participant from the text of the variable `name`, if it has one.
 pub(crate) fn late(name: &str, text: Option<String>) -> Result<Option<Late>, String> {
     let late = text.map(|text| text.trim().parse()).transpose();
     late.map_err(|why: String| format!("{name}={why}"))

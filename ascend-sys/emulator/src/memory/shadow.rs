@@ -4,7 +4,7 @@
 //! Only in a build with `--cfg sanitizer="address"`, beside `--cfg plain_memory`, with which all
 //! data is moved by plain loops. Freed memory is marked, as far as [`MOST`](sanitizer::MOST), and
 //! so are the bytes between the end of an allocation and the next one. Memory that was never
-//! allocated is left as it is: the sanitizer needs an eighth of what it marks.
+//! allocated is left as it is: the sanitizer needs an eighth of the marked memory.
 
 #[cfg(sanitizer = "address")]
 mod sanitizer {

@@ -1,14 +1,14 @@
 //! Channels to ranks in other processes.
 //!
 //! Each process has the ends of its own ranks. Requests meet in the process of the lower rank of a
-//! pair: the higher one asks there, and is told what its request has met. A rank exchanges device
-//! memory, or pinned host memory of the emulator. The other process maps it, as memory of the same
-//! card or as pinned host memory, under addresses of its own. The record of a notify is told to the
-//! peer's process, behind what was written before.
+//! pair: the higher one asks there, and gets the other side of its request as the answer. A rank
+//! exchanges device memory, or pinned host memory of the emulator. The other process maps it, as
+//! memory of the same card or as pinned host memory, under addresses of its own. The record of a
+//! notify is sent to the peer's process, behind all earlier writes.
 //!
-//! Memory that a rank of another process may still reach has to stay. So an end *lends* what it
-//! exchanges. Lent memory is freed only when the other process has let it go (its end is gone, and
-//! nothing that is queued there names the memory) or when that process is gone.
+//! Memory that a rank of another process may still reach has to stay. So an end *lends* the memory
+//! that it exchanges. Lent memory is freed only when the other process has let it go (its end is
+//! gone, and nothing that is queued there names the memory) or when that process is gone.
 
 use super::channel::{BUFFER_TAG, CHANNELS, Channel, Exchanged};
 use super::link::{ChannelRequest, LinkRequest};
@@ -200,7 +200,7 @@ impl LinkRequest {
         self.channel_requests.iter().map(end).collect()
     }
 
-    /// Makes a request from what a rank of another process has sent.
+    /// Makes a request from the message of a rank of another process.
     fn told(number: u64, ends: Vec<OfferedEnd>) -> Arc<Self> {
         let memory = |OfferedMemory { tag, on_host, data, bytes }| {
             // The connecting rank finds out where it is here.

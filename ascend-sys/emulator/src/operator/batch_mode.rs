@@ -57,7 +57,7 @@ pub(crate) fn start(tag: Option<String>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `HcommBatchModeEnd`: submits what was kept, in order. If a primitive cannot be submitted,
+/// `HcommBatchModeEnd`: submits the kept tasks, in order. If a primitive cannot be submitted,
 /// returns its error and drops those behind it.
 pub(crate) fn end(tag: Option<&str>) -> Result<(), Failure> {
     if !is_open() {

@@ -23,7 +23,7 @@ pub(super) static CHANNELS: Slots<Channel> = Slots::new();
 
 /// The most notifies that an end can have.
 pub(crate) const MOST_NOTIFIES: u32 = 64;
-/// The number of notifies that the collective unit has on each channel, whatever is asked for.
+/// The number of notifies that the collective unit has on each channel, for any requested number.
 pub(crate) const NOTIFIES_OF_CCU: u32 = 8;
 /// The tag under which the HCCL buffer is exchanged.
 pub(crate) const BUFFER_TAG: &str = "HcclBuffer";

@@ -127,7 +127,8 @@ impl Pairs {
         is_new
     }
 
-    /// The process of a rank tells what a request has met. False when the request was withdrawn.
+    /// The process of a rank reports the other side that a request has met. False when the request
+    /// was withdrawn.
     pub(super) fn answer(&mut self, rank: usize, number: u64, theirs: &Arc<LinkRequest>) -> bool {
         if self.asked.get(&number).is_none_or(|asked| asked.peer != rank) {
             return false;

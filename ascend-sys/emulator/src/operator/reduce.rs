@@ -153,7 +153,7 @@ impl Reduce {
 
     pub(crate) fn poll(&mut self) -> Step {
         let to = self.to.wrapping_add(self.done);
-        // A piece ends with its block: so every thread cuts there, whatever else it has to do.
+        // A piece ends with its block, so every thread cuts there.
         let block = to.addr() / PIECE;
         let piece = (self.bytes - self.done).min((block + 1) * PIECE - to.addr());
         let _locked = match LOCKS[block % STRIPES].try_lock() {

@@ -224,8 +224,8 @@ impl Outlet {
         self.flush()
     }
 
-    /// Ends the connection for both sides: a process that goes on must not miss what could not be
-    /// sent.
+    /// Ends the connection for both sides: a process that goes on must not miss frames that could
+    /// not be sent.
     pub(crate) fn end(&mut self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }

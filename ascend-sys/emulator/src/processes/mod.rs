@@ -7,8 +7,8 @@
 //! the first time, which is gone and why. `fabric` decides what to do about it. Processes that know
 //! nothing of one another meet at a [rendezvous].
 //!
-//! Nothing has a name in a file system. A process that ends, in whatever way, leaves nothing
-//! behind, and the others hear of it at once.
+//! Nothing has a name in a file system. A process that ends in any way leaves nothing behind, and
+//! the others hear of it at once.
 
 pub(crate) mod line;
 pub(crate) mod listener;

@@ -11,7 +11,7 @@ pub(crate) enum Effects {
     Touches(String, Vec<Touch>),
     /// The task sets a signal: its number and its name.
     Sets(u64, String),
-    /// The task tells another process something, and what was complete before it.
+    /// The task sends another process a message, and the work that was complete before it.
     Tells,
     /// The task issues operations, which come after the work before it in its stream.
     Issues,

@@ -19,7 +19,7 @@ impl CheckerState {
         operation: &Arc<CheckedOperation>,
         clock: &Clock,
     ) {
-        // Reads come first: an operation in place reads what was there before.
+        // Reads come first: an operation in place reads the earlier contents.
         for reads in [true, false] {
             let touches = operation.touches.iter();
             for touch in touches.filter(|touch| (touch.mode == Mode::Read) == reads) {
@@ -54,7 +54,7 @@ impl CheckerState {
             }),
         }
         for (kind, other, bytes) in found {
-            // News of another process may arrive behind what follows it.
+            // News of another process may arrive behind later operations.
             let follows = |other: &Access| self.clock_at(other.point).covers(at);
             if told::is_foreign(at.component) && other.as_ref().is_some_and(follows) {
                 continue;

@@ -74,7 +74,7 @@ fn set(table: &mut Value, path: &str, value: Value) {
     }
 }
 
-/// Each malformed field is named, with its value and what it must be. Null: the key is missing.
+/// Each malformed field is named, with its value and the valid values. Null: the key is missing.
 #[test]
 fn each_malformed_field_is_named() {
     let (first, pod) = ("server_list/0/device/0", "super_pod_list/0");
@@ -432,7 +432,7 @@ fn a_key_that_is_in_one_object_twice_is_refused_with_its_place() {
     assert!(error.contains("at line 1 column"), "{error}");
     let Ok(Unique(value)) = serde_json::from_str(&text) else { panic!("{text} is refused") };
     assert_eq!(value, v1());
-    // Values of all kinds stay what they are.
+    // Values of all kinds stay unchanged.
     let all = r#"{"a":[null,true,-1,1,0.5,"x",{"b":{}},18446744073709551615]}"#;
     let Ok(Unique(value)) = serde_json::from_str(all) else { panic!("{all} is refused") };
     assert_eq!(value.to_string(), all);

@@ -60,8 +60,8 @@ impl<'de> Visitor<'de> for UniqueVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
-        // In the order of the keys, whatever order a `Map` keeps: tables of the same contents have
-        // the same text.
+        // In the order of the keys, independent of the order of a `Map`: tables of the same
+        // contents have the same text.
         let mut values = BTreeMap::new();
         while let Some(key) = object.next_key::<String>()? {
             if values.contains_key(&key) {
