@@ -5,7 +5,7 @@
 //! threads. Tokio runs the other tasks meanwhile, also while a communicator is made and while the
 //! first collective makes links.
 //!
-//! The ranks count the points with whole coordinates in a circle, which gives pi: each counts every
+//! The ranks count the points with whole coordinates in a circle, which gives pi. Each counts every
 //! fourth column of a quarter, and the sums meet in an all-reduce.
 //!
 //!     cargo run --release --example 04_tokio

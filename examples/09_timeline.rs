@@ -1,7 +1,7 @@
 //! 9. Computing while data moves, and seeing it.
 //!
 //! Two fused operators on four emulated ranks: `MatmulAllReduce` sums the products of all ranks,
-//! tile by tile, while its cores multiply the next tile; `AllGatherMatmul` multiplies its own tiles
+//! tile by tile, while its cores multiply the next tile. `AllGatherMatmul` multiplies its own tiles
 //! while the first tiles arrive from the others. Each is compared with the plain formula, and
 //! drawn: the products and waits of each core, the work of the communication server, and the data
 //! that moved over each link.

@@ -10,7 +10,7 @@
 //! A ring needs a wire from 6 to 0, and recursive halving wires between nearly all. The idea: sums
 //! flow from both ends to the middle, and the result flows back. In one piece that takes twice the
 //! way of the whole data. If the data is cut into slices, slice 1 sets out while slice 0 is on its
-//! way, and each wire carries data in both directions all the time.
+//! way. So each wire carries data in both directions all the time.
 //!
 //! The example answers these questions. Is it right for any number of ranks? Which links and which
 //! other resources does it use? How long does it take, in one slice and in many? Then it runs.

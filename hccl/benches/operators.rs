@@ -5,8 +5,8 @@
 //!     cargo bench -p hccl --bench operators -- gather    # only the second part
 //!     SLICE=16384 cargo bench -p hccl --bench operators  # with so many elements in a round
 //!
-//! The all-gathers take turns in one run, on the same ranks and buffers, and the best of each is
-//! printed: a change of the machine's speed meets both.
+//! The all-gathers take turns in one run, on the same ranks and buffers, so that a change of the
+//! machine's speed meets both. The best of each is printed.
 
 mod pin;
 

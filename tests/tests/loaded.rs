@@ -1,6 +1,6 @@
 //! The suite once more over loaded libraries: `Runtime::cann` opens the emulator under CANN's
-//! names, without the entries that CANN does not have, and the tests of `hccl` and of this package
-//! ask it for their devices. `docs/src/design/loaded-suite.md` lists the tests that cannot run so.
+//! names, without the entries that CANN does not have. The tests of `hccl` and of this package ask
+//! it for their devices. `docs/src/design/loaded-suite.md` lists the tests that cannot run so.
 //!
 //! `cargo test -p hccl-tests --test loaded -- --include-ignored --nocapture` runs it.
 

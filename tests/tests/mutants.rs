@@ -1,10 +1,10 @@
-//! Measures the kernel checker: every good kernel of the repository is broken in every place by
+//! Measures the kernel checker. Every good kernel of the repository is broken in every place by
 //! every rule, and run under seeds that choose the order of units, cores and servers.
 //!
 //! A mutant that the checker accepts is right if it does the same under all seeds, twice. If the
 //! results differ among seeds, it hangs, or a second launch finds the remains of the first, the
 //! checker has *missed* something. A mutant may also compute something else, in the same way under
-//! every seed: that is another kernel, and a right one as far as anybody can know.
+//! every seed. That is another kernel, and no test can tell that it is wrong.
 //!
 //! A sample by default; `HCCL_TEST_FULL=1` takes all mutants and 32 seeds, and prints the table.
 //! `HCCL_TEST_TELL=1` names those that stay undetermined.
@@ -233,8 +233,8 @@ fn what_the_checker_accepts_does_the_same_under_every_seed() {
     assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
 }
 
-/// Every wait between units is taken away from every good kernel, and those that the recorder
-/// inserts make it good again: for the checker, and in every order.
+/// Removes every wait between units from every good kernel. The waits that the recorder inserts
+/// make it good again, for the checker and in every order.
 #[test]
 fn inserted_waits_mend_every_kernel_that_has_lost_its_own() {
     unchecked();

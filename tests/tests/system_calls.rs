@@ -2,9 +2,9 @@
 //! this file is built only with the feature `strace` (CI does).
 //!
 //! The test starts itself again under strace. In there, two ranks run a steady loop and set a mark
-//! after every thousand operations, and the parent counts the system calls of their threads between
-//! two marks. The kernel may take a core away from a rank at any time; its peer then spins, yields
-//! and at last sleeps, with system calls. An operation that makes one by itself makes it in every
+//! after every thousand operations. The parent counts the system calls of their threads between two
+//! marks. The kernel may take a core away from a rank at any time; its peer then spins, yields and
+//! at last sleeps, with system calls. An operation that makes one by itself makes it in every
 //! stretch, so the quietest stretch tells.
 
 use std::path::Path;

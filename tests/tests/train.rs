@@ -31,8 +31,9 @@ fn bits(values: impl IntoIterator<Item = f32>) -> Vec<u32> {
     values.into_iter().map(f32::to_bits).collect()
 }
 
-/// Sums of floating-point numbers depend on their order, and a training step passes such
-/// differences on: exact to rounding in the first step, then a little less with every step.
+/// Sums of floating-point numbers depend on their order, and a training step passes these
+/// differences on. So results are exact to rounding in the first step, then a little less with
+/// every step.
 fn assert_same_curve(many: &[f32], one: &[f32], ranks: usize) {
     assert_eq!(many.len(), one.len());
     for (step, (many, one)) in many.iter().zip(one).enumerate() {

@@ -59,8 +59,8 @@ impl Bell {
 /// Wakes the threads that wait for the completion of any task. Called after a completion.
 #[inline]
 pub(crate) fn completed() {
-    // The number of the completed task must be visible before the bell is read. On x86 an
-    // instruction between the two ensures that.
+    // The number of the completed task must be visible before the bell is read. On x86 the code
+    // between the two ensures that.
     if cfg!(not(target_arch = "x86_64")) {
         fence(Ordering::SeqCst);
     }

@@ -1,7 +1,7 @@
 //! `hcclrun`: starts the ranks of a job as processes of this machine.
 //!
-//! It serves the store at which they meet, labels what they print, passes signals on, ends all
-//! when one fails, and says which rank failed first and why.
+//! It serves the store at which they meet, labels their output, and passes signals on. If a rank
+//! fails, it ends all, and prints which rank failed first and why.
 
 mod output;
 mod ranks;

@@ -34,9 +34,9 @@ impl Failure {
 /// The failure from which the others followed. `failures` are in the order in which the processes
 /// ended, `reports` in the order in which ranks have told of their errors.
 ///
-/// A rank whose peer dies may end before hcclrun has seen the end of that peer, and a rank that
-/// fails tells so before the others can notice. So the first report that does not follow from
-/// another rank counts most, then a death that nobody asked for, then the first end of all.
+/// A rank whose peer dies may end before hcclrun has seen the end of that peer. A rank that fails
+/// reports that before the others can notice. So the first report that does not follow from another
+/// rank counts most, then a death that nobody asked for, then the first end of all.
 pub(crate) fn first<'a>(failures: &'a [Failure], reports: &[Report]) -> Option<&'a Failure> {
     let own = reports.iter().filter(|report| !report.follows);
     let of = |report: &Report| failures.iter().find(|failure| failure.rank == report.rank);

@@ -86,8 +86,8 @@ impl FixedSum {
     }
 }
 
-/// The sum of some slices of one length: of the two halves, the first of which is the largest power
-/// of two that leaves something for the second.
+/// The sum of some slices of one length. It adds two parts; the length of the first is the largest
+/// power of two that leaves slices for the second.
 fn tree<T: Gradient>(shards: &[&[T]]) -> Vec<T> {
     match shards {
         [] => Vec::new(),

@@ -10,9 +10,9 @@
 //! | something that is no array of numbers goes to other ranks | [`objects`] |
 //! | the same bits at any number of ranks | [`FixedSum`] |
 //!
-//! Everything here is made of public operations of [`hccl`], runs on CANN as on the emulator, and
-//! is called by all ranks of a communicator in the same order. Tensors are slices of the host: the
-//! data of a tensor library is copied to the device and back.
+//! Everything here is made of public operations of [`hccl`], and runs on CANN and on the emulator.
+//! All ranks of a communicator call it in the same order. Tensors are slices of the host: the data
+//! of a tensor library is copied to the device and back.
 //!
 //! ```
 //! use hccl::prelude::*;

@@ -1,8 +1,8 @@
 //! Parameters of which every rank computes with all, and updates a part.
 //!
 //! The optimiser's state of a parameter is on one rank only (ZeRO, stage 1), and so is its summed
-//! gradient (stage 2). A step moves as many bytes as one all-reduce: gradients are summed into the
-//! parts, each rank updates its own, and the new parameters go to everybody.
+//! gradient (stage 2). A step moves as many bytes as one all-reduce. Gradients are summed into the
+//! parts, each rank updates its own part, and the new parameters go to all ranks.
 
 use std::ops::Range;
 
@@ -14,9 +14,8 @@ use crate::parts::Parts;
 
 /// Tensors one behind the other, cut into one part for each rank.
 ///
-/// Parts have the same length, but for the last ones, which are shorter or empty where the number
-/// of elements is no multiple of the number of ranks. Call each function on all ranks, in one
-/// order.
+/// Parts have the same length. If the number of elements is no multiple of the number of ranks, the
+/// last parts are shorter or empty. Call each function on all ranks, in one order.
 pub struct Shards<T: Gradient> {
     /// The range of each tensor among all.
     places: Vec<Range<usize>>,

@@ -12,8 +12,8 @@
 //! | gather in | all-gather of the tokens | reduce-scatter |
 //! | scatter out | reduce-scatter | all-gather |
 //!
-//! The first two belong to tensor parallelism, where every rank has all tokens between the layers;
-//! the last two to sequence parallelism, where each has its share of them.
+//! The first two belong to tensor parallelism, where every rank has all tokens between the layers.
+//! The last two belong to sequence parallelism, where each has its share of them.
 
 use hccl::prelude::*;
 use ndarray::{Array1, Array2, ArrayView2, Axis};

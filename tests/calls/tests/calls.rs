@@ -1,5 +1,5 @@
-//! Every function of the C ABI is called, in child processes, with fixed seeds: a crash, a panic or
-//! a hang fails with the calls that led to it.
+//! Calls every function of the C ABI, in child processes, with fixed seeds. A crash, a panic or a
+//! hang fails with the calls that led to it.
 
 use std::process::Command;
 

@@ -1,5 +1,6 @@
-//! The C ABI in `ascend-sys` is CANN's: every signature, enum value, constant, size and offset, in
-//! the Rust bindings and in the C headers, compared with the published one in `data/cann-abi.json`.
+//! The C ABI in `ascend-sys` is CANN's. Compares every signature, enum value, constant, size and
+//! offset, in the Rust bindings and in the C headers, with the published one in
+//! `data/cann-abi.json`.
 
 mod c;
 mod data;

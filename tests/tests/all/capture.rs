@@ -319,8 +319,8 @@ fn messages_are_recorded_and_take_their_numbers_at_every_replay() {
         let [zero, one] = <[_; 2]>::try_from(told.unwrap()).unwrap();
         assert_eq!((zero.0, one.0), (values(1, 0), values(0, 1)));
         assert_eq!((zero.1, one.1), (values(11, 10), values(10, 11)));
-        // The connect, three replays, of which each has a message in each direction by a batch, and
-        // two batches; and one more from rank 0 in each replay.
+        // In each direction there are the connect, a message of the batch in each of three replays,
+        // and two batches. Rank 0 sends one more in each replay.
         assert_eq!((zero.2, one.2), ([9, 6], [6, 9]));
         assert!(zero.3.contains("batch #7 "), "{}", zero.3);
     });

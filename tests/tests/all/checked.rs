@@ -5,8 +5,8 @@
 //! streams, from several threads. Works are dropped, forgotten, waited for and awaited. Graphs are
 //! captured, replayed, dropped and forgotten meanwhile. Buffers, streams and communicators go while
 //! they are in use, and memory of the host takes part. `cargo test` runs twelve thousand steps,
-//! `HCCL_TEST_FULL=1` half a million; both once more on devices that are not checked, where `hccl`
-//! learns of completion in another way.
+//! `HCCL_TEST_FULL=1` half a million. Both run once more on devices that are not checked, where
+//! `hccl` learns of completion in another way.
 //!
 //! A failure names its seed and the fewest steps that fail:
 //! `HCCL_TEST_SEED=7 HCCL_TEST_STEPS=31 cargo test -p hccl-tests --test all checked::`.

@@ -1,6 +1,6 @@
-//! Random programs of events: points in streams that are recorded, waited for and forgotten, while
-//! communicators are made, connected, divided, aborted and dropped in flight, and streams come and
-//! go. Every rank has a model of its buffers' contents.
+//! Random programs of events. They record, await and forget points in streams, while communicators
+//! are made, connected, divided, aborted and dropped in flight, and streams come and go. Every rank
+//! has a model of its buffers' contents.
 //!
 //! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is a hundred times
 //! as much, and `HCCL_TEST_SEED=n` repeats the program with that number.

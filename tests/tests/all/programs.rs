@@ -1,7 +1,7 @@
-//! Random programs against a sequential interpreter: every operation of communicators of random
-//! ranks in random orders, with buffers that are parts of larger ones, on several streams, awaited
-//! or not. At the end each bit of every buffer of every rank is compared, also bits that no
-//! operation should have touched.
+//! Compares random programs with a sequential interpreter. They have every operation of
+//! communicators of random ranks in random orders, with buffers that are parts of larger ones, on
+//! several streams, awaited or not. At the end each bit of every buffer of every rank is compared,
+//! also bits that no operation should have touched.
 //!
 //! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is five thousand
 //! programs. A program that fails is shrunk and printed; `HCCL_TEST_SEED=n` repeats the one with

@@ -71,8 +71,8 @@ fn parts_of_communicators_by_root_infos_of_two_processes_have_names_of_their_own
     });
 }
 
-/// The first operation of a communicator may be one of nothing: a rank that leaves behind it may be
-/// gone before another process has seen that it was there.
+/// The first operation of a communicator may have no elements. A rank that leaves after it may be
+/// gone before another process has seen it.
 #[test]
 fn a_rank_that_leaves_after_a_count_of_zero_has_taken_part() {
     const NAME: &str = "parts::a_rank_that_leaves_after_a_count_of_zero_has_taken_part";

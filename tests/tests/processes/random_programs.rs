@@ -1,11 +1,11 @@
 //! Random programs whose ranks are processes, or processes mixed with threads: their results equal
 //! those of the interpreter.
 //!
-//! Each rank makes the program of a seed anew, so nobody sends it. The root infos of a program's
-//! communicators are made by its ranks in turn, and go to the others through a communicator that
-//! all programs of a run share. A program that fails is printed; `HCCL_TEST_SEED=n` repeats the one
-//! with that number. It is not made shorter, as those between threads are: see whether it fails
-//! there too.
+//! Each rank makes the program of a seed anew, so nobody sends it. The ranks of a program make the
+//! root infos of its communicators in turn. A communicator that all programs of a run share passes
+//! them to the others. A program that fails is printed; `HCCL_TEST_SEED=n` repeats the one with
+//! that number. It is not made shorter, as those between threads are: see whether it fails there
+//! too.
 
 use hccl::prelude::*;
 use hccl_tests::full;

@@ -2,8 +2,7 @@
 //!
 //! The thread that starts the process traces it (`ptrace`). The process says where it is by
 //! [`mark`], a signal that only the tracer sees. From a mark on, the tracer counts the system calls
-//! of the process, or has the thread of the mark go on instruction by instruction, or lets time
-//! pass.
+//! of the process, steps the thread of the mark instruction by instruction, or lets time pass.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;

@@ -35,8 +35,8 @@ entries! {
         Ok(())
     }
 
-    /// A thread has one handle, which all engines take. So the export is the handle itself. The
-    /// checks are those for which CANN would give none.
+    /// A thread has one handle, which all engines take. So the export is the handle itself, and the
+    /// call only checks whether CANN would give one.
     fn HcclThreadExportToCommEngine(
         comm: Handle<Member>,
         count: u32,

@@ -9,8 +9,8 @@ use super::{c, exported, import};
 
 const BYTES: usize = 4096;
 
-/// A CPU kernel that is given imported memory finds the exporter's data at its address, whether the
-/// memory was imported before the process loaded CPU kernels or later.
+/// A CPU kernel with imported memory finds the exporter's data at its address. The import may come
+/// before the process loads CPU kernels, or later.
 #[test]
 fn imported_memory_is_opened_to_cpu_kernels_too() {
     let Some(mut other) =

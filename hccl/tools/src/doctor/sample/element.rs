@@ -1,8 +1,7 @@
 //! Inputs of the sample, and the expected results.
 //!
-//! Inputs of reductions are whole numbers that are so small that every sum, product, largest and
-//! smallest value is exact in every type, in whatever order it is made. Inputs of movements have
-//! any bits.
+//! Inputs of reductions are small whole numbers. So every sum, product, maximum and minimum is
+//! exact in every type, in any order of computation. Inputs of movements have any bits.
 
 use hccl::dtype::{Element, Max, Min, Prod, Reduce, ReduceKind, ReduceOp, Sum, bf16, f16};
 
