@@ -12,7 +12,7 @@ use syn::{
     Token,
 };
 
-/// All errors, reported together.
+/// The errors so far, which are reported together.
 #[derive(Default)]
 pub struct Errors(pub Option<Error>);
 
@@ -28,7 +28,7 @@ impl Errors {
         self.add(Error::new(span, problem));
     }
 
-    /// The value, if there is no error.
+    /// Returns the value, or keeps the error and returns none.
     pub fn keep<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.add(error)).ok()
     }

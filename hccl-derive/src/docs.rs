@@ -22,7 +22,7 @@ pub fn text(attributes: &[Attribute]) -> String {
     text.trim().to_owned()
 }
 
-/// [`name`] and [`name`](path) as `name`.
+/// Replaces [`name`] and [`name`](path) by `name`.
 fn unlinked(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;

@@ -66,12 +66,12 @@ fn range(index: usize) -> Ident {
     format_ident!("__HCCL_RANGE_{index}")
 }
 
-/// A type of the program.
+/// Prints the path of a type of the program.
 pub fn of_program(ty: &Type, of: &Struct) -> TokenStream {
     without_self(ty.to_token_stream(), &of.ident)
 }
 
-/// A compile error at `span` if the condition holds.
+/// Makes a compile error at `span` if the condition holds.
 fn refuse(span: Span, condition: &TokenStream, text: &str) -> TokenStream {
     quote_spanned! {span=> if #condition { __hccl::core::panic!("{}", #text) } }
 }
@@ -239,7 +239,7 @@ fn problems(input: &Struct) -> TokenStream {
     quote! { #(#fields)* #too_large #tail #(#promise)* }
 }
 
-/// A compile error at `span` if there is a problem.
+/// Makes a compile error at `span` if there is a problem.
 fn problem(span: Span, problem: &TokenStream) -> TokenStream {
     quote_spanned! {span=>
         const _: () = if let __hccl::core::option::Option::Some(__hccl_problem) = #problem {

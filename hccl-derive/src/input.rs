@@ -18,7 +18,7 @@ use crate::{docs, names, range};
 pub struct Struct {
     pub ident: Ident,
     pub visibility: Visibility,
-    /// Only a struct that is refused has any.
+    /// The generics; only a struct that is refused has any.
     pub generics: Generics,
     /// Its name in C++.
     pub name: String,
@@ -46,7 +46,7 @@ pub struct Field {
     /// Its doc comment.
     pub docs: String,
     pub ty: syn::Type,
-    /// None if the type is refused.
+    /// The shape of the type; none if the type is refused.
     pub shape: Option<Shape>,
     pub range: Option<Range>,
     /// The constant with its offset, which a communication member has.
@@ -227,7 +227,7 @@ impl Field {
 const NUMBERS: [&str; 12] =
     ["i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "u128", "usize"];
 
-/// `repr(C)`, and nothing beside it.
+/// Checks that the representation is `repr(C)`, and nothing beside it.
 fn representation(item: &DeriveInput) -> Result<()> {
     let mut c = false;
     for attribute in item.attrs.iter().filter(|attribute| attribute.path().is_ident("repr")) {

@@ -67,7 +67,7 @@ impl Options {
     }
 }
 
-/// The function, and the one that records it.
+/// Expands to the function and the one that records it.
 pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let Ok(mut function) = syn::parse2::<ItemFn>(item.clone()) else {
         let problem = "`kernel` stands above a function";
@@ -147,8 +147,8 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     with_record(&function, &names, &record)
 }
 
-/// A function that kernels call: its steps are recorded as a call. The body is a function of its
-/// own, because calls in a function that tracks its caller would have the caller's line.
+/// Expands a function that kernels call: its steps are recorded as a call. The body is a function
+/// of its own, because calls in a function that tracks its caller would have the caller's line.
 fn called(mut function: ItemFn, root: &Path) -> TokenStream {
     let signature = &function.sig;
     let (name, docs) = (signature.ident.unraw().to_string(), crate::docs::text(&function.attrs));
@@ -206,8 +206,8 @@ fn first_argument(ty: &Type, generics: &Generics) -> (TokenStream, TokenStream) 
     (check, quote!(<#ty as __hccl::FirstIf<{ __HCCL_IS_FIRST }>>::Itself))
 }
 
-/// A function that is refused. It stays, and so does the one that records it, so that their uses
-/// are not reported as well.
+/// Expands a function that is refused. It stays, and so does the one that records it, so that their
+/// uses are not reported as well.
 fn refused(function: &ItemFn, root: &Path, error: &Error) -> TokenStream {
     if function.sig.receiver().is_some() {
         // A type is not possible at this place.
@@ -230,7 +230,7 @@ fn refused(function: &ItemFn, root: &Path, error: &Error) -> TokenStream {
     with_record(function, &names, &record)
 }
 
-/// The function, and a type of its name that can `record` it.
+/// Expands to the function, and a type of its name that can `record` it.
 fn with_record(function: &ItemFn, names: &TokenStream, record: &TokenStream) -> TokenStream {
     let (ident, visibility) = (&function.sig.ident, &function.vis);
     let name = ident.unraw().to_string();

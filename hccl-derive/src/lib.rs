@@ -17,7 +17,8 @@ mod types;
 
 use proc_macro::TokenStream;
 
-/// A struct that the host fills and a kernel reads: see `hccl::kernel::tiling`.
+/// Derives the layout of a struct that the host fills and a kernel reads: see
+/// `hccl::kernel::tiling`.
 ///
 /// The struct is `#[repr(C)]`, has no implicit padding and a size that is a multiple of 8. Its
 /// fields are numbers (`i8` to `u64`, `f32`, `f64`, `hccl::f16`, `hccl::bf16`), `bool`, arrays, and
@@ -38,7 +39,7 @@ pub fn tiling(item: TokenStream) -> TokenStream {
     expand::expand(&input, refused.as_ref()).into()
 }
 
-/// A kernel: see `hccl::kernel`.
+/// Makes a function a kernel: see `hccl::kernel`.
 ///
 /// The function takes a `Kernel<T>` with its tiling struct (or a plain `Kernel`), then all its
 /// inputs, then all its outputs. It can be called like any other, by other kernels too;

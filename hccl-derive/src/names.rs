@@ -1,6 +1,6 @@
 //! Names in C++.
 
-/// `tile_num` as `tileNum`. Underscores at the front stay.
+/// Turns a name into lower camel case: `tile_num` into `tileNum`. Underscores at the front stay.
 pub fn lower_camel(name: &str) -> String {
     let stem = name.trim_start_matches('_');
     let mut camel = name[..name.len() - stem.len()].to_owned();

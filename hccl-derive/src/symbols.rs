@@ -80,7 +80,7 @@ pub fn refused(input: &Struct, error: &Error) -> TokenStream {
     }
 }
 
-/// The errors, and a type about which the compiler reports nothing more.
+/// Returns the errors, and a type about which the compiler reports nothing more.
 pub fn nothing(error: &Error) -> (TokenStream, TokenStream) {
     let mut errors = error.clone().into_iter().map(|error| error.to_compile_error());
     let first = errors.next();

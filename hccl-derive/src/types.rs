@@ -138,8 +138,8 @@ pub fn compact(code: &impl ToTokens) -> String {
     text
 }
 
-/// The same code, with the name of the struct for `Self`. It may be put at a place where `Self` is
-/// another type, or none.
+/// Returns the code with the name of the struct for `Self`. It may be put at a place where `Self`
+/// is another type, or none.
 pub fn without_self(code: TokenStream, name: &Ident) -> TokenStream {
     let replace = |token| match token {
         TokenTree::Ident(ident) if ident == "Self" => {

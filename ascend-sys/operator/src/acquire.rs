@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 /// The least notifies that an end of a channel is opened with: it cannot get more later, and the
 /// next operator may use more.
 const LEAST_OF_CHANNEL: u32 = 8;
-/// The same for threads, which on most products cannot get more either.
+/// The least notifies that a thread is acquired with: most products cannot give it more later
+/// either.
 const LEAST_OF_THREAD: u32 = 4;
 
 /// The arguments with which to acquire threads.
@@ -57,7 +58,7 @@ pub fn channel_notifies(uses: u32) -> u32 {
 /// The resources that one rank has acquired.
 #[derive(Default)]
 pub(crate) struct Holdings {
-    /// Notifies of each thread, the most first.
+    /// The number of notifies of each thread, the largest number first.
     pub(crate) threads: Vec<u32>,
     /// The operator that opened the channel to a peer, and the notifies of the channel.
     pub(crate) channels: BTreeMap<u32, (usize, u32)>,

@@ -7,7 +7,7 @@
 use crate::task::{Operator, Step};
 use std::ops::Range;
 
-/// No task, no lane.
+/// The number that stands for no task and no lane.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// A thread of a rank.

@@ -144,7 +144,7 @@ fn id(lane: &Lane, task: u32) -> TaskId {
     TaskId { rank: lane.rank, thread: lane.thread, position: task - lane.start }
 }
 
-/// Some of the tasks.
+/// A list of some of the tasks.
 #[derive(Clone, Debug, Default)]
 struct Listed {
     tasks: Vec<u32>,
@@ -174,11 +174,11 @@ impl Listed {
 /// A search that decides whether one task comes before another.
 pub struct Search<'a> {
     order: &'a Order,
-    /// For each lane: the last question in which it was reached from the later task, and the end of
-    /// the tasks known to come before that one.
+    /// For each lane: the last question whose search reached it from the later task, and the end of
+    /// the tasks in it that are known to come before that task.
     past: Vec<(u32, u32)>,
-    /// For each lane: the last question in which it was reached from the earlier task, and the
-    /// first task known to come behind that one.
+    /// For each lane: the last question whose search reached it from the earlier task, and the
+    /// first task in it that is known to come after that task.
     future: Vec<(u32, u32)>,
     /// The number of this question.
     question: u32,

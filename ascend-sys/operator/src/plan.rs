@@ -10,19 +10,19 @@ use std::fmt::{self, Display, Formatter};
 
 /// The resources of a communicator, all engines together.
 pub mod limits {
-    /// The threads that can be acquired. The user's stream does not count.
+    /// The number of threads that can be acquired. The user's stream does not count.
     pub const THREADS: u32 = 200;
-    /// Notifies of all threads.
+    /// The number of notifies of all threads together.
     pub const NOTIFIES: u32 = 65_536;
-    /// Notifies of one thread.
+    /// The number of notifies of one thread.
     pub const THREAD_NOTIFIES: u32 = 65_535;
-    /// Notifies of each end of a channel.
+    /// The number of notifies of each end of a channel.
     pub const CHANNEL_NOTIFIES: u32 = 64;
-    /// Notifies between the host and the AI CPU that expands an operator: one starts it, one ends
-    /// it.
+    /// The number of notifies between the host and the AI CPU that expands an operator: one starts
+    /// it, one ends it.
     pub const CONTROL_NOTIFIES: u32 = 2;
-    /// The additional notifies of the main thread on an AI CPU: the one with which the host starts
-    /// it.
+    /// The number of additional notifies of the main thread on an AI CPU: the host starts it with
+    /// one.
     pub const START_NOTIFIES: u32 = 1;
 }
 
@@ -74,15 +74,15 @@ impl Product {
 /// The resources that an operator takes of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Threads, with the main one.
+    /// The number of threads, with the main one.
     pub threads: u32,
-    /// Notifies of the main thread.
+    /// The number of notifies of the main thread.
     pub main_notifies: u32,
-    /// Notifies of each sub-thread.
+    /// The number of notifies of each sub-thread.
     pub sub_notifies: Vec<u32>,
     /// The peer of each channel, and the notifies of this end of it.
     pub channels: Vec<(u32, u32)>,
-    /// Notifies between the host and the AI CPU.
+    /// The number of notifies between the host and the AI CPU.
     pub control_notifies: u32,
     /// The engine for which it is counted.
     pub engine: Engine,
@@ -113,23 +113,23 @@ impl Plan {
         }
     }
 
-    /// Notifies of all threads together.
+    /// The number of notifies of all threads together.
     pub fn thread_notifies(&self) -> u64 {
         let all = [self.main_notifies].into_iter().chain(self.sub_notifies.iter().copied());
         all.map(u64::from).sum()
     }
 
-    /// Notifies of this rank's ends of all channels together.
+    /// The number of notifies of this rank's ends of all channels together.
     pub fn channel_notifies(&self) -> u64 {
         self.channels.iter().map(|(_, notifies)| u64::from(*notifies)).sum()
     }
 
-    /// The notifies of the channel that has most of them.
+    /// The number of notifies of the channel that has most of them.
     pub fn notifies_per_channel(&self) -> u32 {
         self.channels.iter().map(|(_, notifies)| *notifies).max().unwrap_or(0)
     }
 
-    /// The notifies of the sub-thread that has most of them.
+    /// The number of notifies of the sub-thread that has most of them.
     pub fn notifies_per_sub_thread(&self) -> u32 {
         self.sub_notifies.iter().copied().max().unwrap_or(0)
     }
@@ -144,7 +144,8 @@ impl Plan {
         main.max(self.notifies_per_sub_thread())
     }
 
-    /// The threads to acquire: the user's stream, where it is the main thread, comes by itself.
+    /// The number of threads to acquire. The user's stream does not count where it is the main
+    /// thread: it comes by itself.
     pub fn threads_to_acquire(&self) -> u32 {
         match self.engine {
             Engine::AicpuTs => self.threads,

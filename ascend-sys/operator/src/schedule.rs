@@ -5,7 +5,7 @@
 
 use crate::{Operator, Order, Step, Task, TaskId};
 
-/// No task.
+/// The number that stands for no task.
 const NONE: u32 = u32::MAX;
 
 /// The tasks that run, and those that do not.
@@ -64,11 +64,11 @@ impl<'a> Execution<'a> {
 /// The times of a task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct When {
-    /// The time at which it is next in its thread.
+    /// The time when it is next in its thread.
     pub(crate) begin: f64,
-    /// The time at which the tasks that it waits for are done.
+    /// The time when the tasks that it waits for are done.
     pub(crate) start: f64,
-    /// The time at which it is done.
+    /// The time when it is done.
     pub(crate) end: f64,
     /// The number of transfers between ranks on the longest chain that ends with it; several in a
     /// row between the same two count as one.
@@ -97,7 +97,7 @@ impl Schedule<'_> {
         at.and_then(|at| self.when.get(at as usize)).copied().unwrap_or_default()
     }
 
-    /// The time at which the last task is done.
+    /// The time when the last task is done.
     pub(crate) fn length(&self) -> f64 {
         self.when.iter().map(|when| when.end).fold(0.0, f64::max)
     }

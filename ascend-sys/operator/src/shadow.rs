@@ -15,12 +15,13 @@ use std::ops::Range;
 /// The effect of an access on bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// It only reads them.
+    /// The access only reads the bytes.
     Read,
-    /// It writes them, whatever they held.
+    /// The access writes the bytes, whatever they held.
     Write,
-    /// It combines something into them, each element in one step. Two reductions of the same kind
-    /// (the number) do not conflict: their order makes no difference.
+    /// The access combines a value into the bytes, each element in one step. The number is the kind
+    /// of the reduction. Two reductions of the same kind do not conflict: their order makes no
+    /// difference.
     Reduce(u32),
 }
 
@@ -41,8 +42,9 @@ pub trait Oracle<A> {
     /// Whether the earlier access is certainly over.
     fn is_before(&mut self, earlier: &A) -> bool;
 
-    /// The same question, where a wrong no does no harm: the answer decides which accesses can be
-    /// forgotten. Override it where the exact answer takes long.
+    /// Whether the earlier access is known at once to be over. A wrong false does no harm: the
+    /// answer decides which accesses can be forgotten. Override it where the exact answer takes
+    /// long.
     fn is_known_at_once(&mut self, earlier: &A) -> bool {
         self.is_before(earlier)
     }
@@ -57,7 +59,7 @@ impl<A, F: FnMut(&A) -> bool> Oracle<A> for F {
 /// The finding of an access.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found<A> {
-    /// Bytes that another access may touch at the same time, and the two conflict.
+    /// Bytes that another, conflicting access may touch at the same time.
     Unordered {
         /// The bytes.
         bytes: Range<usize>,
@@ -90,7 +92,7 @@ pub struct Shadow<A> {
 }
 
 impl<A: Clone> Shadow<A> {
-    /// With `written`, its bytes count as written before they are read.
+    /// Makes the state of a range of bytes. With `written`, they count as written from the start.
     pub fn new(range: Range<usize>, written: bool) -> Shadow<A> {
         let cell = Cell::new(range.end, written, None);
         Shadow { cells: BTreeMap::from([(range.start, cell)]), range }
@@ -183,8 +185,8 @@ impl<A> Cell<A> {
 mod tests {
     use super::*;
 
-    /// The bytes that an access finds in conflict, with the other access; and those that were never
-    /// written, with none.
+    /// Returns the bytes of an access that conflict with another access, each run with that access,
+    /// and the bytes that were never written, with none.
     fn look(
         shadow: &mut Shadow<u32>,
         bytes: Range<usize>,

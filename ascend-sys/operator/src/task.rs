@@ -26,7 +26,7 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// "input", "output", "communication buffer".
+    /// The name of the memory: "input", "output" or "communication buffer".
     pub const fn name(self) -> &'static str {
         match self {
             Memory::Input => "input",
@@ -119,7 +119,7 @@ pub enum ReduceOp {
 }
 
 impl ReduceOp {
-    /// "sum", "prod", "max", "min".
+    /// The name of the operation: "sum", "prod", "max" or "min".
     pub const fn name(self) -> &'static str {
         match self {
             ReduceOp::Sum => "sum",
@@ -196,18 +196,18 @@ pub struct RankTasks {
     pub threads: Vec<Vec<Step>>,
     /// The peers that it has opened a channel to, with the notifies of each end.
     pub channels: Vec<(u32, u32)>,
-    /// Bytes of the input.
+    /// The number of bytes of the input.
     pub input: u64,
-    /// Bytes of the output.
+    /// The number of bytes of the output.
     pub output: u64,
-    /// Bytes of the communication buffer.
+    /// The number of bytes of the communication buffer.
     pub buffer: u64,
     /// The offset of the input in the output, in bytes, if it is a part of it.
     pub in_place: Option<u64>,
 }
 
 impl RankTasks {
-    /// Bytes of one of its memories.
+    /// The number of bytes of one of its memories.
     pub const fn size(&self, memory: Memory) -> u64 {
         match memory {
             Memory::Input => self.input,
@@ -278,7 +278,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// Elements of the input and of the output of a rank.
+    /// The numbers of elements of the input and of the output of a rank.
     pub fn sizes(&self, rank: u32, ranks: u32, n: u64) -> (u64, u64) {
         let all = n.saturating_mul(ranks.into());
         let only = |condition: bool, size: u64| if condition { size } else { 0 };
@@ -348,7 +348,7 @@ pub struct Operator {
     pub goal: Goal,
     /// The n of the [goal](Goal), in elements.
     pub count: u64,
-    /// Bytes of an element.
+    /// The number of bytes of an element.
     pub element: u64,
     /// Whether elements are floating point, so that sums and products of them are rounded.
     pub floats: bool,

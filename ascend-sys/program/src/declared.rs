@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::layout::Number;
 
-/// Something that has a name in the source.
+/// A declaration that has a name in the source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Declared<T> {
     /// Its name, in snake case, unique among its kind.
@@ -185,9 +185,9 @@ pub struct Queue {
 /// The direction in which data passes through a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Position {
-    /// From global memory to the vector unit.
+    /// The queue takes data from global memory to the vector unit.
     VecIn,
-    /// From the vector unit to global memory.
+    /// The queue takes data from the vector unit to global memory.
     VecOut,
 }
 
@@ -245,7 +245,7 @@ impl Matmul {
         }
     }
 
-    /// `f16 * f16 + f32 -> f16`.
+    /// The types of the product, such as `f16 * f16 + f32 -> f16`.
     pub fn types(&self) -> String {
         let bias = self.bias.map_or(String::new(), |bias| format!(" + {bias}"));
         format!("{} * {}{bias} -> {}", self.a, self.b, self.c)

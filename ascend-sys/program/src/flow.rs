@@ -57,7 +57,7 @@ pub struct Walk<'a> {
     short: BTreeSet<BlockId>,
 }
 
-/// After this number of steps in which nothing happens, the caller is asked whether to go on.
+/// The number of steps without effect after which the caller is asked whether to go on.
 const LONGEST_IDLE: u64 = 1 << 16;
 
 /// Turns of a loop that is [shortened](Walk::shorten).
@@ -78,9 +78,9 @@ struct Frame {
 /// The reason why a value has no number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unknown {
-    /// It comes from data that the caller does not have.
+    /// The value comes from data that the caller does not have.
     Data,
-    /// It cannot be computed.
+    /// The value cannot be computed.
     Fault(Fault),
     /// Only for [`Walk::advance`]: many steps have done nothing. The next `advance` goes on.
     Idle,
@@ -96,7 +96,7 @@ impl From<Fault> for Unknown {
 }
 
 impl<'a> Walk<'a> {
-    /// Core number `index` of its kind, before the first step.
+    /// Puts core number `index` of its kind before the first step.
     pub fn new(program: &'a Program, launch: &'a Launch, core: Core, index: u32) -> Self {
         Walk {
             program,
@@ -158,7 +158,8 @@ impl<'a> Walk<'a> {
         &self.undecided
     }
 
-    /// The next step that does something; none at the end. Steps before it have been done by then.
+    /// Returns the next step that does something; none at the end. Steps before it have been done
+    /// by then.
     pub fn advance(&mut self) -> Result<Option<&'a Node>, Unknown> {
         self.undecided.clear();
         while let Some(frame) = self.frames.last_mut() {
@@ -301,7 +302,7 @@ impl<'a> Walk<'a> {
         self.variables[variable.0 as usize] = bits.map(|bits| fit(number, bits));
     }
 
-    /// A value as an unsigned number, for counts and offsets. A negative one is a fault.
+    /// Computes a value as an unsigned number, for counts and offsets. A negative one is a fault.
     pub fn count(&self, id: ValueId) -> Result<u64, Unknown> {
         let bits = self.value(id)?;
         let number = self.number(id);
@@ -373,7 +374,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// A number of the tiling struct.
+    /// Reads a number of the tiling struct.
     pub fn tiling(&self, offset: u64, number: Number) -> Result<u64, Fault> {
         let size = number.size() as usize;
         let bytes = usize::try_from(offset)
@@ -455,7 +456,7 @@ impl<'a> Walk<'a> {
         Err(self.fault(&format!("{x} {sign} {y} is {result}, beyond what {number} holds")))
     }
 
-    /// Something that cannot be computed, here.
+    /// Makes a fault here: something that cannot be computed.
     pub fn fault(&self, text: &str) -> Fault {
         Fault { source: self.source, text: text.to_owned() }
     }

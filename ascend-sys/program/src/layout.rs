@@ -111,7 +111,7 @@ pub enum Number {
     Bf16,
     F32,
     F64,
-    /// One byte, 0 or 1.
+    /// A boolean: one byte, 0 or 1.
     Bool,
 }
 
@@ -214,7 +214,7 @@ impl Number {
 }
 
 impl Display for Number {
-    /// Its name in Rust.
+    /// Writes its name in Rust.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Number::I8 => "i8",
@@ -243,7 +243,7 @@ const fn borrowed<'a>(layout: &'a Cow<'static, Layout>) -> &'a Layout {
     }
 }
 
-/// The same for a text.
+/// The text that a `Cow` refers to, also in a constant.
 #[allow(clippy::ptr_arg, reason = "a `Cow` is no reference in a constant unless it is taken apart")]
 const fn text<'a>(text: &'a Cow<'static, str>) -> &'a str {
     match text {

@@ -115,7 +115,7 @@ impl Program {
         }
     }
 
-    /// The place alone.
+    /// The place in the source, without the calls.
     fn place(&self, source: Source) -> String {
         let Source { file, line, column, .. } = source;
         match self.files.get(file as usize) {
@@ -215,7 +215,7 @@ impl std::fmt::Display for DecodeError {
     }
 }
 
-/// The same text, since `unwrap` prints it.
+/// Writes the same text as `Display`, since `unwrap` prints it.
 impl std::fmt::Debug for DecodeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "DecodeError: {self}")

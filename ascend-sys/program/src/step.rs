@@ -409,8 +409,8 @@ pub enum Mode {
     Kind,
     /// The two vector cores of a block (1).
     Pair,
-    /// From the cube core of a block to its vector cores, or from all of these to the cube core
-    /// (2).
+    /// The cube core of a block and its vector cores: from the one to the others, or from all of
+    /// these to it (2).
     Block,
 }
 

@@ -459,7 +459,7 @@ impl<'a> Checker<'a> {
         found.map(|value| value.number).ok_or_else(|| format!("there is no value {}", value.0))
     }
 
-    /// A number of elements, turns or ranks.
+    /// Checks a number of elements, turns or ranks.
     fn whole(&self, value: ValueId) -> Result<(), String> {
         use Number::*;
         match self.value(value)? {

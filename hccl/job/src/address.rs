@@ -92,7 +92,8 @@ impl Listener {
         Ok((Listener::Tcp(listener), port))
     }
 
-    /// The next connection, and a text that names its peer. A process of another user is refused.
+    /// Accepts the next connection. Returns it with a text that names the other side. It refuses a
+    /// process of another user.
     pub(crate) fn accept(&self) -> io::Result<(Connection, String)> {
         match self {
             Listener::Tcp(listener) => {
@@ -115,14 +116,14 @@ impl Listener {
         }
     }
 
-    /// A thread that waits in [`accept`](Self::accept) returns with an error.
+    /// Makes a thread that waits in [`accept`](Self::accept) return with an error.
     pub(crate) fn shut_down(&self) {
         // SAFETY: the descriptor is open for as long as `self` lives, and no memory is involved.
         unsafe { libc::shutdown(self.descriptor(), libc::SHUT_RDWR) };
     }
 }
 
-/// The process at the other end, which must be one of the user of this process.
+/// Returns the process at the other end, which must be one of the user of this process.
 fn of_same_user(stream: &UnixStream) -> io::Result<i32> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -156,7 +157,7 @@ impl Connection {
         }
     }
 
-    /// How long a read may take; `None`: for ever.
+    /// Sets the longest time that a read may take; `None`: for ever.
     pub(crate) fn set_read_limit(&self, limit: Option<Duration>) -> io::Result<()> {
         // Zero would mean for ever, or is an error.
         let limit = limit.map(|limit| limit.max(Duration::from_millis(1)));

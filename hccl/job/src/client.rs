@@ -29,10 +29,10 @@ pub struct Store {
     connection: Connection,
     place: String,
     rank: u32,
-    /// The server, if this process runs it.
+    /// The server of the store, if this process serves it.
     _server: Option<StoreServer>,
     is_lost: bool,
-    /// It has reported a failure, so it is not done but gone.
+    /// Whether the rank has reported a failure, so that it is not done but gone.
     has_failed: bool,
 }
 
@@ -99,7 +99,7 @@ impl Store {
         }
     }
 
-    /// A rank's side of a connection on which it has said hello.
+    /// Makes a rank's side of a connection on which it has said hello.
     pub(crate) fn over(
         connection: Connection,
         place: String,
@@ -119,7 +119,8 @@ impl Store {
         self.set_for(key, value, 0)
     }
 
-    /// The same, but the value goes after `reads` reads. 0: it stays.
+    /// Stores a value as [`set`](Self::set) does, but the store drops it after `reads` reads. 0: it
+    /// stays.
     ///
     /// # Errors
     ///
@@ -134,7 +135,7 @@ impl Store {
         }
     }
 
-    /// The value of a key; waits until it is there, for at most `limit`.
+    /// Returns the value of a key. Waits until it is there, for at most `limit`.
     ///
     /// # Errors
     ///
@@ -144,8 +145,8 @@ impl Store {
         self.get_of(key, None, limit)
     }
 
-    /// The same, of a key that this rank stores, by its number in the launcher's count: does not
-    /// wait for one that is gone.
+    /// Returns the value of a key that a certain rank stores. Does not wait for a rank that is
+    /// gone. `rank` is its number in the launcher's count.
     ///
     /// # Errors
     ///

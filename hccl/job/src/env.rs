@@ -55,7 +55,7 @@ pub enum Launcher {
     Hcclrun,
     /// `torchrun`.
     Torchrun,
-    /// A person or a script that has set `RANK` and `WORLD_SIZE`.
+    /// The user, or a program, that has set `RANK` and `WORLD_SIZE`.
     Variables,
     /// Open MPI's `mpirun`.
     OpenMpi,
@@ -63,7 +63,7 @@ pub enum Launcher {
     Mpich,
     /// `srun`.
     Slurm,
-    /// A person or a script that has set `RANK_TABLE_FILE` and `RANK_ID`.
+    /// The user, or a program, that has set `RANK_TABLE_FILE` and `RANK_ID`.
     RankTable,
 }
 
@@ -85,9 +85,9 @@ impl fmt::Display for Launcher {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Meeting {
-    /// The processes meet at a store.
+    /// The ranks meet at a store.
     Store(StorePlace),
-    /// The processes meet by the rank table in this file, which every rank reads.
+    /// The ranks meet by the rank table in this file, which every rank reads.
     RankTable(PathBuf),
 }
 
@@ -157,7 +157,8 @@ struct Numbers {
 }
 
 impl JobEnv {
-    /// The place that the environment of this process says. `None` when no launcher has started it.
+    /// Returns the place in a job that the environment of this process says. `None` when no
+    /// launcher has started it.
     ///
     /// Read are, in this order, and the first that is there decides:
     ///
@@ -179,7 +180,7 @@ impl JobEnv {
         })
     }
 
-    /// The same, with another environment.
+    /// Returns the place in a job that other variables say, instead of those of this process.
     ///
     /// # Errors
     ///
@@ -300,7 +301,8 @@ impl Variables<'_> {
         }
     }
 
-    /// Slurm says how many tasks each node has in a list such as `2(x3),1`.
+    /// Completes the numbers on the nodes of Slurm, which says how many tasks each node has in a
+    /// list such as `2(x3),1`.
     fn on_slurm_nodes(&self, numbers: Numbers) -> Result<Numbers, JobError> {
         const TASKS: &str = "SLURM_STEP_TASKS_PER_NODE";
         let nodes = self.number("SLURM_STEP_NUM_NODES")?.unwrap_or(1);
@@ -352,7 +354,7 @@ impl Variables<'_> {
         Ok(numbers.at(launcher, Meeting::Store(StorePlace { addresses, is_served, secret })))
     }
 
-    /// A launcher that gives no address.
+    /// Returns the place of a job whose launcher gives no address.
     fn of_job(
         &self,
         numbers: Numbers,
@@ -427,7 +429,7 @@ fn across_machines(numbers: &Numbers) -> String {
     )
 }
 
-/// The number of tasks of a node, out of a list such as `2(x3),1`.
+/// Returns the number of tasks of a node, out of a list such as `2(x3),1`.
 fn tasks_of_node(list: &str, node: u32) -> Option<u32> {
     let mut left = node;
     for part in list.split(',') {

@@ -84,7 +84,7 @@ pub enum JobError {
         what: String,
         /// The rank.
         rank: u32,
-        /// How it went.
+        /// The way in which it went.
         why: String,
     },
     /// The store has gone away, or has said something that makes no sense.

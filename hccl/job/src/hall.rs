@@ -58,14 +58,14 @@ enum Awaited {
 
 struct Value {
     bytes: Vec<u8>,
-    /// How many more reads there will be; `None`: it stays.
+    /// The number of reads that are left; `None`: the value stays.
     reads: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
 enum Fate {
     Here,
-    /// It has said that it is done.
+    /// The client has said that it is done.
     Done,
     Gone(String),
 }
@@ -100,12 +100,12 @@ impl Hall {
         !self.clients.is_empty()
     }
 
-    /// The time at which the next wait is over.
+    /// The time when the next wait is over.
     pub(crate) fn next_limit(&self) -> Option<Instant> {
         self.clients.values().filter_map(|client| Some(client.waits.as_ref()?.until)).min()
     }
 
-    /// A connection says hello.
+    /// Takes the hello of a connection.
     pub(crate) fn hello(&mut self, id: u64, request: Request) -> Result<(), String> {
         let Request::Hello { secret, rank, world_size, process } = request else {
             return Err("its first message is no hello".into());
@@ -126,7 +126,7 @@ impl Hall {
         Ok(())
     }
 
-    /// A client asks for something.
+    /// Takes a request of a client.
     pub(crate) fn hear(&mut self, id: u64, request: Request, now: Instant) -> Answers {
         let Some(client) = self.clients.get_mut(&id) else { return Vec::new() };
         if client.waits.is_some() {
@@ -164,7 +164,7 @@ impl Hall {
         answers
     }
 
-    /// A connection has ended.
+    /// Notes that a connection has ended.
     pub(crate) fn hang_up(&mut self, id: u64, now: Instant) -> Answers {
         let Some(client) = self.clients.remove(&id) else { return Vec::new() };
         let why = "its process has ended, or has left the store";
@@ -172,7 +172,7 @@ impl Hall {
         self.settle(now)
     }
 
-    /// The launcher says that a rank has ended.
+    /// Notes that a rank has ended, as the launcher says.
     pub(crate) fn gone(&mut self, rank: u32, why: String, now: Instant) -> Answers {
         let theirs: Vec<u64> = self
             .clients
@@ -254,7 +254,7 @@ impl Hall {
         matches!(self.ranks.get(&rank), Some(Fate::Gone(_)))
     }
 
-    /// All members have left, and one of them because it was done.
+    /// Whether all members have left, and one of them because it was done.
     fn is_over(&self) -> bool {
         self.is_ending && self.remaining().is_empty()
     }
@@ -278,7 +278,7 @@ impl Hall {
         Some(next)
     }
 
-    /// The rank without which no wait can end.
+    /// The rank without which nobody gets the value or the meeting that it waits for.
     fn hindrance(&self, what: &Awaited) -> Option<(u32, String)> {
         let fate = |rank: u32| match self.ranks.get(&rank)? {
             Fate::Gone(why) => Some((rank, why.clone())),

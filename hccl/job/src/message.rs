@@ -64,7 +64,7 @@ pub(crate) enum Answer {
         rank: u32,
         why: String,
     },
-    /// So many bytes would be stored.
+    /// The store would hold more than it may: this number of bytes.
     Full {
         bytes: u64,
     },
@@ -115,7 +115,7 @@ fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Erro
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// A text that another process wrote: cut, and without control characters but line feeds.
+/// Tames a text that another process wrote: cuts it, and removes control characters but line feeds.
 pub(crate) fn tamed(text: &str) -> String {
     let keep = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
     text.chars().take(MAX_TEXT).map(keep).collect()

@@ -71,8 +71,8 @@ impl StoreServer {
         StoreServer::on_loopback(Hall::new(ranks, secret.to_owned(), false))
     }
 
-    /// A store for a job that goes on when ranks are gone. The others form a new generation, and
-    /// processes that replace the gone ones join it.
+    /// Starts a store for a job that goes on when ranks are gone: the others form a new generation,
+    /// and processes that come in the place of those that are gone join it.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl StoreServer {
         StoreServer::serve(listener, port, hall).map_err(refused)
     }
 
-    /// Starts a server at the first of these addresses that is free.
+    /// Starts a store at the first of these addresses that is free.
     pub(crate) fn at(
         addresses: &[Address],
         ranks: u32,

@@ -42,7 +42,7 @@ struct Options {
     #[arg(long)]
     elastic: bool,
 
-    /// With --elastic: how often a rank that failed is started again, all ranks together.
+    /// With --elastic: the number of times that failed ranks are started again, all ranks together.
     #[arg(long, value_name = "TIMES", default_value_t = 0, requires = "elastic")]
     restarts: u32,
 
@@ -80,7 +80,7 @@ struct Options {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Colour {
-    /// On a terminal, unless NO_COLOR is set.
+    /// Colours on a terminal, unless NO_COLOR is set.
     Auto,
     Always,
     Never,

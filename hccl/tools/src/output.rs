@@ -19,7 +19,7 @@ pub(crate) enum Output {
     Error,
 }
 
-/// How lines begin.
+/// The form in which lines begin.
 #[derive(Clone)]
 pub(crate) struct Labels {
     is_plain: bool,
@@ -64,7 +64,7 @@ impl Labels {
 /// The last line that a rank has printed as an error.
 pub(crate) type LastLine = Arc<Mutex<String>>;
 
-/// A thread that prints the text from `pipe`, line by line, until its last writer is gone.
+/// Starts a thread that prints lines from `pipe` until its last writer is gone.
 pub(crate) fn print_lines(
     pipe: impl Read + Send + 'static,
     label: String,

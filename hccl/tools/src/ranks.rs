@@ -141,8 +141,8 @@ impl RankProcess {
         Ok(ended)
     }
 
-    /// Waits until all that it has printed is out. A program that it has started, and that has left
-    /// its group, may go on to print: that is not waited for.
+    /// Waits until all that the rank has printed is out. It does not wait for a program that the
+    /// rank has started and that has left its group.
     pub(crate) fn finish_printing(&mut self) {
         let began = Instant::now();
         let is_printing = |printers: &[JoinHandle<()>]| printers.iter().any(|it| !it.is_finished());

@@ -104,7 +104,7 @@ struct Job<'a> {
     running: Vec<(u64, RankProcess)>,
     starts: u64,
     timelines: Timelines,
-    /// The failures, in the order in which the ranks ended.
+    /// The failures, in the order in which the processes ended.
     failures: Vec<Failure>,
     restarts_left: u32,
     to_restart: Vec<(Instant, u32)>,
@@ -113,7 +113,7 @@ struct Job<'a> {
     signal: Option<i32>,
 }
 
-/// All are to end, and do so by themselves, by SIGTERM, or by SIGKILL.
+/// The end of the job: the signals that are still to be sent, and the time of the next one.
 struct Ending {
     next: Instant,
     signals: &'static [i32],
@@ -188,7 +188,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// A time has come.
+    /// Does the work that is due now: sends the next signal, and starts ranks again.
     fn advance(&mut self) -> Result<(), String> {
         let now = Instant::now();
         if let Some(ending) = &mut self.ending

@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use hccl_job::Report;
 
-/// The known facts about a rank that has failed.
+/// The facts known about a rank that has failed.
 pub(crate) struct Failure {
     pub(crate) rank: u32,
     pub(crate) process: u32,
     pub(crate) status: ExitStatus,
-    /// It ended after hcclrun had sent it a signal.
+    /// Whether it ended after hcclrun had sent it a signal.
     pub(crate) was_asked: bool,
     pub(crate) at: Instant,
     /// The last line of its standard error.
@@ -52,7 +52,7 @@ pub(crate) fn first<'a>(failures: &'a [Failure], reports: &[Report]) -> Option<&
         .or_else(|| failures.first())
 }
 
-/// How a process ended, as text.
+/// Says in words how a process ended.
 pub(crate) fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(0), _) => "succeeded".into(),
@@ -70,7 +70,7 @@ pub(crate) fn name_of(signal: i32) -> &'static str {
     signal_hook::low_level::signal_name(signal).unwrap_or("no name")
 }
 
-/// Why a rank failed: its report, or else its last line.
+/// Says why a rank failed: the error that it has reported, or else its last line.
 pub(crate) fn why(failure: &Failure, reports: &[Report]) -> Option<String> {
     let reported = reports.iter().find(|report| report.rank == failure.rank);
     let text = reported.map_or(failure.last_line.as_str(), |report| report.text.as_str()).trim();

@@ -24,7 +24,7 @@ use crate::gradient::{Gradient, Widen, scale};
 /// Counts the steps of all buckets.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
-/// How gradients are put together; see [`GradientBuckets::with`].
+/// The options of [`GradientBuckets::with`]: the size of a bucket, and whether it is timed.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct BucketOptions {
@@ -42,24 +42,24 @@ impl Default for BucketOptions {
 }
 
 impl BucketOptions {
-    /// Sets another size of buckets, in bytes.
+    /// Sets the size of a bucket, in bytes.
     pub fn bytes(self, bytes: usize) -> Self {
         Self { bytes, ..self }
     }
 
-    /// Records events of each bucket, or none.
+    /// Sets whether events are recorded.
     pub fn timed(self, timed: bool) -> Self {
         Self { timed, ..self }
     }
 }
 
-/// The times at which a bucket reached each stage, by the clock of its device.
+/// The times of a bucket, by the clock of its device.
 pub struct BucketEvents {
-    /// Recorded before its way to the device.
+    /// The time before its way to the device.
     pub begins: TimedEvent,
-    /// It is on the device; the ranks can add.
+    /// The time when it is on the device and the ranks can add.
     pub uploaded: TimedEvent,
-    /// The sum is back.
+    /// The time when the sum is back.
     pub ends: TimedEvent,
 }
 
@@ -83,8 +83,8 @@ struct Place {
 
 /// The memory through which the gradients of a model go to all ranks and back, allocated once.
 ///
-/// Gradients are of type `T`, and summed in `W`: `GradientBuckets<bf16, f32>` sums gradients of 16
-/// bits in 32, at twice the bytes. The result is the mean over the ranks, unless [`Step::scale`]
+/// Gradients are of type `T` and are summed in `W`: `GradientBuckets<bf16, f32>` sums gradients of
+/// 16 bits in 32, at twice the bytes. The result is the mean over the ranks, unless [`Step::scale`]
 /// says otherwise; it is made by a factor before the sum.
 ///
 /// The whole process of a step: [`step`](Self::step), [`Step::push`] for each tensor,
@@ -105,14 +105,15 @@ pub struct GradientBuckets<T: Widen<W>, W: Gradient = T> {
 }
 
 impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
-    /// Makes buckets for tensors of these lengths, in the order of the forward pass.
+    /// Allocates buckets for tensors of these lengths, in the order of the forward pass.
     ///
     /// All ranks pass the same lengths. Allocates on the device of the stream and in pinned memory.
     pub fn new(lengths: &[usize], stream: &Stream) -> Result<Self> {
         Self::with(BucketOptions::default(), lengths, stream)
     }
 
-    /// The same with options, which are the same on all ranks, too.
+    /// Allocates buckets as [`new`](Self::new) does, with options. All ranks pass the same options,
+    /// too.
     pub fn with(options: BucketOptions, lengths: &[usize], stream: &Stream) -> Result<Self> {
         let device = stream.device();
         let (mut buckets, mut places) = (Vec::new(), Vec::new());
@@ -216,10 +217,10 @@ pub struct PausedStep {
     issued: usize,
 }
 
-/// A backward pass: gradients that are on their way to all ranks as they come.
+/// A backward pass: it takes gradients as they come, and sends them to all ranks.
 ///
-/// One that is dropped before [`finish`](Self::finish) leaves the other ranks waiting, if it had
-/// begun to add; the next step then returns [`Error::Unfinished`].
+/// If a step that has begun to add is dropped before [`finish`](Self::finish), the other ranks go
+/// on waiting, and the next step returns [`Error::Unfinished`].
 pub struct Step<'a, T: Widen<W>, W: Gradient = T> {
     buckets: &'a mut GradientBuckets<T, W>,
     comm: &'a mut Communicator,
@@ -236,7 +237,7 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
         Self { factor, ..self }
     }
 
-    /// The gradient of a tensor is ready. A bucket that is full, with all before it, is handed to
+    /// Pushes the gradient of a tensor. When a bucket is full, and all before it are, it goes to
     /// the device. Waits for nobody, but for the first step of a communicator.
     pub fn push(&mut self, tensor: usize, gradient: &[T]) -> Result<()> {
         self.check(tensor)?;
@@ -244,7 +245,8 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
         self.pushed(tensor)
     }
 
-    /// The same; `write` fills in the gradient, so that it needs no memory of its own.
+    /// Pushes a gradient as [`push`](Self::push) does; `write` fills it in, so that it needs no
+    /// memory of its own.
     pub fn push_with<R>(&mut self, tensor: usize, write: impl FnOnce(&mut [W]) -> R) -> Result<R> {
         self.check(tensor)?;
         let Place { bucket, ref range, is_accumulated: adds, .. } = *self.buckets.place(tensor)?;
@@ -317,7 +319,7 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
         Ok(())
     }
 
-    /// All gradients are pushed. Waits for nothing: [`Gradients::get`] does.
+    /// Ends the step, when all gradients are pushed. Waits for nothing: [`Gradients::get`] does.
     pub fn finish(self) -> Result<Gradients<'a, T, W>> {
         self.check_begun()?;
         let places = self.buckets.places.iter().enumerate();
@@ -337,7 +339,7 @@ pub struct Gradients<'a, T: Widen<W>, W: Gradient = T> {
 }
 
 impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
-    /// The sum for a tensor. Waits until its bucket is back, and for no other.
+    /// The sum for a tensor. Waits until its bucket is back, but for no other bucket.
     pub fn get(&self, tensor: usize) -> Result<&[W]> {
         let place = self.buckets.place(tensor)?;
         let bucket = &self.buckets.buckets[place.bucket];
@@ -368,7 +370,7 @@ impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
         Ok(norm)
     }
 
-    /// The events of a bucket, in the order of [`GradientBuckets::layout`]. `None` without
+    /// The times of a bucket, in the order of [`GradientBuckets::layout`]. `None` without
     /// [`BucketOptions::timed`], and for a bucket without elements.
     pub fn events(&self, bucket: usize) -> Option<&BucketEvents> {
         self.buckets.buckets.get(bucket)?.events.as_ref()

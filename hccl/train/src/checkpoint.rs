@@ -31,16 +31,16 @@ pub struct Checkpoints {
 pub struct ArrayPart<'a, T> {
     /// The array's name: letters, digits and underscores.
     pub name: &'a str,
-    /// Elements of the whole array.
+    /// The number of elements of the whole array.
     pub total: usize,
-    /// Which of them this rank has. Together the ranks have each once.
+    /// The elements that this rank has. Together the ranks have each element once.
     pub own: Range<usize>,
     /// Their values.
     pub values: &'a [T],
 }
 
 impl Checkpoints {
-    /// Those in a directory, which is made when the first is saved.
+    /// Uses the checkpoints in a directory, which is made when the first is saved.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
     }
@@ -88,7 +88,8 @@ impl Checkpoints {
         objects::broadcast(Some(&outcome), 0, comm, stream)?.map_err(Error::Checkpoint)
     }
 
-    /// Some elements of an array, saved by any number of ranks. Waits for no other rank.
+    /// Loads some elements of an array, whatever the ranks that have saved it. Waits for no other
+    /// rank.
     pub fn load<T: Gradient>(&self, step: u64, name: &str, range: Range<usize>) -> Result<Vec<T>> {
         let directory = self.step(step);
         let mut parts = Vec::new();
@@ -155,7 +156,7 @@ fn write<T: Gradient>(directory: &Path, part: &ArrayPart<'_, T>) -> Result<()> {
     written.map_err(|why| failed(&path, why))
 }
 
-/// The directory gets its name.
+/// Gives the directory its name.
 fn finish(unfinished: &Path, step: &Path) -> Result<()> {
     if step.exists() {
         fs::remove_dir_all(step).map_err(|why| failed(step, why))?;

@@ -3,7 +3,7 @@
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The error of a step of training.
+/// The reason why a step of training failed.
 ///
 /// Everything but [`Error::Hccl`] is a mistake of this rank that was found before anything moved.
 #[derive(Debug, thiserror::Error)]
@@ -19,13 +19,13 @@ pub enum Error {
         what: &'static str,
         /// The one that was asked for.
         index: usize,
-        /// How many there are.
+        /// The number of tensors or layers.
         count: usize,
     },
     /// Something has another length than it was declared with.
     #[error("{what} has {given} elements, but {expected} belong there")]
     Length {
-        /// Its name, with its number.
+        /// The name of the thing, with its number.
         what: String,
         /// The length that was passed.
         given: usize,
@@ -66,7 +66,7 @@ pub enum Error {
     NotDivisible {
         /// Columns, rows or elements.
         what: &'static str,
-        /// How many there are.
+        /// The number of them.
         count: usize,
         /// The ranks.
         ranks: usize,
@@ -87,9 +87,9 @@ pub enum Error {
     ObjectsOfRanks {
         /// The rank that gives them.
         root: u32,
-        /// How many it has.
+        /// The number that was given.
         given: usize,
-        /// How many are needed.
+        /// The number that is needed.
         ranks: usize,
     },
 }

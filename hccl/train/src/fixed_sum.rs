@@ -21,13 +21,13 @@ pub struct FixedSum {
 }
 
 impl FixedSum {
-    /// Makes a sum of `shards` shards: a multiple of every number of ranks that is to give the same
-    /// bits.
+    /// Makes a sum over `shards` logical shards: a multiple of every number of ranks that is to
+    /// give the same bits.
     pub fn new(shards: usize) -> Self {
         Self { shards }
     }
 
-    /// The logical shards.
+    /// The number of logical shards.
     pub fn shards(&self) -> usize {
         self.shards
     }
@@ -43,8 +43,8 @@ impl FixedSum {
         Ok(rank * each..(rank + 1) * each)
     }
 
-    /// The sum over all shards, on every rank. `own` has the gradient of each shard of this rank,
-    /// in their order, all of one length. Waits for the result.
+    /// Returns the sum over all shards, on every rank. `own` has the gradient of each shard of this
+    /// rank, in their order, all of one length. Waits for the result.
     pub fn sum<T: Gradient>(
         &self,
         own: &[impl AsRef<[T]>],
@@ -86,8 +86,8 @@ impl FixedSum {
     }
 }
 
-/// The sum of some slices of one length. It adds two parts; the length of the first is the largest
-/// power of two that leaves slices for the second.
+/// Adds slices of one length: the sum of the first half and that of the second. The first half is
+/// the largest power of two that leaves something for the second.
 fn tree<T: Gradient>(shards: &[&[T]]) -> Vec<T> {
     match shards {
         [] => Vec::new(),

@@ -16,7 +16,7 @@ pub trait Gradient: Reduce<Sum> {
     /// Appends its bytes, the lowest first.
     fn write_to(self, bytes: &mut Vec<u8>);
 
-    /// The value of such bytes; missing ones count as zero.
+    /// Reads a value from bytes; missing bytes are zero.
     fn read_from(bytes: &[u8]) -> Self;
 }
 
@@ -97,7 +97,7 @@ half_gradient!(f16, bf16);
 /// A gradient that can be summed in a type that has all its values: `f16` and `bf16` in `f32`, and
 /// each in its own.
 pub trait Widen<W>: Element {
-    /// The same value.
+    /// Converts the value to `W`, which loses nothing.
     fn widen(self) -> W;
 }
 

@@ -42,7 +42,7 @@ enum Held<T: Element> {
     Nothing,
     /// A layer on its way.
     Coming(usize, Download<T>),
-    /// A layer.
+    /// A layer that has arrived.
     There(usize, Vec<T>),
 }
 
@@ -119,7 +119,7 @@ impl<T: Gradient> LayerShards<T> {
         Ok(())
     }
 
-    /// All of a layer. Sends for it, unless that is done, and waits until it is there.
+    /// Returns all of a layer. Sends for it, unless that is done, and waits until it is there.
     pub fn get(&mut self, layer: usize, comm: &mut Communicator, stream: &Stream) -> Result<&[T]> {
         self.prefetch(layer, comm, stream)?;
         let length = self.layer(layer)?.length;
@@ -136,7 +136,7 @@ impl<T: Gradient> LayerShards<T> {
         }
     }
 
-    /// The mean over the ranks of a layer's gradient, for the elements that this rank
+    /// Returns the mean over the ranks of a layer's gradient, for the elements that this rank
     /// [keeps](Self::own). Waits for it.
     pub fn reduce(
         &mut self,
@@ -162,8 +162,8 @@ impl<T: Gradient> LayerShards<T> {
         Ok(sum)
     }
 
-    /// New values for the elements of a layer that this rank [keeps](Self::own). A rank that has
-    /// gathered the layer must gather it again.
+    /// Sets new values for the elements of a layer that this rank [keeps](Self::own). A rank that
+    /// has gathered the layer gathers it again.
     pub fn update(&mut self, layer: usize, own: &[T], stream: &Stream) -> Result<()> {
         let expected = self.own(layer)?.len();
         check_length(|| format!("the part of layer {layer}"), own.len(), expected)?;

@@ -101,7 +101,7 @@ pub fn scatter<T: Serialize + DeserializeOwned>(
     read(came.get(root as usize).map_or(&[], Vec::as_slice))
 }
 
-/// A piece for each rank to each rank.
+/// Sends a piece from each rank to each rank.
 fn exchange(pieces: &[Vec<u8>], comm: &mut Communicator, stream: &Stream) -> Result<Vec<Vec<u8>>> {
     let device = stream.device();
     let ranks = pieces.len();

@@ -18,7 +18,8 @@ use crate::gradient::Gradient;
 pub enum Pass {
     /// The forward pass of the micro-batch with this number.
     Forward(usize),
-    /// The same on its way back. The micro-batches come back in the order in which they went.
+    /// The backward pass of the micro-batch with this number. The micro-batches come back in the
+    /// order in which they went.
     Backward(usize),
 }
 use Pass::{Backward, Forward};
@@ -31,8 +32,8 @@ pub fn schedule(stage: usize, stages: usize, micros: usize) -> Vec<Pass> {
     (0..fill).map(Forward).chain(steady).chain(drain).collect()
 }
 
-/// Draws the schedule if all passes take equally long: a line for each stage, a column for each
-/// pass.
+/// Draws which stage does which pass when, if all passes take the same time: a line a stage, a
+/// column a pass.
 ///
 /// ```
 /// let picture = hccl_train::pipeline::picture(2, 3);
@@ -104,7 +105,7 @@ impl<T: Gradient> Pipeline<T> {
         self.stage + 1 == self.stages
     }
 
-    /// One batch, all its micro-batches there and back.
+    /// Runs one batch: all its micro-batches there and back.
     ///
     /// `run` computes a pass. Its input is the message of the neighbour: the activations of the
     /// stage before, or the gradient of the activations that this stage has sent. There is none for

@@ -17,7 +17,7 @@ use crate::parts::Parts;
 /// Parts have the same length. If the number of elements is no multiple of the number of ranks, the
 /// last parts are shorter or empty. Call each function on all ranks, in one order.
 pub struct Shards<T: Gradient> {
-    /// The range of each tensor among all.
+    /// The place of each tensor among the elements of all.
     places: Vec<Range<usize>>,
     own: Range<usize>,
     factor: f32,
@@ -67,7 +67,7 @@ impl<T: Gradient> Shards<T> {
         found.ok_or(Error::NoSuch { what: "tensor", index: tensor, count })
     }
 
-    /// The slice to which the backward pass writes the gradient of a tensor.
+    /// The memory into which the backward pass writes the gradient of a tensor.
     pub fn gradient_mut(&mut self, tensor: usize) -> Result<&mut [T]> {
         let place = self.place(tensor)?;
         Ok(&mut self.gradients.as_mut_slice()?[place])
@@ -79,7 +79,8 @@ impl<T: Gradient> Shards<T> {
         self.factor = factor;
     }
 
-    /// The mean over the ranks of the gradients of this rank's [own](Self::own) part. Waits for it.
+    /// Returns the mean over the ranks of the gradients of this rank's [own](Self::own) part. Waits
+    /// for it.
     pub fn reduce(&mut self, comm: &mut Communicator, stream: &Stream) -> Result<&[T]> {
         if self.whole.is_empty() {
             return Ok(&[]);
@@ -107,8 +108,8 @@ impl<T: Gradient> Shards<T> {
         Ok(())
     }
 
-    /// A tensor as [`gather`](Self::gather) has brought it. Waits for that; an error of it comes
-    /// from the next operation on its stream.
+    /// The values of a tensor that [`gather`](Self::gather) has brought. Waits for them; an error
+    /// of the gather comes from the next operation on its stream.
     pub fn parameter(&self, tensor: usize) -> Result<&[T]> {
         Ok(&self.parameters.as_slice()?[self.place(tensor)?])
     }

@@ -28,7 +28,7 @@ pub struct TensorParallel<'a> {
 }
 
 impl<'a> TensorParallel<'a> {
-    /// All ranks of a communicator.
+    /// Divides layers over all ranks of a communicator.
     pub fn new(comm: &'a mut Communicator, stream: &'a Stream) -> Self {
         Self { comm, stream }
     }
@@ -41,7 +41,7 @@ impl<'a> TensorParallel<'a> {
         self.comm.world_size() as usize
     }
 
-    /// Backward of "copy in": the gradients that the parts of a layer give, added up.
+    /// The backward pass of "copy in": adds the gradients of the parts of a layer up.
     pub fn copy_in_backward<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
         self.sum(partial)
     }
@@ -72,7 +72,7 @@ impl<'a> TensorParallel<'a> {
         Ok(all.to_vec(self.stream).wait()?)
     }
 
-    /// Backward of "gather in": of the sum over the ranks, the share of this one.
+    /// The backward pass of "gather in": adds over the ranks, and returns the share of this rank.
     pub fn gather_in_backward<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
         self.share(partial)
     }
@@ -126,13 +126,13 @@ impl<'a> TensorParallel<'a> {
     }
 }
 
-/// The gradients of a linear layer from a backward pass.
+/// The gradients that a backward pass gives a linear layer.
 pub struct LinearGradient {
     /// The gradient of this rank's part of the weight.
     pub weight: Array2<f32>,
     /// The gradient of the bias.
     pub bias: Array1<f32>,
-    /// The gradient of the layer's inputs.
+    /// The gradient of the inputs that the layer was given.
     pub inputs: Array2<f32>,
 }
 
@@ -159,7 +159,7 @@ impl LinearGradient {
 pub struct ColumnLinear {
     /// A row an input, a column an output of this rank.
     pub weight: Array2<f32>,
-    /// One value an output of this rank.
+    /// The bias: one value for each output of this rank.
     pub bias: Array1<f32>,
 }
 
@@ -206,7 +206,7 @@ impl ColumnLinear {
 pub struct RowLinear {
     /// A row an input of this rank, a column an output.
     pub weight: Array2<f32>,
-    /// One value an output: the same on every rank.
+    /// The bias: one value for each output, the same on every rank.
     pub bias: Array1<f32>,
 }
 

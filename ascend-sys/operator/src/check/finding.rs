@@ -196,8 +196,9 @@ impl Notes {
         }
     }
 
-    /// Whether the same has been found in the same lines; then it is counted. Otherwise the caller
-    /// must [push](Self::push) it, with more places if it has them.
+    /// Counts a finding again if the same rule was broken in the same lines before, and returns
+    /// true. If it returns false, the caller must [push](Self::push) the finding, with more places
+    /// if it has them.
     pub(super) fn again(
         &mut self,
         rule: &'static str,

@@ -30,7 +30,7 @@ pub(super) struct Bytes {
 }
 
 impl<'a> Ground<'a> {
-    /// The order must be of these operators.
+    /// Makes the ground of operators. The order must be of these operators.
     pub(super) fn new(operators: &'a [Operator], order: &'a Order) -> Ground<'a> {
         let (_, steps) = Lanes::of(operators);
         let ranks = operators.iter().map(|operator| operator.ranks.len()).max().unwrap_or(0);
@@ -102,8 +102,8 @@ impl<'a> Ground<'a> {
         Some(Bytes { memory: self.memory(operator, piece.rank, memory), range: start..end })
     }
 
-    /// The bytes that a task reads and those that it writes. None: it moves nothing, or its memory
-    /// does not exist; a copy of bytes to where they are moves nothing.
+    /// The bytes that a task reads and those that it writes. None: the task moves nothing, or its
+    /// memory does not exist. A copy of bytes to the place where they are moves nothing.
     pub(super) fn moved(&self, number: u32) -> Option<(Bytes, Bytes)> {
         let (from, to) = self.task(number).pieces()?;
         let operator = self.operator(number);
@@ -114,7 +114,7 @@ impl<'a> Ground<'a> {
         (!nothing).then_some((from, to))
     }
 
-    /// Bytes of a memory, in words.
+    /// Names bytes of a memory in words.
     pub(super) fn words(&self, bytes: &Bytes) -> String {
         let of_one = 1 + 2 * self.operators.len();
         let (rank, which) = (bytes.memory / of_one, bytes.memory % of_one);

@@ -135,7 +135,7 @@ fn handshake(
     });
 }
 
-/// "rank 0 exposes it twice"
+/// Says how often a rank does something, such as "rank 0 exposes it twice".
 fn times(rank: u32, verb: &str, what: &str, count: usize) -> String {
     match count {
         0 => format!("rank {rank} never {verb} {what}"),
@@ -153,7 +153,7 @@ fn ends(signal: &Signal) -> (u32, u32, bool) {
     }
 }
 
-/// Threads that wait for each other, from one of them round to itself.
+/// The threads that wait for each other, from one of them round to itself.
 fn circle(
     ground: &Ground<'_>,
     stuck: &[u32],

@@ -62,11 +62,11 @@ pub struct Setting {
     pub engine: Engine,
     /// Threads of a communicator.
     pub threads: u32,
-    /// Notifies of all threads of a communicator.
+    /// The number of notifies of all threads of a communicator.
     pub notifies: u32,
-    /// Notifies of one thread.
+    /// The number of notifies of one thread.
     pub thread_notifies: u32,
-    /// Notifies of each end of a channel.
+    /// The number of notifies of each end of a channel.
     pub channel_notifies: u32,
     /// The resources that each rank has acquired. With one plan, all ranks have acquired these;
     /// without any, each has what it needs.
@@ -97,7 +97,8 @@ pub fn check_all(operators: &[Operator]) -> Report {
     check_with(operators, &Setting::default())
 }
 
-/// The same for a certain product, against a plan, or with other limits.
+/// Checks operators as [`check`] does, but for a certain product, against a plan, or with other
+/// limits.
 pub fn check_with(operators: &[Operator], setting: &Setting) -> Report {
     let mut notes = Notes::default();
     let mut skipped = Vec::new();

@@ -287,7 +287,7 @@ impl ResultRun<'_, '_> {
         ways
     }
 
-    /// Bytes of inputs, for those that lie in this range now.
+    /// Names, in words, the bytes of inputs that lie in this range now.
     fn words(&self, origin: Origin, range: &Range<usize>) -> String {
         let Origin { operator, ranks, op, shift } = origin;
         let (start, end) = (range.start.wrapping_add(shift), range.end.wrapping_add(shift));

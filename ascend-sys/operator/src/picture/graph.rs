@@ -63,7 +63,7 @@ fn nobody_records(operator: &Operator, execution: &Execution) -> HashMap<TaskId,
     ends
 }
 
-/// A task and those behind it in its thread.
+/// Returns a task and the tasks behind it in its thread.
 fn following(operator: &Operator, first: TaskId) -> impl Iterator<Item = TaskId> {
     let ids = (first.position..).map(move |position| TaskId { position, ..first });
     ids.take_while(|id| step(operator, *id).is_some())
@@ -225,7 +225,8 @@ impl GraphPicture<'_> {
         svg.push("</g>");
     }
 
-    /// The part of the longest chain that lies in threads; its arrows are drawn with the others.
+    /// Draws the part of the longest chain that lies in threads; its arrows are drawn with the
+    /// others.
     fn chain(&self, svg: &mut Svg, places: &BTreeMap<TaskId, TaskBox>) {
         for two in self.path.windows(2) {
             if (two[0].rank, two[0].thread) != (two[1].rank, two[1].thread) {
@@ -285,7 +286,7 @@ impl GraphPicture<'_> {
         svg.push("</g>");
     }
 
-    /// The records that would end the waits that never end.
+    /// Draws the records that would end the waits that never end.
     fn missing(&self, svg: &mut Svg, places: &BTreeMap<TaskId, TaskBox>) {
         for (wait, record) in
             self.execution.stuck.iter().filter_map(|id| Some((id, self.nobody.get(id)?)))
@@ -364,7 +365,7 @@ fn line(svg: &mut Svg, (from, to): (f64, f64), y: f64, colour: &str, width: f64)
     ));
 }
 
-/// A notify from or to a thread that is not drawn.
+/// Draws a notify from or to a thread that is not drawn.
 fn stub(
     svg: &mut Svg,
     place: Option<&TaskBox>,

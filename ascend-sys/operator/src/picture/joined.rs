@@ -5,7 +5,7 @@ use crate::check::Finding;
 use crate::{Operator, RankTasks, TaskId};
 use std::borrow::Cow;
 
-/// The operators as one, and the places of a finding in it.
+/// Joins the operators into one, and returns the places of a finding in it.
 pub(super) fn joined<'a>(
     operators: &'a [Operator],
     finding: &Finding,

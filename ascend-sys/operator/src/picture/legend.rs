@@ -21,7 +21,7 @@ pub(super) enum Sample {
     /// The record that would have ended a wait.
     Dashed,
     Question,
-    /// Some time in which a colour is shown.
+    /// A bar of this colour, which stands for a span of time.
     Bar(&'static str),
 }
 

@@ -72,19 +72,19 @@ pub(super) const fn ink(signal: &Signal) -> &'static str {
     }
 }
 
-/// "4 ranks, 16 threads, 240 tasks".
+/// The size of an operator in words, such as "4 ranks, 16 threads, 240 tasks".
 pub(super) fn size(operator: &Operator) -> String {
     let threads = operator.ranks.iter().map(|rank| rank.threads.len()).sum();
     let counts = [(operator.ranks.len(), "rank"), (threads, "thread"), (operator.tasks(), "task")];
     counts.map(|(count, what)| some(count, what)).join(", ")
 }
 
-/// "1 rank", "2 ranks".
+/// A number with its noun, such as "1 rank" or "2 ranks".
 pub(super) fn some(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Lines of at most `letters` letters, unless a word is longer.
+/// Breaks a text into lines of at most `letters` letters; a longer word stays whole.
 pub(super) fn wrap(text: &str, letters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -99,7 +99,7 @@ pub(super) fn wrap(text: &str, letters: usize) -> Vec<String> {
     lines
 }
 
-/// "12.5 KiB".
+/// A number of bytes in words, such as "12.5 KiB".
 pub(super) fn amount(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
@@ -109,7 +109,7 @@ pub(super) fn amount(bytes: u64) -> String {
     }
 }
 
-/// A box in two colours: that of the rank whose data it is, and that of the rank it goes to.
+/// Draws a box in two colours: that of the rank whose data it is, and that of the rank it goes to.
 pub(super) fn transfer_box(
     svg: &mut Svg,
     (x, y): (f64, f64),
@@ -143,14 +143,14 @@ pub(super) fn colours(task: &Task) -> Option<(&'static str, &'static str)> {
     Some((colour(from.rank), colour(to.rank)))
 }
 
-/// The halo of a marked task.
+/// Draws the halo of a marked task.
 pub(super) fn halo(svg: &mut Svg, (x, y): (f64, f64), (width, height): (f64, f64)) {
     svg.push(format_args!(
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"4\" fill=\"#fbd5d2\" stroke=\"{WRONG}\" stroke-width=\"1.6\"/>"
     ));
 }
 
-/// A record: a triangle around a point.
+/// Draws a record: a triangle around a point.
 pub(super) fn record(svg: &mut Svg, (x, y): (f64, f64), fill: &str, edge: &str) {
     svg.push(format_args!(
         "<path d=\"M{:.1} {:.1} l9 5 l-9 5 z\" fill=\"{fill}\" {edge}/>",
@@ -159,7 +159,7 @@ pub(super) fn record(svg: &mut Svg, (x, y): (f64, f64), fill: &str, edge: &str) 
     ));
 }
 
-/// A wait: a ring around a point.
+/// Draws a wait: a ring around a point.
 pub(super) fn wait(svg: &mut Svg, (x, y): (f64, f64), colour: &str, thick: bool) {
     let thick = if thick { "3.2" } else { "2" };
     svg.push(format_args!(
@@ -167,7 +167,7 @@ pub(super) fn wait(svg: &mut Svg, (x, y): (f64, f64), colour: &str, thick: bool)
     ));
 }
 
-/// An arrow from one point to another, with a title.
+/// Draws an arrow from one point to another, with a title.
 ///
 /// It leaves to the right and arrives from the left. Arrows that lead down turn late and those that
 /// lead up turn early, so that two ranks which notify each other have two arrows. An arrow that has
@@ -196,7 +196,7 @@ pub(super) fn arrow(
     ));
 }
 
-/// A question mark that points to a wait.
+/// Draws a question mark that points to a wait.
 pub(super) fn question(svg: &mut Svg, (x, y): (f64, f64), title: &str) {
     let style =
         format!("font-size=\"13\" font-weight=\"bold\" text-anchor=\"end\" fill=\"{WRONG}\"");

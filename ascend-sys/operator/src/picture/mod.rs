@@ -24,7 +24,7 @@ use crate::TaskId;
 use crate::check::Finding;
 use crate::cost::Model;
 
-/// The task graph, as the text of an SVG file.
+/// Draws the task graph, as the text of an SVG file.
 ///
 /// Threads are rows. Each column is a step of a model in which every task takes one unit of time. A
 /// transfer is a box with the colours of the rank that the data comes from and of the one that it
@@ -39,13 +39,13 @@ pub fn graph(operator: &Operator) -> String {
     graph::draw(operator, &[], &[])
 }
 
-/// The same as [`graph`], with the tasks of a finding marked in red.
+/// Draws the task graph as [`graph`] does, and marks some tasks in red: those of a finding.
 pub fn graph_with(operator: &Operator, marked: &[TaskId]) -> String {
     graph::draw(operator, marked, &[])
 }
 
-/// A finding: the [graph] with its tasks marked in red, and its text. Several operators that were
-/// checked together are drawn one behind the other.
+/// Draws a finding: the [graph] with its tasks marked in red, and its text. Several operators that
+/// were checked together are drawn one behind the other.
 pub fn finding(operators: &[Operator], finding: &Finding) -> String {
     let (all, places) = joined::joined(operators, finding);
     let said =
@@ -53,14 +53,14 @@ pub fn finding(operators: &[Operator], finding: &Finding) -> String {
     graph::draw(&all, &places, &said)
 }
 
-/// The time of each task in a model, as the text of an SVG file: threads are rows, time goes from
-/// left to right.
+/// Draws the time of each task in a model, as the text of an SVG file: threads are rows, time goes
+/// from left to right.
 pub fn timeline(operator: &Operator, model: &Model) -> String {
     timeline::draw(operator, model)
 }
 
-/// The time of each task in a model, as a file for <https://ui.perfetto.dev> (Chrome's trace event
-/// format).
+/// Writes the time of each task in a model as a file for <https://ui.perfetto.dev> (Chrome's trace
+/// event format).
 ///
 /// Ranks are processes. Every task is a slice of its thread, every notify a flow from its record to
 /// its wait. Slices of the critical path have the category `critical`. A task that takes no time in

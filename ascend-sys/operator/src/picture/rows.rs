@@ -84,7 +84,8 @@ impl Rows {
         })
     }
 
-    /// The background of the tasks: a band a rank, which ends at `right`, and the names.
+    /// Draws the background of the tasks: a band for each rank, which ends at `right`, and the
+    /// names.
     pub(super) fn draw(&self, svg: &mut Svg, right: f64) {
         for group in &self.groups {
             let Group { rank, top, height, .. } = group;

@@ -172,7 +172,7 @@ impl TimelinePicture<'_> {
         }
     }
 
-    /// The stuck waits, from when they are reached to the end.
+    /// Draws the stuck waits, each from the time when it is reached to the end.
     fn stuck(&self, svg: &mut Svg, rows: &Rows) {
         for id in &self.execution.stuck {
             let (Some(y), Some(Step { task: Task::Wait(signal), .. })) =
@@ -262,7 +262,7 @@ fn text(svg: &mut Svg, x: f64, y: f64, ink: &str, text: &str) {
     svg.text(format!("{x:.1}"), format!("{:.1}", y + 3.6), &style, text);
 }
 
-/// A straight arrow. Most notifies take no time, so it goes up or down.
+/// Draws a straight arrow. Most notifies take no time, so it goes up or down.
 fn straight(svg: &mut Svg, (x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str, width: f64) {
     let tip = if y2 > y1 { "l-2.6 -5 h5.2 z" } else { "l-2.6 5 h5.2 z" };
     svg.push(format_args!(
@@ -281,7 +281,7 @@ const fn unit(seconds: f64) -> (f64, &'static str) {
     }
 }
 
-/// "12.5 us".
+/// A duration in words, such as "12.5 us".
 fn seconds(seconds: f64) -> String {
     let (unit, _) = unit(seconds);
     let name = match unit {

@@ -126,7 +126,8 @@ impl Trace<'_> {
         self.event('X', &name, rank, self.number(rank, thread), &more);
     }
 
-    /// A flow belongs to the slice in which it begins or ends.
+    /// Writes the flow from a record to its wait. A flow belongs to the slice in which it begins or
+    /// ends.
     fn flow(&mut self, number: u64, record: TaskId, wait: TaskId) {
         let (from, to) = (self.schedule.when(record).start, self.schedule.when(wait).end - 1.0);
         let end = |id: TaskId, at: f64| {

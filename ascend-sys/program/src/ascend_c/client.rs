@@ -256,7 +256,7 @@ impl Printer<'_> {
         ]
     }
 
-    /// One number for each rank, as the call wants it: an array in the memory of the core.
+    /// Prints one number for each rank as the call wants it: an array in the memory of the core.
     fn per_rank(&mut self, numbers: &PerRank, name: &str) -> String {
         match numbers {
             // The call only reads, but is not declared so.

@@ -95,7 +95,7 @@ impl Printer<'_> {
         }
     }
 
-    /// `name`, or with its type if this is where it is declared.
+    /// Returns the target of an assignment: `name`, with its type in front if this declares it.
     pub(super) fn target(&mut self, thing: Thing, ty: &str, name: &str) -> String {
         if let Some(name) = self.names.get(thing) {
             return name.to_owned();

@@ -54,19 +54,20 @@ impl Expression {
 }
 
 impl Printer<'_> {
-    /// A value where C++ converts to its type by itself and nothing binds tighter: behind `=`.
+    /// Prints a value where C++ converts to its type by itself and nothing binds tighter: behind
+    /// `=`.
     pub(super) fn initialiser(&mut self, id: ValueId) -> String {
         let id = self.without_widening(id);
         self.expression(id).text
     }
 
-    /// A value as an argument, or between brackets.
+    /// Prints a value as an argument, or between brackets.
     pub(super) fn argument(&mut self, id: ValueId) -> String {
         let id = self.without_widening(id);
         self.operand(id, Level::Any)
     }
 
-    /// A value as an argument from which a template takes its type.
+    /// Prints a value as an argument from which a template takes its type.
     pub(super) fn typed(&mut self, id: ValueId) -> String {
         let text = self.operand(id, Level::Any);
         if self.has_its_type(id) {
@@ -80,7 +81,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A value as a part of something that binds as tightly as this.
+    /// Prints a value as a part of an expression that binds as tightly as `level`.
     pub(super) fn operand(&mut self, id: ValueId, level: Level) -> String {
         let Expression { text, level: found, loose } = self.expression(id);
         if loose.is_some() {
@@ -92,7 +93,8 @@ impl Printer<'_> {
         }
     }
 
-    /// `sizeof` as a factor behind a number of elements; nothing for bytes.
+    /// Prints a number of elements as a number of bytes: times `sizeof`, or as it is if an element
+    /// has one byte.
     pub(super) fn bytes(&mut self, count: ValueId, number: Number) -> String {
         let count = self.without_widening(count);
         let size = format!("sizeof({})", number.ascend_c());
@@ -106,7 +108,8 @@ impl Printer<'_> {
         }
     }
 
-    /// An offset that counts bytes, as far as they are elements with `sizeof`.
+    /// Prints an offset in bytes. The parts of it that are whole elements are written with
+    /// `sizeof`.
     pub(super) fn byte_offset(&mut self, id: ValueId, element: Number) -> String {
         let size = u64::from(element.size());
         let whole = |bits: u64| size > 1 && bits.is_multiple_of(size);
@@ -315,14 +318,14 @@ impl Printer<'_> {
         }
     }
 
-    /// A call of a helper that is told the type.
+    /// Prints a call of a helper that is told the type.
     fn helped(&mut self, helper: Helper, number: Number, arguments: &[String]) -> Expression {
         self.helpers.insert(helper);
         let (name, ty) = (helper.name(), number.ascend_c());
         Expression::new(format!("{name}<{ty}>({})", arguments.join(", ")), Level::Primary)
     }
 
-    /// A conversion.
+    /// Prints a conversion.
     fn cast(&mut self, id: ValueId, number: Number) -> Expression {
         let from = self.number(id);
         if from == number {
@@ -342,7 +345,7 @@ impl Printer<'_> {
         Expression::new(text, Level::Primary)
     }
 
-    /// A floating point number as a whole one.
+    /// Prints the conversion of a floating point number to a whole one.
     fn saturated(&mut self, id: ValueId, number: Number) -> Expression {
         let from = self.number(id);
         let a = match is_half(from) {
@@ -450,7 +453,7 @@ impl Printer<'_> {
     }
 }
 
-/// The bytes of some elements.
+/// Prints the bytes of some elements.
 fn sized(count: u64, element: Number) -> String {
     let size = format!("sizeof({})", element.ascend_c());
     match count {
@@ -459,24 +462,24 @@ fn sized(count: u64, element: Number) -> String {
     }
 }
 
-/// A type in which C++ does not compute.
+/// Whether a type is one in which C++ does not compute.
 fn is_narrow(number: Number) -> bool {
     use Number::*;
     matches!(number, I8 | I16 | U8 | U16 | F16 | Bf16)
 }
 
-/// An integer.
+/// Whether a type is an integer.
 pub(super) fn is_whole(number: Number) -> bool {
     !is_float(number) && number != Number::Bool
 }
 
-/// A floating point number of 16 bits. Ascend C converts these to `float` and from it, and to no
-/// other type.
+/// Whether a type is a floating point number of 16 bits. Ascend C converts these to `float` and
+/// from it, and to no other type.
 fn is_half(number: Number) -> bool {
     matches!(number, Number::F16 | Number::Bf16)
 }
 
-/// A number as C++ has it.
+/// Prints a number as a literal of C++.
 pub(super) fn literal_text(number: Number, bits: u64) -> String {
     constant(number, bits).text
 }

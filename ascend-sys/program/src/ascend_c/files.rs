@@ -46,8 +46,8 @@ pub(super) fn files(program: &Program, project: &Project) -> Result<Vec<(String,
     Ok(files)
 }
 
-/// `ReduceScatterCustom` as `reduce_scatter_custom`, as CANN's build does it: `Conv2DCustom` as
-/// `conv2_d_custom`.
+/// Turns a name into snake case as CANN's build does it: `ReduceScatterCustom` into
+/// `reduce_scatter_custom`, `Conv2DCustom` into `conv2_d_custom`.
 fn snake(name: &str) -> String {
     let mut text = String::new();
     for c in name.chars() {

@@ -159,7 +159,7 @@ impl Fold {
         }
     }
 
-    /// `x + 3 - 1` as `x + 2`.
+    /// Folds two constants that are added: `x + 3 - 1` becomes `x + 2`.
     fn moved(&mut self, operator: Binary, number: Number, a: ValueId, more: u64) -> Option<Of> {
         let Value { of: Of::Binary(inner, x, y), name: None, .. } = self.value(a) else {
             return None;
@@ -182,7 +182,7 @@ impl Fold {
         Some(Of::Binary(operator, x, constant))
     }
 
-    /// `x * 3 * 2` as `x * 6`.
+    /// Folds two constants that are multiplied: `x * 3 * 2` becomes `x * 6`.
     fn scaled(&mut self, number: Number, a: ValueId, times: u64) -> Option<Of> {
         let Value { of: Of::Binary(Binary::Mul, x, y), name: None, .. } = self.value(a) else {
             return None;

@@ -138,7 +138,7 @@ impl Printer<'_> {
         steps.clone().flat_map(declared).filter(is_product).collect()
     }
 
-    /// The function with this body; a new one, unless there is one.
+    /// Returns the function with this body. It makes a new one, unless there is one.
     fn function(
         &mut self,
         call: u32,
@@ -387,7 +387,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Some steps, and those in their blocks.
+    /// Returns some steps, and those in their blocks.
     fn all<'n>(&'n self, nodes: &'n [Node]) -> impl Iterator<Item = &'n Node> {
         let mut open: Vec<&Node> = nodes.iter().collect();
         std::iter::from_fn(move || {
@@ -420,7 +420,7 @@ fn identifiers(code: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     })
 }
 
-/// A line with other names in the place of some.
+/// Returns a line in which other names replace some names.
 fn replaced(line: &str, mut other: impl FnMut(&str) -> Option<String>) -> String {
     let (mut text, mut done) = (String::new(), 0);
     for (place, name) in identifiers(line) {
@@ -433,7 +433,7 @@ fn replaced(line: &str, mut other: impl FnMut(&str) -> Option<String>) -> String
     text + &line[done..]
 }
 
-/// A body with a number in the place of each of these names.
+/// Returns a body in which a number replaces each of these names.
 fn numbered(body: &Text, names: &BTreeSet<&str>) -> String {
     let mut numbers = BTreeMap::new();
     let mut number = |name: &str| {

@@ -106,7 +106,7 @@ impl<'a> Printer<'a> {
         file.finish()
     }
 
-    /// The declarations that the build reads, and those that everything else builds on.
+    /// Prints the declarations that the build reads, and those that everything else builds on.
     fn prologue(&self, text: &mut Text) {
         let program = self.program;
         text.line(&format!("KERNEL_TASK_TYPE_DEFAULT({});", program.mix.ascend_c()));
@@ -181,7 +181,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// A block of its own, with its own names.
+    /// Prints a block of its own, with its own names.
     pub(super) fn scope(&mut self, block: BlockId) {
         self.names.open();
         self.block(block.0 as usize);
@@ -260,7 +260,7 @@ impl<'a> Printer<'a> {
         self.outdated(|changed| changed == variable);
     }
 
-    /// `sum += x` where a variable becomes itself and something.
+    /// Prints `sum += x` where a variable becomes itself and something, and says whether it did.
     fn more(&mut self, variable: VariableId, value: ValueId) -> bool {
         let Value { of, number, .. } = &self.program.values[value.0 as usize];
         let Of::Binary(operator, a, b) = of else { return false };

@@ -44,7 +44,7 @@ impl Printer<'_> {
         }
     }
 
-    /// `LocalTensor<half> x = queue.AllocTensor<half>();`
+    /// Prints how a tensor is obtained: `LocalTensor<half> x = queue.AllocTensor<half>();`
     fn obtain(&mut self, local: LocalId, from: Thing, call: &str) {
         let Declared { name, what } = &self.program.locals[local.0 as usize];
         let ty = what.ascend_c();
@@ -122,7 +122,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The pieces of a copy. Lengths and gaps in global memory are bytes there.
+    /// Prints the pieces of a copy. Lengths and gaps in global memory are bytes there.
     fn pieces(&mut self, pieces: &Pieces, number: Number, inward: bool) -> String {
         let count = pieces.count.map_or("1".to_owned(), |count| self.argument(count));
         let length = self.bytes(pieces.length, number);
@@ -264,7 +264,7 @@ impl Printer<'_> {
         self.program.locals[local.tensor.0 as usize].what
     }
 
-    /// A tensor that begins at a place.
+    /// Prints a tensor that begins at a place.
     fn local(&mut self, local: &Local) -> String {
         let name = self.name(Thing::Local(local.tensor));
         match local.offset {
@@ -289,7 +289,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A tensor in global memory that begins at a place.
+    /// Prints a tensor in global memory that begins at a place.
     pub(super) fn global(&mut self, place: &Place, number: Number) -> String {
         match place.base {
             Base::Parameter(at) if self.program.parameters[at as usize].number == number => {
@@ -313,7 +313,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A tensor in global memory, and the index of an element.
+    /// Prints a tensor in global memory, and the index of an element.
     fn element(&mut self, place: &Place, number: Number) -> (String, String) {
         match place.base {
             Base::Parameter(at) if self.program.parameters[at as usize].number == number => {
@@ -326,7 +326,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A place as an address in bytes, of elements of a type.
+    /// Prints a place as an address in bytes, of elements of a type.
     pub(super) fn address(&mut self, place: &Place, element: Number) -> String {
         let (base, number) = match place.base {
             Base::Parameter(at) => {

@@ -10,7 +10,7 @@ use crate::layout::Number;
 use crate::step::Multiply;
 
 impl Printer<'_> {
-    /// `using AType = MatmulType<...>;` and so on, for all products of the same types once.
+    /// Prints `using AType = MatmulType<...>;` and so on, once for all products of the same types.
     pub(super) fn matmul_types(&self, file: &mut Text) {
         for (at, matmul) in self.program.matmuls.iter().enumerate() {
             if self.first_of_its_types(at) != at {

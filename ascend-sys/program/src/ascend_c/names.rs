@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::declared::*;
 use crate::program::Program;
 
-/// Something that has a name in the source.
+/// A part of a program that has a name in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Thing {
     Parameter(u32),
@@ -136,14 +136,14 @@ impl Names {
         self.first_of(a).unwrap_or(a) == self.first_of(b).unwrap_or(b)
     }
 
-    /// `i` for `i_2`, if the program has an `i` too.
+    /// Returns `i` for `i_2`, if the program has an `i` too.
     fn first_of<'n>(&self, name: &'n str) -> Option<&'n str> {
         let (first, number) = name.rsplit_once('_')?;
         let counted = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         (counted && self.recorded.contains(first)).then_some(first)
     }
 
-    /// A name for something that only the source has.
+    /// Makes a name for something that only the source has, not the recorded program.
     pub(super) fn more(&mut self, wanted: &str) -> String {
         self.free(&lower_camel(wanted))
     }
@@ -183,7 +183,7 @@ impl Names {
     }
 }
 
-/// `tile_len` as `tileLen`.
+/// Turns a name into lower camel case: `tile_len` into `tileLen`.
 pub(super) fn lower_camel(name: &str) -> String {
     let upper = upper_camel(name);
     let mut chars = upper.chars();
@@ -193,7 +193,7 @@ pub(super) fn lower_camel(name: &str) -> String {
     }
 }
 
-/// `reduce_scatter_custom` as `ReduceScatterCustom`.
+/// Turns a name into upper camel case: `reduce_scatter_custom` into `ReduceScatterCustom`.
 pub(super) fn upper_camel(name: &str) -> String {
     // A constant is in upper case.
     let name = match name.chars().any(|c| c.is_ascii_lowercase()) {

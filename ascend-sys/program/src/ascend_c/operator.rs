@@ -135,7 +135,7 @@ impl Host<'_> {
         self.close("");
     }
 
-    /// The fields of a struct, the given bytes as their values.
+    /// Prints the fields of a struct, with the given bytes as their values.
     fn fields(&mut self, layout: &Layout, path: &str, at: u32) {
         // CANN's structs of the communication come first: the object that fills them wants them in
         // this order.
@@ -305,7 +305,7 @@ impl Host<'_> {
         arguments.join(", ")
     }
 
-    /// The number of an operation means nothing to a reader.
+    /// Says in a comment which operation it is: its number means nothing to a reader.
     fn say_operation(&mut self, at: u32) {
         let number = self.number(at + 272, Number::U32);
         let name = match number {
@@ -329,14 +329,14 @@ impl Host<'_> {
         format!("\"{text}\"")
     }
 
-    /// Where the first `Mc2CcTiling` lies.
+    /// The offset of the first `Mc2CcTiling`.
     fn first_cc(&self) -> Option<u32> {
         let layout = self.program.tiling.as_ref()?;
         let offsets = crate::layout::Communication::of(layout);
         offsets.cc_tilings().first().and_then(|at| u32::try_from(*at).ok())
     }
 
-    /// The group of the client that is configured with it.
+    /// The group of the client that is configured with the struct at this offset.
     fn group_of(&self, at: u32) -> u32 {
         let steps = self.program.blocks.iter().flatten().map(|node| &node.step);
         let client = steps.clone().find_map(|step| match step {
@@ -438,7 +438,7 @@ impl Host<'_> {
     }
 }
 
-/// `[1][2]` for an element of an array of arrays.
+/// The index of an element in an array of arrays, such as `[1][2]`.
 fn index(lengths: &[u32], element: u32) -> String {
     let (mut rest, mut text) = (element, String::new());
     for length in lengths.iter().rev() {

@@ -83,7 +83,7 @@ impl<'a> Printer<'a> {
         self.names.get(thing).unwrap_or_default().to_owned()
     }
 
-    /// A part of the tiling struct. The path comes from the author of the program.
+    /// Prints a part of the tiling struct. The path comes from the author of the program.
     pub(super) fn path(&mut self, path: &str) -> String {
         let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']');
         if path.is_empty() || !path.chars().all(good) {

@@ -19,7 +19,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// A project for A2 and A3, with eight blocks.
+    /// Makes a project for A2 and A3, with eight blocks.
     pub fn new(tiling: impl Into<Vec<u8>>) -> Self {
         Project {
             package: "custom_operators".into(),

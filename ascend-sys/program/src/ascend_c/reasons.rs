@@ -101,7 +101,7 @@ impl<'p> Around<'p> {
         }
     }
 
-    /// The first use behind the call that has to wait for one before it.
+    /// Returns the first use behind the call that has to wait for a use before it.
     fn conflict(
         &self,
         first: impl Fn(&UnitAccess) -> bool,

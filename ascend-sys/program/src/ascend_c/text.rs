@@ -13,12 +13,12 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// An empty text inside `depth` blocks.
+    /// Makes an empty text inside `depth` blocks.
     pub(super) fn indented(depth: usize) -> Self {
         Text { lines: Vec::new(), depth }
     }
 
-    /// A line, broken where it gets too long.
+    /// Adds a line, broken where it gets too long.
     pub(super) fn line(&mut self, text: &str) {
         if text.is_empty() {
             return self.blank();
@@ -37,7 +37,7 @@ impl Text {
         self.lines.push(rest);
     }
 
-    /// A line with a comment behind it, or above it where there is no room.
+    /// Adds a line with a comment behind it, or above it where there is no room.
     pub(super) fn noted(&mut self, text: &str, note: &str) {
         if 4 * self.depth + text.len() + 4 + note.len() <= WIDTH {
             return self.line(&format!("{text} // {note}"));
@@ -46,7 +46,7 @@ impl Text {
         self.line(text);
     }
 
-    /// An empty line, unless there is one already or a block has just begun.
+    /// Adds an empty line, unless there is one already or a block has just begun.
     pub(super) fn blank(&mut self) {
         match self.lines.last() {
             Some(last) if !last.is_empty() && !last.ends_with('{') => {
@@ -56,7 +56,7 @@ impl Text {
         }
     }
 
-    /// A comment, wrapped into lines.
+    /// Adds a comment, wrapped into lines.
     pub(super) fn comment(&mut self, text: &str) {
         let width = WIDTH.saturating_sub(4 * self.depth + 3);
         let indent = "    ".repeat(self.depth);
@@ -73,7 +73,7 @@ impl Text {
         self.line(&format!("}}{tail}"));
     }
 
-    /// `} else {` and the like.
+    /// Adds a line between two blocks, such as `} else {`.
     pub(super) fn between(&mut self, text: &str) {
         self.depth = self.depth.saturating_sub(1);
         self.line(text);

@@ -144,7 +144,7 @@ impl Uses {
         self.homes.insert(thing, merged);
     }
 
-    /// The innermost block around both; the first was met earlier.
+    /// The innermost block around two homes; `old` was met earlier.
     fn around(&self, mut old: Home, new: Home) -> Home {
         loop {
             let (mut block, mut step) = (new.block, new.step);

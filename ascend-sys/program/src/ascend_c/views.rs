@@ -50,7 +50,7 @@ impl Printer<'_> {
         numbers.into_iter().find(|number| self.viewed(place, *number).is_some())
     }
 
-    /// An offset in bytes as a constant, and elements of this size.
+    /// Splits an offset in bytes into a constant and elements of this size.
     fn elements(&self, offset: ValueId, size: u64) -> Option<(u64, Vec<(ValueId, u64)>)> {
         let nameless = |id: ValueId| self.names.get(Thing::Value(id)).is_none();
         // With fewer bits a product in bytes wraps where one in elements does not.

@@ -29,7 +29,7 @@ pub(super) enum Way {
     Memory,
     /// A copy that adds, in one step, to the data there.
     Add,
-    /// One element, through the core's cache.
+    /// A read or a write of one element, through the core's cache.
     Cache,
     /// The core writes back the data that its cache holds of the line in which this begins, and
     /// drops it.

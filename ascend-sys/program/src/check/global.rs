@@ -13,19 +13,19 @@ use crate::step::*;
 /// The number of ranks whose windows fit into the context of an A2.
 const A2_WINDOWS: u64 = 32;
 
-/// A place with its numbers.
+/// A place in global memory, with the numbers of this step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
     /// The offset from the start of the base.
     pub offset: u128,
     /// The unit of the offset in bytes.
     pub unit: u64,
-    /// Bytes of the base, if they are known.
+    /// The number of bytes of the base, if it is known.
     pub bytes: Option<u64>,
 }
 
 impl Spot {
-    /// Elements of this size from here to the end of the base; None: not known.
+    /// The number of elements of this size from here to the end of the base. None: not known.
     pub(super) fn room(&self, size: u64) -> Option<u128> {
         let start = self.offset * u128::from(self.unit);
         self.bytes.map(|bytes| u128::from(bytes).saturating_sub(start) / u128::from(size.max(1)))
@@ -42,7 +42,7 @@ impl Spot {
     }
 }
 
-/// The numbers of a place. None: the failure has been reported.
+/// Computes the numbers of a place. None: the failure has been reported.
 pub(super) fn spot(view: &mut View<'_, '_>, place: &Place) -> Option<Spot> {
     let offset = u128::from(view.count(place.offset)?);
     let (unit, bytes) = match place.base {
@@ -166,14 +166,14 @@ pub(super) fn within(
     }
 }
 
-/// One scalar that is read or written through the cache.
+/// Checks one scalar that is read or written through the cache.
 pub(super) fn element(view: &mut View<'_, '_>, place: &Place, size: u64, write: bool) {
     let size = number(view, place.base).map_or(size, |number| u64::from(number.size()));
     within(view, place, 1, size, write);
     reach(view, place, size, (1, 1, 1), write, Way::Cache);
 }
 
-/// A copy, a scalar, or a cache line.
+/// Checks a copy, a scalar, or a cache line.
 pub(super) fn copy(view: &mut View<'_, '_>, memory: &mut LocalMemory, copy: &Copy) {
     match copy {
         Copy::In { to, from, pieces } => {
@@ -202,7 +202,7 @@ pub(super) fn copy(view: &mut View<'_, '_>, memory: &mut LocalMemory, copy: &Cop
     }
 }
 
-/// `DataCopyPad` in either direction.
+/// Checks a `DataCopyPad` in either direction.
 fn moved(
     view: &mut View<'_, '_>,
     memory: &mut LocalMemory,

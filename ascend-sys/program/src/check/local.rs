@@ -35,9 +35,9 @@ struct InUse {
     buffers: Vec<QueueBuffer>,
     /// The enqueued buffers, the oldest first, with the clock of each enqueue.
     enqueued: VecDeque<(usize, Clock)>,
-    /// Where the search for a free one begins.
+    /// The index at which the search for a free buffer begins.
     next: usize,
-    /// Where the last one was taken.
+    /// The source that took the last buffer.
     source: Source,
 }
 
@@ -73,9 +73,9 @@ enum Tensor {
     Held(QueueId, u64, usize),
     /// A buffer without a queue.
     Scratch(ScratchId, u64),
-    /// It has been given to its queue.
+    /// The tensor has been given to its queue.
     Enqueued,
-    /// It has been given back.
+    /// The tensor has been given back.
     Freed,
 }
 
@@ -111,7 +111,7 @@ impl Span {
     }
 }
 
-/// Bytes that a kernel can lay out.
+/// The number of bytes that a kernel can lay out.
 fn usable(product: Product, mix: Mix) -> u64 {
     let mixed = mix.ratio(Core::Aic) > 0 && mix.ratio(Core::Aiv) > 0;
     match product {
@@ -353,7 +353,7 @@ impl LocalMemory {
         Some(span)
     }
 
-    /// A use of one element by the core itself.
+    /// Checks a use of one element by the core itself.
     pub(super) fn element(&mut self, view: &mut View<'_, '_>, local: &Local, touch: Touch) {
         let number = view.ground.program.locals[local.tensor.0 as usize].what;
         match self.span(view, local, number.size().into()) {

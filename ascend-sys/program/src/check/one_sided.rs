@@ -11,7 +11,7 @@ use crate::step::*;
 /// The most items of a batch on A3.
 const MOST_ITEMS: u64 = 2047;
 
-/// A `BatchWrite`: its items, if their place is known. Their contents are data.
+/// Checks a `BatchWrite`. Returns its items, if their place is known. Their contents are data.
 pub(super) fn batch(
     view: &mut View<'_, '_>,
     items: &Place,
@@ -65,8 +65,8 @@ pub(super) fn queue(view: &mut View<'_, '_>, operation: &Operation, queues: u64,
     }
 }
 
-/// An `AlltoAllvWrite`: the memory that it reads on this rank, as far as that is known. The lengths
-/// of the blocks are data.
+/// Checks an `AlltoAllvWrite`. Returns the memory that it reads on this rank, as far as that is
+/// known. The lengths of the blocks are data.
 pub(super) fn windows(
     view: &mut View<'_, '_>,
     lists: [&Place; 2],

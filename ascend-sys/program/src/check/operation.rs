@@ -403,7 +403,7 @@ fn buffer(view: &mut View<'_, '_>, place: &Place, dtype: u32, write: bool) -> Op
     Some((size, spot))
 }
 
-/// An AlltoAllV.
+/// Checks an AlltoAllV.
 fn uneven(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) -> Vec<Touched> {
     let Operation::AlltoAllV {
         send,
@@ -494,7 +494,7 @@ fn shared(view: &mut View<'_, '_>, call: Call<'_>, counts: &[u64], displs: &[u64
     }
 }
 
-/// One number for each rank. None: the failure has been reported.
+/// Reads one number for each rank. None: the failure has been reported.
 fn list(view: &mut View<'_, '_>, list: &PerRank, ranks: u32) -> Option<Vec<u64>> {
     let length = match list {
         PerRank::Tiling(_, _, length) => *length,

@@ -29,7 +29,7 @@ const IDLE: u64 = 64;
 /// The most blocks of a launch that the checker follows one by one. No chip has more cube cores.
 const MOST_BLOCKS: u32 = 256;
 
-/// One core.
+/// A core of the launch.
 pub(super) struct Member<'a> {
     pub name: CoreName,
     pub walk: Walk<'a>,
@@ -433,7 +433,7 @@ impl Run<'_> {
     }
 }
 
-/// A call of a client. Returns the state of the core then.
+/// Checks a call of a client. Returns the state of the core then.
 fn hccl(clients: &mut Clients, view: &mut View<'_, '_>, at: usize, call: &Hccl) -> State {
     let mut known = true;
     match call {

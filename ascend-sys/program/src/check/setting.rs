@@ -26,7 +26,7 @@ impl Product {
         }
     }
 
-    /// Cube cores of a chip, as CANN's platform files have them for Ascend910B2 (A2),
+    /// The number of cube cores of a chip, as CANN's platform files have it for Ascend910B2 (A2),
     /// Ascend910_9392 (A3) and Ascend950PR_958b (Ascend 950). Other chips of a product may have
     /// other numbers: a program asks its device.
     pub fn cube_cores(self) -> u32 {
@@ -54,7 +54,7 @@ impl Product {
         }
     }
 
-    /// The vector cores of this chip: two beside each cube core.
+    /// The number of vector cores of this chip: two beside each cube core.
     pub fn vector_cores(self) -> u32 {
         2 * self.cube_cores()
     }
@@ -73,9 +73,9 @@ pub struct Setting {
     /// The address of each argument, in the same order, then of the workspace. None or missing: not
     /// known, so it shares no memory with another one.
     pub addresses: Vec<Option<u64>>,
-    /// Bytes of the user's part of the workspace.
+    /// The number of bytes of the user's part of the workspace.
     pub workspace: Option<u64>,
-    /// Bytes of an input window, and of an output window.
+    /// The number of bytes of an input window, and of an output window.
     pub window: Option<u64>,
     /// The numbers that cores have read in a launch that is over. With them nothing depends on data
     /// any more. For cores that are missing, and behind the end of a list, they are not known.

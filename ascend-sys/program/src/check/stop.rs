@@ -7,8 +7,8 @@ use super::view::Ground;
 use crate::declared::Core;
 use crate::flow::Unknown;
 
-/// The rule and the text for a branch or a loop that the checker goes on behind. `steps` is the
-/// limit of steps that a kernel is followed for.
+/// The rule and the text for a branch or loop that the checker skips. `steps` is the number of
+/// steps after which the checker stops to follow a kernel.
 pub(super) fn left_out(why: &Unknown, steps: u64) -> (&'static str, String) {
     match why {
         Unknown::Short(turns) => (
@@ -25,7 +25,7 @@ pub(super) fn left_out(why: &Unknown, steps: u64) -> (&'static str, String) {
     }
 }
 
-/// The rule, the text and the help for one that it cannot go on behind.
+/// The rule, the text and the help for a branch or loop that the checker cannot skip.
 pub(super) fn not_followed(why: &Unknown, steps: u64) -> (&'static str, String, &'static str) {
     match why {
         Unknown::Short(turns) => (
@@ -44,7 +44,7 @@ pub(super) fn not_followed(why: &Unknown, steps: u64) -> (&'static str, String, 
     }
 }
 
-/// The reason why a core never gets to its end, if so: the rule, the text, and the help.
+/// The rule, the text and the help for a core that never gets to its end. None: it does.
 pub(super) fn stuck(
     ground: &Ground<'_>,
     members: &[Member<'_>],

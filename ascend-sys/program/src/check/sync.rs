@@ -42,11 +42,11 @@ struct Raised {
 /// The cores that raise a flag together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Team {
-    /// All cores of a kind, for one another. True: vector cores.
+    /// All cores of a kind raise the flag for one another. True: vector cores.
     Kind(bool),
-    /// The vector cores of a block, for one another.
+    /// The vector cores of a block raise the flag for one another.
     Pair(u32),
-    /// The vector cores of a block for its cube core (true), or the other way round.
+    /// The vector cores of a block raise the flag for its cube core (true), or it for them (false).
     Block(u32, bool),
 }
 
@@ -83,7 +83,7 @@ impl Flags {
         (from..to).map(|index| self.position(CoreName { kind, index })).collect()
     }
 
-    /// `CrossCoreSetFlag`.
+    /// Checks a `CrossCoreSetFlag`.
     pub(super) fn raise(&mut self, view: &mut View<'_, '_>, mode: Mode, pipe: Pipe, flag: u16) {
         if !self.look(view, mode, pipe, flag) {
             self.refused = true;
@@ -192,8 +192,8 @@ impl Flags {
         true
     }
 
-    /// `CrossCoreWaitFlag`: whether it has been raised for this core, and the clock that the core
-    /// gets.
+    /// Takes a flag for a `CrossCoreWaitFlag`, if it has been raised for this core. Returns the
+    /// clock that the core gets.
     pub(super) fn take(&mut self, core: usize, flag: u16) -> Option<Rc<[Ticks]>> {
         let waiting = self.raised.get_mut(&(core, flag))?;
         let taken = waiting.pop_front();
@@ -335,7 +335,7 @@ pub(super) fn barrier(view: &mut View<'_, '_>, vector: bool) -> bool {
     wrong.is_none()
 }
 
-/// Synchronisation inside a core: whether the core has the units.
+/// Checks synchronisation inside a core: whether the core has the units.
 pub(super) fn units(view: &mut View<'_, '_>, sync: &Sync) {
     let lacking = |kind: Core, pipe: Pipe| match (kind, pipe) {
         (Core::Aiv, Pipe::Fix) => Some("a vector core has no FIX unit"),

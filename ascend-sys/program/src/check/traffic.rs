@@ -23,7 +23,7 @@ mod defined;
 mod race;
 mod wasted;
 
-/// One access is remembered for this number of steps that a launch is followed for.
+/// The number of followed steps of a launch for each access that is remembered.
 const STEPS_PER_ACCESS: u64 = 4;
 
 /// The memory that each turn of a task reads or writes on this rank: blocks that begin where those
@@ -61,8 +61,8 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// The blocks of a task that this turn, or step of one, touches: where they begin in the space,
-    /// and where they end.
+    /// The blocks of a task that this turn, or a step of it, touches: where each begins and ends in
+    /// the space.
     fn blocks<'a>(
         &self,
         touched: &'a Touched,
@@ -83,7 +83,7 @@ impl Sent {
         access.tick <= self.clock.of(access.core, access.area.unit)
     }
 
-    /// `turn 2 of `tiles``.
+    /// Names a turn in words: `turn 2 of `tiles``.
     fn words(&self, ground: &Ground<'_>) -> String {
         let (turn, task) = (self.turn + 1, ground.words.task(self.task));
         match self.step {
@@ -342,7 +342,7 @@ fn element_size(ground: &Ground<'_>, access: &Access) -> u128 {
     }
 }
 
-/// `aiv 1 reads in line 7`.
+/// Says what a core does: `aiv 1 reads in line 7`.
 fn does(access: &Access) -> String {
     let verb = if access.area.write { "writes" } else { "reads" };
     format!("{} {verb} it in line {}", access.name, access.source.line)

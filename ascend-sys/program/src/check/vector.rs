@@ -87,7 +87,7 @@ pub(super) fn look(view: &mut View<'_, '_>, memory: &mut LocalMemory, vector: &V
     }
 }
 
-/// Memory for intermediate results.
+/// Checks the memory for intermediate results.
 fn work_of(
     view: &mut View<'_, '_>,
     memory: &mut LocalMemory,

@@ -74,13 +74,13 @@ impl<'a> View<'_, 'a> {
         self.ground.spaces.of(base, self.walk)
     }
 
-    /// A number of elements, turns or ranks. None: the failure has been reported.
+    /// Computes a number of elements, turns or ranks. None: the failure has been reported.
     pub(super) fn count(&mut self, id: ValueId) -> Option<u64> {
         let found = self.walk.count(id);
         self.known(found)
     }
 
-    /// The result of a computation. None: the failure has been reported.
+    /// Unwraps the result of a computation. None: the failure has been reported.
     pub(super) fn known<T>(&mut self, found: Result<T, Unknown>) -> Option<T> {
         match found {
             Ok(found) => Some(found),
@@ -104,7 +104,7 @@ impl<'a> View<'_, 'a> {
         self.error("fault", text, "look at the numbers in the tiling of this launch");
     }
 
-    /// A number in the tiling struct of this launch. None: the failure has been reported.
+    /// Reads a number in the tiling struct of this launch. None: the failure has been reported.
     pub(super) fn tiling(&mut self, offset: u64, number: crate::layout::Number) -> Option<u64> {
         let found = self.walk.tiling(offset, number).map_err(Unknown::from);
         self.known(found)
@@ -124,7 +124,7 @@ impl<'a> View<'_, 'a> {
     }
 }
 
-/// `1 buffer`, `2 buffers`.
+/// A number with its noun: `1 buffer`, `2 buffers`.
 pub(super) fn many(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
@@ -161,8 +161,8 @@ pub(super) struct UnitUse {
     pub line: u32,
 }
 
-/// The report on two units of a core that use the same memory in no order. `queue`: a queue could
-/// order them.
+/// Reports that two units of a core use the same memory and nothing orders them. `queue`: a queue
+/// could order them.
 pub(super) fn unordered(
     of: &str,
     core: CoreName,

@@ -26,7 +26,7 @@ pub(super) struct Windows {
     pub written: BTreeMap<Window, Ranges>,
     /// The bytes that it reads or sends without having written them before.
     pub reads: Vec<WindowRead>,
-    /// Whether it writes at unknown places.
+    /// Whether the rank writes at unknown places.
     pub open: bool,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct WindowRead {
     pub source: Source,
     /// The core. None: a turn.
     pub core: Option<CoreName>,
-    /// `this reads`, ``turn 2 of `x` sends``.
+    /// The read or send in words: `this reads`, ``turn 2 of `x` sends``.
     pub what: String,
     pub gaps: Vec<(u128, u128)>,
 }

@@ -14,19 +14,21 @@ pub use shape::{Refused, Shape};
 /// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chip {
-    /// Cube cores.
+    /// The number of cube cores.
     pub cores: u32,
-    /// Blocks of A on their way into the cube unit.
+    /// The memory L0A, in bytes: for blocks of A on their way into the cube unit.
     pub l0a: u32,
-    /// Blocks of B on their way into the cube unit.
+    /// The memory L0B, in bytes: for blocks of B on their way into the cube unit.
     pub l0b: u32,
-    /// Blocks of C.
+    /// The memory L0C for blocks of C, in bytes.
     pub l0c: u32,
-    /// Blocks of A and B before that, and the bias.
+    /// The memory L1, in bytes: for blocks of A and B before they go to L0A and L0B, and for the
+    /// bias.
     pub l1: u32,
-    /// Bytes of L1 that a kernel with vector cores beside the cube cores does not have.
+    /// The part of L1, in bytes, that a kernel with vector cores beside the cube cores does not
+    /// have.
     pub l1_reserve: u32,
-    /// The bias of a block.
+    /// The memory for the bias of a block, in bytes.
     pub bias: u32,
 }
 
@@ -38,7 +40,7 @@ macro_rules! fields {
         pub enum Field { $($field,)* }
 
         impl Field {
-            /// All of them.
+            /// All fields, in the order of the struct.
             pub const ALL: [Field; 50] = [$(Field::$field,)*];
 
             /// Its name in C++.

@@ -58,7 +58,7 @@ struct Rules<'a> {
 /// The numbers of one of the two matrices that are multiplied.
 struct OperandTiling {
     name: char,
-    /// Bytes of an element.
+    /// The number of bytes of an element.
     size: i128,
     base: Field,
     /// The depth of the whole matrix.
@@ -71,7 +71,7 @@ struct OperandTiling {
 }
 
 impl OperandTiling {
-    /// Bytes of a block.
+    /// The number of bytes of a block.
     fn block(&self, tiles: &Tiles) -> i128 {
         tiles.wide(self.base) * tiles.wide(BaseK) * self.size
     }
@@ -167,7 +167,7 @@ impl Rules<'_> {
         }
     }
 
-    /// A core does all of K.
+    /// Checks that a core does all of K.
     fn depth(&self) -> Result<(), Problem> {
         let (a, b, single) = (self.tiles.get(Ka), self.tiles.get(Kb), self.tiles.get(SingleCoreK));
         if a == b && single != a {
@@ -286,7 +286,7 @@ impl Rules<'_> {
         must(side.step, why)
     }
 
-    /// The loops over K that fill L1 with A and with B fit into each other.
+    /// Checks that the loops over K that fill L1 with A and with B fit into each other.
     fn loops(&self) -> Result<(), Problem> {
         let [depth, base_k] = [SingleCoreK, BaseK].map(|field| self.tiles.wide(field));
         let loops = |step_k| {

@@ -36,8 +36,8 @@ pub struct Refused {
 type Size = (u32, u32);
 
 impl Shape<'_> {
-    /// The numbers for it. They have no [`problem`](Tiles::problem), neither in a kernel with cube
-    /// cores only, nor beside vector cores.
+    /// The tiling for this shape. It has no [`problem`](Tiles::problem), neither in a kernel with
+    /// cube cores only, nor beside vector cores.
     pub fn tiles(&self) -> Result<Tiles, Refused> {
         let side = |setting, size: usize| match i32::try_from(size) {
             Ok(size @ 1..) => Ok(size.unsigned_abs()),
@@ -91,7 +91,7 @@ impl Shape<'_> {
         Ok(tiles)
     }
 
-    /// Bytes of an element of A and of B.
+    /// The numbers of bytes of an element of A and of B.
     fn sizes(&self) -> (u32, u32) {
         (self.matmul.a.size(), self.matmul.b.size())
     }

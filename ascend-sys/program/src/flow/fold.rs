@@ -34,7 +34,7 @@ struct Sum {
 
 /// The number that is added in each turn.
 enum Term {
-    /// The same in each turn; none if it is not known.
+    /// A number that is the same in each turn; none if it is not known.
     Same(Option<u64>),
     /// The number of the loop.
     Own,

@@ -96,7 +96,7 @@ pub fn load(number: Number, bytes: &[u8]) -> u64 {
     }
 }
 
-/// A number for memory: the first [`Number::size`] bytes count.
+/// Encodes a number for memory: the first [`Number::size`] bytes count.
 pub fn store(number: Number, bits: u64) -> [u8; 8] {
     let float = f64::from_bits(bits);
     let bits = match number {
@@ -108,7 +108,7 @@ pub fn store(number: Number, bits: u64) -> [u8; 8] {
     bits.to_le_bytes()
 }
 
-/// A number in words.
+/// Writes a number in words.
 pub fn show(number: Number, bits: u64) -> String {
     match number {
         _ if is_float(number) => format!("{:?}", f64::from_bits(bits)),

@@ -22,7 +22,7 @@ impl Communication {
         none.with(layout, 0, layout.fields().len())
     }
 
-    /// The structs in the first fields only.
+    /// Finds the structs in the first fields only.
     pub(super) const fn of_first(layout: &Layout, fields: usize) -> Self {
         let none = Self { inits: 0, last_init: 0, count: 0, cc_tilings: [0; MAX_CC_TILINGS] };
         none.with(layout, 0, fields)

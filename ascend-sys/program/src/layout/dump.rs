@@ -15,7 +15,7 @@ pub struct Dump<'a> {
 const SHOWN: u64 = 16;
 
 impl Layout {
-    /// The values in these bytes, a line each; `?` stands for one that lies behind their end.
+    /// Lists the values in these bytes, a line each; `?` stands for one that lies behind their end.
     pub fn dump<'a>(&'a self, bytes: &'a [u8]) -> Dump<'a> {
         Dump { layout: self, bytes }
     }

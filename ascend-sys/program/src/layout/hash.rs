@@ -65,7 +65,7 @@ const fn code(number: Number) -> u32 {
     }
 }
 
-/// The length goes first, so that two texts cannot pass for another two.
+/// Hashes a text. The length goes first, so that two texts cannot pass for another two.
 const fn string(hash: u64, text: &str) -> u64 {
     bytes(number(hash, text.len() as u32), text.as_bytes())
 }

@@ -24,7 +24,7 @@ impl std::fmt::Display for HeaderError {
     }
 }
 
-/// The same text, since `unwrap` prints it.
+/// Writes the same text as `Display`, since `unwrap` prints it.
 impl std::fmt::Debug for HeaderError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "HeaderError: {self}")
@@ -134,7 +134,8 @@ impl Layout {
     }
 }
 
-/// A struct with all that it contains, each once; a struct stands behind those that it contains.
+/// Lists a struct and all structs that it contains, each once; a struct stands behind those that it
+/// contains.
 fn parts(layout: &Layout) -> Vec<&Layout> {
     fn add<'a>(layout: &'a Layout, parts: &mut Vec<&'a Layout>) {
         if parts.contains(&layout) {
@@ -154,7 +155,7 @@ fn parts(layout: &Layout) -> Vec<&Layout> {
     parts
 }
 
-/// The struct and its assertions.
+/// Prints the struct and its assertions.
 fn plain(text: &mut String, layout: &Layout, name: &str, declare: impl Fn(&Field) -> String) {
     let declarations: Vec<String> = layout.fields().iter().map(declare).collect();
     let width = declarations.iter().map(String::len).max().unwrap_or(0);
@@ -181,13 +182,13 @@ fn plain(text: &mut String, layout: &Layout, name: &str, declare: impl Fn(&Field
     }
 }
 
-/// An assertion, broken into lines of at most 120 characters.
+/// Prints an assertion, broken into lines of at most 120 characters.
 fn assertion(text: &mut String, condition: &str, what: &str) {
     let space = if condition.len() + what.len() > 100 { "\n    " } else { " " };
     line(text, &format!("static_assert({condition},{space}\"{what}\");"));
 }
 
-/// A field as it is declared in a struct of this namespace.
+/// Prints a field as it is declared in a struct of this namespace.
 fn declare(field: &Field, namespace: &str) -> String {
     match &field.item {
         Item::Struct(inner) if inner.role == Role::User && inner.namespace != namespace => {
@@ -213,13 +214,13 @@ fn declared(ty: &str, field: &Field) -> String {
     text
 }
 
-/// A struct of CANN's as bytes, or numbers where they need alignment.
+/// Prints a struct of CANN's as bytes, or as numbers where they need alignment.
 fn opaque(field: &Field, inner: &Layout) -> String {
     let ty = if inner.align == 4 { "int32_t" } else { "uint8_t" };
     declared(ty, field).replace(';', &format!("[{}];", inner.size / inner.align))
 }
 
-/// The type that compilers of the host know too.
+/// The name of a type that compilers of the host know too.
 fn host(number: Number) -> &'static str {
     match number {
         Number::F16 | Number::Bf16 => "uint16_t",
@@ -227,7 +228,7 @@ fn host(number: Number) -> &'static str {
     }
 }
 
-/// A field in the older form.
+/// Prints a field in the older form.
 fn definition(layout: &Layout, field: &Field) -> Result<String, HeaderError> {
     let name = &field.name;
     let refuse = |problem| {
@@ -258,8 +259,8 @@ fn definition(layout: &Layout, field: &Field) -> Result<String, HeaderError> {
     }
 }
 
-/// A comment that names the Rust struct, so that nobody changes the wrong side and both sides can
-/// be compared.
+/// Prints a comment that names the Rust struct, so that nobody changes the wrong side and both
+/// sides can be compared.
 fn made_from(layout: &Layout) -> String {
     format!(
         "// Made from the tiling struct in Rust, which is the one to change. Layout hash {:#018x}.",
@@ -267,7 +268,7 @@ fn made_from(layout: &Layout) -> String {
     )
 }
 
-/// `a::b::AddTiling` as `A_B_ADD_TILING_H`.
+/// The name of the include guard: `A_B_ADD_TILING_H` for `a::b::AddTiling`.
 fn guard(layout: &Layout, suffix: &str) -> String {
     let (mut guard, mut small) = (String::new(), false);
     for c in layout.path().replace("::", "_").chars() {
@@ -292,7 +293,7 @@ fn close(text: &mut String, namespace: &str) {
     }
 }
 
-/// A doc comment.
+/// Prints a doc comment.
 fn comment(text: &mut String, indent: &str, doc: &str) {
     for comment in comment::lines(doc, 117 - indent.len()) {
         line(text, &format!("{indent}{comment}"));

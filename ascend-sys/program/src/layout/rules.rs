@@ -57,7 +57,7 @@ impl Message {
         }
     }
 
-    /// `1 byte` or `n bytes`.
+    /// Adds `1 byte` or `n bytes`.
     const fn count(self, number: u64, one: &str) -> Self {
         let text = self.number(number).text(" ").text(one);
         if number == 1 { text } else { text.text("s") }

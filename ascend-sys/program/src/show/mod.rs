@@ -11,11 +11,11 @@ use crate::step::*;
 
 mod values;
 
-/// Where the column with the lines of the source begins.
+/// The column in which the lines of the source begin.
 const COLUMN: usize = 88;
 
 impl Display for Program {
-    /// The readable form. It is for people and for tests; nothing reads it back.
+    /// Writes the readable form. It is for people and for tests; nothing reads it back.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let words = Words::new(self);
         let mix = self.mix.ascend_c().trim_start_matches("KERNEL_TYPE_").to_ascii_lowercase();
@@ -138,7 +138,7 @@ impl<'a> Words<'a> {
         Ok(())
     }
 
-    /// The line alone if there is only one file; none if it is not known.
+    /// The line of a source, without the file if there is only one; none if it is not known.
     fn source(&self, source: Source) -> String {
         match &self.program.files[..] {
             _ if source.line == 0 => String::new(),
@@ -393,7 +393,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// `x[offset]`, or `x` at its start.
+    /// Writes a place: `x[offset]`, or `x` at its start.
     pub(crate) fn place(&self, place: &Place) -> String {
         let base = self.base(place.base);
         match self.value(place.offset).as_str() {

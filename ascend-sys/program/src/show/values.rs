@@ -5,12 +5,12 @@ use crate::declared::*;
 use crate::flow;
 
 impl Words<'_> {
-    /// A value where any expression may stand.
+    /// Writes a value where any expression may stand.
     pub(crate) fn value(&self, value: ValueId) -> String {
         self.bound(value, 0)
     }
 
-    /// A value that something else follows or that follows something else.
+    /// Writes a value that something else follows or that follows something else.
     pub(super) fn operand(&self, value: ValueId) -> String {
         self.bound(value, UNARY)
     }
@@ -23,7 +23,7 @@ impl Words<'_> {
         }
     }
 
-    /// The expression of a value, in parentheses if it binds less than its surroundings.
+    /// Writes the expression of a value, in parentheses if it binds less than its surroundings.
     pub(super) fn made(&self, value: ValueId, binding: u8) -> String {
         let Some(Value { of, number, .. }) = self.program.values.get(value.0 as usize) else {
             return "?".to_owned();
@@ -63,7 +63,7 @@ impl Words<'_> {
         if own < binding { format!("({text})") } else { text }
     }
 
-    /// A field of the tiling struct.
+    /// Writes a field of the tiling struct.
     fn field(&self, path: &str) -> String {
         if self.own.contains(path) { format!("tiling.{path}") } else { path.to_owned() }
     }

@@ -24,7 +24,7 @@ pub struct RankLoader<I, O> {
     rank: usize,
     ranks: usize,
     seed: Option<u64>,
-    /// How often rows were gone through.
+    /// The number of times that the rows were gone through.
     epochs: Arc<AtomicU64>,
 }
 

@@ -66,7 +66,7 @@ impl<I: Iterator<Item = Vec<f32>>> ModuleMapper for WithValues<I> {
     }
 }
 
-/// The model with other values, in the order of [`values`].
+/// Returns the model with other values, in the order of [`values`].
 pub(crate) fn with_values<M: Module>(model: M, values: Vec<Vec<f32>>) -> M {
     model.map(&mut WithValues(values.into_iter()))
 }
@@ -86,7 +86,7 @@ impl ModuleVisitor for Taken<'_> {
     }
 }
 
-/// The gradient of each parameter that learns, if it has one.
+/// Takes the gradient of each parameter that learns, if it has one.
 pub(crate) fn take_gradients(
     model: &impl Module,
     mut gradients: GradientsParams,

@@ -52,7 +52,7 @@ impl OwnGradients {
 
 /// The result of a step of all ranks.
 pub(crate) struct Mean {
-    /// `None` if no rank had rows.
+    /// The mean gradients. `None` if no rank had rows.
     pub(crate) gradients: Option<GradientsParams>,
     /// Whether a rank wishes to stop.
     pub(crate) stops: bool,
@@ -81,7 +81,7 @@ impl<'a> Replicas<'a> {
         Ok(Self { comm, stream, buckets, lengths })
     }
 
-    /// The model with the parameters of rank 0. Waits for all ranks.
+    /// Returns the model with the parameters of rank 0. Waits for all ranks.
     pub(crate) fn same<M: Module>(&mut self, model: M) -> Result<M> {
         let mut all = values(&model)?;
         for values in all.iter_mut().filter(|values| !values.is_empty()) {
@@ -92,7 +92,7 @@ impl<'a> Replicas<'a> {
         Ok(with_values(model, all))
     }
 
-    /// The mean over the rows of all ranks. Waits for them.
+    /// Returns the mean over the rows of all ranks. Waits for them.
     pub(crate) fn mean(
         &mut self,
         model: &impl Module,

@@ -37,19 +37,20 @@ pub struct DataParallel {
 }
 
 impl DataParallel {
-    /// A strategy for all ranks of a communicator, which works on this stream. burn computes on its
-    /// default device.
+    /// Makes a strategy for all ranks of a communicator, which works on this stream. burn computes
+    /// on its default device.
     pub fn new(comm: Communicator, stream: Stream) -> Self {
         let (ranks, options) = (Mutex::new((comm, stream)), BucketOptions::default());
         Self { ranks, options, device: Device::default() }
     }
 
-    /// Sets the options of the buckets that gradients go in.
+    /// Sets the options for the buckets that gradients go in.
     pub fn buckets(self, options: BucketOptions) -> Self {
         Self { options, ..self }
     }
 
-    /// Sets another device of burn. Gradients go through the memory of the host in any case.
+    /// Sets the device on which burn computes. Gradients go through the memory of the host in any
+    /// case.
     pub fn device(self, device: Device) -> Self {
         Self { device, ..self }
     }
@@ -109,7 +110,7 @@ impl<M: LearnerModel> Fit<M> {
         Ok(())
     }
 
-    /// An epoch. Says whether it is the last one on all ranks.
+    /// Runs an epoch. Returns whether it is the last one on all ranks.
     fn epoch(&mut self, ranks: &mut Replicas<'_>, epoch: usize) -> Result<bool> {
         let (train, valid) = (self.train.num_items(), self.valid.num_items());
         let start = |total_items| LearnerEvent::StartSplit { epoch_number: epoch, total_items };
@@ -140,7 +141,7 @@ impl<M: LearnerModel> Fit<M> {
         ranks.any(stops)
     }
 
-    /// The steps of an epoch. Says whether a rank wishes to stop.
+    /// Runs the steps of an epoch. Returns whether a rank wishes to stop.
     fn train_epoch(&mut self, ranks: &mut Replicas<'_>) -> Result<bool> {
         let accumulation = self.components.grad_accumulation.unwrap_or(1).max(1);
         let interrupter = self.components.interrupter.clone();
@@ -208,7 +209,7 @@ impl<M: LearnerModel> Fit<M> {
     }
 }
 
-/// The next batch. One that cannot be loaded stops the training.
+/// Loads the next batch. One that cannot be loaded stops the training.
 fn next<O>(
     batches: &mut dyn burn::data::dataloader::DataLoaderIterator<O>,
     interrupter: &Interrupter,

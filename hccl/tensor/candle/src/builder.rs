@@ -48,7 +48,7 @@ impl SimpleBackend for Recorder {
 /// Gives out parameters whose gradients are pushed in the backward pass of one step.
 pub(crate) struct Hooks {
     pub(crate) vars: Arc<HashMap<String, (usize, Var)>>,
-    /// One hook a parameter, however often the model asks for it.
+    /// The parameters with a hook. Each has one hook, however often the model asks for it.
     pub(crate) hooked: Mutex<HashMap<String, Tensor>>,
     pub(crate) lane: SharedLane,
     pub(crate) number: u64,

@@ -37,7 +37,7 @@ pub struct DataParallel<M> {
     most: Option<f64>,
 }
 
-/// The result of a step of all ranks: the same bits on every rank.
+/// The results of a step of all ranks together: the same bits on every rank.
 #[derive(Debug)]
 pub struct StepResult {
     /// The mean loss of the whole batch.
@@ -110,7 +110,7 @@ impl<M> DataParallel<M> {
         lock(&self.lane).names.clone()
     }
 
-    /// The model with the current parameters, without hooks: for looking at rows held out.
+    /// The model with the current parameters, without hooks: to look at rows held out.
     pub fn model(&self) -> &M {
         &self.model
     }
@@ -201,7 +201,7 @@ fn share(rows: usize, of: usize) -> Result<f64> {
     if rows > of || of == 0 { Err(Error::Rows { rows, of }) } else { Ok(rows as f64 / of as f64) }
 }
 
-/// A loss times the share of its rows, and the value of that.
+/// Multiplies a loss with the share of its rows. Returns the product, and its value.
 fn weighted(loss: Tensor, share: f64) -> Result<(Tensor, f32)> {
     if loss.elem_count() != 1 {
         return Err(Error::NotOneNumber { elements: loss.elem_count() });
@@ -211,7 +211,7 @@ fn weighted(loss: Tensor, share: f64) -> Result<(Tensor, f32)> {
     Ok((loss, value.first().copied().unwrap_or_default()))
 }
 
-/// The factor that brings the norm of the gradients down to `most`.
+/// The factor that brings the norm of these gradients down to the most that is allowed.
 fn clipping<'a>(
     most: f64,
     tensors: usize,

@@ -26,7 +26,7 @@ pub enum Error {
     /// A tensor is on another device than the CPU.
     #[error("{what} is not on the CPU; hccl-candle moves tensors of the CPU only")]
     NotOnCpu {
-        /// The role of the tensor.
+        /// The name of the tensor.
         what: String,
     },
     /// A model has no parameters.
@@ -75,7 +75,7 @@ impl<T: hccl::prelude::Element> From<hccl::memory::Refused<T>> for Error {
     }
 }
 
-/// Converts to the error of a candle function, with the same text.
+/// Turns an error into one of a candle function, with the same text.
 pub(crate) fn to_candle(error: impl Into<Error>) -> candle_core::Error {
     match error.into() {
         Error::Candle(error) => error,

@@ -29,7 +29,7 @@ pub(crate) fn elements<'a, T: WithDType>(
     of_layout.ok_or_else(|| candle_core::Error::msg("the tensor does not lie row by row"))
 }
 
-/// A tensor of these elements on the CPU, with a type of its own.
+/// Makes a tensor of these elements on the CPU, with a type of its own.
 pub(crate) fn tensor(elements: &[f32], shape: &Shape, dtype: DType) -> Result<Tensor> {
     Ok(Tensor::from_slice(elements, shape, &Device::Cpu)?.to_dtype(dtype)?)
 }
@@ -82,7 +82,7 @@ macro_rules! with_floats {
 }
 pub(crate) use with_floats;
 
-/// A copy of a contiguous storage.
+/// Copies a contiguous storage.
 pub(crate) fn copy(
     storage: &CpuStorage,
     layout: &Layout,

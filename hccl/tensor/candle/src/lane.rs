@@ -130,7 +130,8 @@ impl CustomOp1 for PushGradient {
         copy(storage, layout)
     }
 
-    /// The variable behind gets no gradient of its own: it gets that of all ranks.
+    /// Pushes the gradient. The variable behind gets no gradient of its own: it gets that of all
+    /// ranks.
     fn bwd(
         &self,
         _: &Tensor,

@@ -30,7 +30,7 @@ pub struct Group {
     ranks: usize,
 }
 
-/// How elements go between the ranks of a group.
+/// The way in which elements go between the ranks of a group.
 #[derive(Clone, Copy)]
 enum Way {
     Keep,
@@ -40,7 +40,7 @@ enum Way {
 }
 
 impl Group {
-    /// All ranks of a communicator, which works on this stream.
+    /// Makes a group of all ranks of a communicator, which works on this stream.
     pub fn new(comm: Communicator, stream: Stream) -> Self {
         let (rank, ranks) = (comm.rank() as usize, comm.world_size() as usize);
         Self { shared: Arc::new(Mutex::new((comm, stream))), rank, ranks }
@@ -62,31 +62,31 @@ impl Group {
         tensor.narrow(dimension, self.rank * each, each)?.force_contiguous()
     }
 
-    /// The values of rank 0 for variables that all ranks have. Waits for all ranks.
+    /// Gives variables that all ranks have the values of rank 0. Waits for all ranks.
     pub fn broadcast(&self, vars: &[Var]) -> Result<()> {
         let (comm, stream) = &mut *lock(&self.shared);
         let each = |var| broadcast("to be broadcast", var, comm, stream).map_err(to_candle);
         vars.iter().try_for_each(each)
     }
 
-    /// The same tensor; its gradients on all ranks are added up.
+    /// Returns the same tensor. The backward pass adds its gradients on all ranks up.
     pub fn copy_in(&self, inputs: &Tensor) -> Result<Tensor> {
         self.pair(inputs, Way::Keep, Way::Sum)
     }
 
-    /// The sum over the ranks of the layer parts' outputs.
+    /// Adds the outputs of the parts of a layer up over the ranks.
     pub fn reduce_out(&self, partial: &Tensor) -> Result<Tensor> {
         self.pair(partial, Way::Sum, Way::Keep)
     }
 
-    /// The tokens (the first dimension) of all ranks, in the order of the ranks. Each brings as
-    /// many.
+    /// Gathers the tokens (the first dimension) of all ranks, in the order of the ranks. Each rank
+    /// brings the same number.
     pub fn gather_in(&self, own: &Tensor) -> Result<Tensor> {
         self.pair(own, Way::Gather, Way::Share)
     }
 
-    /// This rank's share of the tokens (the first dimension), of the sum of the layer parts'
-    /// outputs. The tokens are a multiple of the ranks.
+    /// Adds the outputs of the parts of a layer up, and returns this rank's share of the tokens
+    /// (the first dimension). The number of tokens is a multiple of the number of ranks.
     pub fn scatter_out(&self, partial: &Tensor) -> Result<Tensor> {
         self.pair(partial, Way::Share, Way::Gather)
     }
@@ -177,8 +177,7 @@ pub struct ColumnLinear {
 }
 
 impl ColumnLinear {
-    /// Makes a layer of this rank's part of the weight, with a row for each output, and of the
-    /// bias.
+    /// Makes the layer of this rank's part of the weight, an output a row, and of the bias.
     pub fn new(weight: Tensor, bias: Option<Tensor>, group: &Group) -> Self {
         Self { linear: Linear::new(weight, bias), group: group.clone() }
     }
@@ -215,8 +214,8 @@ pub struct RowLinear {
 }
 
 impl RowLinear {
-    /// Makes a layer of this rank's part of the weight, with a column for each input, and of the
-    /// bias, which is the same on every rank.
+    /// Makes the layer of this rank's part of the weight, an input a column, and of the bias, which
+    /// is the same on every rank.
     pub fn new(weight: Tensor, bias: Option<Tensor>, group: &Group) -> Self {
         Self { linear: Linear::new(weight, None), bias, group: group.clone() }
     }

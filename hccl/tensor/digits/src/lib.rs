@@ -13,14 +13,14 @@ use data::{CLASSES, DataError, Digits, PIXELS, Split};
 /// The widths of the network: pixels, two hidden layers, classes.
 pub const WIDTHS: [usize; 4] = [PIXELS, 128, 64, CLASSES];
 
-/// How often each row is looked at.
+/// The number of times that each row is looked at.
 pub const EPOCHS: usize = 30;
 
 /// Rows a step, over all ranks. It is no multiple of four, and the last step of an epoch has fewer,
 /// so that parts differ in size.
 pub const BATCH: usize = 42;
 
-/// How far a step goes down the gradient.
+/// The learning rate.
 pub const RATE: f64 = 0.2;
 
 /// Reads the digits, and holds a fifth of them out.
@@ -49,10 +49,10 @@ pub fn weights(layer: usize) -> Vec<f32> {
     (0..inputs * outputs).map(|_| (2.0 * random.f32() - 1.0) * bound).collect()
 }
 
-/// How a training went.
+/// The course of a training.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// How the model is divided.
+    /// The way in which the model is divided.
     pub way: &'static str,
     /// The number of ranks.
     pub ranks: usize,
@@ -60,7 +60,7 @@ pub struct Curve {
     pub losses: Vec<f32>,
     /// The share of the rows held out that the network reads.
     pub accuracy: f64,
-    /// How long it took.
+    /// The duration of the training.
     pub seconds: f64,
 }
 

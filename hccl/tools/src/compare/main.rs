@@ -63,10 +63,10 @@ enum Outcome {
     Differ(String),
 }
 
-/// The part of an operation on a rank that differs. An earlier variant is a likelier cause.
+/// The part of an operation that differs on a rank. An earlier variant is a likelier cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
-    /// One run calls another operation.
+    /// The two runs call different operations.
     Called,
     Given,
     Got,
@@ -79,7 +79,7 @@ struct Difference<'a> {
     /// The lines of both runs; `None` where a run has no more.
     lines: [Option<&'a Line>; 2],
     files: [&'a RankFile; 2],
-    /// The time at which the operation begins on the first of its ranks.
+    /// The time when the operation begins on the first of its ranks.
     begins: u64,
 }
 

@@ -6,7 +6,8 @@ use hccl::{bf16, f16};
 
 use crate::read::RankFile;
 
-/// The first element, both values, and how many differ. `None` where a run has no bytes of it.
+/// Finds the first element that differs: its index, both values, and how many differ. `None` where
+/// a run has no bytes of it.
 pub(crate) fn first_difference(
     files: &[&RankFile; 2],
     operation: &str,
@@ -36,7 +37,7 @@ pub(crate) fn first_difference(
     )))
 }
 
-/// The file with the bytes, beside that of the lines.
+/// Returns the path of the file with the bytes, beside that of the lines, if there is one.
 fn whole_of(file: &RankFile, operation: &str, what: &str) -> Option<PathBuf> {
     let stem = file.path.file_stem()?.to_str()?;
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
@@ -55,7 +56,7 @@ fn size_of_type(dtype: &str) -> Option<usize> {
     })
 }
 
-/// A value, and its bits.
+/// Writes a value, and its bits.
 fn text(dtype: &str, bytes: &[u8]) -> String {
     let bits = bytes.iter().rev().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
     let unused = 64 - 8 * bytes.len() as u32;

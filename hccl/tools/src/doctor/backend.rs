@@ -148,7 +148,7 @@ fn describe(runtime: &Runtime, number: usize) -> String {
     format!("{memory}, {cube}, {}", cores("vector", device.vector_cores()))
 }
 
-/// The least that every program does.
+/// Copies to a device and back: the least that every program does.
 fn copy(runtime: &Runtime) -> Result<(), String> {
     let there_and_back = || -> hccl::Result<bool> {
         let device = runtime.device(0)?;

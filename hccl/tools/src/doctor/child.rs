@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::fact::Fact;
 
-/// How a child has ended.
+/// The way in which a child has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It has said all that it had to say.
+    /// The child has said all that it had to say.
     Done,
     Status(i32),
     Signal(i32),
@@ -51,7 +51,7 @@ fn signal_name(signal: i32) -> Option<&'static str> {
     })
 }
 
-/// The facts of a child, and how it ended.
+/// The facts that a child has told, and the way in which it has ended.
 pub(crate) struct Told {
     pub(crate) facts: Vec<Fact>,
     pub(crate) end: End,
@@ -157,7 +157,7 @@ fn end(child: &mut Child, grace: Duration) -> Option<ExitStatus> {
     None
 }
 
-/// The last lines of the output, which is read to its end.
+/// Reads to the end, and returns the last lines.
 fn tail(mut from: impl Read) -> String {
     const KEPT: usize = 2000;
     let mut last = Vec::new();

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// The kind of file at a path.
+/// The state of the file at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FileState {
     Absent,

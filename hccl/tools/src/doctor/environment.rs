@@ -6,11 +6,11 @@ use hccl::job::{JobEnv, variables};
 
 use crate::page::{Mark, Section};
 
-/// How much of a value may leave the machine.
+/// The part of a value that may leave the machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Whole,
-    /// That it is set.
+    /// Nothing of the value; only the fact that it is set.
     Never,
 }
 
@@ -53,8 +53,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("ASCEND_EMULATOR_TIMELINE", "the emulator writes a timeline there"),
 ];
 
-/// The section with the variables in order, and the launcher that set the place of this process in
-/// a job.
+/// Lists the variables in order, and says who set the place of this process in a job.
 pub(crate) fn section(for_report: bool) -> Section {
     let mut section = Section::new("Environment");
     for (name, what) in VARIABLES {
@@ -119,8 +118,8 @@ fn others() -> Vec<(String, String)> {
     others
 }
 
-/// A variable that is not listed may hold anything, and the words of a job are private, so a report
-/// shows only that they are set.
+/// Decides how much of a variable is shown. A variable that is not listed may hold anything, and
+/// the text of a job is private.
 fn shown(name: &str, for_report: bool) -> Shown {
     match for_report || is_of_a_job(name) {
         true => Shown::Never,

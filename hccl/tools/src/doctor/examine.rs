@@ -14,7 +14,7 @@ use crate::libraries::{self, Place};
 use crate::page::{Mark, Section};
 use crate::{Part, environment, machine};
 
-/// All that was found.
+/// The findings of the examination.
 pub(crate) struct Found {
     pub(crate) sections: Vec<Section>,
     /// Whether a program with `Runtime::cann()` would run.
@@ -58,7 +58,7 @@ fn of_kind<'a>(facts: &'a [Fact], kind: &'a str) -> impl Iterator<Item = &'a Fac
 /// The outcome for each place where a library was tried.
 struct Opened {
     places: Vec<Place>,
-    /// The attempts, by the number of the place.
+    /// The tries, by the number of the place.
     tried: BTreeMap<usize, Tried>,
 }
 
@@ -68,7 +68,7 @@ enum Tried {
         is_emulator: bool,
     },
     Failed(String),
-    /// It has ended the process, or has taken too long.
+    /// The try has ended the process, or has taken too long.
     Ended(End),
 }
 
@@ -213,7 +213,7 @@ fn failed(place: &Place, problem: &str) -> (String, bool) {
     }
 }
 
-/// The facts that the loaded libraries report about themselves.
+/// Lists the facts that the loaded libraries tell of themselves.
 fn of_cann(told: &Told, missing: &[[String; 3]]) -> Section {
     let mut section = Section::new("CANN");
     let facts = &told.facts;
@@ -267,7 +267,7 @@ fn of_cann(told: &Told, missing: &[[String; 3]]) -> Section {
     section
 }
 
-/// The section about the backend that a program gets.
+/// Says which backend a program gets.
 fn verdict(told: &Told, missing: &[[String; 3]], is_emulator: bool) -> (Section, bool) {
     let mut section = Section::new("What a program gets");
     let facts = &told.facts;

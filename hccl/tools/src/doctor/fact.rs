@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::fd::FromRawFd;
 use std::sync::{Mutex, PoisonError};
 
-/// One fact: its kind, and its words.
+/// One fact: its kind, and the words that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fact(Vec<String>);
 
@@ -26,7 +26,7 @@ impl Fact {
         self.0.get(1..).unwrap_or_default()
     }
 
-    /// Parses a line.
+    /// Reads a fact from a line.
     pub(crate) fn parse(line: &str) -> Fact {
         Fact(line.split('\t').map(unescape).collect())
     }
@@ -55,7 +55,7 @@ fn escape(word: &str) -> String {
     escapes.iter().fold(word.to_owned(), |word, (from, to)| word.replace(from, to))
 }
 
-/// The pipe that the facts go to.
+/// The output for facts.
 pub(crate) struct Teller(Mutex<File>);
 
 impl Teller {

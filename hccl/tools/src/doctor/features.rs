@@ -7,7 +7,7 @@ pub(crate) struct Feature {
     pub(crate) functions: &'static [&'static str],
 }
 
-/// Without one of these no program runs.
+/// The functions without which no program runs.
 pub(crate) const BASE: Feature = Feature {
     what: "devices, streams, memory and copies",
     functions: &[

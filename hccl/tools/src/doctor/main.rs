@@ -58,7 +58,8 @@ struct Options {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// How long the sample may take. It ends with what it has by then, and says so.
+    /// The time that the sample may take. It ends with the cases that are done by then, and says
+    /// so.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
 
@@ -70,20 +71,20 @@ struct Options {
     #[arg(long, hide = true)]
     child: Option<Part>,
 
-    /// Where the part begins.
+    /// The number with which the part begins.
     #[arg(long, hide = true, default_value_t = 0)]
     first: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Colour {
-    /// On a terminal, unless NO_COLOR is set.
+    /// Colours on a terminal, unless NO_COLOR is set.
     Auto,
     Always,
     Never,
 }
 
-/// The task of a child.
+/// The part of the work that a child does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     Libraries,

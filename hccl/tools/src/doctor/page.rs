@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-/// The verdict of a row about its topic.
+/// The judgement of a row on its topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     Good,
     Bad,
-    /// Worth knowing.
+    /// A fact that is neither good nor bad, but worth knowing.
     Note,
     Plain,
 }
@@ -61,7 +61,7 @@ impl Section {
         self.rows.push(Row { mark, topic: topic.into(), text: text.into() });
     }
 
-    /// Returns the text, which ends with a line break.
+    /// Prints the section, as text that ends with a line break.
     pub(crate) fn print(&self, has_colours: bool) -> String {
         let widths = self.rows.iter().map(|row| row.topic.chars().count());
         let width = widths.filter(|width| *width <= WIDEST_TOPIC).max().unwrap_or(0);

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub(crate) struct Secrets(Vec<(String, &'static str)>);
 
 impl Secrets {
-    /// Those of this machine and its user.
+    /// Returns the secrets of this machine and its user.
     pub(crate) fn here() -> Secrets {
         let variable = |name: &str| std::env::var(name).unwrap_or_default();
         let host = host_name();
@@ -37,7 +37,7 @@ impl Secrets {
         Secrets(secrets)
     }
 
-    /// The text without them.
+    /// Returns the text without the secrets.
     pub(crate) fn remove(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (word, instead) in &self.0 {
@@ -107,7 +107,7 @@ fn host_name() -> String {
     text.map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// A field of the system's entry for the user of this process.
+/// Returns a field of the system's entry for the user of this process.
 fn of_user(field: impl Fn(&libc::passwd) -> *mut libc::c_char) -> String {
     let mut entry = std::mem::MaybeUninit::<libc::passwd>::uninit();
     let mut found = std::ptr::null_mut();

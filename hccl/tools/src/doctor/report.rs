@@ -20,10 +20,10 @@ use crate::{Part, environment};
 const GRACE: Duration = Duration::from_secs(60);
 /// Questions are a few calls each.
 const QUESTIONS: Duration = Duration::from_secs(300);
-/// The most children that may die of the sample.
+/// The number of children of the sample that may die.
 const MOST_CHILDREN: usize = 5;
 
-/// The file that lines go to, after private text has been removed.
+/// A report file. It leaves out all that must not be in it.
 struct ReportFile<'a> {
     file: File,
     path: &'a Path,
@@ -38,21 +38,21 @@ impl ReportFile<'_> {
     }
 }
 
-/// The outcomes of the cases.
+/// The numbers of cases by outcome.
 #[derive(Default)]
 struct Counts {
     tried: usize,
     ok: usize,
     differ: usize,
     failed: usize,
-    /// How many there are.
+    /// The number of cases.
     all: usize,
     ranks: String,
     /// Why the rest was not tried.
     rest: Option<String>,
 }
 
-/// Runs the sample and writes the file. Returns the section about it.
+/// Runs the sample and writes the file. Returns the section to be printed about it.
 pub(crate) fn write(path: &Path, found: &Found, seconds: u64) -> Result<Section, String> {
     let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut file = ReportFile { file, path, secrets: Secrets::here() };
@@ -101,7 +101,7 @@ fn head(file: &mut ReportFile<'_>, found: &Found) -> Result<(), String> {
     Ok(())
 }
 
-/// The cases, in as many children as it takes.
+/// Runs the cases, in as many children as it takes.
 fn sample(file: &mut ReportFile<'_>, seconds: u64) -> Result<Counts, String> {
     file.line("\n== sample: outcome, number, operation, reduction, type, elements, ranks, and")?;
     file.line("   for ok: microseconds of the first call to its end, and of the second")?;
@@ -214,7 +214,7 @@ fn one(
     }
 }
 
-/// The answers, and how many there are.
+/// Writes the answers, and returns their number.
 fn questions(file: &mut ReportFile<'_>) -> Result<usize, String> {
     file.line("\n== questions that documents leave open")?;
     let (mut count, mut open, mut problem) = (0, None, Ok(()));

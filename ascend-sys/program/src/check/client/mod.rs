@@ -100,7 +100,7 @@ struct Handle {
 }
 
 impl Handle {
-    /// `2 of 4 turns`.
+    /// The progress of a task in words, such as `2 of 4 turns`.
     fn share(&self, steps: u64) -> String {
         let what = if self.steps == self.turns { "turns" } else { "steps" };
         format!("{steps} of {} {what}", self.steps)
@@ -178,7 +178,7 @@ impl Clients {
         }
     }
 
-    /// A task of another group that this one comes after and that is not finished.
+    /// Returns a client if a task of its group has to come before this one and is not finished.
     fn open(&self, handle: &Handle) -> Option<ClientId> {
         let open = |(client, at): &&(ClientId, usize)| self.finished[client.0 as usize] <= *at;
         handle.after.iter().find(open).map(|(client, _)| *client)
@@ -199,7 +199,7 @@ impl Clients {
         None
     }
 
-    /// `InitV2`.
+    /// Checks an `InitV2`.
     pub(super) fn init(&mut self, view: &mut View<'_, '_>, core: usize, client: ClientId, at: u32) {
         let program = view.ground.program;
         let name = view.words().client(client);
@@ -275,7 +275,7 @@ impl Clients {
         (own.tiling, own.queues, own.queue_cores) = (Some(at.into()), queues, cores);
     }
 
-    /// `Init` and `SetCcTiling`, which are deprecated.
+    /// Checks `Init` and `SetCcTiling`, which are deprecated.
     fn older_calls(&self, view: &mut View<'_, '_>, client: ClientId) {
         let clients = &view.ground.program.clients;
         let by_address = clients[client.0 as usize].what.by_address;
@@ -292,7 +292,7 @@ impl Clients {
         }
     }
 
-    /// `SetCcTilingV2`.
+    /// Checks a `SetCcTilingV2`.
     pub(super) fn configure(
         &mut self,
         view: &mut View<'_, '_>,
@@ -342,7 +342,7 @@ impl Clients {
         tiling
     }
 
-    /// A prepare call. Returns whether the state of the object is known then.
+    /// Checks a prepare call. Returns whether the state of the object is known then.
     pub(super) fn prepare(
         &mut self,
         view: &mut View<'_, '_>,

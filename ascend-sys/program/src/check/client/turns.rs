@@ -30,7 +30,7 @@ impl Clients {
         (self.own(client, core).handles[at].turns > 0).then_some((client, at))
     }
 
-    /// `Commit`.
+    /// Checks a `Commit`.
     pub(in crate::check) fn commit(&mut self, view: &mut View<'_, '_>, core: usize, task: TaskId) {
         let Some((client, at)) = self.handle(view, core, task) else { return };
         let product = view.product();
@@ -71,7 +71,7 @@ impl Clients {
         }
     }
 
-    /// `Wait`: returns the turn that the core then waits for, if it does.
+    /// Checks a `Wait`. Returns the turn that the core then waits for, if it does.
     pub(in crate::check) fn wait(
         &mut self,
         view: &mut View<'_, '_>,
@@ -115,7 +115,7 @@ impl Clients {
         (queues == 0).then_some(turn)
     }
 
-    /// `Iterate` with one slice: returns the block, and the turn that the core waits for.
+    /// Checks an `Iterate` with one slice. Returns the block, and the turn that the core waits for.
     pub(in crate::check) fn slice(
         &mut self,
         view: &mut View<'_, '_>,
@@ -154,7 +154,7 @@ impl Clients {
         (Some(block), turn)
     }
 
-    /// `Query`: returns whether there is a turn to ask for.
+    /// Checks a `Query`. Returns whether there is a turn to ask for.
     pub(in crate::check) fn query(
         &mut self,
         view: &mut View<'_, '_>,
@@ -170,7 +170,7 @@ impl Clients {
         Some(Turn { client, handle, steps, task })
     }
 
-    /// `GetQueueNum`.
+    /// Checks a `GetQueueNum`.
     pub(in crate::check) fn queues(
         &mut self,
         view: &mut View<'_, '_>,
@@ -184,7 +184,7 @@ impl Clients {
         Some(self.own(client, core).queues)
     }
 
-    /// `InterHcclGroupSync`: returns whether the state of the object is known then.
+    /// Checks an `InterHcclGroupSync`. Returns whether the state of the object is known then.
     pub(in crate::check) fn after(
         &mut self,
         view: &mut View<'_, '_>,
@@ -220,7 +220,7 @@ impl Clients {
         true
     }
 
-    /// `QueueBarrier`.
+    /// Checks a `QueueBarrier`.
     pub(in crate::check) fn barrier(
         &mut self,
         view: &mut View<'_, '_>,
@@ -248,7 +248,7 @@ impl Clients {
         }
     }
 
-    /// `Finalize`.
+    /// Checks a `Finalize`.
     pub(in crate::check) fn finalize(
         &mut self,
         view: &mut View<'_, '_>,

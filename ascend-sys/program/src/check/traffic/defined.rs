@@ -21,7 +21,7 @@ const MOST_TOLD: usize = 1 << 16;
 struct Fresh<'a> {
     space: Space,
     accesses: &'a [Access],
-    /// Sorted by their beginnings.
+    /// The writes, sorted by their beginnings.
     writes: Vec<&'a Access>,
     longest: u128,
     sent: &'a [Sent],
@@ -33,7 +33,7 @@ struct Reader {
     source: Source,
     /// The core. None: a turn.
     core: Option<CoreName>,
-    /// `this reads`, ``turn 2 of `x` sends``.
+    /// The read or send in words: `this reads`, ``turn 2 of `x` sends``.
     what: String,
     /// The bytes that nothing has written.
     gaps: Vec<(u128, u128)>,
@@ -122,7 +122,7 @@ fn pieces(area: &Area, (first, last): (u128, u128)) -> impl Iterator<Item = (u12
     })
 }
 
-/// All of memory.
+/// The range of all memory.
 const EVERYWHERE: (u128, u128) = (0, u128::MAX);
 
 impl Fresh<'_> {

@@ -70,7 +70,7 @@ impl SampleOp {
     }
 }
 
-/// One thing that is tried.
+/// A case of the sample: an operation, a type and a number of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
     pub(crate) op: SampleOp,
@@ -80,7 +80,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// The text of the case in a report.
+    /// Writes the case as it stands in a report.
     pub(crate) fn text(&self, ranks: u32) -> String {
         let op = self.op.name();
         let kind = self.op.kind().map_or("-".to_owned(), |kind| kind.name().to_owned());
@@ -92,7 +92,7 @@ impl Case {
     }
 }
 
-/// All cases for this product, those that say most first.
+/// Returns all cases for this product, the most telling ones first.
 pub(crate) fn cases(product: Option<Product>) -> Vec<Case> {
     let mut cases = vec![Case { op: Barrier, dtype: DType::F32, elements: 0 }];
     let mut add = |types: &[DType], elements: usize| {
@@ -130,12 +130,12 @@ fn is_reduced(dtype: DType, kind: ReduceKind, product: Option<Product>) -> bool 
     dtype.is_reduced_by(kind) && (!is_wide || product == Some(Product::Ascend950))
 }
 
-/// One rank's result of a case.
+/// The observations of one rank in a case.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     /// The first element that differs, and how many do.
     pub(crate) difference: Option<Difference>,
-    /// The time from the call to its completion: the first time and the second.
+    /// The times from the call to its completion: this is the first time, `again` the second.
     pub(crate) first: Duration,
     pub(crate) again: Duration,
 }
@@ -149,13 +149,13 @@ pub(crate) struct Difference {
     pub(crate) count: usize,
 }
 
-/// The communicator and the stream of a rank.
+/// The things that a rank works with.
 pub(crate) struct Bench<'a> {
     pub(crate) comm: &'a mut Communicator,
     pub(crate) stream: &'a Stream,
 }
 
-/// One rank's part of a case, twice.
+/// Runs one rank's part of a case, twice.
 pub(crate) fn run(case: &Case, bench: &mut Bench<'_>) -> hccl::Result<Seen> {
     match case.dtype {
         DType::I8 => run_of::<i8>(case, bench),
@@ -196,7 +196,7 @@ fn compare<T: Sample>(got: &[T], expected: &[T]) -> Option<Difference> {
     Some(Difference { element, expected, got, count })
 }
 
-/// Runs a case once. Returns this rank's result and the expected one.
+/// Returns the elements that this rank gets, and those that it should get.
 fn once<T: Sample>(
     case: &Case,
     bench: &mut Bench<'_>,

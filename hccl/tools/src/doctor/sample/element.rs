@@ -14,29 +14,29 @@ pub(crate) trait WithReduction<T: Element> {
 
 /// An element of the sample.
 pub(crate) trait Sample: Kinds {
-    /// Makes an element of the lowest of these bits.
+    /// Makes an element of any bits: it takes those that fit.
     fn from_bits(bits: u64) -> Self;
 
     fn from_number(number: i64) -> Self;
 
     fn into_bits(self) -> u64;
 
-    /// The element as text for a person.
+    /// Writes the element as a person reads it.
     fn text(self) -> String;
 
-    /// A rank's input to a movement.
+    /// The element that a rank gives to a movement.
     fn moved(rank: u32, index: usize) -> Self {
         let mut bits = (u64::from(rank) << 40 ^ index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         bits ^= bits >> 29;
         Self::from_bits(bits.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ bits >> 17)
     }
 
-    /// A rank's input to a reduction.
+    /// The element that a rank gives to a reduction.
     fn given(kind: ReduceKind, rank: u32, ranks: u32, index: usize) -> Self {
         Self::from_number(number(kind, rank, ranks, index))
     }
 
-    /// The expected reduction of an element over all ranks.
+    /// The element that a reduction over all ranks must give.
     fn reduced(kind: ReduceKind, ranks: u32, index: usize) -> Self {
         let numbers = (0..ranks).map(|rank| number(kind, rank, ranks, index));
         let result = match kind {
@@ -136,7 +136,7 @@ values! { f64, f64::from_bits, |number: i64| number as f64, f64::to_bits }
 mod tests {
     use super::*;
 
-    /// The reductions of all ranks are exact in a type, one after the other.
+    /// Asserts that the reductions of all ranks, one after the other, are exact in a type.
     fn is_exact<T: Sample + std::ops::Add<Output = T> + std::ops::Mul<Output = T>>() {
         for ranks in [1, 2, 8, 16] {
             for index in 0..500 {

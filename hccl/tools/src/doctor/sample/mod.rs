@@ -16,10 +16,10 @@ use case::{Bench, Case, Seen};
 
 /// A case that takes longer is given up.
 const LIMIT: Duration = Duration::from_secs(30);
-/// After this many cases that broke their communicator, the rest is not tried.
+/// The number of cases that may break their communicator before the rest is given up.
 const MOST_FAILURES: usize = 20;
 
-/// A report of a rank.
+/// A message of a rank to the thread that gives the orders.
 enum Report {
     Ready,
     Done(u32, Result<Seen, String>),
@@ -68,7 +68,7 @@ enum Ended {
     NotBegun(String),
 }
 
-/// One communicator, as long as nothing fails.
+/// Runs cases on one communicator, as long as nothing fails.
 fn session(
     runtime: &Runtime,
     cases: &[Case],
@@ -110,7 +110,7 @@ fn session(
     })
 }
 
-/// Runs one rank: the cases that it is ordered to run.
+/// Does the work of one rank: cases, as they are ordered.
 fn work(rank: &Rank, orders: Receiver<Case>, report: &Sender<Report>) -> hccl::Result<()> {
     let stream = rank.device().stream()?;
     let mut comm = rank.communicator()?;
