@@ -27,7 +27,9 @@ impl Program {
         // The last two are workspace and tiling.
         let arguments = (self.groups as usize).saturating_add(self.parameters.len()) + 2;
         if arguments > MOST_ARGUMENTS {
-            return Err(format!("{arguments} arguments, and a launch takes {MOST_ARGUMENTS}"));
+            return Err(format!(
+                "{arguments} arguments, but a launch takes at most {MOST_ARGUMENTS}"
+            ));
         }
         let Checker { used, .. } = Checker::new(self)?.look()?;
         match used.iter().position(Option::is_none) {

@@ -58,8 +58,9 @@ pub(super) fn spot(view: &mut View<'_, '_>, place: &Place) -> Option<Spot> {
             }
             let (rank, (_, ranks)) = (view.count(rank)?, view.group(client)?);
             if rank >= A2_WINDOWS && view.product() == Product::A2 {
-                let message =
-                    format!("the window of rank {rank}, and A2 knows those of {A2_WINDOWS}");
+                let message = format!(
+                    "the window of rank {rank}, but A2 knows those of {A2_WINDOWS} ranks only"
+                );
                 view.error("ranks", message, "divide the communicator");
             }
             if rank >= u64::from(ranks) {
@@ -88,7 +89,7 @@ pub(super) fn written(view: &mut View<'_, '_>, base: Base) {
         && view.strict()
     {
         let name = view.words().base(base);
-        let message = format!("`{name}` is an input, and this writes it");
+        let message = format!("`{name}` is an input, but this writes it");
         view.error("written", message, "declare it as an output, or write another tensor");
     }
 }
@@ -279,7 +280,11 @@ fn moved(
 /// Checks that a number fits into the fields of the instruction.
 fn limit(view: &mut View<'_, '_>, what: &str, found: u128, largest: u128, help: &str) -> bool {
     if found > largest {
-        view.error("pieces", format!("{found} {what} in a copy, which takes {largest}"), help);
+        view.error(
+            "pieces",
+            format!("a copy has {found} {what}, but can have at most {largest}"),
+            help,
+        );
     }
     found <= largest
 }

@@ -172,8 +172,9 @@ impl LocalMemory {
         *sum += buffers;
         if *sum > MOST_BUFFERS {
             let way = if position == Position::VecIn { "into" } else { "out of" };
-            let message =
-                format!("queues {way} the vector unit have {sum} buffers, of {MOST_BUFFERS}");
+            let message = format!(
+                "queues {way} the vector unit have {sum} buffers, but {MOST_BUFFERS} is the most"
+            );
             view.error("buffers", message, "use fewer buffers, or buffers without a queue");
         }
         if buffers == 0 {
@@ -222,7 +223,7 @@ impl LocalMemory {
         let (product, mix) = (view.product(), view.ground.program.mix);
         if self.bytes > usable(product, mix) {
             let message = format!(
-                "with `{name}` the buffers take {} bytes of local memory, and a kernel of type {} on {} has {}",
+                "with `{name}` the buffers take {} bytes of local memory, but a kernel of type {} on {} has {}",
                 self.bytes,
                 mix.ascend_c().trim_start_matches("KERNEL_TYPE_"),
                 product.name(),
@@ -283,11 +284,11 @@ impl LocalMemory {
             Tensor::Held(of, _, at) if of == queue => return Some(at),
             Tensor::Held(of, ..) => {
                 let (of, to) = (view.words().queue(of), view.words().queue(queue));
-                let message = format!("`{name}` is of queue `{of}`, and `{to}` {verb} it");
+                let message = format!("`{name}` is of queue `{of}`, but `{to}` {verb} it");
                 view.error("queue", message, "give a tensor back to the queue that it is from");
             }
             other => {
-                let message = format!("`{name}` {}, and a queue {verb} it", state_words(other));
+                let message = format!("`{name}` {}, but a queue {verb} it", state_words(other));
                 view.error("queue", message, "allocate, enqueue, dequeue and free, in this order");
             }
         }

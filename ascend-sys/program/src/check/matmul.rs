@@ -76,10 +76,10 @@ fn matrix(
 ) {
     if pitch < columns {
         let message = format!(
-            "rows of {columns} elements of `{}` that begin {pitch} apart",
+            "rows of {columns} elements of `{}` begin only {pitch} elements apart",
             view.words().base(place.base)
         );
-        view.error("matmul", message, "give the elements from one row to the next");
+        view.error("matmul", message, "give the distance from one row to the next, in elements");
         return;
     }
     let elements = u128::from(rows - 1) * u128::from(pitch) + u128::from(columns);
@@ -90,7 +90,11 @@ fn matrix(
 fn types(view: &mut View<'_, '_>, matmul: &Matmul) {
     if !matmul.exists() {
         let message = format!("no product of matrices is {}", matmul.types());
-        view.error("matmul", message, "f16 * f16 + f32 -> f16 is one of those there are");
+        view.error(
+            "matmul",
+            message,
+            "use a product that there is, such as f16 * f16 + f32 -> f16",
+        );
     }
 }
 
@@ -110,7 +114,7 @@ fn tiling(view: &mut View<'_, '_>, name: &str, matmul: &Matmul, tiles: &Tiles) {
     let l1 = chip.l1 - if mixed { chip.l1_reserve } else { 0 };
     if let Some(Problem { field, must }) = tiles.problem(matmul, &chip, l1) {
         let (field, number) = (field.name(), tiles.get(field));
-        let message = format!("{field} of `{name}` is {number}, and must be {must}");
+        let message = format!("{field} of `{name}` is {number}, but must be {must}");
         return view.error("cube-tiling", message, help);
     }
     if let Some(field) = tiles.not_plain().next() {

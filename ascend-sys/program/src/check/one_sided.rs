@@ -28,11 +28,11 @@ pub(super) fn batch(
     };
     let (count, queue) = (view.count(count)?, view.count(queue)?);
     if view.product() == Product::A3 && count > MOST_ITEMS {
-        let message = format!("{count} items in a batch, and A3 takes {MOST_ITEMS}");
+        let message = format!("{count} items in a batch, but A3 takes at most {MOST_ITEMS}");
         view.error("count", message, "write them in several batches");
     }
     if view.product() == Product::A2 && queue != 0 {
-        let message = format!("a batch for queue {queue}, and A2 has queue 0 only");
+        let message = format!("a batch for queue {queue}, but A2 has queue 0 only");
         view.error("product", message, "use queue 0");
     }
     let all = u128::from(count) * bytes;
@@ -56,11 +56,12 @@ pub(super) fn queue(view: &mut View<'_, '_>, operation: &Operation, queues: u64,
     if let Some(queue) = view.count(*queue)
         && queue >= queues
     {
-        let message = format!("a batch for queue {queue}, and each core has {queues}");
+        let message = format!("a batch for queue {queue}, but each core has {queues}");
         view.error("product", message, "queues are counted from 0");
     }
     if u64::from(view.core.index) >= cores {
-        let message = format!("this core writes batches, and {cores} have queues");
+        let message =
+            format!("this core writes batches, but the number of cores with queues is {cores}");
         view.error("product", message, "have the host set more cores (commBlockNum)");
     }
 }
@@ -90,7 +91,7 @@ pub(super) fn windows(
             None | Some(Number::U64) => {}
             Some(number) => {
                 let message = format!(
-                    "`{}` has elements of type {number}, and offsets and sizes are u64",
+                    "`{}` has elements of type {number}, but offsets and sizes are u64",
                     view.words().base(list.base),
                 );
                 view.error("dtype", message, "give it tensors of u64");

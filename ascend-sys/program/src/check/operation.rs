@@ -119,7 +119,8 @@ fn rank_limits(view: &mut View<'_, '_>, command: u32, ranks: u32) {
     };
     if ranks > most {
         let name = name(command);
-        let message = format!("{name} among {ranks} ranks, and {} takes {most}", product.name());
+        let message =
+            format!("{name} among {ranks} ranks, but {} takes at most {most}", product.name());
         view.error("ranks", message, "divide the communicator");
     }
 }
@@ -166,11 +167,11 @@ fn declared(view: &mut View<'_, '_>, call: Call<'_>) {
     }
     let (said, filled) = (dtype::name(dtype), dtype::name(found as u32));
     let message = format!(
-        "the call is of {said} ({dtype}), and its Mc2CcTiling is filled for {filled} ({found})"
+        "the call is of {said} ({dtype}), but its Mc2CcTiling is filled for {filled} ({found})"
     );
     let help = "have the host set the source type to that of the call";
     match decides {
-        true => view.error("dtype", format!("{message}, which counts on Ascend 950"), help),
+        true => view.error("dtype", format!("{message}; Ascend 950 goes by the tiling"), help),
         false => view.note("dtype", format!("{message}; here the call counts"), help),
     }
 }
@@ -188,7 +189,7 @@ fn reduced(view: &mut View<'_, '_>, call: Call<'_>, dtype: u32, reduction: Reduc
         && found != reduction as u64
     {
         let message = format!(
-            "the call reduces by {reduction:?} ({}), and its Mc2CcTiling says {found}, which counts on Ascend 950",
+            "the call reduces by {reduction:?} ({}), but its Mc2CcTiling says {found}; Ascend 950 goes by the tiling",
             reduction as u32
         );
         view.error("reduction", message, "have the host set the same reduction");
@@ -233,7 +234,8 @@ fn strided(
     {
         let bytes = u128::from(count) * u128::from(size);
         if bytes > MOST_BYTES {
-            let message = format!("{bytes} bytes in a turn, and Ascend 950 takes {MOST_BYTES}");
+            let message =
+                format!("{bytes} bytes in a turn, but Ascend 950 takes at most {MOST_BYTES}");
             view.error("count", message, "divide it into more turns");
         }
     }
@@ -281,7 +283,7 @@ fn strides(
         );
     } else if a2_scatter {
         let message = format!(
-            "`{name}` has a stride of {given}, and A2 wants {needed} for {repeat} turns of {count}"
+            "`{name}` has a stride of {given}, but A2 wants {needed} for {repeat} turns of {count}"
         );
         view.error("stride", message, "the stride is at least count times repeat");
     } else if ranks > 1
@@ -382,7 +384,7 @@ fn buffer(view: &mut View<'_, '_>, place: &Place, dtype: u32, write: bool) -> Op
             let wrong = u64::from(number.size()) != size || view.strict();
             if wrong && !bytes {
                 let message = format!(
-                    "`{}` has elements of type {number}, and the call says {}",
+                    "`{}` has elements of type {number}, but the call says {}",
                     view.words().base(place.base),
                     dtype::name(dtype)
                 );
@@ -486,7 +488,7 @@ fn shared(view: &mut View<'_, '_>, call: Call<'_>, counts: &[u64], displs: &[u64
     let both = blocks.windows(2).find(|two| u128::from(two[1].0) < two[0].1);
     if let Some(&[(a, a_end, a_rank), (b, b_end, b_rank)]) = both {
         let message = format!(
-            "`{}` writes elements {a}..{a_end} from rank {a_rank} and {b}..{b_end} from rank {b_rank}",
+            "`{}` writes elements {a}..{a_end} from rank {a_rank} and {b}..{b_end} from rank {b_rank}, which overlap",
             view.words().task(call.task)
         );
         let help = "leave room for count times repeat elements from each rank";

@@ -136,12 +136,14 @@ fn possible(launch: &Launch) -> Result<(), (Severity, String, &'static str)> {
         1..=MOST_BLOCKS => Ok(()),
         blocks @ ..=0xffff => Err((
             Severity::Note,
-            format!("a launch of {blocks} blocks is not checked: {MOST_BLOCKS} are"),
+            format!(
+                "a launch of {blocks} blocks is not checked: only launches of up to {MOST_BLOCKS} blocks are"
+            ),
             "launch as many blocks as the chip has cores, and loop in the kernel",
         )),
         blocks => Err((
             Severity::Error,
-            format!("a launch of {blocks} blocks, and 65535 is the most"),
+            format!("a launch of {blocks} blocks, but 65535 is the most"),
             "launch as many blocks as the chip has cores, and loop in the kernel",
         )),
     }
@@ -242,7 +244,7 @@ impl Run<'_> {
                     return;
                 };
                 let (rule, message) = left_out(&why, ground.setting.steps);
-                let help = "nothing to change; what comes behind it is checked, and this in checked mode when it has run";
+                let help = "nothing to change; the steps after it are checked, and checked mode checks this when it has run";
                 let words = || (message, help.to_owned());
                 view.report.add(Severity::Note, rule, source, Some(view.core), words);
                 for base in &may.bases {
@@ -396,7 +398,8 @@ impl Run<'_> {
         for (flag, source, core, count) in flags.left().into_iter().filter(|_| strict) {
             let name = members[core].name;
             report.add(Severity::Error, "unawaited", source, Some(name), || {
-                let message = format!("flag {flag} is raised, and {count} of it nobody awaits");
+                let message =
+                    format!("flag {flag} is raised, but nobody awaits {count} of the raises");
                 (message, "await a flag as often as it is raised".to_owned())
             });
         }
@@ -405,7 +408,7 @@ impl Run<'_> {
                 report.add(Severity::Error, "freed", source, Some(member.name), || {
                     let name = ground.words.queue(queue);
                     let message =
-                        format!("{count} of the buffers of `{name}` not freed at the end");
+                        format!("not freed at the end: {count} of the buffers of `{name}`");
                     (message, "free every tensor that was allocated".to_owned())
                 });
             }

@@ -14,7 +14,7 @@ pub(super) fn left_out(why: &Unknown, steps: u64) -> (&'static str, String) {
         Unknown::Short(turns) => (
             "long",
             format!(
-                "the first {turns} turns of this loop are checked and later ones are not, because the kernel takes over {steps} steps"
+                "the first {turns} turns of this loop are checked, but later ones are not, because the kernel takes over {steps} steps"
             ),
         ),
         _ => (
@@ -31,13 +31,13 @@ pub(super) fn not_followed(why: &Unknown, steps: u64) -> (&'static str, String, 
         Unknown::Short(turns) => (
             "long",
             format!(
-                "checked up to here, because after {turns} turns of this loop the kernel takes over {steps} steps, and others must know of what it does"
+                "checked up to here, because after {turns} turns of this loop the kernel takes over {steps} steps, and other cores depend on what it does"
             ),
             "nothing to change; use longer tiles if you can",
         ),
         _ => (
             "data",
-            "checked up to here, because the way depends on data that is not there yet, and others must know of it"
+            "checked up to here, because the way depends on data that is not there yet, and other cores depend on it"
                 .to_owned(),
             "move calls of the client, flags and barriers out of what depends on data",
         ),
@@ -95,8 +95,12 @@ pub(super) fn stuck(
                 }
                 None => "the core that writes messages has not prepared it".to_owned(),
             };
-            let message = format!("`{task}` is waited for for ever: {why}");
-            ("hang", message, "the server takes tasks in the order of prepares: commit them so")
+            let message = format!("the wait for `{task}` never ends: {why}");
+            (
+                "hang",
+                message,
+                "the server takes tasks in the order of prepares: commit them in that order",
+            )
         }
     })
 }

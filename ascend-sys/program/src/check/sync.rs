@@ -115,7 +115,9 @@ impl Flags {
         });
         let half = self.halves.keys().any(|(other, of)| *of == flag && other.mode() != mode);
         if other_mode || half {
-            let message = format!("flag {flag} is raised in another mode before all was awaited");
+            let message = format!(
+                "flag {flag} is raised in another mode before every earlier raise was awaited"
+            );
             view.error("flag-mode", message, "use another flag for the other mode");
         }
         let raisers = self.halves.entry((team, flag)).or_default();
@@ -247,7 +249,7 @@ impl Flags {
 
 fn too_many(view: &mut View<'_, '_>, flag: u16, count: usize) {
     let message = format!(
-        "flag {flag} is raised {} ahead of who awaits it, and a flag counts to {MOST_RAISED}",
+        "flag {flag} is raised {} ahead of the core that awaits it, but a flag counts to {MOST_RAISED}",
         many(count as u64, "time")
     );
     view.error("flag-count", message, "await it as often as it is raised");
@@ -293,7 +295,7 @@ fn all_run(view: &mut View<'_, '_>, kind: Core) {
     let cores = view.ground.program.mix.ratio(kind).saturating_mul(blocks);
     if cores > has {
         let message = format!(
-            "{cores} {name} cores of {blocks} blocks are to meet, and {} has {has}: the others begin when these have ended",
+            "{cores} {name} cores of {blocks} blocks are to meet, but {} has {has}: the others begin when these have ended",
             product.name()
         );
         view.error(

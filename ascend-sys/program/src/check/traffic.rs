@@ -301,7 +301,7 @@ fn say(
         );
         let unit = access.area.unit;
         let help = match touched.write {
-            true => "wait for the turn before, on this core or on one that it has met since".into(),
+            true => "wait for the turn first, on this core or on another core that this one has met since".into(),
             false if turn.clock.core() == access.core && access.area.write => format!(
                 "let the scalar unit wait before the commit, with `k.wait_for(Pipe::Scalar, {})` or where all cores meet",
                 unit.pipe()

@@ -43,7 +43,7 @@ pub(super) fn look(view: &mut View<'_, '_>, memory: &mut LocalMemory, vector: &V
     }
     if count > i32::MAX as u64 {
         let message =
-            format!("a vector operation of {count} elements, and it counts to {}", i32::MAX);
+            format!("a vector operation of {count} elements, but it counts to {}", i32::MAX);
         view.error("vector-count", message, "compute shorter tiles");
         return;
     }
@@ -187,9 +187,7 @@ fn cast(view: &mut View<'_, '_>, from: Number, to: Number, round: Round) {
             "cast by way of f32 or f16".to_owned(),
         ),
         (true, _) => (
-            format!(
-                "a cast from {from} to {to} that is to round ({round:?}), but it loses nothing"
-            ),
+            format!("a cast from {from} to {to} loses nothing, but is to round ({round:?})"),
             "use `Round::None`".to_owned(),
         ),
         _ => (

@@ -182,9 +182,9 @@ pub(super) fn unordered(
     let end = match (earlier.writes, later.writes) {
         (true, false) => format!("line {here} reads what was there before"),
         (false, true) => format!("line {line} reads what line {here} has written"),
-        _ => format!("what line {here} has written is overwritten"),
+        _ => format!("line {line} overwrites what line {here} has written"),
     };
-    let goes_on = if one == two { " and".to_owned() } else { format!(", {}", two.name()) };
+    let goes_on = if one == two { " and".to_owned() } else { format!("; {}", two.name()) };
     let text =
         format!("{} is late with line {line}{goes_on} goes on with line {here}: {end}", one.name());
     let wait = match one == two {

@@ -112,7 +112,7 @@ pub(super) fn settle(program: &Program, ranks: &mut [(Report, Windows)], all: bo
                     format!(
                         "{of}, which this rank does not write; whether another one does is not known at its launch"
                     ),
-                    "nothing to change; `kernel.check(..)` looks at all ranks, and checked mode when it runs",
+                    "nothing to change; `kernel.check(..)` looks at all ranks, and checked mode looks at it when it runs",
                 ),
             };
             let rule = Warning::Windows.rule();

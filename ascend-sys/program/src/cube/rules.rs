@@ -232,7 +232,7 @@ impl Rules<'_> {
         }
         let base = self.tiles.wide(side.base);
         let why = format!(
-            "{}: times baseK {}, {} bytes an element and {} {} it takes {bytes} bytes, and {memory} has {room}",
+            "{}: with baseK {}, {} bytes an element and {} {} its blocks take {bytes} bytes, but {memory} has {room}",
             at_most(room / (bytes / base), 16),
             self.tiles.get(BaseK),
             side.size,
@@ -249,7 +249,7 @@ impl Rules<'_> {
             return Ok(());
         }
         let why = format!(
-            "{}: times baseN {n}, 4 bytes a sum and dbL0C {buffers} it takes {bytes} bytes, and L0C has {room}",
+            "{}: with baseN {n}, 4 bytes a sum and dbL0C {buffers} its blocks take {bytes} bytes, but L0C has {room}",
             at_most(room / (bytes / m), 16)
         );
         must(BaseM, why)
@@ -322,7 +322,7 @@ impl Rules<'_> {
         let more = if bias > 0 { format!(" and the bias {bias}") } else { String::new() };
         let most = (room - other.1 - bias).max(0) / larger.0.block(self.tiles);
         let why = format!(
-            "{}: its blocks of {} take {} bytes, those of {} {}{more}, together {together}, and L1 has {room}",
+            "{}: its blocks of {} take {} bytes, those of {} {}{more}, together {together}, but L1 has {room}",
             at_most(most, 1),
             larger.0.name,
             larger.1,

@@ -207,8 +207,8 @@ fn blocks_are_not_nested_too_deeply() {
 #[test]
 fn a_kernel_has_as_many_arguments_as_a_launch_takes() {
     let contexts = |groups| refused(|b| b.program.groups = groups);
-    assert_eq!(contexts(127), "129 arguments, and a launch takes 128");
-    assert_eq!(contexts(u32::MAX), "4294967297 arguments, and a launch takes 128");
+    assert_eq!(contexts(127), "129 arguments, but a launch takes at most 128");
+    assert_eq!(contexts(u32::MAX), "4294967297 arguments, but a launch takes at most 128");
     let mut b = Builder::new(Mix::MixAiv10);
     b.program.groups = 126;
     b.program.validate().expect("128 arguments");

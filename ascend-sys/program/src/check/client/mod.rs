@@ -220,7 +220,7 @@ impl Clients {
         let most = if view.product() == Product::A2 { 1 } else { 2 };
         if program.groups > most && view.strict() {
             let message = format!(
-                "a kernel of {} groups, and {} has {}",
+                "a kernel of {} groups, but {} has {}",
                 program.groups,
                 view.product().name(),
                 many(most.into(), "context")
@@ -237,7 +237,7 @@ impl Clients {
             && !self.cores.contains(&CoreName { kind, index: block })
         {
             let message = format!(
-                "`{name}` names {} as the core that works, and this launch has none",
+                "`{name}` names {} as the core that works, but this launch has no such core",
                 CoreName { kind, index: block }
             );
             view.error(
@@ -255,20 +255,20 @@ impl Clients {
             && version != 100
         {
             let message =
-                format!("the version in the Mc2InitTiling is {version}, and it must be 100");
+                format!("the version in the Mc2InitTiling is {version}, but it must be 100");
             view.error("init", message, "have the host fill it");
         }
         let members = view.tiling(u64::from(at) + 4, Number::U32).unwrap_or(0);
         if members > MOST_MEMBERS && view.product() == Product::A3 {
             let message = format!(
-                "{members} Mc2CcTiling in the tiling, and A3 takes {MOST_MEMBERS} at launch"
+                "{members} Mc2CcTiling in the tiling, but A3 takes at most {MOST_MEMBERS} at launch"
             );
             view.error("product", message, "have the host fill fewer, or use two kernels");
         }
         let queues = view.tiling(u64::from(at) + 42, Number::U16).unwrap_or(0);
         let cores = view.tiling(u64::from(at) + 44, Number::U16).unwrap_or(0);
         if queues * cores.max(1) > 40 {
-            let message = format!("{queues} queues on {cores} cores, and A3 has 40 in all");
+            let message = format!("{queues} queues on {cores} cores, but A3 has 40 in all");
             view.error("product", message, "have the host set fewer queues or cores");
         }
         let own = self.own(client, core);
@@ -284,7 +284,7 @@ impl Clients {
         }
         if by_address && let Some(other) = clients.iter().find(|other| !other.what.by_address) {
             let message = format!(
-                "`{}` is initialised with Init, and `{}` with InitV2",
+                "`{}` is initialised with Init, but `{}` with InitV2",
                 view.words().client(client),
                 other.name
             );
@@ -367,7 +367,7 @@ impl Clients {
         let configured = own.configured.keys().map(|of| operation::name(*of)).collect::<Vec<_>>();
         if tiling.is_none() {
             let message = format!(
-                "`{}` prepares {} and is configured for {}",
+                "`{}` prepares {}, but is configured for {}",
                 view.words().client(client),
                 operation::name(command),
                 if configured.is_empty() { "nothing".to_owned() } else { configured.join(", ") }
@@ -444,8 +444,10 @@ impl Clients {
             let message = "a repeat of 0: nothing is prepared and there is no handle".to_owned();
             view.error("repeat", message, "leave it out when there is nothing to do, on all ranks");
         } else if repeat > most {
-            let message =
-                format!("a repeat of {repeat}, and {} takes {most}", operation::name(command));
+            let message = format!(
+                "a repeat of {repeat}, but {} takes at most {most}",
+                operation::name(command)
+            );
             view.error("repeat", message, "use longer tiles, or prepare a second time");
         }
         repeat.min(255)

@@ -139,8 +139,10 @@ impl Clients {
             return (None, None);
         }
         if handle.side.is_some_and(|side| side != received) {
-            let message = format!("`{name}` is iterated for what to send and for what is received");
-            view.error("iterate", message, "iterate a task for one of both");
+            let message = format!(
+                "`{name}` is iterated both for the data to send and for the data that it receives"
+            );
+            view.error("iterate", message, "iterate a task for one of the two");
         }
         handle.side = Some(received);
         if handle.iterated >= ranks * handle.turns {
@@ -243,7 +245,7 @@ impl Clients {
         };
         own.barriers.insert(queue);
         if queue >= queues.max(1) {
-            let message = format!("a barrier of queue {queue}, and there are {queues}");
+            let message = format!("a barrier of queue {queue}, but there are {queues}");
             view.error("task", message, "queues are counted from 0");
         }
     }
@@ -278,14 +280,14 @@ impl Clients {
                 (0..own.queues.max(1)).find(|queue| !own.barriers.contains(queue))
             {
                 let message = format!(
-                    "`{name}` is finalised without waiting, and queue {open} has no barrier"
+                    "`{name}` is finalised without waiting, but queue {open} has no barrier"
                 );
                 view.error("finalize", message, "put a barrier into each queue before");
             }
         }
         let elsewhere = (self.own[client.0 as usize].iter()).any(|own| !own.handles.is_empty());
         if works && !elsewhere && view.product() == Product::Ascend950 {
-            let message = format!("`{name}` has prepared nothing, and is finalised");
+            let message = format!("`{name}` has prepared nothing, but is finalised");
             view.error("finalize", message, "leave out a client that is not used");
         }
         if let Some(open) = own.handles.iter().find(|handle| handle.committed < handle.steps)
@@ -374,7 +376,7 @@ impl Clients {
                 if let Some(first) = other.handles.get(same.count()) {
                     at(core, first.source, &mut |view| {
                         let message = format!(
-                            "`{}` is prepared here and not on {}, the core that writes messages",
+                            "`{}` is prepared here, but not on {}, the core that writes messages",
                             view.words().task(first.task),
                             self.cores[worker]
                         );
@@ -416,7 +418,7 @@ fn waited(view: &mut View<'_, '_>, handle: &Handle) {
     let tolerated = !view.strict() && (view.product() != Product::Ascend950 || handle.turns <= 64);
     if handle.waited < handle.steps && handle.command != 18 && !tolerated {
         let message = format!(
-            "`{}` is prepared, and {} have been waited for at the end",
+            "`{}` is prepared, but {} have been waited for at the end",
             view.words().task(handle.task),
             handle.share(handle.waited)
         );
@@ -428,7 +430,7 @@ fn waited(view: &mut View<'_, '_>, handle: &Handle) {
 fn same_waits(view: &mut View<'_, '_>, mine: &Handle, theirs: &Handle) {
     if view.product() == Product::Ascend950 && theirs.waited > 0 && theirs.waited != mine.waited {
         let message = format!(
-            "this core waits for {} of `{}`, and the one that works for {}",
+            "this core waits for {} of `{}`, but the core that works waits for {}",
             theirs.share(theirs.waited),
             view.words().task(theirs.task),
             mine.share(mine.waited)

@@ -161,7 +161,7 @@ impl<'a> Caches<'a, '_> {
                 earlier && clean.is_none_or(|clean| !clean.knew(other))
             };
             if stale {
-                let what = format!("which may hold what was there before {}", does(other));
+                let what = format!("which may hold the value from before {}", does(other));
                 return Some((what, help));
             }
         }
@@ -170,7 +170,7 @@ impl<'a> Caches<'a, '_> {
             let earlier = read.clock.turns(server) >= turn.number;
             if earlier && clean.is_none_or(|clean| clean.clock.turns(server) < turn.number) {
                 let what = format!(
-                    "which may hold what was there before {} received it",
+                    "which may hold the value from before {} received it",
                     turn.words(self.ground)
                 );
                 return Some((what, help));
@@ -205,7 +205,7 @@ impl<'a> Caches<'a, '_> {
                 let Some(earlier) = both else { continue };
                 report.add(Severity::Error, "line", later.source, Some(later.name), || {
                     let message = format!(
-                        "this writes one element of `{}`, and {} writes one of the same {LINE} bytes in line {}: what one of them wrote is lost",
+                        "this writes one element of `{}`, and {} writes one of the same {LINE} bytes in line {}: one of the two writes is lost",
                         self.ground.words.base(later.area.base),
                         earlier.name,
                         earlier.source.line

@@ -93,12 +93,14 @@ fn never_written(
     let rule = Warning::NeverWritten.rule();
     report.add(Severity::Warning, rule, Source::default(), None, || {
         let message = format!("nothing writes {} in this launch", names.join(" and "));
-        (message, help("write it, or make it no output", "NeverWritten"))
+        (message, help("write it, or do not declare it as an output", "NeverWritten"))
     });
 }
 
 fn help(what: &str, warning: &str) -> String {
-    format!("{what}; if it is meant, call `k.allow(Warning::{warning}, \"why\")` in the kernel")
+    format!(
+        "{what}; if this is intended, call `k.allow(Warning::{warning}, \"why\")` in the kernel"
+    )
 }
 
 /// The sends of a task with a stride: its first turn, and the number of turns.
@@ -228,7 +230,7 @@ impl<F: Fn(ClientId) -> usize> ReceivedMemory<'_, F> {
                 };
                 let element = (range.0 - touched.space.1) / u128::from(touched.size.max(1));
                 let message = format!(
-                    "{what} overwrites element {element} of `{}`, which {}, committed in line {}, receives, and nothing uses that",
+                    "{what} overwrites element {element} of `{}` before anything uses it; {}, committed in line {}, receives it",
                     ground.words.base(touched.base),
                     turn.words(ground),
                     turn.source.line
