@@ -287,7 +287,7 @@ fn more_ranks_than_devices_are_refused_with_both_numbers() {
     // only.
     let runtime = Runtime::emulator(2).unwrap();
     let refused = train(&runtime, &digits(100), &Recipe::new(3), |_| ()).unwrap_err().to_string();
-    assert!(refused.starts_with("3 ranks need a device each, and this runtime has 2 devices"));
+    assert!(refused.starts_with("3 ranks need a device each, but this runtime has 2 devices"));
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Digits {
         // A split needs at least one row on either side.
         if labels.len() < 5 {
             let problem =
-                format!("the file ends after {} rows, at least 5 are needed", labels.len());
+                format!("the file ends after {} rows, but at least 5 are needed", labels.len());
             return Err((labels.len() + 1, problem));
         }
         let images = Array2::from_shape_vec((labels.len(), PIXELS), pixels)

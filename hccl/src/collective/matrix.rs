@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(short, CountsError::NotSquare { ranks: 3, found: 8 });
         assert_eq!(
             short.to_string(),
-            "a matrix for 3 ranks has 9 counts, this one has 8: give a row for each source"
+            "a matrix for 3 ranks has 9 counts, but this one has 8: give a row for each source"
         );
         assert!(CountMatrix::new(u32::MAX, vec![]).is_err());
         let most = MOST_ELEMENTS as u64;

@@ -131,13 +131,13 @@ impl Stream {
         let Some(other) = other.queue(number) else { return Ok(()) };
         let (device, found) = (own.device(), other.device());
         if !found.runtime().is(device.runtime()) {
-            return Err(Error::WrongRuntime { operation, what: "what is waited for" });
+            return Err(Error::WrongRuntime { operation, what: "the awaited operation" });
         }
         if found.index() != device.index() {
             let (expected, found) = (device.index(), found.index());
             return Err(Error::WrongDevice {
                 operation,
-                what: "what is waited for",
+                what: "the awaited operation",
                 expected,
                 found,
             });

@@ -11,7 +11,7 @@ pub const MOST_ELEMENTS: usize = 0x7_ffff_ffff;
 pub enum CountsError {
     /// A count is given without its displacement, or the other way round.
     #[error(
-        "the number of counts is {counts}, that of displacements {displacements}: give one of each for every rank"
+        "the number of counts is {counts}, but that of displacements {displacements}: give one of each for every rank"
     )]
     Unpaired {
         /// The number of counts.
@@ -44,7 +44,7 @@ pub enum CountsError {
         count: usize,
     },
     /// The counts are those of another number of ranks.
-    #[error("{what} is made for {found} ranks, and the communicator has {world_size}")]
+    #[error("{what} is made for {found} ranks, but the communicator has {world_size}")]
     Ranks {
         /// The argument.
         what: &'static str,
@@ -54,7 +54,7 @@ pub enum CountsError {
         world_size: u32,
     },
     /// A matrix that is not square.
-    #[error("a matrix for {ranks} ranks has {} counts, this one has {found}: give a row for each source", u64::from(*ranks) * u64::from(*ranks))]
+    #[error("a matrix for {ranks} ranks has {} counts, but this one has {found}: give a row for each source", u64::from(*ranks) * u64::from(*ranks))]
     NotSquare {
         /// The number of ranks.
         ranks: u32,
@@ -62,7 +62,7 @@ pub enum CountsError {
         found: usize,
     },
     /// A buffer that holds this rank's part alone has another length than the part.
-    #[error("{what} has {found} elements, and {of} of rank {rank} is {expected}")]
+    #[error("{what} has {found} elements, but {of} of rank {rank} is {expected}")]
     OwnLength {
         /// The argument.
         what: &'static str,
@@ -76,7 +76,7 @@ pub enum CountsError {
         found: usize,
     },
     /// A part lies outside the buffer.
-    #[error("{what} has {found} elements, and the part of rank {rank} ends at {end}")]
+    #[error("{what} has {found} elements, but the part of rank {rank} ends at {end}")]
     Outside {
         /// The argument.
         what: &'static str,

@@ -113,7 +113,7 @@ impl Error {
             Error::Call { function, code, .. } => write!(f, "{function} returned {code}"),
             Error::Failed { code, .. } => write!(f, "failed on the device with {code}"),
             Error::Forgotten { .. } => f.write_str(
-                "failed, or cannot be told from an operation of its stream that did: of so many failures the details are gone",
+                "failed, or cannot be distinguished from a failed operation of its stream: there were too many failures to keep the details",
             ),
             Error::HostFunctionPanicked { message, .. } => {
                 write!(f, "the closure panicked: {message}")
@@ -127,16 +127,16 @@ impl Error {
                 write!(f, "waited {:.1} s for {what}", after.as_secs_f64())
             }
             Error::WrongDevice { what, expected, found, .. } => {
-                write!(f, "{what} belongs to device {found}, the stream to device {expected}")
+                write!(f, "{what} belongs to device {found}, but the stream to device {expected}")
             }
             Error::WrongRuntime { what, .. } => {
                 write!(f, "{what} belongs to another Runtime than the stream")
             }
             Error::WrongLength { what, expected, found, .. } => {
-                write!(f, "{what} has {}, {expected} are needed", counted(*found, "element"))
+                write!(f, "{what} has {}, but {expected} are needed", counted(*found, "element"))
             }
             Error::WrongType { what, expected, found, .. } => {
-                write!(f, "{what} has elements of type {found}, {expected} are needed")
+                write!(f, "{what} has elements of type {found}, but {expected} are needed")
             }
             Error::OutOfRange { range, length } => {
                 let (start, end) = (range.start, range.end);
@@ -151,7 +151,7 @@ impl Error {
                 write!(f, "source and destination overlap by {}", counted(*bytes, "byte"))
             }
             Error::OutOfMemory { requested, place, .. } => {
-                write!(f, "out of memory: {requested} bytes were asked of {place}")
+                write!(f, "out of memory: {requested} bytes were requested from {place}")
             }
             Error::NoSuchDevice { index, count } => {
                 let devices = counted(*count, "device");
@@ -159,7 +159,7 @@ impl Error {
             }
             Error::TooFewDevices { ranks, devices } => {
                 let (ranks, devices) = (counted(*ranks as usize, "rank"), counted(*devices, "device"));
-                write!(f, "{ranks} need a device each, and this runtime has {devices}")
+                write!(f, "{ranks} need a device each, but this runtime has {devices}")
             }
             Error::Refused { cause, .. } => cause.cause(f),
             Error::NoSuchRank { what, rank, world_size } => {
@@ -177,7 +177,7 @@ impl Error {
                 write!(f, "no Ascend product reduces {dtype} ({kind})")
             }
             Error::RootOnly { what, root, rank } if root == rank => {
-                write!(f, "rank {rank} is the root and has not given {what}")
+                write!(f, "rank {rank} is the root, but has not given {what}")
             }
             Error::RootOnly { what, root, rank } => {
                 write!(f, "rank {rank} has given {what}, which is for the root only, rank {root}")
@@ -236,16 +236,16 @@ impl Error {
                 f.write_str("\nIt goes on, and its memory stays reserved. Wait again, or set a longer deadline.")
             }
             Error::Forgotten { last: Some(last) } => {
-                write!(f, "\nThe last of them that is known: {last}")
+                write!(f, "\nThe last failure that is known: {last}")
             }
             Error::WrongDevice { found, .. } => {
                 write!(
                     f,
-                    "\nUse a stream of device {found}, or what belongs to the stream's device."
+                    "\nUse a stream of device {found}, or objects of the stream's device."
                 )
             }
             Error::WrongRuntime { .. } => {
-                f.write_str("\nMake one Runtime and clone it: what two of them make does not mix.")
+                f.write_str("\nMake one Runtime and clone it: objects of two Runtimes do not mix.")
             }
             Error::MissingSymbol { function, tried, .. } => {
                 let missing = MissingSymbol::named(function);
@@ -444,12 +444,15 @@ mod tests {
             expected: 4,
             found: 1,
         };
-        assert_eq!(cause.to_string(), "the destination has 1 element, 4 are needed [all_reduce]");
+        assert_eq!(
+            cause.to_string(),
+            "the destination has 1 element, but 4 are needed [all_reduce]"
+        );
         let context = OpContext::new("all_reduce", 3);
         let refused = Error::Refused { context: Box::new(context), cause: Box::new(cause) };
         assert_eq!(
             refused.to_string(),
-            "the destination has 1 element, 4 are needed [all_reduce #3; not issued]"
+            "the destination has 1 element, but 4 are needed [all_reduce #3; not issued]"
         );
     }
 

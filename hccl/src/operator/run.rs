@@ -290,7 +290,7 @@ impl Run<'_> {
             Goal::AllToAllV { counts } if counts.len() != self.member.world_size as usize => {
                 let (of, ranks) = (counts.len(), self.member.world_size);
                 Err(invalid(format!(
-                    "the matrix of `{}` is for {of} ranks, and the communicator has {ranks}",
+                    "the matrix of `{}` is for {of} ranks, but the communicator has {ranks}",
                     self.operator.name()
                 )))
             }

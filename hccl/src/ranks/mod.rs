@@ -85,7 +85,7 @@ impl Runtime {
         E: Into<Box<dyn StdError + Send + Sync>>,
     {
         if ranks == 0 {
-            let problem = "there are 0 ranks, and at least one is needed".into();
+            let problem = "there are 0 ranks, but at least one is needed".into();
             return Err(Error::Invalid { operation: "run_ranks", problem });
         }
         let devices = self.device_count();

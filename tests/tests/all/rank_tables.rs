@@ -75,7 +75,7 @@ fn what_is_wrong_with_a_table_is_told_with_its_field() {
         let text = std::fs::read_to_string(&good.0).unwrap();
         let bad = written("bad", &text.replace("\"device_id\": \"1\"", "\"device_id\": \"one\""));
         let error = make(&bad, 0);
-        let piece = "server_list[0].device[1].device_id is \"one\", and must be a number";
+        let piece = "server_list[0].device[1].device_id is \"one\", but must be a number";
         assert!(error.contains(piece), "{error}");
         assert!(error.contains("Communicator::from_rank_table"), "{error}");
         let error = make(&good, 1);

@@ -170,7 +170,7 @@ fn parse(text: &[u8]) -> Result<BTreeMap<String, (String, CString)>, String> {
         let field = |field: &str| match kernel.get("opInfo").and_then(|info| info.get(field)) {
             Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
             Some(other) => {
-                Err(format!("{name}.opInfo.{field} is {other}, and must be a text with a name"))
+                Err(format!("{name}.opInfo.{field} is {other}, but must be a text with a name"))
             }
             None => Err(format!("{name}.opInfo.{field} is missing")),
         };

@@ -12,7 +12,7 @@ use crate::declared::Matmul;
 pub struct Problem {
     /// The number.
     pub field: Field,
-    /// The required value and the reason: the end of `... is 3, and must be`.
+    /// The required value and the reason: the end of `... is 3, but must be`.
     pub must: String,
 }
 

@@ -155,7 +155,7 @@ fn ranks_that_are_not_there_are_found() {
         let operator = Operator::all_to_all_v("other", &counts, |_, _| {});
         comm.run(&operator).input(&x).output(&mut y).submit(stream)
     });
-    assert!(text.contains("for 3 ranks, and the communicator has 2"), "{text}");
+    assert!(text.contains("for 3 ranks, but the communicator has 2"), "{text}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl<'a> Field<'a> {
     }
 
     pub(super) fn must_be(&self, what: &str) -> WrongTable {
-        self.wrong(format!("is {}, and must be {what}", self.is()))
+        self.wrong(format!("is {}, but must be {what}", self.is()))
     }
 
     /// Returns the field of a key that has to be there.
@@ -140,7 +140,7 @@ impl<'a> Field<'a> {
             return Ok(number);
         }
         let (least, most) = range.into_inner();
-        Err(self.wrong(format!("is {number}, and must be {least} to {most}")))
+        Err(self.wrong(format!("is {number}, but must be {least} to {most}")))
     }
 
     pub(super) fn ip(&self) -> Result<(), WrongTable> {

@@ -38,32 +38,32 @@ fn layered() -> Value {
 fn of_a_table_of_servers() {
     all_are_told(rows! {
         v1 "status" = null => EI0017 "status is missing";
-        v1 "status" = true => EI0014 "status is true, and must be a text";
+        v1 "status" = true => EI0014 "status is true, but must be a text";
         v1 "server_count" = null => EI0017 "server_count is missing";
-        v1 "server_count" = "0" => EI0014 "server_count is 0, and must be 1 to";
-        v1 "server_count" = "" => EI0014 "server_count is \"\", and must be a number";
-        v1 "server_count" = "+2" => EI0014 "server_count is \"+2\", and must be a number";
-        v1 "server_count" = "99999999999999999999" => EI0014 "server_count is \"99999999999999999999\", and must be a number";
+        v1 "server_count" = "0" => EI0014 "server_count is 0, but must be 1 to";
+        v1 "server_count" = "" => EI0014 "server_count is \"\", but must be a number";
+        v1 "server_count" = "+2" => EI0014 "server_count is \"+2\", but must be a number";
+        v1 "server_count" = "99999999999999999999" => EI0014 "server_count is \"99999999999999999999\", but must be a number";
         v1 "server_list" = null => EI0017 "server_list is missing";
         v1 "server_list" = [] => EI0014 "server_list is empty";
-        v1 "server_list/1" = "node" => EI0014 "server_list[1] is \"node\", and must be an object";
+        v1 "server_list/1" = "node" => EI0014 "server_list[1] is \"node\", but must be an object";
         v1 "server_list/1/server_id" = null => EI0017 "server_list[1].server_id is missing";
-        v1 "server_list/1/server_id" = 1 => EI0014 "server_list[1].server_id is 1, and must be a text";
+        v1 "server_list/1/server_id" = 1 => EI0014 "server_list[1].server_id is 1, but must be a text";
         v1 "server_list/1/server_id" = "" => EI0014 "server_list[1].server_id has 0 characters, and must have 1 to 64";
-        v1 "server_list/1/host_ip" = 1 => EI0014 "server_list[1].host_ip is 1, and must be a text";
+        v1 "server_list/1/host_ip" = 1 => EI0014 "server_list[1].host_ip is 1, but must be a text";
         v1 "server_list/1/device" = null => EI0017 "server_list[1].device is missing";
-        v1 "server_list/1/device" = {} => EI0014 "server_list[1].device is an object, and must be a list";
-        v1 "server_list/1/device/1" = [] => EI0014 "server_list[1].device[1] is a list, and must be an object";
-        v1 "server_list/1/device/1/device_id" = 1 => EI0014 "device[1].device_id is 1, and must be a text";
-        v1 "server_list/1/device/1/device_id" = "4294967296" => EI0014 "device[1].device_id is 4294967296, and must be 0 to 4294967295";
-        v1 "server_list/1/device/1/device_ip" = 7 => EI0014 "device[1].device_ip is 7, and must be a text";
-        v1 "server_list/1/device/1/device_ip" = "10.0.0.256" => EI0014 "device_ip is \"10.0.0.256\", and must be an IP address";
-        v1 "server_list/1/device/1/device_port" = 5 => EI0014 "device[1].device_port is 5, and must be a text";
-        v1 "server_list/1/device/1/device_port" = "65536" => EI0014 "device[1].device_port is 65536, and must be 1 to 65535";
-        v1 "server_list/1/device/1/host_port" = "0" => EI0014 "device[1].host_port is 0, and must be 1 to 65535";
-        v1 "server_list/1/device/1/backup_device_port" = "x" => EI0014 "device[1].backup_device_port is \"x\", and must be a number";
+        v1 "server_list/1/device" = {} => EI0014 "server_list[1].device is an object, but must be a list";
+        v1 "server_list/1/device/1" = [] => EI0014 "server_list[1].device[1] is a list, but must be an object";
+        v1 "server_list/1/device/1/device_id" = 1 => EI0014 "device[1].device_id is 1, but must be a text";
+        v1 "server_list/1/device/1/device_id" = "4294967296" => EI0014 "device[1].device_id is 4294967296, but must be 0 to 4294967295";
+        v1 "server_list/1/device/1/device_ip" = 7 => EI0014 "device[1].device_ip is 7, but must be a text";
+        v1 "server_list/1/device/1/device_ip" = "10.0.0.256" => EI0014 "device_ip is \"10.0.0.256\", but must be an IP address";
+        v1 "server_list/1/device/1/device_port" = 5 => EI0014 "device[1].device_port is 5, but must be a text";
+        v1 "server_list/1/device/1/device_port" = "65536" => EI0014 "device[1].device_port is 65536, but must be 1 to 65535";
+        v1 "server_list/1/device/1/host_port" = "0" => EI0014 "device[1].host_port is 0, but must be 1 to 65535";
+        v1 "server_list/1/device/1/backup_device_port" = "x" => EI0014 "device[1].backup_device_port is \"x\", but must be a number";
         v1 "server_list/1/device/1/rank_id" = null => EI0017 "server_list[1].device[1].rank_id is missing";
-        v1 "server_list/1/device/1/rank_id" = 3 => EI0014 "device[1].rank_id is 3, and must be a text";
+        v1 "server_list/1/device/1/rank_id" = 3 => EI0014 "device[1].rank_id is 3, but must be a text";
         v1 "server_list/1/device/1/rank_id" = "4" => EI0014 "rank_id is 4, and there are 4 ranks, numbered from 0";
     });
 }
@@ -71,19 +71,19 @@ fn of_a_table_of_servers() {
 #[test]
 fn of_a_table_with_superpods() {
     all_are_told(rows! {
-        v12 "server_list/0/device/1/super_device_id" = 1 => EI0014 "device[1].super_device_id is 1, and must be a text";
-        v12 "server_list/0/device/1/super_device_id" = "4294967296" => EI0014 "super_device_id is 4294967296, and must be 0 to 4294967295";
-        v12 "server_list/0/device/1/backup_device_ip" = "::g" => EI0014 "device[1].backup_device_ip is \"::g\", and must be an IP address";
-        v12 "server_list/0/device/1/backup_device_port" = "0" => EI0014 "device[1].backup_device_port is 0, and must be 1 to 65535";
-        v12 "super_pod_list" = "pods" => EI0014 "super_pod_list is \"pods\", and must be a list";
+        v12 "server_list/0/device/1/super_device_id" = 1 => EI0014 "device[1].super_device_id is 1, but must be a text";
+        v12 "server_list/0/device/1/super_device_id" = "4294967296" => EI0014 "super_device_id is 4294967296, but must be 0 to 4294967295";
+        v12 "server_list/0/device/1/backup_device_ip" = "::g" => EI0014 "device[1].backup_device_ip is \"::g\", but must be an IP address";
+        v12 "server_list/0/device/1/backup_device_port" = "0" => EI0014 "device[1].backup_device_port is 0, but must be 1 to 65535";
+        v12 "super_pod_list" = "pods" => EI0014 "super_pod_list is \"pods\", but must be a list";
         v12 "super_pod_list" = [] => EI0014 "super_pod_list is empty";
-        v12 "super_pod_list/1" = 1 => EI0014 "super_pod_list[1] is 1, and must be an object";
+        v12 "super_pod_list/1" = 1 => EI0014 "super_pod_list[1] is 1, but must be an object";
         v12 "super_pod_list/1/super_pod_id" = null => EI0017 "super_pod_list[1].super_pod_id is missing";
-        v12 "super_pod_list/1/super_pod_id" = 1 => EI0014 "super_pod_list[1].super_pod_id is 1, and must be a text";
+        v12 "super_pod_list/1/super_pod_id" = 1 => EI0014 "super_pod_list[1].super_pod_id is 1, but must be a text";
         v12 "super_pod_list/1/server_list" = null => EI0017 "super_pod_list[1].server_list is missing";
         v12 "super_pod_list/1/server_list" = [] => EI0014 "super_pod_list[1].server_list is empty";
         v12 "super_pod_list/1/server_list/0/server_id" = null => EI0017 "super_pod_list[1].server_list[0].server_id is missing";
-        v12 "super_pod_list/1/server_list/0/server_id" = 1 => EI0014 "super_pod_list[1].server_list[0].server_id is 1, and must be a text";
+        v12 "super_pod_list/1/server_list/0/server_id" = 1 => EI0014 "super_pod_list[1].server_list[0].server_id is 1, but must be a text";
         v12 "super_pod_list" = [{"super_pod_id": "0", "server_list": [{"server_id": "node-0"}]}] => EI0014 "super_pod_list has no superpod for the server \"node-1\"";
     });
 }
@@ -92,38 +92,38 @@ fn of_a_table_with_superpods() {
 fn of_a_table_with_layers() {
     all_are_told(rows! {
         v2 "rank_count" = null => EI0017 "rank_count is missing";
-        v2 "rank_count" = "2" => EI0014 "rank_count is \"2\", and must be a number";
-        v2 "rank_count" = 65537 => EI0014 "rank_count is 65537, and must be 1 to 65536";
+        v2 "rank_count" = "2" => EI0014 "rank_count is \"2\", but must be a number";
+        v2 "rank_count" = 65537 => EI0014 "rank_count is 65537, but must be 1 to 65536";
         v2 "rank_list" = null => EI0017 "rank_list is missing";
         v2 "rank_list" = [] => EI0014 "rank_list is empty";
-        v2 "rank_list/1" = 7 => EI0014 "rank_list[1] is 7, and must be an object";
+        v2 "rank_list/1" = 7 => EI0014 "rank_list[1] is 7, but must be an object";
         v2 "rank_list/1/rank_id" = null => EI0017 "rank_list[1].rank_id is missing";
-        v2 "rank_list/1/rank_id" = "1" => EI0014 "rank_list[1].rank_id is \"1\", and must be a number";
-        v2 "rank_list/1/rank_id" = (-1) => EI0014 "rank_list[1].rank_id is -1, and must be a number";
+        v2 "rank_list/1/rank_id" = "1" => EI0014 "rank_list[1].rank_id is \"1\", but must be a number";
+        v2 "rank_list/1/rank_id" = (-1) => EI0014 "rank_list[1].rank_id is -1, but must be a number";
         v2 "rank_list/1/local_id" = null => EI0017 "rank_list[1].local_id is missing";
-        v2 "rank_list/1/local_id" = "1" => EI0014 "rank_list[1].local_id is \"1\", and must be a number";
+        v2 "rank_list/1/local_id" = "1" => EI0014 "rank_list[1].local_id is \"1\", but must be a number";
         v2 "rank_list/1/device_id" = null => EI0017 "rank_list[1].device_id is missing";
-        v2 "rank_list/1/device_id" = "1" => EI0014 "rank_list[1].device_id is \"1\", and must be a number";
-        v2 "rank_list/1/device_port" = 65536 => EI0014 "rank_list[1].device_port is 65536, and must be 1 to 65535";
-        v2 "rank_list/1/device_port" = "1" => EI0014 "rank_list[1].device_port is \"1\", and must be a number";
-        v2 "rank_list/1/host_port" = 0 => EI0014 "rank_list[1].host_port is 0, and must be 1 to 65535";
+        v2 "rank_list/1/device_id" = "1" => EI0014 "rank_list[1].device_id is \"1\", but must be a number";
+        v2 "rank_list/1/device_port" = 65536 => EI0014 "rank_list[1].device_port is 65536, but must be 1 to 65535";
+        v2 "rank_list/1/device_port" = "1" => EI0014 "rank_list[1].device_port is \"1\", but must be a number";
+        v2 "rank_list/1/host_port" = 0 => EI0014 "rank_list[1].host_port is 0, but must be 1 to 65535";
         v2 "rank_list/1/level_list" = null => EI0017 "rank_list[1].level_list is missing";
         v2 "rank_list/1/level_list" = [1, 2, 3, 4, 5, 6, 7, 8, 9] => EI0014 "rank_list[1].level_list has 9, and must have 8 at most";
         v2 "rank_list/1/level_list/0/net_layer" = null => EI0017 "level_list[0].net_layer is missing";
-        v2 "rank_list/1/level_list/0/net_layer" = "0" => EI0014 "level_list[0].net_layer is \"0\", and must be a number";
+        v2 "rank_list/1/level_list/0/net_layer" = "0" => EI0014 "level_list[0].net_layer is \"0\", but must be a number";
         layered "rank_list/1/level_list/1/net_layer" = 0 => EI0014 "level_list[1].net_layer is 0, and the layers go from 0 upwards";
-        layered "rank_list/1/level_list/1/net_type" = "RING" => EI0014 "level_list[1].net_type is \"RING\", and must be CLOS or TOPO_FILE_DESC";
+        layered "rank_list/1/level_list/1/net_type" = "RING" => EI0014 "level_list[1].net_type is \"RING\", but must be CLOS or TOPO_FILE_DESC";
         v2 "rank_list/1/level_list/0/net_type" = null => EI0017 "level_list[0].net_type is missing";
         v2 "rank_list/1/level_list/0/net_instance_id" = null => EI0017 "level_list[0].net_instance_id is missing";
         v2 "rank_list/1/level_list/0/net_instance_id" = "" => EI0014 "net_instance_id has 0 characters, and must have 1 to 1024";
         v2 "rank_list/1/level_list/0/rank_addr_list" = null => EI0017 "level_list[0].rank_addr_list is missing";
         v2 "rank_list/1/level_list/0/rank_addr_list" = [] => EI0014 "level_list[0].rank_addr_list is empty";
         v2 "rank_list/1/level_list/0/rank_addr_list/0/addr_type" = null => EI0017 "rank_addr_list[0].addr_type is missing";
-        v2 "rank_list/1/level_list/0/rank_addr_list/0/addr_type" = "IPV6" => EI0014 "addr is \"000000000000000000100000dfdf1234\", and must be an IPv6 address";
+        v2 "rank_list/1/level_list/0/rank_addr_list/0/addr_type" = "IPV6" => EI0014 "addr is \"000000000000000000100000dfdf1234\", but must be an IPv6 address";
         v2 "rank_list/1/level_list/0/rank_addr_list/0/addr" = null => EI0017 "rank_addr_list[0].addr is missing";
-        v2 "rank_list/1/level_list/0/rank_addr_list/0/addr" = 5 => EI0014 "rank_addr_list[0].addr is 5, and must be a text";
+        v2 "rank_list/1/level_list/0/rank_addr_list/0/addr" = 5 => EI0014 "rank_addr_list[0].addr is 5, but must be a text";
         v2 "rank_list/1/level_list/0/rank_addr_list/0/ports" = [] => EI0014 "rank_addr_list[0].ports is empty";
-        v2 "rank_list/1/level_list/0/rank_addr_list/0/ports/0" = 1 => EI0014 "ports[0] is 1, and must be a text";
+        v2 "rank_list/1/level_list/0/rank_addr_list/0/ports/0" = 1 => EI0014 "ports[0] is 1, but must be a text";
     });
     assert_eq!(check(&layered()).unwrap().ranks(), 2);
 }
@@ -159,7 +159,7 @@ fn an_ipv6_address_may_have_a_scope() {
             match check(&table) {
                 Ok(_) => assert!(good, "{ip} is accepted"),
                 Err(wrong) => {
-                    let told = wrong.text.contains(&format!("is \"{ip}\", and must be an IP"));
+                    let told = wrong.text.contains(&format!("is \"{ip}\", but must be an IP"));
                     assert!(!good && told, "{ip}: {}", wrong.text);
                 }
             }
