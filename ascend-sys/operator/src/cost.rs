@@ -58,7 +58,7 @@ impl Default for Model {
 /// The cost of an operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    /// Seconds until the last task is done.
+    /// The time until the last task is done, in seconds.
     pub time: f64,
     /// The tasks that decide it, the first one first: each is the one that the next task waited for
     /// last. Their times add up to the whole.

@@ -258,7 +258,7 @@ pub enum Goal {
     /// As [`AllToAll`](Self::AllToAll) with parts that differ: `counts[i][j]` elements go from rank
     /// i to rank j, whatever n is.
     AllToAllV {
-        /// Elements from each rank to each rank.
+        /// The number of elements from each rank to each rank.
         counts: Vec<Vec<u64>>,
     },
     /// The n elements of one rank go to another one.
@@ -270,9 +270,9 @@ pub enum Goal {
     },
     /// Another goal: the sizes are as given, and the result is not checked.
     Other {
-        /// Elements of the input of each rank.
+        /// The number of elements of the input of each rank.
         input: u64,
-        /// Elements of the output of each rank.
+        /// The number of elements of the output of each rank.
         output: u64,
     },
 }

@@ -23,7 +23,7 @@ pub struct Launch {
     pub blocks: u32,
     /// The bytes of the tiling struct.
     pub tiling: Vec<u8>,
-    /// Rank and number of ranks in each group.
+    /// The rank and the number of ranks in each group.
     pub groups: Vec<(u32, u32)>,
 }
 
@@ -60,7 +60,7 @@ pub struct Walk<'a> {
 /// The number of steps without effect after which the caller is asked whether to go on.
 const LONGEST_IDLE: u64 = 1 << 16;
 
-/// Turns of a loop that is [shortened](Walk::shorten).
+/// The number of turns of a loop that is [shortened](Walk::shorten).
 const SHORT: u64 = 64;
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ struct Frame {
     next: usize,
     /// The variable, its end and its step.
     repeats: Option<(VariableId, u64, u64)>,
-    /// Turns that have ended.
+    /// The number of turns that have ended.
     turns: u64,
     /// The source of the loop or the branch.
     source: Source,

@@ -28,7 +28,7 @@ pub struct Node {
 /// A place in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Source {
-    /// Index in [`Program::files`](crate::Program::files).
+    /// The index in [`Program::files`](crate::Program::files).
     pub file: u32,
     /// The line, from 1.
     pub line: u32,

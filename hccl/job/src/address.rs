@@ -62,8 +62,8 @@ impl Address {
         }
     }
 
-    /// Listens there. A host that means this machine is bound to the loopback address, so that no
-    /// other machine can connect.
+    /// Listens at this address. A host that means this machine is bound to the loopback address, so
+    /// that no other machine can connect.
     pub(crate) fn listen(&self) -> io::Result<Listener> {
         match self {
             Address::Tcp(host, port) => {

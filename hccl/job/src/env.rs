@@ -20,15 +20,15 @@ pub mod variables {
     pub const MASTER_ADDR: &str = "MASTER_ADDR";
     /// The port there.
     pub const MASTER_PORT: &str = "MASTER_PORT";
-    /// Words that all ranks of a job know and nobody else.
+    /// The secret of a job: words that all ranks of the job know and nobody else.
     pub const SECRET: &str = "HCCL_JOB_SECRET";
-    /// Set when the launcher serves the store itself.
+    /// A variable that is set when the launcher serves the store itself.
     pub const SERVED: &str = "HCCL_JOB_SERVED";
     /// A name of the job, where the launcher gives none.
     pub const JOB_ID: &str = "HCCL_JOB_ID";
-    /// Set by torchrun, whose agent has a store of its own at `MASTER_PORT`.
+    /// A variable that torchrun sets; its agent has a store of its own at `MASTER_PORT`.
     pub const TORCHELASTIC_RUN_ID: &str = "TORCHELASTIC_RUN_ID";
-    /// Set by torchrun; "False" when the agent leaves `MASTER_PORT` to rank 0.
+    /// A variable that torchrun sets: "False" when the agent leaves `MASTER_PORT` to rank 0.
     pub const TORCHELASTIC_USE_AGENT_STORE: &str = "TORCHELASTIC_USE_AGENT_STORE";
     /// The path of a rank table.
     pub const RANK_TABLE_FILE: &str = "RANK_TABLE_FILE";
@@ -43,8 +43,8 @@ use variables::*;
 /// The port of the store when `MASTER_ADDR` is set and `MASTER_PORT` is not, as in torch.
 const DEFAULT_PORT: u16 = 29500;
 
-/// If torchrun's agent has `MASTER_PORT`, rank 0 takes the first free one of this many ports behind
-/// it.
+/// The number of ports behind `MASTER_PORT` that rank 0 tries, and of which it takes the first free
+/// one, if torchrun's agent has `MASTER_PORT` itself.
 const PORTS_BEHIND: u16 = 16;
 
 /// The launcher that started this process.

@@ -31,7 +31,7 @@ pub(crate) struct Hall {
     values: BTreeMap<String, Value>,
     counters: BTreeMap<String, i64>,
     stored: usize,
-    /// 0: none has formed.
+    /// The number of the generation; 0: none has formed.
     generation: u32,
     /// The ranks of the generation, each with its client.
     members: Vec<(u32, u64)>,

@@ -60,7 +60,7 @@ pub enum BatchError {
     },
     /// A message to or from oneself without its other half.
     #[error(
-        "item {item} is a {direction} this rank itself, and its other half is missing: add the other half to \
+        "item {item} is a {direction} this rank itself, but its other half is missing: add the other half to \
          the same batch, or leave both out and use `DeviceBuffer::copy_from`"
     )]
     UnpairedSelf {
@@ -94,7 +94,7 @@ pub enum BatchError {
     },
     /// A buffer that one item writes is also used by another one.
     #[error(
-        "items {first} and {second} share device memory, and at least one of them writes it: which comes first in a batch \
+        "items {first} and {second} share device memory, and at least one of them writes it: their order in a batch \
          or a group is not defined, so give each its own range"
     )]
     Overlap {

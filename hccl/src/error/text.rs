@@ -127,7 +127,7 @@ impl Error {
                 write!(f, "waited {:.1} s for {what}", after.as_secs_f64())
             }
             Error::WrongDevice { what, expected, found, .. } => {
-                write!(f, "{what} belongs to device {found}, but the stream to device {expected}")
+                write!(f, "{what} belongs to device {found}, but the stream belongs to device {expected}")
             }
             Error::WrongRuntime { what, .. } => {
                 write!(f, "{what} belongs to another Runtime than the stream")
@@ -233,7 +233,7 @@ impl Error {
                 if let Some(message) = message.as_ref().filter(|_| !is_about) {
                     write!(f, "\n  {message}")?;
                 }
-                f.write_str("\nIt goes on, and its memory stays reserved. Wait again, or set a longer deadline.")
+                f.write_str("\nThe operation goes on, and its memory stays reserved. Wait again, or set a longer deadline.")
             }
             Error::Forgotten { last: Some(last) } => {
                 write!(f, "\nThe last failure that is known: {last}")

@@ -21,7 +21,7 @@ use hccl::prelude::*;
 use crate::error::{Error, Result, check_length};
 use crate::gradient::{Gradient, Widen, scale};
 
-/// Counts the steps of all buckets.
+/// The number of steps of all buckets so far.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
 /// The options of [`GradientBuckets::with`]: the size of a bucket, and whether it is timed.
@@ -65,7 +65,7 @@ pub struct BucketEvents {
 
 struct Bucket<W: Element> {
     tensors: Range<usize>,
-    /// Pinned: the device reads and writes it by itself.
+    /// The pinned memory that the device reads and writes by itself.
     host: HostBuffer<W>,
     device: DeviceBuffer<W>,
     work: Option<Work>,
@@ -76,7 +76,7 @@ struct Bucket<W: Element> {
 struct Place {
     bucket: usize,
     range: Range<usize>,
-    /// Gradients were added up there that no rank has seen.
+    /// Whether gradients were added up there that no rank has seen.
     is_accumulated: bool,
     is_pushed: bool,
 }
@@ -96,7 +96,7 @@ struct Place {
 pub struct GradientBuckets<T: Widen<W>, W: Gradient = T> {
     buckets: Vec<Bucket<W>>,
     places: Vec<Place>,
-    /// Buckets of an unfinished step that are issued.
+    /// The number of buckets of an unfinished step that are issued.
     issued: usize,
     /// The last step that began: its number in the process, 0 before any.
     current: u64,
@@ -226,7 +226,7 @@ pub struct Step<'a, T: Widen<W>, W: Gradient = T> {
     comm: &'a mut Communicator,
     stream: &'a Stream,
     factor: f32,
-    /// Buckets that a step before had issued when it ended early.
+    /// The number of buckets that a step before had issued when it ended early.
     unfinished: usize,
 }
 
@@ -358,7 +358,7 @@ impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
     }
 
     /// Scales all gradients so that their norm is at most `most`, and returns the norm before.
-    /// Every rank comes to the same result by itself. Waits until all are back.
+    /// Every rank comes to the same result by itself. Waits until all gradients are back.
     pub fn clip_norm(&mut self, most: f64) -> Result<f64> {
         let norm = self.norm()?;
         if norm > most {

@@ -165,7 +165,7 @@ fn finish(unfinished: &Path, step: &Path) -> Result<()> {
     fs::rename(unfinished, step).map_err(|why| failed(step, why))
 }
 
-/// Reads some elements of a part.
+/// Reads some elements of a part that has `elements` elements.
 fn read<T: Gradient>(
     path: &Path,
     wanted: Range<usize>,

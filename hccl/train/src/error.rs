@@ -53,9 +53,9 @@ pub enum Error {
          the rest, so make a new communicator and new buckets"
     )]
     Unfinished {
-        /// Buckets that were handed to the device.
+        /// The number of buckets that were handed to the device.
         issued: usize,
-        /// Buckets of a step.
+        /// The number of buckets of a step.
         buckets: usize,
     },
     /// A step that was put aside is resumed with other buckets, or after another one has begun.
@@ -74,7 +74,7 @@ pub enum Error {
     /// A checkpoint cannot be written or read.
     #[error("checkpoint: {0}")]
     Checkpoint(String),
-    /// An object cannot be written, or the received bytes are none.
+    /// An object cannot be written, or the received bytes are no object.
     #[error("an object cannot be {what}: {source}")]
     Object {
         /// Written or read.

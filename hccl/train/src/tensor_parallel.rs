@@ -41,7 +41,7 @@ impl<'a> TensorParallel<'a> {
         self.comm.world_size() as usize
     }
 
-    /// The backward pass of "copy in": adds the gradients of the parts of a layer up.
+    /// The backward pass of "copy in": adds up the gradients of the parts of a layer.
     pub fn copy_in_backward<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
         self.sum(partial)
     }
@@ -157,7 +157,7 @@ impl LinearGradient {
 /// that [`RowLinear`] takes.
 #[derive(Clone, Debug)]
 pub struct ColumnLinear {
-    /// A row an input, a column an output of this rank.
+    /// The weight: a row for each input, a column for each output of this rank.
     pub weight: Array2<f32>,
     /// The bias: one value for each output of this rank.
     pub bias: Array1<f32>,
@@ -204,7 +204,7 @@ impl ColumnLinear {
 /// outputs on every rank.
 #[derive(Clone, Debug)]
 pub struct RowLinear {
-    /// A row an input of this rank, a column an output.
+    /// The weight: a row for each input of this rank, a column for each output.
     pub weight: Array2<f32>,
     /// The bias: one value for each output, the same on every rank.
     pub bias: Array1<f32>,

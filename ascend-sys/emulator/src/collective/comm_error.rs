@@ -144,7 +144,7 @@ impl Cause {
                  the order in which they are issued. This communicator has failed: make a new one on all ranks."
             }
             Self::Timeout | Self::Deadlock => {
-                "See why they do not come: an operation needs all of its ranks, and a message both of its sides. This communicator has failed: make a new one on all ranks."
+                "Find out why the awaited ranks do not come: an operation needs all of its ranks, and a message both of its sides. This communicator has failed: make a new one on all ranks."
             }
             Self::Gone | Self::Aborted => {
                 "This communicator has failed: make a new one on the ranks that remain."

@@ -99,7 +99,7 @@ impl Display for Finding {
 pub struct Report {
     /// The findings, errors first, each rule once for the same lines.
     pub findings: Vec<Finding>,
-    /// Rules that could not be checked, or not to the end, because of the findings: check again
+    /// The rules that could not be checked, or not to the end, because of the findings: check again
     /// when those are fixed.
     pub skipped: Vec<&'static str>,
     /// The number of operators.

@@ -60,7 +60,7 @@ pub struct Setting {
     pub product: Option<Product>,
     /// The engine that works through its threads.
     pub engine: Engine,
-    /// Threads of a communicator.
+    /// The number of threads of a communicator.
     pub threads: u32,
     /// The number of notifies of all threads of a communicator.
     pub notifies: u32,

@@ -124,7 +124,7 @@ impl Sets {
 /// The contents of one memory.
 #[derive(Debug, Default)]
 pub(super) struct Values {
-    /// Runs by the first byte; between them is [`Value::Nothing`].
+    /// The runs by their first byte; between them is [`Value::Nothing`].
     runs: BTreeMap<usize, ByteRun>,
 }
 

@@ -16,7 +16,7 @@ use crate::declared::*;
 use crate::program::Program;
 use crate::step::*;
 
-/// Local memory as far as two tensors may share it.
+/// A block of local memory. Two tensors of one block may share memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LocalBlock {
     Tensor(LocalId),

@@ -115,7 +115,7 @@ impl Printer<'_> {
         self.text.line(&format!("{kind} {} {name} = {text};", number.ascend_c()));
     }
 
-    /// Whether it depends on one of these variables.
+    /// Whether a value depends on one of these variables.
     pub(super) fn depends(&self, id: ValueId, on: impl Fn(VariableId) -> bool) -> bool {
         let mut seen = BTreeSet::new();
         let mut open = vec![id];

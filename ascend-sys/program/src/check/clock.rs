@@ -240,7 +240,7 @@ impl Units {
             || UNITS[1..].iter().all(|other| self.clocks[*other as usize].of(core, unit) >= tick)
     }
 
-    /// The core that they are of.
+    /// The core that the clocks belong to.
     pub(super) fn core(&self) -> usize {
         self.clocks[0].core
     }

@@ -64,7 +64,7 @@ pub(super) fn spot(view: &mut View<'_, '_>, place: &Place) -> Option<Spot> {
                 view.error("ranks", message, "divide the communicator");
             }
             if rank >= u64::from(ranks) {
-                let message = format!("the window of rank {rank}, of {ranks} ranks");
+                let message = format!("the window of rank {rank}, but there are {ranks} ranks");
                 view.error("ranks", message, "ranks are counted from 0");
                 return None;
             }

@@ -23,7 +23,7 @@ pub(super) struct LocalMemory {
     scratches: Vec<Option<(u64, LocalBuffer)>>,
     tensors: Vec<Tensor>,
     bytes: u64,
-    /// Buffers of queues by position.
+    /// The number of buffers of queues, by position.
     buffers: [u32; 2],
 }
 

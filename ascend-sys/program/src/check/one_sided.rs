@@ -49,7 +49,7 @@ pub(super) fn queue(view: &mut View<'_, '_>, operation: &Operation, queues: u64,
         return;
     }
     let Operation::BatchWrite { queue, .. } = operation else {
-        let message = "a client with queues prepares something else than a BatchWrite".to_owned();
+        let message = "a client with queues prepares an operation other than BatchWrite".to_owned();
         view.error("product", message, "have the host set no queues, or use another communicator");
         return;
     };
@@ -82,7 +82,8 @@ pub(super) fn windows(
         (view.count(at), view.count(local), view.ground.setting.window)
         && u128::from(at) + u128::from(local) > room.into()
     {
-        let message = format!("{local} own bytes at {at} of a window, which has {room}");
+        let message =
+            format!("{local} own bytes from byte {at} of a window on, but the window has {room}");
         view.error("bounds", message, "use a larger window (hcclBufferSize), or write less");
     }
     let mut touched = Vec::new();

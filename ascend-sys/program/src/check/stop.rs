@@ -37,7 +37,7 @@ pub(super) fn not_followed(why: &Unknown, steps: u64) -> (&'static str, String, 
         ),
         _ => (
             "data",
-            "checked up to here, because the way depends on data that is not there yet, and other cores depend on it"
+            "checked up to here, because the control flow depends on data that is not there yet, and other cores depend on it"
                 .to_owned(),
             "move calls of the client, flags and barriers out of what depends on data",
         ),

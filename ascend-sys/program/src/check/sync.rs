@@ -176,7 +176,7 @@ impl Flags {
         }
         let impossible = match (view.core.kind, pipe) {
             (_, Pipe::Scalar | Pipe::All) => {
-                Some("a flag is raised after one unit that is not the scalar one")
+                Some("a flag cannot be raised after the scalar unit or after all units")
             }
             (Core::Aiv, Pipe::Fix) => Some("a vector core has no FIX unit"),
             (Core::Aic, Pipe::Vector) => Some("a cube core has no vector unit"),
@@ -353,7 +353,7 @@ pub(super) fn units(view: &mut View<'_, '_>, sync: &Sync) {
         Sync::Units(first, second)
             if first == second || first == Pipe::All || second == Pipe::All =>
         {
-            (Some("one unit waits for another one"), "use a barrier of the unit")
+            (Some("a wait needs two different units"), "use a barrier of the unit")
         }
         Sync::Units(first, second) => {
             (lacking(kind, first).or(lacking(kind, second)), "name a unit that the core has")

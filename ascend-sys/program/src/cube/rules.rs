@@ -171,7 +171,7 @@ impl Rules<'_> {
     fn depth(&self) -> Result<(), Problem> {
         let (a, b, single) = (self.tiles.get(Ka), self.tiles.get(Kb), self.tiles.get(SingleCoreK));
         if a == b && single != a {
-            return must(SingleCoreK, format!("{a} (Ka): no core does a part of K only"));
+            return must(SingleCoreK, format!("{a} (Ka): each core does all of K"));
         }
         // Rows of memory may be longer than the product is deep.
         let (least, name) = if a < b { (a, "Ka") } else { (b, "Kb") };

@@ -7,17 +7,17 @@ use crate::declared::Matmul;
 /// A product of matrices that is to be divided.
 #[derive(Debug, Clone)]
 pub struct Shape<'a> {
-    /// Rows of A and of C.
+    /// The number of rows of A and of C.
     pub m: usize,
-    /// Columns of B and of C.
+    /// The number of columns of B and of C.
     pub n: usize,
-    /// Columns of A, and rows of B.
+    /// The number of columns of A, which is that of rows of B.
     pub k: usize,
     /// The types.
     pub matmul: &'a Matmul,
     /// The chip that it runs on.
     pub chip: &'a Chip,
-    /// Cube cores that it may use.
+    /// The number of cube cores that it may use.
     pub cores: u32,
 }
 

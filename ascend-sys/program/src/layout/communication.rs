@@ -16,7 +16,7 @@ pub struct Communication {
 }
 
 impl Communication {
-    /// Finds them.
+    /// Finds the communication structs of a struct.
     pub const fn of(layout: &Layout) -> Self {
         let none = Self { inits: 0, last_init: 0, count: 0, cc_tilings: [0; MAX_CC_TILINGS] };
         none.with(layout, 0, layout.fields().len())

@@ -57,11 +57,11 @@ pub enum Operation {
         recv: Place,
         /// The type of the elements, as an `HcclDataType`.
         dtype: u32,
-        /// Elements for each rank.
+        /// The number of elements for each rank.
         send_counts: PerRank,
         /// The beginnings of the blocks to send.
         send_displs: PerRank,
-        /// Elements from each rank.
+        /// The number of elements from each rank.
         recv_counts: PerRank,
         /// The beginnings of the blocks to receive.
         recv_displs: PerRank,

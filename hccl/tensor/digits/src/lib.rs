@@ -16,8 +16,8 @@ pub const WIDTHS: [usize; 4] = [PIXELS, 128, 64, CLASSES];
 /// The number of times that each row is looked at.
 pub const EPOCHS: usize = 30;
 
-/// Rows a step, over all ranks. It is no multiple of four, and the last step of an epoch has fewer,
-/// so that parts differ in size.
+/// The number of rows of a step, over all ranks. It is no multiple of four, and the last step of an
+/// epoch has fewer, so that parts differ in size.
 pub const BATCH: usize = 42;
 
 /// The learning rate.

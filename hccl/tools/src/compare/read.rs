@@ -14,11 +14,11 @@ pub(crate) struct Record {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Member {
     pub(crate) title: String,
-    /// The first communicator of this title, or a later one.
+    /// The number of this communicator among those of its title, from 1.
     pub(crate) count: usize,
     pub(crate) rank: u32,
     ranks: u32,
-    /// Tells parts from each other that have one title.
+    /// The device, which tells apart parts of one title.
     device: String,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct RankFile {
 pub(crate) struct Line {
     /// Its place among all operations of its process.
     pub(crate) at: u64,
-    /// Communicator, name and number.
+    /// The communicator, the name and the number of the operation.
     pub(crate) operation: String,
     pub(crate) dtype: String,
     /// A length and a checksum, `-` for nothing, or `failed`.

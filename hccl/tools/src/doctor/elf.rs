@@ -43,7 +43,7 @@ impl fmt::Display for FileState {
     }
 }
 
-/// Looks at a file.
+/// Returns the state of the file at a path.
 pub(crate) fn state_of(path: &Path) -> FileState {
     match std::fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => FileState::Absent,
@@ -55,7 +55,7 @@ pub(crate) fn state_of(path: &Path) -> FileState {
     }
 }
 
-/// Sizes of ELF's headers for 64 bits.
+/// The sizes of ELF's headers for 64 bits.
 const HEADER: usize = 64;
 const SEGMENT: usize = 56;
 

@@ -25,7 +25,7 @@ pub(crate) struct Found {
     pub(crate) missing: Vec<[String; 3]>,
 }
 
-/// Loading reads a few hundred MB at most.
+/// The time limit for loading, which reads a few hundred MB at most.
 const LOADING: Duration = Duration::from_secs(120);
 /// The first start of a device may take a minute.
 const STARTING: Duration = Duration::from_secs(300);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::page::{Mark, Section};
 
-/// Names of the driver's nodes begin so.
+/// The beginnings of the names of the driver's nodes.
 const NODES: [&str; 3] = ["davinci", "devmm_svm", "hisi_hdc"];
 
 /// The machine, its processor, and the nodes of the driver.

@@ -116,7 +116,8 @@ fn of_numbers(api: &Api, ask: &Ask<'_>) {
     });
 }
 
-/// The attributes, without those that name a chip, a board or a pod.
+/// The attributes of a device that are asked for. Those that name a chip, a board or a pod are left
+/// out.
 const ATTRIBUTES: [(&str, aclrtDevAttr); 21] = [
     ("AICPU_CORE_NUM", aclrtDevAttr::ACL_DEV_ATTR_AICPU_CORE_NUM),
     ("AICORE_CORE_NUM", aclrtDevAttr::ACL_DEV_ATTR_AICORE_CORE_NUM),

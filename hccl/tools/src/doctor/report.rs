@@ -18,7 +18,7 @@ use crate::{Part, environment};
 
 /// A child that is late gets this much more: the longest case and the end of its communicator.
 const GRACE: Duration = Duration::from_secs(60);
-/// Questions are a few calls each.
+/// The time limit for the questions, which are a few calls each.
 const QUESTIONS: Duration = Duration::from_secs(300);
 /// The number of children of the sample that may die.
 const MOST_CHILDREN: usize = 5;
@@ -48,7 +48,7 @@ struct Counts {
     /// The number of cases.
     all: usize,
     ranks: String,
-    /// Why the rest was not tried.
+    /// The reason why the rest was not tried.
     rest: Option<String>,
 }
 

@@ -37,11 +37,11 @@ const FINE: &[u8] = b"AlltoAll=level0:fullmesh;level1:pairwise\0";
 pub(super) struct Clients {
     /// The objects by client, then by core.
     own: Vec<Vec<Own>>,
-    /// Tasks that the server has finished, by client.
+    /// The number of tasks that the server has finished, by client.
     finished: Vec<usize>,
-    /// Turns that have been committed.
+    /// The turns that have been committed.
     sent: Vec<Sent>,
-    /// By client: each committed turn, by its number.
+    /// The committed turns of each client, by their numbers.
     committed: Vec<BTreeMap<u32, Begun>>,
     cores: Vec<CoreName>,
 }
@@ -51,9 +51,10 @@ pub(super) struct Clients {
 struct Own {
     /// The offset of its `Mc2InitTiling`.
     tiling: Option<u64>,
-    /// Queues of BatchWrite; with them, every core works for itself and waits return at once.
+    /// The number of queues of BatchWrite; with them, every core works for itself and waits return
+    /// at once.
     queues: u64,
-    /// Cores that have queues.
+    /// The number of cores that have queues.
     queue_cores: u64,
     /// The operation, and the offset of its `Mc2CcTiling`.
     configured: BTreeMap<u32, u64>,
@@ -67,7 +68,7 @@ struct Own {
     /// The last wait: its tick, and its source.
     waited: Option<(u32, Source)>,
     finalized: Option<Finalized>,
-    /// Something was called after the end, so that tasks which are open then prove nothing.
+    /// Whether a call came after the end, so that tasks which are open then prove nothing.
     misused: bool,
 }
 
@@ -85,7 +86,7 @@ struct Handle {
     source: Source,
     command: u32,
     turns: u64,
-    /// Turns, or steps of an AlltoAllV that is divided into them.
+    /// The number of turns, or of steps of an AlltoAllV that is divided into them.
     steps: u64,
     /// The number of steps of one Commit or Wait.
     step: u64,
@@ -413,7 +414,7 @@ impl Clients {
         let slots = own.handles.len() as u32 + own.syncs + 1;
         if slots > MOST_PREPARES {
             let message = format!(
-                "this is prepare or group sync number {slots} of `{}`, which takes {MOST_PREPARES}",
+                "this is prepare or group sync number {slots} of `{}`, but a client takes at most {MOST_PREPARES}",
                 view.words().client(client)
             );
             view.error("prepares", message, "prepare more turns at once, with repeat");

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// More steps than a task of 255 turns has among 256 ranks. More ranks are an error, and could give
-/// any number of steps.
+/// The most steps of a task that are followed. A task of 255 turns has fewer among 256 ranks. More
+/// ranks are an error, and could give any number of steps.
 const MOST_STEPS: usize = 1 << 16;
 
 /// The work that is known to be done when a turn is.

@@ -134,7 +134,7 @@ impl Clients {
         let name = view.words().task(task);
         if handle.steps == handle.turns && ranks > 1 {
             let message = format!("`{name}` is not divided into steps");
-            let help = "only an AlltoAllV is, whose Mc2CcTiling has a step size and full mesh with pairwise";
+            let help = "only an AlltoAllV is, and only if its Mc2CcTiling has a step size and full mesh with pairwise";
             view.error("iterate", message, help);
             return (None, None);
         }

@@ -95,7 +95,7 @@ fn say(ground: &Ground<'_>, report: &mut Report, a: &Access, b: &Access, byte: u
     }
     report.add(Severity::Error, "race", here.source, Some(here.name), || {
         let message = format!(
-            "this {} element {element} of `{}`, and {}, with nothing that orders the two",
+            "this {} element {element} of `{}`, {}, and nothing orders the two",
             if here.area.write { "writes" } else { "reads" },
             words.base(here.area.base),
             does(other)

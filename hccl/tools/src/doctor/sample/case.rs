@@ -75,7 +75,7 @@ impl SampleOp {
 pub(crate) struct Case {
     pub(crate) op: SampleOp,
     pub(crate) dtype: DType,
-    /// Elements that a rank gives, or that fall to each rank.
+    /// The number of elements that a rank gives, or that fall to each rank.
     pub(crate) elements: usize,
 }
 
