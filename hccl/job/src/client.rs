@@ -315,7 +315,7 @@ fn reach(address: &Address, hello: &Request, limit: Duration) -> Result<Connecti
     greet(address.connect(limit)?, hello, limit)
 }
 
-/// Greets the other end, and checks that it is the store.
+/// Says hello to the other end, and checks by its answer that it is the store.
 pub(crate) fn greet(
     mut connection: Connection,
     hello: &Request,

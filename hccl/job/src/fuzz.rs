@@ -30,8 +30,8 @@ fn sent(bytes: &[u8]) -> (Connection, UnixStream) {
     (Connection::Local(ours), theirs)
 }
 
-/// The bytes that a client sends to the store. The store answers with whole messages, with at most
-/// one for each request. It counts the bytes that it keeps, and serves another client as before.
+/// Gives the store these bytes from a client. The store answers whole messages, not more than
+/// there were requests, counts what it keeps, and serves another client as before.
 pub fn store_server(bytes: &[u8]) {
     let (events, heard) = mpsc::channel();
     let mut desk = Desk::new(Hall::new(3, SECRET.into(), bytes.len().is_multiple_of(2)), heard);
@@ -74,8 +74,8 @@ pub fn store_server(bytes: &[u8]) {
     assert!(matches!(answer(&mut desk, Some(get)), Answer::Value(value) if value == b"value"));
 }
 
-/// The bytes that a store sends to its client. Each call returns; the text of an error has an end;
-/// after the store is lost there is nothing but that.
+/// Gives a client these bytes from its store. Each call returns, and the text of an error is of
+/// limited length. After the store is lost, every call says so.
 pub fn store_client(bytes: &[u8]) {
     let (connection, _theirs) = sent(bytes);
     let limit = Duration::from_secs(10);

@@ -11,7 +11,7 @@ pub const MOST_ELEMENTS: usize = 0x7_ffff_ffff;
 pub enum CountsError {
     /// A count is given without its displacement, or the other way round.
     #[error(
-        "the number of counts is {counts}, but that of displacements {displacements}: give one of each for every rank"
+        "the number of counts is {counts}, but the number of displacements is {displacements}: give one of each for every rank"
     )]
     Unpaired {
         /// The number of counts.

@@ -78,8 +78,8 @@ pub fn gather<T: Serialize + DeserializeOwned>(
     came.iter().map(|piece| read(piece)).collect::<Result<_>>().map(Some)
 }
 
-/// Gives each rank its object of those that one rank has. `objects` is `Some` on the root, with one
-/// for each rank, and not looked at on the others.
+/// Sends each rank its object from the root. On the root, `objects` has one object for each rank.
+/// On the other ranks it is ignored.
 pub fn scatter<T: Serialize + DeserializeOwned>(
     objects: Option<&[T]>,
     root: u32,

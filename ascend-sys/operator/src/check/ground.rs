@@ -7,7 +7,7 @@ use crate::order::Order;
 use crate::task::{Memory, Operator, Piece, Step, Task};
 use std::ops::Range;
 
-/// The steps of a search after which a rule goes no further once it has found something. Tasks
+/// The number of steps of a search after which a rule stops, if it has found something. Tasks
 /// without an order take the longest to search.
 pub(super) const PATIENCE: u64 = 200_000_000;
 

@@ -416,7 +416,7 @@ impl LocalMemory {
         }
     }
 
-    /// Marks the bytes of a tensor that were really written by a use that spoiled more of it.
+    /// Marks bytes of a tensor as written. The use that wrote them may have spoiled more bytes.
     pub(super) fn define(&mut self, span: Span) {
         if let Some(buffer) = self.buffer(span.buffer) {
             buffer.define(span.from, span.to);

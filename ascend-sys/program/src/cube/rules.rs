@@ -10,7 +10,7 @@ use crate::declared::Matmul;
 /// A number that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The number.
+    /// The field with the number.
     pub field: Field,
     /// The required value and the reason: the end of `... is 3, but must be`.
     pub must: String,

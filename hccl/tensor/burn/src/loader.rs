@@ -13,9 +13,9 @@ use crate::error::{Error, Result};
 
 /// A loader that gives each rank its part of every batch.
 ///
-/// The batches of all ranks together are those of one rank that has them whole: a training takes
-/// the same steps on any number of ranks. Parts of a batch differ by one row at most. All ranks
-/// make it with the same arguments but for `rank`.
+/// Together, the parts of all ranks are the batches that one rank alone would have. So a training
+/// takes the same steps on any number of ranks. The parts of a batch differ by one row at most. All
+/// ranks make the loader with the same arguments, except `rank`.
 pub struct RankLoader<I, O> {
     dataset: Arc<dyn Dataset<I>>,
     batcher: Arc<dyn Batcher<I, O>>,

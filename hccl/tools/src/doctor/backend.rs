@@ -10,10 +10,11 @@ use crate::fact::Teller;
 /// The packages whose version CANN tells by name, as far as they are known.
 const PACKAGES: [&str; 3] = ["runtime", "hcomm", "hccl"];
 
-/// The child. Facts: `step WHAT` before whatever may end the process; `sources FILE..`, `absent`,
-/// `no-libraries WHY`, `missing NAME LIBRARY SINCE`, `has COUNT OF`, `optional NAME yes|no`,
-/// `version PACKAGE TEXT`, `soc NAME`, `product NAME`, `cann DEVICES` or `no-cann WHY`,
-/// `device NUMBER TEXT`, `copy` or `no-copy WHY`, `auto BACKEND DEVICES` or `no-auto WHY`.
+/// Runs the child. Facts: `step WHAT` before each step that may end the process; `sources FILE..`,
+/// `absent`, `no-libraries WHY`, `missing NAME LIBRARY SINCE`, `has COUNT OF`,
+/// `optional NAME yes|no`, `version PACKAGE TEXT`, `soc NAME`, `product NAME`, `cann DEVICES` or
+/// `no-cann WHY`, `device NUMBER TEXT`, `copy` or `no-copy WHY`, `auto BACKEND DEVICES` or
+/// `no-auto WHY`.
 pub(crate) fn start(teller: &Teller) {
     teller.tell(&["step", "the libraries are loaded"]);
     match Api::load() {

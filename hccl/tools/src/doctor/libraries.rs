@@ -32,7 +32,7 @@ pub(crate) fn places() -> Vec<Place> {
 /// The function that each library of the emulator reaches, and nothing of CANN's.
 const OF_THE_EMULATOR: &CStr = c"ascend_emulator_table";
 
-/// The child: from the `first` place on, opens the libraries that a program would open. Facts:
+/// Runs the child: opens the libraries that a program would open, from the `first` place on. Facts:
 /// `try N`, and then `loaded N FILE emulator|other` or `failed N WHY`.
 pub(crate) fn open_all(first: usize, teller: &Teller) {
     let places = places();

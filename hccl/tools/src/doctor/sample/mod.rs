@@ -26,10 +26,10 @@ enum Report {
     Left,
 }
 
-/// The child: tries the cases from number `first` on, for so long. Facts: `cases COUNT RANKS`,
-/// `case NUMBER TEXT`, and then `ok NUMBER FIRST_US AGAIN_US`, `difference NUMBER RANK ELEMENT
-/// EXPECTED GOT COUNT` or `error NUMBER RANK TEXT`; `time-out NUMBER` when the time was over before
-/// this case.
+/// Runs the child: tries the cases from number `first` on, for this time. Facts:
+/// `cases COUNT RANKS`, `case NUMBER TEXT`, and then `ok NUMBER FIRST_US AGAIN_US`,
+/// `difference NUMBER RANK ELEMENT EXPECTED GOT COUNT` or `error NUMBER RANK TEXT`;
+/// `time-out NUMBER` when the time was over before this case.
 pub(crate) fn run(first: usize, time: Duration, teller: &Teller) {
     let until = Instant::now() + time;
     let runtime = match Runtime::cann() {
