@@ -60,8 +60,8 @@ impl Default for Model {
 pub struct Cost {
     /// The time until the last task is done, in seconds.
     pub time: f64,
-    /// The tasks that decide it, the first one first: each is the one that the next task waited for
-    /// last. Their times add up to the whole.
+    /// The tasks that decide the time, the first one first: each is the one that the next task
+    /// waited for last. Their times add up to the whole.
     pub critical_path: Vec<TaskId>,
     /// The number of transfers between ranks that must follow one another. Several that a thread
     /// makes between the same two ranks, with nothing in between, are one step.

@@ -362,10 +362,10 @@ pub struct Operator {
     pub ranks: Vec<RankTasks>,
 }
 
-/// The index, among the notifies at an end of a channel with a [handshake](Operator::handshake), of
-/// the one that says: the peer's communication buffer is ready.
+/// The index of a notify of a [handshake](Operator::handshake), among the notifies at an end of a
+/// channel. It says that the peer's communication buffer is ready.
 pub const READY: u32 = 0;
-/// The index of the notify of the same handshake that says: the peer has left this rank's
+/// The index of the other notify of the same handshake. It says that the peer has left this rank's
 /// communication buffer.
 pub const LEFT: u32 = 1;
 

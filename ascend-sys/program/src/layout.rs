@@ -25,7 +25,7 @@ pub use rules::{
     MAX_CC_TILINGS, MAX_SIZE, Message, field_problem, promise_problem, size_problem, tail_problem,
 };
 
-/// One struct.
+/// The layout of a struct.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Layout {
     /// Its name in C++.
@@ -57,7 +57,7 @@ pub enum Role {
     CubeTiling,
 }
 
-/// One field.
+/// A field of a struct.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Field {
     /// Its name in C++.

@@ -19,8 +19,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// A rank's connection to the store of its job.
 ///
-/// A small server of keys and values. It knows which ranks have come, which are done and which are
-/// gone. Values of at most 64 KiB; for data, use a communicator. Calls block.
+/// The store is a small server of keys and values. It knows which ranks have come, which are done
+/// and which are gone. A value has at most 64 KiB; for data, use a communicator. Calls block.
 ///
 /// Dropping it tells the store that this rank is done, unless it has reported a failure. Under
 /// `hcclrun` the store is in `hcclrun`; else it is in the process of rank 0 and goes when that
@@ -192,9 +192,9 @@ impl Store {
 
     /// Waits for the next generation, for at most `limit`.
     ///
-    /// The first one is there when all ranks of the job have called this. A later one exists when
-    /// all ranks of the one before that are neither gone nor done have called it. Waiting processes
-    /// that were not in it are members too.
+    /// The first generation forms when all ranks of the job have called this. A later one forms
+    /// when all members of the generation before that are neither gone nor done have called it.
+    /// Processes that wait and were not in that generation become members, too.
     ///
     /// # Errors
     ///
@@ -227,8 +227,8 @@ impl Store {
         }
     }
 
-    /// Tells the store that this rank fails; `follows`: because another rank is gone. The server of
-    /// the store can say then which rank failed first, and why.
+    /// Tells the store that this rank fails. `follows` says that it fails because another rank is
+    /// gone. The server of the store can say then which rank failed first, and why.
     ///
     /// # Errors
     ///

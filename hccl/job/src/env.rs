@@ -94,7 +94,8 @@ pub enum Meeting {
 /// The address of the store of a job.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StorePlace {
-    /// The store is at one of these. More than one where a port may be taken by somebody else.
+    /// The addresses, at one of which the store is. There are several where another process may
+    /// have taken a port.
     pub(crate) addresses: Vec<Address>,
     /// Whether the launcher serves it; else rank 0 does.
     pub(crate) is_served: bool,
@@ -142,7 +143,7 @@ pub struct JobEnv {
     pub local_rank: u32,
     /// The number of ranks on this machine. Without a word about it, all of them.
     pub local_world_size: u32,
-    /// The launcher.
+    /// The number of ranks on this machine. If the environment does not say it, all ranks.
     pub launcher: Launcher,
     /// The place where the ranks meet.
     pub meeting: Meeting,
@@ -160,7 +161,7 @@ impl JobEnv {
     /// Returns the place in a job that the environment of this process says. `None` when no
     /// launcher has started it.
     ///
-    /// Read are, in this order, and the first that is there decides:
+    /// It reads these variables in this order, and the first ones that are set decide:
     ///
     /// | variables | set by | the ranks meet |
     /// | --- | --- | --- |
@@ -172,7 +173,7 @@ impl JobEnv {
     ///
     /// # Errors
     ///
-    /// [`JobError::Variable`] for a value that cannot be, [`JobError::Unset`] when a variable is
+    /// [`JobError::Variable`] for an impossible value, [`JobError::Unset`] when a variable is
     /// missing that belongs to one that is set.
     pub fn from_env() -> Result<Option<JobEnv>, JobError> {
         JobEnv::from_variables(|name| {

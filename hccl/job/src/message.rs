@@ -22,7 +22,7 @@ pub(crate) const MAX_TEXT: usize = 4096;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// The first one.
+    /// The first message of a connection.
     Hello { secret: String, rank: u32, world_size: u32, process: u32 },
     /// Stores a value. It goes after `reads` reads; 0: it stays.
     Set { key: String, value: Vec<u8>, reads: u32 },
@@ -55,11 +55,11 @@ pub(crate) enum Answer {
         members: Vec<u32>,
     },
     Waiting(u32),
-    /// It did not happen in time; these ranks have not come.
+    /// The awaited value or generation did not come in time; these ranks have not come.
     Late {
         missing: Vec<u32>,
     },
-    /// It cannot happen any more.
+    /// The awaited value or generation cannot come any more.
     Gone {
         rank: u32,
         why: String,

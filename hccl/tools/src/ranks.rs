@@ -44,8 +44,8 @@ pub(crate) struct JobPlace<'a> {
 }
 
 impl RankProcess {
-    /// Starts a rank. `number` tells this start from others of the same rank. The emulator writes
-    /// its record to `timeline`.
+    /// Starts a rank. `number` distinguishes this start from others of the same rank. The emulator
+    /// writes its record to `timeline`.
     pub(crate) fn start(
         options: &Options,
         (rank, number): (u32, u64),

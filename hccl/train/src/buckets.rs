@@ -28,7 +28,8 @@ static STEPS: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct BucketOptions {
-    /// A bucket ends with the tensor that makes it this large, in bytes. 25 MB unless changed.
+    /// The size in bytes at which a bucket ends, with the tensor that reaches it. 25 MB unless
+    /// changed.
     pub bytes: usize,
     /// Whether events say when each bucket was where; see [`Gradients::events`]. False unless
     /// changed.
@@ -85,13 +86,13 @@ struct Place {
 ///
 /// Gradients are of type `T` and are summed in `W`: `GradientBuckets<bf16, f32>` sums gradients of
 /// 16 bits in 32, at twice the bytes. The result is the mean over the ranks, unless [`Step::scale`]
-/// says otherwise; it is made by a factor before the sum.
+/// says otherwise. The factor is applied before the sum.
 ///
 /// The whole process of a step: [`step`](Self::step), [`Step::push`] for each tensor,
 /// [`Step::finish`], [`Gradients::get`]. Steps whose gradients are only added up on this rank take
 /// [`accumulate`](Self::accumulate) and move nothing.
 ///
-/// Neither waits for other ranks before [`Gradients::get`], but for the first step of a
+/// None of these waits for other ranks before [`Gradients::get`], except the first step of a
 /// communicator.
 pub struct GradientBuckets<T: Widen<W>, W: Gradient = T> {
     buckets: Vec<Bucket<W>>,
@@ -170,7 +171,8 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
     /// Goes on with a step that was put aside, on the communicator and the stream on which it
     /// began.
     ///
-    /// [`Error::OtherStep`] if another step has begun since, or if it belongs to other buckets.
+    /// Returns [`Error::OtherStep`] if another step has begun since, or if it belongs to other
+    /// buckets.
     pub fn resume<'a>(
         &'a mut self,
         paused: PausedStep,
@@ -206,7 +208,7 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
 
 /// A step that was put aside by [`Step::pause`], without its borrows.
 ///
-/// Dropped, it is a step that was dropped.
+/// Dropping it drops the step.
 #[derive(Debug)]
 #[must_use = "a step that does not go on leaves the other ranks waiting"]
 pub struct PausedStep {
@@ -231,8 +233,8 @@ pub struct Step<'a, T: Widen<W>, W: Gradient = T> {
 }
 
 impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
-    /// Multiplies every gradient with this factor before the sum, in the place of one by the number
-    /// of ranks. The same on all ranks; to be called before the first push.
+    /// Multiplies every gradient with this factor before the sum, instead of 1 / the number of
+    /// ranks. All ranks pass the same factor. Call it before the first push.
     pub fn scale(self, factor: f32) -> Self {
         Self { factor, ..self }
     }
@@ -262,8 +264,8 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
 
     /// Puts the step aside until [`GradientBuckets::resume`], and gives its borrows back.
     ///
-    /// A hook in a backward pass has to own everything it works with. It resumes the step for one
-    /// push, and pauses it again. Buckets that are on the device stay in flight meanwhile.
+    /// A hook in a backward pass has to own everything it works with; it goes on with the step for
+    /// one push, and puts it aside again. Buckets that were handed to the device go on meanwhile.
     pub fn pause(self) -> PausedStep {
         let Self { buckets, factor, unfinished, .. } = self;
         PausedStep { factor, unfinished, number: buckets.current, issued: buckets.issued }

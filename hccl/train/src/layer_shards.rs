@@ -56,9 +56,9 @@ impl<T: Element> Held<T> {
 }
 
 impl<T: Gradient> LayerShards<T> {
-    /// Makes shards for layers of these lengths, which are the same on all ranks. `first` returns
-    /// the elements of each layer that this rank begins with: its own part, in the range that it
-    /// gets.
+    /// Spreads layers of these lengths over the ranks. The lengths are the same on all ranks.
+    /// `first` is asked for the first elements of each layer: this rank's own part, in the range
+    /// that it is given.
     pub fn new(
         lengths: &[usize],
         comm: &Communicator,
@@ -94,7 +94,7 @@ impl<T: Gradient> LayerShards<T> {
         Ok(self.layer(layer)?.parts.of(self.rank))
     }
 
-    /// Sends for a layer, if it is not there or on its way. Waits for nobody, but for the first
+    /// Requests a layer, if it is neither there nor on its way. Waits for nobody, except the first
     /// time.
     ///
     /// It takes the place of the layer that was used before the last one.
@@ -119,7 +119,7 @@ impl<T: Gradient> LayerShards<T> {
         Ok(())
     }
 
-    /// Returns all of a layer. Sends for it, unless that is done, and waits until it is there.
+    /// Returns all of a layer. Requests it, unless that is done, and waits until it is there.
     pub fn get(&mut self, layer: usize, comm: &mut Communicator, stream: &Stream) -> Result<&[T]> {
         self.prefetch(layer, comm, stream)?;
         let length = self.layer(layer)?.length;

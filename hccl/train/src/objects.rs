@@ -18,7 +18,7 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     postcard::from_bytes(bytes).map_err(|source| Error::Object { what: "read", source })
 }
 
-/// Gives every rank the object of one of them. `object` is `Some` on the root, and not looked at on
+/// Gives every rank the object of one of them. `object` is `Some` on the root, and is ignored on
 /// the others.
 pub fn broadcast<T: Serialize + DeserializeOwned>(
     object: Option<&T>,

@@ -82,9 +82,9 @@ pub struct Pipeline<T: Gradient> {
 }
 
 impl<T: Gradient> Pipeline<T> {
-    /// The stages are the ranks of a communicator, in their order. `room` is the most elements that
-    /// go between two stages for one micro-batch. Allocates twice as many on the device of the
-    /// stream.
+    /// Makes a pipeline whose stages are the ranks of a communicator, in their order. `room` is the
+    /// most elements that go between two stages for one micro-batch. Allocates twice as many on the
+    /// device of the stream.
     pub fn new(room: usize, comm: &Communicator, stream: &Stream) -> Result<Self> {
         let device = stream.device();
         Ok(Self {

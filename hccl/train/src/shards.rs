@@ -31,8 +31,8 @@ pub struct Shards<T: Gradient> {
 }
 
 impl<T: Gradient> Shards<T> {
-    /// Makes shards for tensors of these lengths, which are the same on all ranks, spread over the
-    /// ranks of a communicator. Allocates on the device of the stream and in pinned memory.
+    /// Spreads tensors of these lengths over the ranks of a communicator. The lengths are the same
+    /// on all ranks. Allocates on the device of the stream and in pinned memory.
     pub fn new(lengths: &[usize], comm: &Communicator, stream: &Stream) -> Result<Self> {
         let (mut places, mut end) = (Vec::with_capacity(lengths.len()), 0usize);
         for length in lengths {
@@ -73,8 +73,8 @@ impl<T: Gradient> Shards<T> {
         Ok(&mut self.gradients.as_mut_slice()?[place])
     }
 
-    /// Multiplies every gradient with this factor before the sum, in the place of one by the number
-    /// of ranks. The same on all ranks.
+    /// Multiplies every gradient with this factor before the sum, instead of 1 / the number of
+    /// ranks. All ranks pass the same factor.
     pub fn scale(&mut self, factor: f32) {
         self.factor = factor;
     }
@@ -94,8 +94,8 @@ impl<T: Gradient> Shards<T> {
         Ok(&self.part_host.as_slice()?[..self.own.len()])
     }
 
-    /// Gives every rank the parameters of all, of which this one brings its [own](Self::own). Waits
-    /// for nobody: [`parameter`](Self::parameter) does.
+    /// Gives every rank the parameters of all ranks; this rank passes its [own](Self::own) part.
+    /// Waits for nobody: [`parameter`](Self::parameter) does.
     pub fn gather(&mut self, own: &[T], comm: &mut Communicator, stream: &Stream) -> Result<()> {
         check_length(|| "the own part".into(), own.len(), self.own.len())?;
         if self.whole.is_empty() {

@@ -46,7 +46,7 @@ impl<'a> TensorParallel<'a> {
         self.sum(partial)
     }
 
-    /// "Reduce out": the sum of the layer parts' outputs.
+    /// "Reduce out": adds up the outputs of the parts of a layer.
     pub fn reduce_out<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
         self.sum(partial)
     }
@@ -60,8 +60,8 @@ impl<'a> TensorParallel<'a> {
         Ok(buffer.to_vec(self.stream).wait()?)
     }
 
-    /// "Gather in": the tokens of all ranks, in the order of the ranks, each of which brings as
-    /// many.
+    /// "Gather in": returns the tokens of all ranks, in the order of the ranks. Each rank brings
+    /// the same number.
     pub fn gather_in<T: Gradient>(&mut self, own: &[T]) -> Result<Vec<T>> {
         if own.is_empty() {
             return Ok(Vec::new());
@@ -77,13 +77,13 @@ impl<'a> TensorParallel<'a> {
         self.share(partial)
     }
 
-    /// "Scatter out": this rank's share of the sum of the layer parts' outputs. The
-    /// tokens are a multiple of the ranks.
+    /// "Scatter out": adds up the outputs of the parts of a layer, and returns the share of this
+    /// rank. The number of tokens is a multiple of the number of ranks.
     pub fn scatter_out<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
         self.share(partial)
     }
 
-    /// Backward of "scatter out": the gradients of all shares.
+    /// The backward pass of "scatter out": gathers the gradients of all shares.
     pub fn scatter_out_backward<T: Gradient>(&mut self, own: &[T]) -> Result<Vec<T>> {
         self.gather_in(own)
     }
@@ -184,8 +184,8 @@ impl ColumnLinear {
         inputs.dot(&self.weight) + &self.bias
     }
 
-    /// Computes the gradients of the parameters and the inputs from the outputs' gradient, of this
-    /// rank's columns. The gradient of the inputs is summed over the ranks.
+    /// Computes the gradients of the parameters and the inputs from the gradient of this rank's
+    /// columns of the outputs. The gradient of the inputs is summed over the ranks.
     pub fn backward(
         &self,
         inputs: ArrayView2<'_, f32>,
@@ -234,7 +234,7 @@ impl RowLinear {
     }
 
     /// Computes the gradients of the parameters and of this rank's columns of the inputs from the
-    /// outputs' gradient. Moves nothing.
+    /// gradient of the outputs. Moves nothing.
     pub fn backward(
         &self,
         inputs: ArrayView2<'_, f32>,

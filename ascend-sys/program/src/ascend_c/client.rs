@@ -9,7 +9,7 @@ use crate::layout::Number;
 use crate::step::*;
 
 impl Printer<'_> {
-    /// Types and constants in front of the function.
+    /// Prints the types and constants in front of the function.
     pub(super) fn types(&self, file: &mut Text) {
         for (at, client) in self.program.clients.iter().enumerate() {
             if let Some((core, block)) = client.what.core {

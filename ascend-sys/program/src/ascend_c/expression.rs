@@ -140,7 +140,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether it is a constant without a name, with these bits.
+    /// Whether a value is a constant without a name, with these bits.
     pub(super) fn is_plain(&self, id: ValueId, bits: u64) -> bool {
         self.literal(id) == Some(bits)
     }

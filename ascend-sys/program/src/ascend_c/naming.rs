@@ -131,7 +131,7 @@ impl Printer<'_> {
         false
     }
 
-    /// Whether a compiler can compute it for certain.
+    /// Whether a compiler can compute a value for certain.
     pub(super) fn is_constant(&self, id: ValueId) -> bool {
         let mut open = vec![id];
         let mut seen = BTreeSet::new();

@@ -21,10 +21,10 @@ pub(super) struct Printer<'a> {
     pub(super) functions: Vec<Function>,
     /// The call whose steps are being written as a function; 0: the kernel.
     pub(super) call: u32,
-    /// Calls whose steps stay where they are called.
+    /// The calls whose steps stay where they are called.
     pub(super) stay: BTreeSet<u32>,
     pub(super) barriers: Barriers,
-    /// Parts of the workspace that are used by their names.
+    /// The parts of the workspace that are used by their names.
     pub(super) views: BTreeSet<u32>,
     /// The parts of the kernel that Ascend C cannot express.
     pub(super) problems: Vec<String>,

@@ -58,7 +58,7 @@ impl Uses {
         uses
     }
 
-    /// Where a thing is to be declared; none if it is not used.
+    /// The place where a thing is to be declared; none if it is not used.
     pub(super) fn home(&self, thing: Thing) -> Option<Home> {
         self.homes.get(&thing).copied()
     }

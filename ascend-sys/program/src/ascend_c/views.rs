@@ -80,7 +80,7 @@ impl Printer<'_> {
         Some((constant, terms))
     }
 
-    /// The tensors of the parts that are used.
+    /// Prints the tensors of the parts that are used.
     pub(super) fn view_tensors(&self) -> Text {
         let mut text = Text::indented(1);
         for at in &self.views {

@@ -107,7 +107,7 @@ impl Clock {
         ticks[unit as usize]
     }
 
-    /// The core whose unit knows this.
+    /// The core whose unit has this clock.
     pub(super) fn core(&self) -> usize {
         self.core
     }
@@ -214,7 +214,7 @@ impl Units {
         self.clocks[unit as usize].follow(released);
     }
 
-    /// Lets everything wait for everything (`PipeBarrier<PIPE_ALL>`); returns the clock then.
+    /// Makes all units wait for all units (`PipeBarrier<PIPE_ALL>`). Returns the clock then.
     pub(super) fn meet(&mut self) -> Clock {
         let all = UNITS.map(|unit| self.release(unit));
         let mut known = all[0].clone();

@@ -46,7 +46,9 @@ pub(super) fn look(
             words.base(send.base)
         );
         let help = match stays {
-            Some(_) => "receive into other memory, or in place, which is where this rank's own block lies",
+            Some(_) => {
+                "receive into other memory, or in place, which is where this rank's own block lies"
+            }
             None => "receive into other memory",
         };
         view.error("overlap", message, help);

@@ -67,7 +67,7 @@ fn ends(position: Position) -> (Unit, Unit) {
 /// The memory that a name of a tensor stands for.
 #[derive(Debug, Clone, Copy)]
 enum Tensor {
-    /// Nothing so far.
+    /// No memory so far.
     Nothing,
     /// A buffer of a queue, its bytes, and which one it is.
     Held(QueueId, u64, usize),

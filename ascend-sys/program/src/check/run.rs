@@ -53,7 +53,7 @@ pub(super) enum State {
     Turn(Turn),
     /// It is at its end.
     Ended,
-    /// The way that it takes is not known.
+    /// Its control flow is not known any more.
     Lost,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct View<'v, 'a> {
     pub units: &'v mut Units,
     /// The accesses of the step to global memory.
     pub areas: Vec<Area>,
-    /// Global memory that it writes at unknown places.
+    /// The global memory that it writes at unknown places.
     pub unknown: Vec<Base>,
 }
 

@@ -19,7 +19,7 @@ use crate::step::*;
 pub(super) struct MayDo {
     variables: Vec<VariableId>,
     locals: Vec<Local>,
-    /// Global memory that they may write.
+    /// The global memory that they may write.
     pub bases: Vec<Base>,
     /// The balance of tensors taken from a queue and given back, and of those enqueued and
     /// dequeued.
@@ -81,7 +81,7 @@ impl MayDo {
         }
     }
 
-    /// Whether a core can be followed behind it.
+    /// Whether a core can be followed after these blocks.
     pub(super) fn can_be_skipped(&self) -> bool {
         !self.is_heard && self.queues.values().all(|open| *open == (0, 0))
     }

@@ -35,8 +35,7 @@ impl Tiles {
         rules.all().err()
     }
 
-    /// Numbers that are 0 for a product without batches and without shared memory, but are not
-    /// here.
+    /// The fields that are 0 for a product without batches and without shared memory, but not here.
     pub fn not_plain(&self) -> impl Iterator<Item = Field> {
         let plain = |field: &Field| {
             (*field as usize >= ShareMode as usize && *field as usize <= SingleBatchN as usize)

@@ -28,7 +28,7 @@ pub struct Refused {
     pub setting: &'static str,
     /// The value that it has.
     pub value: String,
-    /// The rule: which values are taken.
+    /// The rule: the values that are allowed.
     pub rule: String,
 }
 

@@ -41,8 +41,8 @@ impl<I, O> Clone for RankLoader<I, O> {
 }
 
 impl<I, O> RankLoader<I, O> {
-    /// Batches of `batch` rows over all ranks, in the order of the dataset. The last batch has the
-    /// remaining rows.
+    /// Makes a loader of batches of `batch` rows over all ranks, in the order of the dataset. The
+    /// last batch has the remaining rows.
     pub fn new(
         dataset: impl Dataset<I> + 'static,
         batcher: impl Batcher<I, O> + 'static,

@@ -114,7 +114,7 @@ impl<I: Iterator<Item = Option<Vec<f32>>>> ModuleVisitor for Given<I> {
     }
 }
 
-/// Gradients for an optimiser of burn.
+/// Turns gradients into those for an optimiser of burn.
 pub(crate) fn give_gradients(model: &impl Module, given: Vec<Option<Vec<f32>>>) -> GradientsParams {
     let mut given = Given { gradients: GradientsParams::new(), given: given.into_iter() };
     model.visit(&mut given);

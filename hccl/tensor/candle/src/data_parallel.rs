@@ -23,9 +23,9 @@ type Make<M> = Box<dyn Fn(VarBuilder<'static>) -> candle_core::Result<M> + Send>
 /// [`GradientBuckets`]. All ranks make it and call its functions in the same order.
 ///
 /// The model is a function of a [`VarBuilder`], as models for candle are. It is called for every
-/// step, with parameters that have a hook: a copy of the parameters a step, and a few allocations.
-/// It asks for the same parameters each time. A layer that keeps something of its own between
-/// steps, such as the running means of a batch norm, loses it.
+/// step, with parameters that have a hook. That costs a copy of the parameters and a few
+/// allocations. It asks for the same parameters each time. A layer that keeps something of its own
+/// between steps, such as the running means of a batch norm, loses it.
 pub struct DataParallel<M> {
     make: Make<M>,
     model: M,
@@ -60,7 +60,7 @@ impl<M> DataParallel<M> {
         Self::with(BucketOptions::default(), map, dtype, comm, stream, model)
     }
 
-    /// The same, with options for the buckets that gradients go in.
+    /// Makes the same as [`new`](Self::new), with options for the buckets that gradients go in.
     pub fn with(
         options: BucketOptions,
         map: &VarMap,
@@ -115,7 +115,8 @@ impl<M> DataParallel<M> {
         &self.model
     }
 
-    /// A step: `loss` is the mean over the `rows` that this rank has of the `of` rows of the batch.
+    /// Runs a step. `loss` is the mean over the `rows` that this rank has of the `of` rows of the
+    /// batch.
     ///
     /// Gradients are weighted by rows, so that parts may have different sizes. A rank without rows
     /// takes part, too; its `loss` is not called. A parameter on which no loss depends has a

@@ -109,7 +109,7 @@ pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The identity; its backward pass pushes the gradient of a parameter.
 ///
-/// candle visits a node when all that its gradient consists of has been added up, so the gradient
+/// candle visits a node when all parts of its gradient have been added up, so the gradient
 /// is whole, however often the parameter was used.
 pub(crate) struct PushGradient {
     pub(crate) tensor: usize,

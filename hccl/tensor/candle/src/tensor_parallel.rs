@@ -69,12 +69,12 @@ impl Group {
         vars.iter().try_for_each(each)
     }
 
-    /// Returns the same tensor. The backward pass adds its gradients on all ranks up.
+    /// Returns the same tensor. The backward pass adds up its gradients on all ranks.
     pub fn copy_in(&self, inputs: &Tensor) -> Result<Tensor> {
         self.pair(inputs, Way::Keep, Way::Sum)
     }
 
-    /// Adds the outputs of the parts of a layer up over the ranks.
+    /// Adds up the outputs of the parts of a layer over the ranks.
     pub fn reduce_out(&self, partial: &Tensor) -> Result<Tensor> {
         self.pair(partial, Way::Sum, Way::Keep)
     }
@@ -85,7 +85,7 @@ impl Group {
         self.pair(own, Way::Gather, Way::Share)
     }
 
-    /// Adds the outputs of the parts of a layer up, and returns this rank's share of the tokens
+    /// Adds up the outputs of the parts of a layer, and returns this rank's share of the tokens
     /// (the first dimension). The number of tokens is a multiple of the number of ranks.
     pub fn scatter_out(&self, partial: &Tensor) -> Result<Tensor> {
         self.pair(partial, Way::Share, Way::Gather)
@@ -177,7 +177,8 @@ pub struct ColumnLinear {
 }
 
 impl ColumnLinear {
-    /// Makes the layer of this rank's part of the weight, an output a row, and of the bias.
+    /// Makes the layer of this rank's part of the weight, with a row for each output, and of the
+    /// bias.
     pub fn new(weight: Tensor, bias: Option<Tensor>, group: &Group) -> Self {
         Self { linear: Linear::new(weight, bias), group: group.clone() }
     }
@@ -214,8 +215,8 @@ pub struct RowLinear {
 }
 
 impl RowLinear {
-    /// Makes the layer of this rank's part of the weight, an input a column, and of the bias, which
-    /// is the same on every rank.
+    /// Makes the layer of this rank's part of the weight, with a column for each input, and of the
+    /// bias, which is the same on every rank.
     pub fn new(weight: Tensor, bias: Option<Tensor>, group: &Group) -> Self {
         Self { linear: Linear::new(weight, None), bias, group: group.clone() }
     }

@@ -41,7 +41,7 @@ pub fn shard(batch: &[usize], rank: usize, ranks: usize) -> &[usize] {
     &batch[batch.len() * rank / ranks..batch.len() * (rank + 1) / ranks]
 }
 
-/// The first weights of a layer, an output a row: the same in every run.
+/// The first weights of a layer, a row for each output: the same in every run.
 pub fn weights(layer: usize) -> Vec<f32> {
     let (inputs, outputs) = (WIDTHS[layer], WIDTHS[layer + 1]);
     let mut random = fastrand::Rng::with_seed(layer as u64);
@@ -58,7 +58,7 @@ pub struct Curve {
     pub ranks: usize,
     /// The mean loss of each epoch.
     pub losses: Vec<f32>,
-    /// The share of the rows held out that the network reads.
+    /// The share of the rows held out that the network recognises.
     pub accuracy: f64,
     /// The duration of the training.
     pub seconds: f64,

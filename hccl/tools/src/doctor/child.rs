@@ -59,10 +59,10 @@ pub(crate) struct Told {
     pub(crate) last_words: String,
 }
 
-/// The fact with which a child ends that has nothing left to say.
+/// The fact that a child sends last, when it has nothing left to say.
 pub(crate) const DONE: &str = "done";
 
-/// Runs this program as a child with these arguments, for so long at most. Each fact is handed on
+/// Runs this program as a child with these arguments, for at most this time. Each fact is handed on
 /// when it comes.
 pub(crate) fn run(arguments: &[String], limit: Duration, mut heard: impl FnMut(&Fact)) -> Told {
     let mut told = Told { facts: Vec::new(), end: End::Done, last_words: String::new() };

@@ -9,7 +9,7 @@ use crate::page::{Mark, Section};
 /// The beginnings of the names of the driver's nodes.
 const NODES: [&str; 3] = ["davinci", "devmm_svm", "hisi_hdc"];
 
-/// The machine, its processor, and the nodes of the driver.
+/// Describes the machine, its processor, and the nodes of the driver.
 pub(crate) fn section() -> Section {
     let mut section = Section::new("Machine");
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -57,7 +57,7 @@ fn may_open(path: &Path) -> bool {
     unsafe { libc::access(path.as_ptr(), libc::R_OK | libc::W_OK) == 0 }
 }
 
-/// The version files beside the libraries: each file and its lines with the word.
+/// Returns the files beside the libraries that say a version, each with its lines about it.
 pub(crate) fn version_files(homes: &[PathBuf]) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for home in homes {

@@ -18,7 +18,7 @@ pub(crate) enum SampleOp {
     AllToAll,
     AllToAllV,
     AllToAllVC,
-    /// Each rank with an even number to the next one.
+    /// Each rank with an even number sends to the next one.
     SendRecv,
     /// A ring of messages as one batch.
     Batch,

@@ -5,7 +5,7 @@
 
 use hccl::dtype::{Element, Max, Min, Prod, Reduce, ReduceKind, ReduceOp, Sum, bf16, f16};
 
-/// Does something with a reduction whose type is known at last.
+/// An action on a reduction whose operation is known as a type.
 pub(crate) trait WithReduction<T: Element> {
     fn call<Op: ReduceOp>(self, op: Op) -> hccl::Result<Option<Vec<T>>>
     where
