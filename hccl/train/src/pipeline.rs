@@ -107,12 +107,12 @@ impl<T: Gradient> Pipeline<T> {
 
     /// Runs one batch: all its micro-batches there and back.
     ///
-    /// `run` computes a pass. Its input is the message of the neighbour: the activations of the
-    /// stage before, or the gradient of the activations that this stage has sent. There is none for
-    /// a forward pass of the first stage, which begins with the data, and for a backward pass of
-    /// the last, which begins with the loss. Its result goes to the neighbour that runs the next
-    /// pass, and nowhere at the end of the pipeline. `expects` says how many elements the input of
-    /// a pass has: all ranks agree about that.
+    /// `run` computes a pass. Its input is what the neighbour has sent: the activations of the
+    /// stage before, or the gradient of what this one has sent on. There is none for a forward pass
+    /// of the first stage, which begins with the data, and for a backward pass of the last, which
+    /// begins with the loss. Its result goes to the neighbour that the pass goes to, and
+    /// nowhere at the end of the pipeline. `expects` says how many elements the input of a pass
+    /// has: all ranks agree about that.
     pub fn step<E: From<Error>>(
         &mut self,
         micros: usize,
