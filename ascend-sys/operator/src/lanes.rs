@@ -15,7 +15,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) struct Lane {
     pub(crate) rank: u32,
     pub(crate) thread: u32,
-    /// Its first task, and one behind its last one.
+    /// The first task. `end` is one past the last task.
     pub(crate) start: u32,
     pub(crate) end: u32,
 }

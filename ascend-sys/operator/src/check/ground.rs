@@ -74,7 +74,7 @@ impl<'a> Ground<'a> {
         rank as usize * (1 + 2 * self.operators.len()) + of_rank
     }
 
-    /// The bytes of a memory.
+    /// The number of bytes of a memory.
     pub(super) fn size(&self, memory: usize) -> usize {
         let of_one = 1 + 2 * self.operators.len();
         let (rank, which) = (memory / of_one, memory % of_one);

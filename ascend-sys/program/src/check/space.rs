@@ -14,8 +14,8 @@ pub(super) const LINE: u64 = 64;
 /// A piece of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Space {
-    /// The memory of an argument, and of those that share memory with it: the number of the first
-    /// one.
+    /// The memory of an argument, and of the arguments that share memory with it. The number is
+    /// that of the first of them.
     Arguments(usize),
     /// The group, the rank whose window it is, and whether it is the window for output. The
     /// accesses of other ranks to it are not known here.

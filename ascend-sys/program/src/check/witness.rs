@@ -21,7 +21,7 @@ pub struct Witness {
 /// `server`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
-    /// The units of a core, with the work that a line gives them.
+    /// The units of a core are late with the work that a line gives them.
     Line {
         /// The kind of the core.
         kind: Core,
@@ -30,7 +30,7 @@ pub enum Late {
         /// The line, from 1.
         line: u32,
     },
-    /// The server with every turn.
+    /// The server is late with every turn.
     Server,
 }
 

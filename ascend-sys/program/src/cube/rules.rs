@@ -263,7 +263,7 @@ impl Rules<'_> {
             return Ok(());
         }
         let why = format!(
-            "{once} or {}: {} {step} times {} {step_k}, held once or twice",
+            "{once} or {}: {} {step} times {} {step_k}, once or twice",
             2 * once,
             side.step.name(),
             side.step_k.name()

@@ -34,7 +34,7 @@ pub(crate) fn tensor(elements: &[f32], shape: &Shape, dtype: DType) -> Result<Te
     Ok(Tensor::from_slice(elements, shape, &Device::Cpu)?.to_dtype(dtype)?)
 }
 
-/// Whether gradients of this parameter can be summed.
+/// Checks that gradients of this parameter can be summed.
 pub(crate) fn check_parameter(name: &str, var: &Var) -> Result<()> {
     if !var.device().is_cpu() {
         return Err(Error::NotOnCpu { what: format!("parameter {name}") });

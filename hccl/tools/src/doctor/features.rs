@@ -1,7 +1,7 @@
 //! The features that a missing function takes away: the functions of CANN that each part of `hccl`
 //! calls.
 
-/// A part of `hccl`, and the functions without which it is an error.
+/// A feature of `hccl`, and the functions that it needs.
 pub(crate) struct Feature {
     pub(crate) what: &'static str,
     pub(crate) functions: &'static [&'static str],
