@@ -20,37 +20,37 @@ use super::parallel::Recipe;
     after_help = "\
 Files in the folder of --out:
   loss.svg      the loss of every step
-  timeline.svg  who computed and who communicated when, in a few typical steps
+  timeline.svg  when each rank computed and communicated, in two typical steps
   trace.json    the same for all steps, for https://ui.perfetto.dev"
 )]
 pub struct Options {
-    /// How many NPUs share the work, from 1 to 8
+    /// The number of NPUs that share the work, from 1 to 8
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub ranks: usize,
-    /// How often every digit is looked at
+    /// The number of times that every digit is looked at
     #[arg(long, value_name = "N", default_value_t = Recipe::new(1).epochs)]
     pub epochs: usize,
-    /// What the ranks run on; `auto` takes CANN where it is installed
+    /// The backend of the ranks; `auto` takes CANN where it is installed
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     backend: Choice,
-    /// The folder for the results; made if it is not there
+    /// The folder for the results; it is made if it does not exist
     #[arg(long, value_name = "DIR", default_value = "train-out")]
     pub out: PathBuf,
-    /// Decides the split, the first weights and the order of the digits
+    /// The seed for the split, the first weights and the order of the digits
     #[arg(long, value_name = "N", default_value_t = Recipe::new(1).seed)]
     pub seed: u64,
     /// Get the same weights, to the last bit, on 1, 2, 4 and 8 ranks; costs time
     #[arg(long)]
     pub reproducible: bool,
-    /// Records what every operation reads and writes, as checksums, for hccl-compare-runs; costs
-    /// time
+    /// Records checksums of the data that every operation reads and writes, for hccl-compare-runs;
+    /// costs time
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
     /// With --record: keeps all bytes of one operation, such as `world all_reduce 17`
     #[arg(long, value_name = "OPERATION", requires = "record")]
     record_whole: Option<String>,
-    /// Other digits than those that come along: on each line 64 pixels from 0 to 16 and the label,
-    /// separated by commas
+    /// A file of other digits than the included ones: on each line 64 pixels from 0 to 16 and the
+    /// label, separated by commas
     #[arg(long, value_name = "FILE", default_value = DIGITS, hide_default_value = true)]
     pub data: PathBuf,
 }
