@@ -198,8 +198,10 @@ fn draw(timeline: &Timeline, steps_per_epoch: usize, setting: &str, overlap: &[S
     } else {
         ("What each rank did in the last step", format!("Step {all} of {all}"))
     };
-    let subtitles =
-        [setting.to_owned(), choice, format!("Gradients in all steps: {}", overlap.join("; "))];
+    // One line each, since both together are wider than the picture in some fonts.
+    let gradients = format!("Gradients in all steps: {}", overlap.join(";\n"));
+    let mut subtitles = vec![setting.to_owned(), choice];
+    subtitles.extend(gradients.lines().map(str::to_owned));
     timeline_picture(timeline, shown, title, &subtitles)
 }
 

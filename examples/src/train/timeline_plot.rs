@@ -33,14 +33,15 @@ pub fn timeline_picture(
     subtitles: &[String],
 ) -> String {
     let legend_top = 54.0 + 20.0 * subtitles.len() as f64;
-    let top = legend_top + 96.0;
+    let with_waiting = timeline.ranks().len() > 1;
+    let top = legend_top + if with_waiting { 122.0 } else { 96.0 };
     let floor = top + RANK * timeline.ranks().len() as f64;
     let mut svg = Svg::new(WIDTH, floor + 60.0);
     svg.text((MARGIN, 36.0), Text::title(), title);
     for (row, subtitle) in subtitles.iter().enumerate() {
         svg.text((MARGIN, 58.0 + 20.0 * row as f64), Text::small(Anchor::Start), subtitle);
     }
-    legend(&mut svg, legend_top, timeline.ranks().len() > 1);
+    legend(&mut svg, legend_top, with_waiting);
 
     let whole = timeline.span(&steps).unwrap_or(Span { from: 0.0, to: 0.0 });
     let axis = Axis { zero: whole.from, length: whole.seconds().max(1e-6) };
@@ -192,16 +193,14 @@ fn legend(svg: &mut Svg, top: f64, with_waiting: bool) {
         (ENQUEUE, "enqueuing"),
         (WAIT, "waiting for a sum"),
     ];
-    let buckets = [
-        (MOVING_HIDDEN, "moving, hidden"),
-        (MOVING_EXPOSED, "moving, exposed"),
+    let moving = [(MOVING_HIDDEN, "moving, hidden"), (MOVING_EXPOSED, "moving, exposed")];
+    let waiting = [
         (WAITING_HIDDEN, "waiting for the last rank, hidden"),
         (WAITING_EXPOSED, "waiting for the last rank, exposed"),
     ];
-    let buckets = if with_waiting { &buckets[..] } else { &buckets[..2] };
-    for (row, (lane, entries)) in
-        [("thread", &thread[..]), ("gradients", buckets)].iter().enumerate()
-    {
+    let rows = [("thread", &thread[..]), ("gradients", &moving[..]), ("", &waiting[..])];
+    let rows = if with_waiting { &rows[..] } else { &rows[..2] };
+    for (row, (lane, entries)) in rows.iter().enumerate() {
         let y = top + 26.0 * row as f64;
         let name = Text { bold: true, fill: INK, ..Text::small(Anchor::Start) };
         svg.text((MARGIN, y + 11.5), name, *lane);
@@ -209,12 +208,13 @@ fn legend(svg: &mut Svg, top: f64, with_waiting: bool) {
         for (fill, name) in *entries {
             svg.rect((x, y), (14.0, 14.0), fill);
             svg.text((x + 20.0, y + 11.5), Text::small(Anchor::Start), name);
-            // A letter is about half as wide as it is high.
-            x += 36.0 + 6.1 * name.len() as f64;
+            // The width of a letter in DejaVu Sans, the widest of the fonts.
+            x += 36.0 + 7.8 * name.len() as f64;
         }
     }
     let note = "The number is the layer. Hidden: while the thread of the same rank computes. Dotted: a step begins.";
-    svg.text((MARGIN + 78.0, top + 63.0), Text::small(Anchor::Start), note);
+    let y = top + 26.0 * rows.len() as f64 + 11.0;
+    svg.text((MARGIN + 78.0, y), Text::small(Anchor::Start), note);
 }
 
 #[cfg(test)]
