@@ -22,6 +22,17 @@ use crate::order::stream_slot::StreamSlot;
 use crate::runtime::Runtime;
 
 /// One device of a [`Runtime`]. Cheap to clone; all clones are the same device.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// let device = runtime.device(0)?;
+/// let stream = device.stream()?;
+/// let x = device.upload(&[1, 2, 3], &stream)?;
+/// assert_eq!(x.to_vec(&stream).wait()?, [1, 2, 3]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Device {
     runtime: Runtime,
@@ -32,6 +43,15 @@ pub struct Device {
 }
 
 /// Memory of a device, in bytes.
+///
+/// ```
+/// # use hccl::prelude::*;
+/// # let runtime = Runtime::emulator(1)?;
+/// let memory = runtime.device(0)?.memory_info()?;
+/// println!("{} of {} bytes are free", memory.free, memory.total);
+/// assert!(memory.free <= memory.total);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryInfo {

@@ -39,6 +39,21 @@ impl Stream {
 
 /// A point in a stream, complete when everything issued before it is. It only names the point:
 /// dropping it does nothing.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// let (first, second) = (device.stream()?, device.stream()?);
+/// let x = device.upload(&[1.0_f32; 64], &first)?;
+/// let uploaded = first.record()?;
+/// second.wait_event(&uploaded)?; // on the device: the host goes on
+/// uploaded.wait()?; // on the host
+/// assert!(uploaded.is_done());
+/// # assert_eq!(x.len(), 64);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Event {
     slot: &'static StreamSlot,
@@ -69,6 +84,20 @@ impl Event {
 const EVENT: &str = "event";
 
 /// An [`Event`] whose time the device notes.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// let mut x = device.zeros::<f32>(1 << 16, &stream)?;
+/// let before = stream.record_timed()?;
+/// x.fill_zero(&stream)?;
+/// let after = stream.record_timed()?;
+/// println!("the fill took {:?}", before.elapsed_until(&after)?); // waits for both
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct TimedEvent {
     event: Option<EventHandle>,
     work: Work,

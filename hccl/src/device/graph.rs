@@ -75,6 +75,22 @@ use crate::order::work::Work;
 use crate::sync::lock;
 
 /// The state of a stream that records. See the [module](self).
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// # let mut x = device.upload(&[1, 2], &stream)?;
+/// # let y = device.upload(&[3, 4], &stream)?;
+/// let capture: Stream<Capturing> = device.begin_capture()?;
+/// x.copy_from(&y, &capture)?; // recorded, not run
+/// let mut graph: Graph = capture.end()?;
+/// graph.replay(&stream)?.wait()?;
+/// assert_eq!(x.to_vec(&stream).wait()?, [3, 4]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct Capturing {
     queue: Arc<StreamQueue>,
     /// `None` before the capture has begun and when it has ended.
@@ -82,6 +98,22 @@ pub struct Capturing {
 }
 
 /// An operation that was recorded. It runs when the [`Graph`] is replayed.
+///
+/// ```
+/// use hccl::{Captured, Work};
+/// # use hccl::prelude::*;
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// # let mut x = device.upload(&[1, 2], &stream)?;
+/// # let y = device.upload(&[3, 4], &stream)?;
+///
+/// let issued: Work = x.fill_zero(&stream)?;
+/// let capture = device.begin_capture()?;
+/// let recorded: Captured = x.copy_from(&y, &capture)?; // nothing to wait for
+/// # let _ = (issued, recorded);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Captured(());
 
@@ -267,6 +299,26 @@ impl sealed::StreamState for Capturing {
 }
 
 /// Recorded operations that run together. See the [module](self).
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// # let mut x = device.upload(&[1, 2], &stream)?;
+/// # let y = device.upload(&[3, 4], &stream)?;
+/// let capture = device.begin_capture()?;
+/// x.fill_zero(&capture)?;
+/// x.copy_from(&y, &capture)?;
+/// let mut graph = capture.end()?;
+/// assert_eq!(graph.len(), 2);
+/// for _ in 0..3 {
+///     graph.replay(&stream)?; // both, as one operation
+/// }
+/// stream.synchronize()?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct Graph {
     /// `None` in its drop.
     parts: Option<GraphParts>,

@@ -33,6 +33,30 @@ pub(crate) mod sealed {
 /// operation returns.
 ///
 /// The trait is sealed.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// use hccl::device::StreamState;
+///
+/// /// One step, which can be run at once or captured.
+/// fn step<S: StreamState>(
+///     sum: &mut DeviceBuffer<f32>,
+///     comm: &mut Communicator,
+///     stream: &Stream<S>,
+/// ) -> hccl::Result<S::Work> {
+///     comm.all_reduce_in_place(sum, Sum, stream)
+/// }
+/// # let runtime = Runtime::emulator(1)?;
+/// # let sums = runtime.run_ranks(1, |rank| {
+/// #     let stream = rank.device().stream()?;
+/// #     let mut x = rank.device().upload(&[2.0], &stream)?;
+/// #     step(&mut x, &mut rank.communicator()?, &stream)?.wait()?;
+/// #     x.to_vec(&stream).wait()
+/// # })?;
+/// # assert_eq!(sums, [[2.0]]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no state of a stream",
     note = "a stream is `Stream` (short for `Stream<Open>`) or `Stream<Capturing>`"
@@ -43,6 +67,16 @@ pub trait StreamState: sealed::StreamState<Handle = <Self as StreamState>::Work>
 }
 
 /// The state of an ordinary [`Stream`]: it runs what it is given.
+///
+/// ```
+/// use hccl::device::Open;
+/// use hccl::Stream;
+///
+/// # let runtime = hccl::Runtime::emulator(1)?;
+/// let stream: Stream<Open> = runtime.device(0)?.stream()?; // the same as `Stream`
+/// stream.synchronize()?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Open;
 

@@ -27,6 +27,19 @@ use crate::order::work::Work;
 /// next operation or synchronise of the stream returns the error.
 ///
 /// A `Stream<Capturing>` records operations instead of running them: see [`Graph`](super::Graph).
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// let (load, compute) = (device.stream()?, device.stream()?);
+/// let x = device.upload(&[1.0_f32; 256], &load)?;
+/// let mut y = device.zeros::<f32>(256, &compute)?;
+/// y.copy_from(&x, &compute)?; // waits on the device for what `load` does to `x`
+/// compute.synchronize()?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct Stream<S = Open> {
     /// Goes first: a capture ends before its stream.
     state: S,

@@ -4,6 +4,18 @@ use std::fmt;
 
 /// A finding of checked mode: accesses to memory that nothing orders, or something akin. `Display`
 /// says what is wrong, shows both operations, and says what to do.
+///
+/// ```
+/// use hccl::Runtime;
+///
+/// let runtime = Runtime::emulator_builder().devices(1).checked(true).build()?;
+/// // ... the program, which also calls CANN with pointers and streams of its own ...
+/// for (number, finding) in runtime.findings().iter().enumerate() {
+///     eprintln!("{finding}");
+///     std::fs::write(format!("finding-{number}.svg"), finding.svg())?;
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Finding {
     pub(crate) text: Box<str>,

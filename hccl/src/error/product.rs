@@ -3,6 +3,14 @@
 use std::fmt;
 
 /// A generation of Ascend devices, as far as generations differ for a program.
+///
+/// ```
+/// use hccl::{Product, Runtime};
+///
+/// let runtime = Runtime::emulator_builder().devices(1).product(Product::Ascend950).build()?;
+/// assert_eq!(runtime.product(), Some(Product::Ascend950)); // reduces `f64`, which an A3 does not
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Product {

@@ -15,10 +15,40 @@ use crate::error::Result;
 use crate::order::work::Work;
 
 /// The state of a buffer that has been written.
+///
+/// ```
+/// use hccl::memory::{Init, Uninit};
+/// # use hccl::prelude::*;
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+///
+/// let fresh: DeviceBuffer<f32, Uninit> = device.alloc(4)?;
+/// let written: DeviceBuffer<f32, Init> = device.zeros(4, &stream)?; // the same as `DeviceBuffer<f32>`
+/// # let _ = (fresh, written);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum Init {}
 
 /// The state of a buffer fresh from [`Device::alloc`]: it can be written, not read.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(2)?;
+/// let gathered = runtime.run_ranks(2, |rank| {
+///     let (device, mut comm) = (rank.device(), rank.communicator()?);
+///     let stream = device.stream()?;
+///     let own = device.upload(&[rank.index()], &stream)?;
+///     let all: DeviceBuffer<u32, Uninit> = device.alloc(2)?; // not filled with zeros first
+///     let (all, work) = comm.all_gather(&own, all, &stream)?; // comes back as `DeviceBuffer<u32>`
+///     work.wait()?;
+///     all.to_vec(&stream).wait()
+/// })?;
+/// assert_eq!(gathered, [[0, 1], [0, 1]]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum Uninit {}
 

@@ -20,6 +20,19 @@ use crate::order::work::Work;
 ///
 /// The device writes to a pinned block of the runtime; the data moves to a `Vec` when the download
 /// is awaited. Dropping it gives the block back when the device is done with it.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// let x = device.upload(&[1, 2], &stream)?;
+/// let download = x.to_vec(&stream); // the copy is on its way
+/// // ... other work ...
+/// assert_eq!(download.wait()?, [1, 2]); // or `.await`
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[must_use = "the data is lost unless the download is awaited"]
 pub struct Download<T: Element> {
     landing: Landing,
@@ -33,6 +46,19 @@ pub struct Download<T: Element> {
 ///
 /// The device writes to a pinned block of the runtime; the data moves to the slice when the
 /// download is awaited. After an error the slice is as it was.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// let x = device.upload(&[1, 2], &stream)?;
+/// let mut host = [0; 4];
+/// x.download_into(&mut host[2..], &stream).wait()?; // or `.await`
+/// assert_eq!(host, [0, 0, 1, 2]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[must_use = "the slice is left as it is unless the download is awaited"]
 pub struct DownloadInto<'d, T: Element> {
     landing: Landing,

@@ -42,6 +42,19 @@ pub struct DynBuffer {
 }
 
 /// Some elements of a [`DynBuffer`] or of a [`DeviceBuffer`], to read.
+///
+/// ```
+/// use hccl::dtype::DType;
+/// # use hccl::prelude::*;
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+///
+/// let x = device.dynamic_zeros(DType::I64, 8, &stream)?;
+/// let half = x.slice(4..)?;
+/// assert_eq!((half.dtype(), half.len(), half.bytes().len()), (DType::I64, 4, 32));
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct DynSlice<'a> {
     allocation: &'a Owned,
@@ -51,6 +64,19 @@ pub struct DynSlice<'a> {
 }
 
 /// Some elements of a [`DynBuffer`] or of a [`DeviceBuffer`], to write.
+///
+/// ```
+/// use hccl::dtype::DType;
+/// # use hccl::prelude::*;
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+///
+/// let mut x = device.dynamic_zeros(DType::I32, 4, &stream)?;
+/// x.slice_mut(1..3)?.into_typed::<i32>()?.upload(&[5, 6], &stream)?;
+/// assert_eq!(x.typed::<i32>()?.to_vec(&stream).wait()?, [0, 5, 6, 0]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct DynSliceMut<'a> {
     allocation: &'a Owned,
     dtype: DType,

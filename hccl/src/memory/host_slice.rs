@@ -12,6 +12,20 @@ use crate::dtype::Element;
 use crate::error::{Error, Result};
 
 /// Some elements of a [`HostBuffer`], to copy from or to read.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// let mut host = runtime.host_buffer::<f32>(4)?;
+/// host.as_mut_slice()?.copy_from_slice(&[1.0, 2.0, 3.0, 4.0]);
+/// let mut x = device.zeros::<f32>(2, &stream)?;
+/// x.copy_from_host(host.slice(2..)?, &stream)?;
+/// assert_eq!(x.to_vec(&stream).wait()?, [3.0, 4.0]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct HostSlice<'a, T: Element> {
     allocation: &'a Owned,
     /// In elements of the allocation.
@@ -21,6 +35,21 @@ pub struct HostSlice<'a, T: Element> {
 
 /// Some elements of a [`HostBuffer`], to copy to or to write. Disjoint ones may be used at the
 /// same time, and do not wait for one another: the host reads one while a device writes the other.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// let mut host = runtime.host_buffer::<i32>(4)?;
+/// let x = device.upload(&[1, 2], &stream)?;
+/// let (first, mut second) = host.split_at_mut(2)?;
+/// x.copy_to(first, &stream)?;
+/// second.as_mut_slice()?.fill(7); // does not wait for the copy
+/// assert_eq!(host.as_slice()?, [1, 2, 7, 7]); // waits
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct HostSliceMut<'a, T: Element> {
     allocation: &'a Owned,
     /// In elements of the allocation.
@@ -150,6 +179,24 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
 /// reference to one or to a [`HostSliceMut<T>`](HostSliceMut).
 ///
 /// The trait is sealed.
+///
+/// ```
+/// use hccl::memory::HostSource;
+/// # use hccl::prelude::*;
+///
+/// fn load(x: &mut DeviceBuffer<f32>, from: impl HostSource<f32>, on: &Stream) -> hccl::Result<Work> {
+///     x.copy_from_host(from, on)
+/// }
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// # let mut x = device.zeros::<f32>(2, &stream)?;
+/// let host = runtime.host_buffer::<f32>(4)?;
+/// load(&mut x, host.slice(..2)?, &stream)?;
+/// # let host = runtime.host_buffer::<f32>(2)?;
+/// load(&mut x, &host, &stream)?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a device cannot copy `{T}` elements from `{Self}`",
     note = "pass `&host` of a `HostBuffer`, or a part of it (`host.slice(a..b)?`); the elements of an ordinary slice are copied by `upload`"
@@ -160,6 +207,24 @@ pub trait HostSource<T: Element>: sealed::Source {}
 /// `&mut` of one.
 ///
 /// The trait is sealed.
+///
+/// ```
+/// use hccl::memory::HostDestination;
+/// # use hccl::prelude::*;
+///
+/// fn save(x: &DeviceBuffer<f32>, to: impl HostDestination<f32>, on: &Stream) -> hccl::Result<Work> {
+///     x.copy_to(to, on)
+/// }
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// # let x = device.zeros::<f32>(2, &stream)?;
+/// let mut host = runtime.host_buffer::<f32>(4)?;
+/// save(&x, host.slice_mut(..2)?, &stream)?;
+/// # let mut host = runtime.host_buffer::<f32>(2)?;
+/// save(&x, &mut host, &stream)?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a device cannot copy `{T}` elements to `{Self}`",
     note = "pass `&mut host` of a `HostBuffer`, or a part of it (`host.slice_mut(a..b)?`); an ordinary slice is filled by `download_into`"

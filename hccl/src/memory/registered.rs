@@ -79,6 +79,28 @@ pub unsafe trait HostMemory: Send + 'static {
 ///
 /// The slice of [`HostMemory::memory`] is valid for writes through the pointer too, and until the
 /// value is dropped nobody else reads or writes it.
+///
+/// ```
+/// use hccl::memory::HostMemoryMut;
+/// # use hccl::prelude::*;
+///
+/// /// Fills memory of the program from a device.
+/// fn fetch<M: HostMemoryMut>(
+///     x: &DeviceBuffer<M::Element>,
+///     into: &mut Registered<M>,
+///     on: &Stream,
+/// ) -> hccl::Result<Work> {
+///     x.copy_to(into, on)
+/// }
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// # let x = device.upload(&[1, 2], &stream)?;
+/// let mut memory = runtime.register(vec![0; 2])?;
+/// fetch(&x, &mut memory, &stream)?;
+/// assert_eq!(memory.as_slice()?, [1, 2]); // waits for the copy
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub unsafe trait HostMemoryMut: HostMemory {}
 
 // SAFETY: a vector that nobody touches keeps its elements where they are, initialised.
@@ -117,6 +139,20 @@ unsafe impl<T: Element> HostMemory for Arc<[T]> {
 /// Dropped, it keeps the memory until then. Copies are made with
 /// [`copy_to`](crate::DeviceBuffer::copy_to) and
 /// [`copy_from_host`](crate::DeviceBuffer::copy_from_host), also of [parts](Self::slice).
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// let x = device.upload(&[1.0_f32; 1000], &stream)?;
+/// let mut memory = runtime.register(vec![0.0_f32; 2000])?;
+/// x.copy_to(memory.slice_mut(1000..)?, &stream)?;
+/// let memory: Vec<f32> = memory.into_inner()?; // waits for the copy
+/// assert_eq!(memory[999..1001], [0.0, 1.0]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct Registered<M: HostMemory> {
     memory: Owned,
     len: usize,
@@ -124,6 +160,21 @@ pub struct Registered<M: HostMemory> {
 }
 
 /// A call was refused or has failed; here is what it had taken by value.
+///
+/// ```
+/// use hccl::dtype::DType;
+/// # use hccl::prelude::*;
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+///
+/// let x = device.dynamic_zeros(DType::I32, 4, &stream)?;
+/// let refused = x.into_typed::<f32>().unwrap_err();
+/// eprintln!("{}", refused.error);
+/// let x = refused.value; // the buffer, as it was
+/// assert_eq!(x.dtype(), DType::I32);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct GivenBack<V> {
     /// Why.
     pub error: Error,

@@ -15,6 +15,18 @@ use crate::error::{Error, Result};
 use crate::order::work::Work;
 
 /// Some elements of a [`DeviceBuffer`](super::DeviceBuffer), to read.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// let x = device.upload(&[1, 2, 3, 4], &stream)?;
+/// let tail = x.slice(2..)?;
+/// assert_eq!(tail.to_vec(&stream).wait()?, [3, 4]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct DeviceSlice<'a, T: Element> {
     allocation: &'a Owned,
     /// In elements of the allocation.
@@ -24,6 +36,20 @@ pub struct DeviceSlice<'a, T: Element> {
 
 /// Some elements of a [`DeviceBuffer`](super::DeviceBuffer), to write. Disjoint ones may be used at
 /// the same time, on different streams and threads, and do not wait for one another.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// let mut x = device.zeros::<i32>(6, &stream)?;
+/// for (number, mut part) in x.slice_mut(..)?.chunks_mut(2)?.enumerate() {
+///     part.upload(&[number as i32; 2], &stream)?;
+/// }
+/// assert_eq!(x.to_vec(&stream).wait()?, [0, 0, 1, 1, 2, 2]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct DeviceSliceMut<'a, T: Element> {
     allocation: &'a Owned,
     /// In elements of the allocation.

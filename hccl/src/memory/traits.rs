@@ -96,6 +96,27 @@ impl<'a, T: Element> LendMut<'a> for DeviceSliceMut<'a, T> {
 /// reference to one.
 ///
 /// The trait is sealed.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// /// Takes a whole buffer or a part of one.
+/// fn total(x: impl Source<f32>, comm: &mut Communicator, on: &Stream) -> hccl::Result<Vec<f32>> {
+///     let mut sum = on.device().zeros::<f32>(x.len(), on)?;
+///     comm.all_reduce(x, &mut sum, Sum, on)?;
+///     sum.to_vec(on).wait()
+/// }
+/// # let runtime = Runtime::emulator(2)?;
+/// # let sums = runtime.run_ranks(2, |rank| {
+/// #     let stream = rank.device().stream()?;
+/// #     let x = rank.device().upload(&[1.0, 2.0], &stream)?;
+/// #     let mut comm = rank.communicator()?;
+/// #     total(&x, &mut comm, &stream)?;
+/// #     total(x.slice(1..)?, &mut comm, &stream)
+/// # })?;
+/// # assert_eq!(sums, [[4.0], [4.0]]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "an operation cannot read `{T}` elements from `{Self}`",
     note = "pass `&buffer` or a slice of it (`buffer.slice(a..b)?`); memory that was never written (`Uninit`) cannot be read"
@@ -117,6 +138,23 @@ pub trait Source<T: Element>: sealed::Source {
 /// beside the [`Work`].
 ///
 /// The trait is sealed.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// runtime.run_ranks(1, |rank| {
+///     let (device, mut comm) = (rank.device(), rank.communicator()?);
+///     let stream = device.stream()?;
+///     let x = device.upload(&[1, 2], &stream)?;
+///     let mut y = device.zeros::<i32>(4, &stream)?;
+///     comm.all_reduce(&x, y.slice_mut(..2)?, Sum, &stream)?; // a part
+///     let (z, work) = comm.all_reduce(&x, device.alloc(2)?, Sum, &stream)?; // a fresh buffer
+///     let mut z: DeviceBuffer<i32> = z;
+///     comm.all_reduce(&x, &mut z, Sum, &stream)?.wait() // a whole buffer
+/// })?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "an operation cannot write `{T}` elements to `{Self}`",
     note = "pass `&mut buffer`, a slice of it (`buffer.slice_mut(a..b)?`), or, on a stream that does not record, a buffer fresh from `alloc` by value"
@@ -141,6 +179,23 @@ pub trait Destination<T: Element, S: StreamState = Open>:
 }
 
 /// A call was refused; here is the buffer that was passed to it by value.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// runtime.run_ranks(1, |rank| {
+///     let (device, mut comm) = (rank.device(), rank.communicator()?);
+///     let stream = device.stream()?;
+///     let x = device.upload(&[1, 2], &stream)?;
+///     let refused = comm.all_reduce(&x, device.alloc(3)?, Sum, &stream).unwrap_err();
+///     eprintln!("{}", refused.error); // 2 elements do not fit 3
+///     let fresh = refused.buffer.expect("the call had taken it");
+///     assert_eq!(fresh.len(), 3);
+///     Ok::<_, hccl::Error>(())
+/// })?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct Refused<T: Element> {
     /// Why.
     pub error: Error,

@@ -32,6 +32,16 @@ use crate::order::reactor::Reactor;
 use shared::Shared;
 
 /// A backend and its devices. Cheap to clone; all clones are the same runtime.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// let runtime = Runtime::emulator(2)?; // or Runtime::auto(), which takes CANN when there is one
+/// let first = runtime.device(0)?;
+/// let ranks = runtime.run_ranks(2, |rank| Ok::<_, hccl::Error>(rank.index()))?;
+/// assert_eq!((first.index(), ranks), (0, vec![0, 1]));
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Runtime {
     shared: Arc<Shared>,

@@ -24,6 +24,15 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(300);
 const EXEC_SECONDS: u32 = 1836;
 
 /// How a runtime was made; for printing only.
+///
+/// ```
+/// use hccl::{Backend, Runtime};
+///
+/// let runtime = Runtime::emulator(1)?;
+/// assert_eq!(runtime.backend(), Backend::Emulator);
+/// println!("runs on {:?}", runtime.backend());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Backend {
