@@ -28,6 +28,21 @@ mod sealed {
 ///
 /// Every bit pattern of an element is a valid value, so a buffer whose contents are unspecified
 /// (after a failed operation, say) still holds elements. The trait is sealed: the list is CANN's.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// /// Any element type will do.
+/// fn ones<T: Element + From<u8>>(device: &Device, on: &Stream) -> hccl::Result<DeviceBuffer<T>> {
+///     device.upload(&[T::from(1); 4], on)
+/// }
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// assert_eq!(ones::<f64>(&device, &stream)?.to_vec(&stream).wait()?, [1.0; 4]);
+/// assert_eq!(f32::DTYPE.name(), "f32");
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type of HCCL",
     label = "a device buffer cannot hold `{Self}`",
@@ -44,6 +59,16 @@ pub trait Element:
 /// How elements are combined: one of [`Sum`], [`Prod`], [`Max`], [`Min`].
 ///
 /// The trait is sealed: the list is CANN's.
+///
+/// ```
+/// use hccl::dtype::{ReduceKind, ReduceOp};
+/// use hccl::prelude::*;
+///
+/// fn name<Op: ReduceOp>(_: Op) -> &'static str {
+///     Op::KIND.name()
+/// }
+/// assert_eq!((name(Sum), Max::KIND), ("sum", ReduceKind::Max));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a reduction",
     label = "expected one of `Sum`, `Prod`, `Max`, `Min`",
@@ -58,6 +83,29 @@ pub trait ReduceOp: sealed::Sealed + Copy + Default + fmt::Debug + Send + Sync +
 ///
 /// Whether the product at hand does is checked when an operation is issued; see the table of the
 /// [module](self).
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// /// Averages over the ranks, for every type that can be summed and divided.
+/// fn mean<T: Reduce<Sum> + std::ops::Div<Output = T>>(
+///     x: &mut DeviceBuffer<T>,
+///     ranks: T,
+///     comm: &mut Communicator,
+///     on: &Stream,
+/// ) -> hccl::Result<Vec<T>> {
+///     comm.all_reduce_in_place(&mut *x, Sum, on)?;
+///     Ok(x.to_vec(on).wait()?.into_iter().map(|sum| sum / ranks).collect())
+/// }
+/// # let runtime = Runtime::emulator(2)?;
+/// # let means = runtime.run_ranks(2, |rank| {
+/// #     let stream = rank.device().stream()?;
+/// #     let mut x = rank.device().upload(&[rank.index() as f32], &stream)?;
+/// #     mean(&mut x, 2.0, &mut rank.communicator()?, &stream)
+/// # })?;
+/// # assert_eq!(means, [[0.5], [0.5]]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "no Ascend product reduces `{Self}` with `{Op}`",
     label = "`{Self}` cannot be reduced with `{Op}`",
@@ -70,6 +118,14 @@ macro_rules! elements {
     ($($rust:ty, $name:ident, $code:literal, $bytes:literal, $text:literal;)*) => {
         /// The type of an element as a value, for messages and for code that learns the type at run
         /// time.
+        ///
+        /// ```
+        /// use hccl::dtype::{DType, ReduceKind};
+        ///
+        /// let dtype = DType::from_name("bf16").expect("HCCL has it");
+        /// assert_eq!((dtype, dtype.size()), (DType::BF16, 2));
+        /// assert!(dtype.is_reduced_by(ReduceKind::Sum) && !dtype.is_reduced_by(ReduceKind::Prod));
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum DType {
@@ -145,8 +201,15 @@ impl fmt::Display for DType {
 }
 
 macro_rules! reductions {
-    ($($name:ident, $code:literal, $text:literal, $doc:literal;)*) => {
+    ($($name:ident, $code:literal, $text:literal, $doc:literal, $example:literal;)*) => {
         /// A reduction as a value, for messages and for code that learns it at run time.
+        ///
+        /// ```
+        /// use hccl::dtype::ReduceKind;
+        ///
+        /// let names: Vec<_> = ReduceKind::ALL.iter().map(|kind| kind.name()).collect();
+        /// assert_eq!(names, ["sum", "prod", "max", "min"]);
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ReduceKind {
             $(#[doc = $doc] $name,)*
@@ -169,6 +232,20 @@ macro_rules! reductions {
 
         $(
             #[doc = $doc]
+            ///
+            /// ```
+            /// use hccl::prelude::*;
+            ///
+            /// # let runtime = Runtime::emulator(2)?;
+            /// let values = runtime.run_ranks(2, |rank| {
+            ///     let stream = rank.device().stream()?;
+            ///     let mut x = rank.device().upload(&[rank.index() as f32 + 2.0], &stream)?;
+            #[doc = concat!("    rank.communicator()?.all_reduce_in_place(&mut x, ", stringify!($name), ", &stream)?;")]
+            ///     x.to_vec(&stream).wait()
+            /// })?;
+            #[doc = concat!("assert_eq!(values, [[", $example, "], [", $example, "]]); // of 2.0 and 3.0")]
+            /// # Ok::<(), hccl::Error>(())
+            /// ```
             #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
             pub struct $name;
             impl sealed::Sealed for $name {}
@@ -180,10 +257,10 @@ macro_rules! reductions {
 }
 
 reductions! {
-    Sum, 0, "sum", "The sum over the ranks. Integers wrap around.";
-    Prod, 1, "prod", "The product over the ranks. Integers wrap around.";
-    Max, 2, "max", "The greatest value of any rank.";
-    Min, 3, "min", "The least value of any rank.";
+    Sum, 0, "sum", "The sum over the ranks. Integers wrap around.", "5.0";
+    Prod, 1, "prod", "The product over the ranks. Integers wrap around.", "6.0";
+    Max, 2, "max", "The greatest value of any rank.", "3.0";
+    Min, 3, "min", "The least value of any rank.", "2.0";
 }
 
 impl fmt::Display for ReduceKind {

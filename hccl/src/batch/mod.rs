@@ -72,6 +72,21 @@ pub(crate) struct Lists {
 ///
 /// The buffers are borrowed until [`submit`](Self::submit). A batch that is dropped instead does
 /// nothing.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| {
+///     let (device, mut comm) = (rank.device(), rank.communicator()?);
+///     let stream = device.stream()?;
+///     let own = device.upload(&[rank.index()], &stream)?;
+///     let mut other = device.zeros::<u32>(1, &stream)?;
+///     let peer = 1 - rank.index();
+///     comm.batch().send(&own, peer).recv(&mut other, peer).submit(&stream)?.wait()
+/// })?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[must_use = "a batch does nothing until it is submitted"]
 pub struct Batch<'comm, 'buffers> {
     member: &'comm mut Member,

@@ -19,6 +19,21 @@ use crate::memory::{DynSlice, DynSliceMut};
 /// and destination hold elements of different types, [`Error::NotReduced`] when no product reduces
 /// the type. A [`DeviceBuffer`](crate::DeviceBuffer) and its slices may stand on either side.
 /// Groups and batches take elements of known types only.
+///
+/// ```
+/// use hccl::dtype::{DType, ReduceKind};
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(2)?;
+/// let dtype = DType::from_name("bf16").expect("the name comes from a file");
+/// runtime.run_ranks(2, |rank| {
+///     let stream = rank.device().stream()?;
+///     let mut gradient = rank.device().dynamic_zeros(dtype, 8, &stream)?;
+///     let mut comm = rank.communicator()?;
+///     comm.dynamic().all_reduce_in_place(&mut gradient, ReduceKind::Sum, &stream)?.wait()
+/// })?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct DynCollectives<'c> {
     comm: &'c mut Communicator,
 }

@@ -19,13 +19,34 @@ const BUILD: &str = "Communicator::builder";
 const INIT_ALL: &str = "Communicator::init_all";
 
 /// The arguments that [`Communicator::builder`] collects.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// # let root = RootInfo::new(&runtime.device(0)?)?;
+/// // A program never names the type: it stands between `builder` and `build`.
+/// let comm = Communicator::builder().runtime(&runtime).rank(0).world_size(1).root_info(&root);
+/// assert_eq!(comm.build().wait()?.world_size(), 1);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(TypedBuilder)]
 #[builder(
     doc,
     builder_type(
         name = CommunicatorBuilder,
         vis = "pub",
-        doc = "What a communicator is made of: each method sets one part, `build` begins to make it. From [`Communicator::builder`]."
+        doc = "What a communicator is made of: each method sets one part, `build` begins to make it. From [`Communicator::builder`].\n\n\
+            ```\n\
+            use hccl::prelude::*;\n\
+            \n\
+            # let runtime = Runtime::emulator(1)?;\n\
+            let device = runtime.device(0)?;\n\
+            let root = RootInfo::new(&device)?;\n\
+            let builder = Communicator::builder().device(&device).rank(0).world_size(1).root_info(&root);\n\
+            let comm = builder.build().wait()?;\n\
+            # Ok::<(), hccl::Error>(())\n\
+            ```"
     ),
     build_method(into = Pending<Communicator>)
 )]

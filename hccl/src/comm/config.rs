@@ -53,7 +53,12 @@ use crate::error::product::Product;
 #[builder(
     doc,
     builder_type(
-        doc = "Settings of a [`CommConfig`]: each method sets one, all are optional. From [`CommConfig::builder`]."
+        doc = "Settings of a [`CommConfig`]: each method sets one, all are optional. From [`CommConfig::builder`].\n\n\
+            ```\n\
+            use hccl::comm::CommConfig;\n\
+            \n\
+            let config = CommConfig::builder().name(\"gradients\").buffer_mib(64).build();\n\
+            ```"
     ),
     field_defaults(default, setter(strip_option))
 )]
@@ -106,6 +111,13 @@ pub struct CommConfig {
 }
 
 /// Whether the same inputs give the same bits on every run.
+///
+/// ```
+/// use hccl::comm::{CommConfig, Deterministic};
+///
+/// // The same bits from run to run, at the price of some speed.
+/// let config = CommConfig::builder().deterministic(Deterministic::On).build();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Deterministic {
@@ -118,6 +130,13 @@ pub enum Deterministic {
 }
 
 /// The place where operations are unfolded into device tasks.
+///
+/// ```
+/// use hccl::comm::{CommConfig, Expansion};
+///
+/// // Vector cores start small operations soonest; where they have no algorithm, HCCL takes another.
+/// let config = CommConfig::builder().expansion(Expansion::Aiv).build();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expansion {
@@ -144,11 +163,26 @@ pub enum Expansion {
 /// | `attempts` | `u32` | 1 | how many times, 1 to 10 |
 /// | `hold` | `Duration` | 5 s | how long to wait before the first attempt: whole milliseconds, at most 60 s |
 /// | `interval` | `Duration` | 1 s | how long to wait between attempts: whole milliseconds, at most 60 s |
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use hccl::comm::{CommConfig, Retry};
+///
+/// let retry =
+///     Retry::builder().between_servers(true).attempts(3).interval(Duration::from_secs(2)).build();
+/// let config = CommConfig::builder().retry(retry).build();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TypedBuilder)]
 #[builder(
     doc,
     builder_type(
-        doc = "Settings of a [`Retry`]: each method sets one, all are optional. From [`Retry::builder`]."
+        doc = "Settings of a [`Retry`]: each method sets one, all are optional. From [`Retry::builder`].\n\n\
+            ```\n\
+            use hccl::comm::Retry;\n\
+            \n\
+            let retry = Retry::builder().between_servers(true).attempts(2).build();\n\
+            ```"
     )
 )]
 pub struct Retry {

@@ -238,6 +238,26 @@ impl Retire for RetiredCommunicator {
 /// For a watchdog, or a thread that learns that a peer is gone: the thread that uses the
 /// communicator may itself be waiting. May be cloned and sent anywhere, and outlives the
 /// communicator harmlessly.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let mut x = rank.device().upload(&[1.0_f32], &stream)?;
+///     let handle = comm.abort_handle();
+///     if rank.index() == 1 {
+///         return handle.abort(); // and issues nothing any more
+///     }
+///     // Rank 1 never comes. The wait ends as soon as it has aborted.
+///     let outcome = comm.all_reduce_in_place(&mut x, Sum, &stream).and_then(|work| work.wait());
+///     assert!(outcome.is_err());
+///     Ok(())
+/// })?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct AbortHandle {
     pub(super) handle: Arc<CommHandle>,

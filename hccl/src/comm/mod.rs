@@ -81,11 +81,37 @@ use handle::{CommHandle, Origin, RetiredCommunicator};
 use scratch::ScratchBlock;
 
 /// The state of a [`Communicator`] that issues operations.
+///
+/// ```
+/// use hccl::comm::{Active, Communicator};
+///
+/// /// The same as `Communicator`: one that issues.
+/// fn world_size(comm: &Communicator<Active>) -> u32 {
+///     comm.world_size()
+/// }
+/// # let runtime = hccl::Runtime::emulator(1)?;
+/// # assert_eq!(runtime.run_ranks(1, |rank| rank.communicator().map(|comm| world_size(&comm)))?, [1]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum Active {}
 
 /// The state of a [`Communicator`] after [`suspend`](Communicator::suspend): it can only be
 /// resumed.
+///
+/// ```
+/// use hccl::comm::{Communicator, Suspended};
+///
+/// /// Stops a communicator, has the device repaired, and goes on.
+/// fn repair(comm: Communicator, fix: impl FnOnce()) -> hccl::Result<Communicator> {
+///     let suspended: Communicator<Suspended> = comm.suspend()?;
+///     fix();
+///     Ok(suspended.resume()?)
+/// }
+/// # let runtime = hccl::Runtime::emulator(1)?;
+/// # runtime.run_ranks(1, |rank| repair(rank.communicator()?, || ()).map(drop))?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum Suspended {}
 

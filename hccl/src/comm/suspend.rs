@@ -81,6 +81,24 @@ impl Member {
 }
 
 /// A communicator whose state CANN refused to change, and the reason.
+///
+/// ```
+/// use hccl::comm::Communicator;
+///
+/// /// Stops a communicator, or keeps it as it is.
+/// fn try_suspend(comm: Communicator) -> Option<Communicator> {
+///     match comm.suspend() {
+///         Ok(suspended) => suspended.resume().ok(),
+///         Err(refused) => {
+///             eprintln!("goes on: {}", refused.error);
+///             Some(refused.communicator)
+///         }
+///     }
+/// }
+/// # let runtime = hccl::Runtime::emulator(1)?;
+/// # runtime.run_ranks(1, |rank| Ok::<_, hccl::Error>(assert!(try_suspend(rank.communicator()?).is_some())))?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(thiserror::Error)]
 #[error("{error}")]
 pub struct Unchanged<S> {

@@ -35,9 +35,8 @@ pub(crate) mod sealed {
 /// The trait is sealed.
 ///
 /// ```
-/// use hccl::prelude::*;
-///
 /// use hccl::device::StreamState;
+/// use hccl::prelude::*;
 ///
 /// /// One step, which can be run at once or captured.
 /// fn step<S: StreamState>(

@@ -121,6 +121,14 @@ macro_rules! formats {
         #[doc = $doc]
         ///
         /// Two of them are equal when their bytes are. See the [module](self).
+        ///
+        /// ```
+        #[doc = concat!("use hccl::dtype::fp8::", stringify!($name), ";")]
+        ///
+        #[doc = concat!("let x = ", stringify!($name), "::from_f32(1.3); // the nearest that there is")]
+        /// println!("{:#04x} is {}", x.to_bits(), x.to_f32());
+        #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(x.to_bits()), x);")]
+        /// ```
         #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
         #[repr(transparent)]
         pub struct $name(u8);

@@ -5,6 +5,25 @@ use std::fmt;
 use crate::dtype::DType;
 
 /// The direction of an item of a batch.
+///
+/// ```
+/// use hccl::batch::Direction;
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let mut x = rank.device().zeros::<f32>(4, &stream)?;
+///     let direction = match rank.index() {
+///         0 => comm.send(&x, 1, &stream).map(|_| Direction::Send),
+///         _ => comm.recv(&mut x, 0, &stream).map(|_| Direction::Receive),
+///     }?;
+///     assert_eq!(comm.messages(direction, 1 - rank.index()), 1);
+///     stream.synchronize()
+/// })?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From this rank to the peer.
@@ -25,6 +44,27 @@ impl fmt::Display for Direction {
 /// A list of messages that `HcclBatchSendRecv` would refuse, leave hanging, or deliver wrongly.
 ///
 /// Items count from 0 in the order in which they were added.
+///
+/// ```
+/// use hccl::batch::BatchError;
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let x = rank.device().zeros::<f32>(4, &stream)?;
+///     let error = comm.batch().send(&x, 7).submit(&stream).unwrap_err();
+///     match error.root_cause() {
+///         hccl::Error::Batch(BatchError::PeerOutOfRange { item: 0, peer, .. }) => {
+///             assert_eq!(*peer, 7); // there are ranks 0 and 1
+///         }
+///         _ => return Err(error),
+///     }
+///     Ok::<_, hccl::Error>(())
+/// })?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {

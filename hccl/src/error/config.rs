@@ -1,6 +1,23 @@
 //! The mistakes in the settings of a communicator.
 
 /// A setting that CANN would refuse, ignore or misread.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let root = RootInfo::new(&device)?;
+/// let config = CommConfig::builder().exec_timeout(Duration::from_millis(1500)).build();
+/// let builder = Communicator::builder().device(&device).rank(0).world_size(1).root_info(&root);
+/// let refused = builder.config(config).build().wait().unwrap_err();
+/// let hccl::Error::Config(error) = refused.root_cause() else { return Err(refused) };
+/// assert_eq!(error.setting, "exec_timeout");
+/// println!("{}: {}", error.value, error.rule);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("communicator setting `{setting}` is {value}, but {rule}")]
 #[non_exhaustive]

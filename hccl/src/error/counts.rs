@@ -6,6 +6,15 @@ pub const MOST_ELEMENTS: usize = 0x7_ffff_ffff;
 
 /// Counts or displacements that do not fit one another, the buffers or the communicator. Numbers
 /// are elements.
+///
+/// ```
+/// use hccl::collective::CountsError;
+/// use hccl::Partition;
+///
+/// let refused = Partition::with_displacements([2, 2], [0]).unwrap_err();
+/// assert_eq!(refused, CountsError::Unpaired { counts: 2, displacements: 1 });
+/// println!("{refused}");
+/// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CountsError {

@@ -6,6 +6,20 @@ use super::peers::{Claim, CommCause, PeerReport, Presence};
 use super::{Code, Error, OpContext};
 
 /// The class of an [`Error`]: for programs that handle some classes and pass on the others.
+///
+/// ```
+/// use hccl::{ErrorKind, Runtime};
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// let error = runtime.device(5).unwrap_err();
+/// match error.kind() {
+///     ErrorKind::Misuse => eprintln!("a mistake in the program: {error}"),
+///     ErrorKind::RankGone | ErrorKind::Timeout => eprintln!("begin again without: {error}"),
+///     _ => return Err(error),
+/// }
+/// # assert_eq!(error.kind(), ErrorKind::Misuse);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -34,6 +34,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The result of everything in this crate that can fail.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// fn sum(rank: &Rank, stream: &Stream) -> hccl::Result<Vec<f32>> {
+///     let mut x = rank.device().upload(&[1.0, 2.0], stream)?;
+///     rank.communicator()?.all_reduce_in_place(&mut x, Sum, stream)?;
+///     x.to_vec(stream).wait()
+/// }
+/// # let runtime = Runtime::emulator(2)?;
+/// # let sums = runtime.run_ranks(2, |rank| sum(&rank, &rank.device().stream()?))?;
+/// # assert_eq!(sums[1], [2.0, 4.0]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of this crate.
@@ -42,6 +56,26 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// of what does not match and say what to do. `{:?}` is the same with the name of the variant in
 /// front, so that `unwrap` and a `main` that returns an error print something to read; `{:#?}` is
 /// the structure.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// use hccl::Error;
+///
+/// # let runtime = Runtime::emulator(1)?;
+/// # runtime.run_ranks(1, |rank| {
+/// # let device = rank.device();
+/// # let stream = device.stream()?;
+/// # let mut comm = rank.communicator()?;
+/// let x = device.upload(&[1.0_f32; 4], &stream)?;
+/// let mut y = device.zeros::<f32>(3, &stream)?;
+/// let error: Error = comm.all_reduce(&x, &mut y, Sum, &stream).unwrap_err();
+/// assert_eq!((error.kind(), error.operation()), (hccl::ErrorKind::Misuse, Some("all_reduce")));
+/// eprintln!("{error}"); // 4 elements to 3, where it happened, and what to do
+/// # Ok::<_, Error>(())
+/// # })?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Error {
@@ -325,6 +359,25 @@ pub enum Error {
 const UNKNOWN: &str = "operation";
 
 /// Names an operation in an error.
+///
+/// ```
+/// # use hccl::prelude::*;
+/// # let runtime = Runtime::emulator(2)?;
+/// # let error = runtime.run_ranks(2, |rank| {
+/// #     let stream = rank.device().stream()?;
+/// #     let mut comm = rank.communicator()?;
+/// #     let mut x = rank.device().zeros::<f32>(4 + rank.index() as usize, &stream)?;
+/// #     comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()
+/// # }).unwrap_err();
+/// # let error = error.root_cause();
+/// // `error` comes from an all-reduce whose ranks gave different counts.
+/// if let Some(context) = error.context() {
+///     assert_eq!((context.operation, context.sequence), ("all_reduce", 1));
+///     println!("rank {:?} of {:?}", context.rank, context.communicator);
+/// }
+/// # assert!(error.context().is_some());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpContext {
@@ -360,6 +413,18 @@ impl OpContext {
 }
 
 /// A code of CANN with its name.
+///
+/// ```
+/// use hccl::error::Code;
+///
+/// let code = Code::Acl(107002);
+/// assert_eq!(code.name(), Some("ACL_ERROR_RT_CONTEXT_NULL"));
+///
+/// /// The code with which CANN refused a call, if it is CANN that did.
+/// fn code_of(error: &hccl::Error) -> Option<Code> {
+///     error.code()
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Code {

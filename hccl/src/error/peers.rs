@@ -6,6 +6,24 @@ use std::time::Duration;
 use crate::dtype::{DType, ReduceKind};
 
 /// Why the ranks of an operation, or of a communicator that was to be made, did not come together.
+///
+/// ```
+/// use hccl::error::CommCause;
+/// # use hccl::prelude::*;
+/// # let runtime = Runtime::emulator(2)?;
+/// # let error = runtime.run_ranks(2, |rank| {
+/// #     let stream = rank.device().stream()?;
+/// #     let mut comm = rank.communicator()?;
+/// #     let mut x = rank.device().zeros::<f32>(4 + rank.index() as usize, &stream)?;
+/// #     comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()
+/// # }).unwrap_err();
+/// # let error = error.root_cause();
+///
+/// // `error` comes from an all-reduce whose ranks gave different counts.
+/// let cause = error.peers().and_then(|report| report.cause);
+/// assert_eq!(cause, Some(CommCause::Mismatch));
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CommCause {
@@ -33,6 +51,28 @@ pub(crate) const MOST_WATCHED: u32 = 256;
 /// From [`OpContext::peers`](super::OpContext::peers). The emulator reports it for communicators of
 /// up to 1,024 ranks; CANN reports nothing of the kind. For messages it names the ranks whose side
 /// of the message is not there, and those that are gone.
+///
+/// ```
+/// use hccl::error::{PeerReport, Presence};
+/// # use hccl::prelude::*;
+/// # let runtime = Runtime::emulator(2)?;
+/// # let error = runtime.run_ranks(2, |rank| {
+/// #     let stream = rank.device().stream()?;
+/// #     let mut comm = rank.communicator()?;
+/// #     let mut x = rank.device().zeros::<f32>(4 + rank.index() as usize, &stream)?;
+/// #     comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()
+/// # }).unwrap_err();
+/// # let error = error.root_cause();
+///
+/// /// The ranks that a restarted job has to do without.
+/// fn lost(report: &PeerReport) -> Vec<u32> {
+///     report.ranks_that_are(Presence::Gone)
+/// }
+/// // `error` comes from an all-reduce whose ranks gave different counts: all of them are there.
+/// let report = error.peers().expect("the emulator reports");
+/// assert_eq!((report.ranks.len(), lost(report)), (2, vec![]));
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerReport {
@@ -47,6 +87,23 @@ pub struct PeerReport {
 }
 
 /// The state of one rank.
+///
+/// ```
+/// # use hccl::prelude::*;
+/// # let runtime = Runtime::emulator(2)?;
+/// # let error = runtime.run_ranks(2, |rank| {
+/// #     let stream = rank.device().stream()?;
+/// #     let mut comm = rank.communicator()?;
+/// #     let mut x = rank.device().zeros::<f32>(4 + rank.index() as usize, &stream)?;
+/// #     comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()
+/// # }).unwrap_err();
+/// # let error = error.root_cause();
+/// // `error` comes from an all-reduce whose ranks gave different counts.
+/// for (rank, state) in error.peers().expect("the emulator reports").ranks.iter().enumerate() {
+///     println!("rank {rank}: {:?}, collective {}, {}", state.presence, state.sequence, state.note);
+/// }
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerState {
@@ -64,6 +121,24 @@ pub struct PeerState {
 }
 
 /// Whether a rank has come to an operation.
+///
+/// ```
+/// use hccl::error::Presence;
+/// # use hccl::prelude::*;
+/// # let runtime = Runtime::emulator(2)?;
+/// # let error = runtime.run_ranks(2, |rank| {
+/// #     let stream = rank.device().stream()?;
+/// #     let mut comm = rank.communicator()?;
+/// #     let mut x = rank.device().zeros::<f32>(4 + rank.index() as usize, &stream)?;
+/// #     comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()
+/// # }).unwrap_err();
+/// # let error = error.root_cause();
+///
+/// // `error` comes from an all-reduce whose ranks gave different counts: nobody is missing.
+/// let report = error.peers().expect("the emulator reports");
+/// assert!(report.ranks_that_are(Presence::Missing).is_empty());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Presence {
@@ -79,6 +154,23 @@ pub enum Presence {
 
 /// A call of a rank: a collective with all that the ranks must agree on. For another call,
 /// `operation` holds all of it.
+///
+/// ```
+/// # use hccl::prelude::*;
+/// # let runtime = Runtime::emulator(2)?;
+/// # let error = runtime.run_ranks(2, |rank| {
+/// #     let stream = rank.device().stream()?;
+/// #     let mut comm = rank.communicator()?;
+/// #     let mut x = rank.device().zeros::<f32>(4 + rank.index() as usize, &stream)?;
+/// #     comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()
+/// # }).unwrap_err();
+/// # let error = error.root_cause();
+/// // `error` comes from an all-reduce whose ranks gave different counts.
+/// let calls: Vec<_> = error.claims().into_iter().map(|claim| claim.call).collect();
+/// assert_eq!([calls[0].count, calls[1].count], [Some(4), Some(5)]);
+/// assert_eq!(&*calls[0].operation, "all_reduce");
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerCall {
@@ -96,6 +188,24 @@ pub struct PeerCall {
 }
 
 /// One side of a mismatch: the call of these ranks.
+///
+/// ```
+/// # use hccl::prelude::*;
+/// # let runtime = Runtime::emulator(2)?;
+/// # let error = runtime.run_ranks(2, |rank| {
+/// #     let stream = rank.device().stream()?;
+/// #     let mut comm = rank.communicator()?;
+/// #     let mut x = rank.device().zeros::<f32>(4 + rank.index() as usize, &stream)?;
+/// #     comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()
+/// # }).unwrap_err();
+/// # let error = error.root_cause();
+/// // `error` comes from an all-reduce whose ranks gave different counts.
+/// for claim in error.claims() {
+///     println!("ranks {:?} called {} of {:?}", claim.ranks, claim.call.operation, claim.call.count);
+/// }
+/// # assert_eq!(error.claims().len(), 2);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claim {

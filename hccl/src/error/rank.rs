@@ -7,6 +7,21 @@ use std::sync::Arc;
 
 /// The error of the first rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) that failed,
 /// and its cause.
+///
+/// ```
+/// use hccl::{Error, RankError, Runtime};
+///
+/// # let runtime = Runtime::emulator(2)?;
+/// let outcome = runtime.run_ranks(2, |rank| match rank.index() {
+///     1 => Err("no data for this rank"),
+///     _ => Ok(()),
+/// });
+/// let Err(Error::Rank(error)) = outcome else { panic!("rank 1 has failed") };
+/// let error: &RankError = &error;
+/// assert_eq!((error.rank(), error.panicked()), (1, false));
+/// println!("{}", error.cause());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct RankError {
     rank: u32,

@@ -91,6 +91,26 @@ pub fn group<'env>(record: impl FnOnce(&mut Group<'env>) -> Result<()>) -> Resul
 }
 
 /// The recorder that [`group`] gives its closure.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(2)?;
+/// # let devices = [runtime.device(0)?, runtime.device(1)?];
+/// # let [first, second] = [devices[0].stream()?, devices[1].stream()?];
+/// let mut comms = Communicator::init_all(&devices).wait()?;
+/// let [a, b] = &mut comms[..] else { unreachable!("two devices") };
+/// let mut x = devices[0].upload(&[1.0_f32], &first)?;
+/// let mut y = devices[1].upload(&[2.0_f32], &second)?;
+/// hccl::group(|group: &mut hccl::Group<'_>| {
+///     group.on(a, &first).broadcast(&mut x, 0);
+///     group.on(b, &second).broadcast(&mut y, 0);
+///     Ok(())
+/// })?
+/// .wait()?;
+/// assert_eq!(y.to_vec(&second).wait()?, [1.0]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct Group<'env> {
     entries: Vec<Entry<'env>>,
     /// The first mistake. It is reported at the end.

@@ -14,6 +14,28 @@ use crate::memory::{Destination, Source};
 /// and errors are described. The first mistake comes back from [`group`](super::group()). Buffers
 /// are borrowed until the group has ended, so a destination is a `&mut DeviceBuffer` or a
 /// [`DeviceSliceMut`](crate::DeviceSliceMut).
+///
+/// ```
+/// use hccl::group::Recorder;
+/// use hccl::prelude::*;
+///
+/// /// The operations of one rank of the group.
+/// fn add<'e>(rank: Recorder<'_, 'e>, x: &'e mut DeviceBuffer<f32>, y: &'e mut DeviceBuffer<f32>) {
+///     rank.all_reduce_in_place(x, Sum).all_reduce_in_place(y, Max);
+/// }
+/// # let runtime = Runtime::emulator(1)?;
+/// # let devices = [runtime.device(0)?];
+/// # let stream = devices[0].stream()?;
+/// # let mut comms = Communicator::init_all(&devices).wait()?;
+/// # let (mut x, mut y) = (devices[0].zeros(4, &stream)?, devices[0].zeros(4, &stream)?);
+///
+/// let work = hccl::group(|group| {
+///     add(group.on(&mut comms[0], &stream), &mut x, &mut y);
+///     Ok(())
+/// })?;
+/// work.wait()?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct Recorder<'group, 'env> {
     pub(super) entry: &'group mut Entry<'env>,
     pub(super) mistake: &'group mut Option<Error>,

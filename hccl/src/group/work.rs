@@ -13,6 +13,26 @@ use crate::order::work::Work;
 ///
 /// It can be waited for as a whole, or taken apart into one [`Work`] for each communicator. Like a
 /// `Work` it only watches, and may be dropped.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(2)?;
+/// # let devices = [runtime.device(0)?, runtime.device(1)?];
+/// # let streams = [devices[0].stream()?, devices[1].stream()?];
+/// # let mut comms = Communicator::init_all(&devices).wait()?;
+/// # let mut xs = [devices[0].zeros::<f32>(4, &streams[0])?, devices[1].zeros(4, &streams[1])?];
+/// let work = hccl::group(|group| {
+///     for ((comm, stream), x) in comms.iter_mut().zip(&streams).zip(&mut xs) {
+///         group.on(comm, stream).all_reduce_in_place(x, Sum);
+///     }
+///     Ok(())
+/// })?;
+/// for (rank, work) in work.into_iter().enumerate() {
+///     println!("rank {rank}: {:?}", work.wait()); // or `work.wait()?` on the whole
+/// }
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct GroupWork(pub(super) Vec<Work>);
 

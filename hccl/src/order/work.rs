@@ -34,6 +34,20 @@ const WELL: u8 = 2;
 /// An operation that has been issued: a future of its outcome.
 ///
 /// It borrows nothing, may go to other threads, and allocates nothing.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| {
+///     let stream = rank.device().stream()?;
+///     let mut x = rank.device().upload(&[1.0_f32], &stream)?;
+///     let work = rank.communicator()?.all_reduce_in_place(&mut x, Sum, &stream)?;
+///     // ... the host goes on; the operation has begun ...
+///     work.wait() // or `work.await`
+/// })?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct Work {
     slot: &'static StreamSlot,
     issued: Issued,

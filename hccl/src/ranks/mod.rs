@@ -131,6 +131,19 @@ impl Runtime {
 }
 
 /// One rank of a run: a thread of [`Runtime::run_ranks`], or a process that a launcher has started.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank: Rank| {
+///     println!("rank {} of {} on {:?}", rank.index(), rank.world_size(), rank.device());
+///     let comm = rank.communicator()?;
+///     assert_eq!(comm.rank(), rank.index());
+///     Ok::<_, hccl::Error>(())
+/// })?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Rank {
     device: Device,

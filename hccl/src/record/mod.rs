@@ -56,6 +56,14 @@ use records::Records;
 const RECORD_RUN: &str = "record_run";
 
 /// Where a run is recorded, and how.
+///
+/// ```
+/// use hccl::record::RunRecord;
+///
+/// let first = RunRecord::new("records/first");
+/// // `hccl-compare-runs` has named this operation: once more, with all of its bytes.
+/// let again = RunRecord::new("records/again").whole("world all_reduce 17");
+/// ```
 #[derive(Clone, Debug)]
 pub struct RunRecord {
     directory: PathBuf,
@@ -77,6 +85,18 @@ impl RunRecord {
 }
 
 /// A run that is being recorded. Dropped, it goes on: [`finish`](Self::finish) ends it.
+///
+/// ```
+/// use hccl::record::{RunRecord, RunRecording};
+///
+/// # let directory = std::env::temp_dir().join(format!("hccl-recording-{}", std::process::id()));
+/// # let runtime = hccl::Runtime::emulator(1)?;
+/// let recording: RunRecording = runtime.record_run(RunRecord::new(&directory))?;
+/// // ... the run ...
+/// recording.finish()?; // now all lines are in the files
+/// # std::fs::remove_dir_all(directory)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "the last lines may be missing unless the recording is finished"]
 pub struct RunRecording {

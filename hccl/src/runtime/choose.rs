@@ -133,11 +133,31 @@ impl Runtime {
 
 /// The settings of emulated devices. Made by [`Runtime::emulator_builder`], whose `build` takes the
 /// devices.
+///
+/// ```
+/// use hccl::{Product, Runtime};
+///
+/// // A program never names the type: it stands between `emulator_builder` and `build`.
+/// let runtime = Runtime::emulator_builder().devices(4).product(Product::A2).checked(true).build()?;
+/// assert_eq!(runtime.device_count(), 4);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[cfg(feature = "emulator")]
 #[derive(Clone, Debug, TypedBuilder)]
 #[builder(
     doc,
-    builder_type(doc = "Options of emulated devices: each method sets one, `build` makes the runtime. From [`Runtime::emulator_builder`]."),
+    builder_type(
+        doc = "Options of emulated devices: each method sets one, `build` makes the runtime. From [`Runtime::emulator_builder`].\n\n\
+            ```\n\
+            use std::time::Duration;\n\
+            \n\
+            use hccl::Runtime;\n\
+            \n\
+            let runtime = Runtime::emulator_builder().devices(2).deadline(Duration::from_secs(9)).build()?;\n\
+            assert_eq!(runtime.deadline(), Duration::from_secs(9));\n\
+            # Ok::<(), hccl::Error>(())\n\
+            ```"
+    ),
     build_method(into = Result<Runtime>)
 )]
 pub struct EmulatorOptions {
