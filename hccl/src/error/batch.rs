@@ -46,6 +46,7 @@ impl fmt::Display for Direction {
 /// Items count from 0 in the order in which they were added.
 ///
 /// ```
+/// use hccl::Error;
 /// use hccl::batch::BatchError;
 /// use hccl::prelude::*;
 ///
@@ -54,14 +55,14 @@ impl fmt::Display for Direction {
 ///     let stream = rank.device().stream()?;
 ///     let mut comm = rank.communicator()?;
 ///     let x = rank.device().zeros::<f32>(4, &stream)?;
-///     let error = comm.batch().send(&x, 7).submit(&stream).unwrap_err();
-///     match error.root_cause() {
-///         hccl::Error::Batch(BatchError::PeerOutOfRange { item: 0, peer, .. }) => {
-///             assert_eq!(*peer, 7); // there are ranks 0 and 1
+///     match comm.batch().send(&x, 7).submit(&stream) {
+///         Err(Error::Refused { cause, .. }) => {
+///             let Error::Batch(error) = *cause else { return Err(*cause) };
+///             assert!(matches!(error, BatchError::PeerOutOfRange { item: 0, peer: 7, .. }));
+///             Ok(())
 ///         }
-///         _ => return Err(error),
+///         other => other.map(drop),
 ///     }
-///     Ok::<_, hccl::Error>(())
 /// })?;
 /// # Ok::<(), hccl::Error>(())
 /// ```

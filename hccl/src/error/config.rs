@@ -5,6 +5,7 @@
 /// ```
 /// use std::time::Duration;
 ///
+/// use hccl::Error;
 /// use hccl::prelude::*;
 ///
 /// # let runtime = Runtime::emulator(1)?;
@@ -12,10 +13,12 @@
 /// # let root = RootInfo::new(&device)?;
 /// let config = CommConfig::builder().exec_timeout(Duration::from_millis(1500)).build();
 /// let builder = Communicator::builder().device(&device).rank(0).world_size(1).root_info(&root);
-/// let refused = builder.config(config).build().wait().unwrap_err();
-/// let hccl::Error::Config(error) = refused.root_cause() else { return Err(refused) };
-/// assert_eq!(error.setting, "exec_timeout");
-/// println!("{}: {}", error.value, error.rule);
+/// if let Err(Error::Refused { cause, .. }) = builder.config(config).build().wait()
+///     && let Error::Config(error) = *cause
+/// {
+///     eprintln!("{} must not be {}: {}", error.setting, error.value, error.rule);
+///     assert_eq!(error.setting, "exec_timeout");
+/// }
 /// # Ok::<(), hccl::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]

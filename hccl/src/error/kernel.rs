@@ -6,6 +6,26 @@ use std::panic::Location;
 use super::debug::debug_as_text;
 
 /// A kernel that cannot be recorded: every mistake in it, with its line.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, x: Input<u8>, y: Output<u8>) {
+///     let a = k.scratch::<u8>(64).get();
+///     k.copy_in(&a, x, 64);
+///     k.wait_for(Pipe::Vector, Pipe::In);
+///     k.exp(&a, &a, 64); // a vector unit has no exponential of bytes
+///     k.wait_for(Pipe::Out, Pipe::Vector);
+///     k.copy_out(y, &a, 64);
+/// }
+///
+/// # fn main() {
+/// let error = own::record().unwrap_err();
+/// assert_eq!((error.kernel(), error.mistakes().len()), ("own", 1));
+/// eprintln!("{error}"); // each mistake with its line
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct RecordError {
     kernel: Box<str>,
@@ -13,6 +33,28 @@ pub struct RecordError {
 }
 
 /// One mistake in a kernel.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, x: Input<u8>, y: Output<u8>) {
+///     let a = k.scratch::<u8>(64).get();
+///     k.copy_in(&a, x, 64);
+///     k.wait_for(Pipe::Vector, Pipe::In);
+///     k.exp(&a, &a, 64); // a vector unit has no exponential of bytes
+///     k.wait_for(Pipe::Out, Pipe::Vector);
+///     k.copy_out(y, &a, 64);
+/// }
+///
+/// # fn main() {
+/// let error = own::record().unwrap_err();
+/// for mistake in error.mistakes() {
+///     eprintln!("{}:{}: {}", mistake.file(), mistake.line(), mistake.text());
+/// }
+/// # assert_eq!(error.mistakes().len(), 1);
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     text: Box<str>,

@@ -6,6 +6,19 @@ use std::panic::Location;
 use super::debug::debug_as_text;
 
 /// One mistake in the function of an operator, with its line.
+///
+/// ```
+/// use hccl::operator::*;
+///
+/// let beyond = Operator::all_gather("beyond", |op: &Recorder<'_>, main: &mut MainThread<'_>| {
+///     main.copy(op.input(), op.output().block(op.ranks(), op.count())); // there is no such block
+/// });
+/// let error = beyond.record::<f32>(2, 10).unwrap_err();
+/// for (mistake, ranks) in error.mistakes() {
+///     eprintln!("line {}, ranks {ranks:?}: {}", mistake.source().line(), mistake.text());
+/// }
+/// # assert!(error.mistakes().count() > 0);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     text: Box<str>,
@@ -29,6 +42,17 @@ impl Mistake {
 }
 
 /// An operator that cannot be recorded: every mistake in it, each line once.
+///
+/// ```
+/// use hccl::operator::*;
+///
+/// let beyond = Operator::all_gather("beyond", |op: &Recorder<'_>, main: &mut MainThread<'_>| {
+///     main.copy(op.input(), op.output().block(op.ranks(), op.count())); // there is no such block
+/// });
+/// let error = beyond.record::<f32>(2, 10).unwrap_err();
+/// assert_eq!(error.operator(), "beyond");
+/// eprintln!("{error}"); // each mistake, its line, and the ranks that make it
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct RecordError {
     operator: Box<str>,

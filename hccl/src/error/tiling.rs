@@ -3,6 +3,23 @@
 use std::borrow::Cow;
 
 /// Bytes or settings of tiling data that CANN, or the kernel, would refuse or misread.
+///
+/// ```
+/// use hccl::kernel::Tiling;
+/// use hccl::kernel::tiling::TilingError;
+///
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Sizes { count: u64, scale: f32, rest: u32 }
+/// let error = Sizes::from_bytes(&[0; 12]).map(|_| ()).unwrap_err();
+/// match error.root_cause() {
+///     hccl::Error::Tiling(TilingError::WrongSize { expected: 16, found, .. }) => {
+///         assert_eq!(*found, 12);
+///     }
+///     _ => return Err(error),
+/// }
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TilingError {

@@ -5,8 +5,121 @@
 use std::fmt::{self, Display, Formatter};
 
 use ascend_program::Warning;
+/// A finding of [`Recorded::check`].
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Sizes { count: u64 }
+/// # #[kernel(mix = "aiv_only")]
+/// # fn double(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
+/// #     let count = k.tiling().count;
+/// #     let a = k.scratch::<f32>(64).get();
+/// #     k.copy_in(&a, x, count);
+/// #     k.muls(&a, &a, 2.0, count);
+/// #     k.copy_out(y, &a, count);
+/// # }
+/// # fn main() -> hccl::Result<()> {
+/// // A kernel whose vector unit does not wait for the copy before it.
+/// let kernel = double::record()?;
+/// let report = kernel.check(&Sizes { count: 64 }, 1, 1, hccl::Product::A3, &[256, 256]);
+/// for finding in report.errors() {
+///     println!("{}, line {}: {}", finding.rule, finding.line, finding.message);
+///     println!("{}", finding.help);
+/// }
+/// # assert_eq!(report.errors().count(), 2);
+/// # Ok(())
+/// # }
+/// ```
+pub use ascend_program::check::Finding;
+/// The part of a kernel that is late in a [`Witness`].
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Sizes { count: u64 }
+/// # #[kernel(mix = "aiv_only")]
+/// # fn double(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
+/// #     let count = k.tiling().count;
+/// #     let a = k.scratch::<f32>(64).get();
+/// #     k.copy_in(&a, x, count);
+/// #     k.muls(&a, &a, 2.0, count);
+/// #     k.copy_out(y, &a, count);
+/// # }
+/// # fn main() -> hccl::Result<()> {
+/// // A kernel whose vector unit does not wait for the copy before it.
+/// let kernel = double::record()?;
+/// let report = kernel.check(&Sizes { count: 64 }, 1, 1, hccl::Product::A3, &[256, 256]);
+/// let late: Option<Late> = report.errors().find_map(|it| it.witness.as_ref()).map(|it| it.late);
+/// if let Some(late) = late {
+///     // Here the kernel goes wrong every time.
+///     let runtime = hccl::Runtime::emulator_builder().devices(1).kernel_late(late).build()?;
+/// #   let _ = runtime;
+/// }
+/// # assert!(late.is_some());
+/// # Ok(())
+/// # }
+/// ```
+pub use ascend_program::check::Late;
+/// The severity of a [`Finding`].
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Sizes { count: u64 }
+/// # #[kernel(mix = "aiv_only")]
+/// # fn double(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
+/// #     let count = k.tiling().count;
+/// #     let a = k.scratch::<f32>(64).get();
+/// #     k.copy_in(&a, x, count);
+/// #     k.muls(&a, &a, 2.0, count);
+/// #     k.copy_out(y, &a, count);
+/// # }
+/// # fn main() -> hccl::Result<()> {
+/// // A kernel whose vector unit does not wait for the copy before it.
+/// let kernel = double::record()?;
+/// let report = kernel.check(&Sizes { count: 64 }, 1, 1, hccl::Product::A3, &[256, 256]);
+/// let errors = report.findings().filter(|finding| finding.severity == Severity::Error);
+/// assert_eq!(errors.count(), 2);
+/// # Ok(())
+/// # }
+/// ```
+pub use ascend_program::check::Severity;
+/// The proof of a [`Finding`] about order.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Sizes { count: u64 }
+/// # #[kernel(mix = "aiv_only")]
+/// # fn double(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
+/// #     let count = k.tiling().count;
+/// #     let a = k.scratch::<f32>(64).get();
+/// #     k.copy_in(&a, x, count);
+/// #     k.muls(&a, &a, 2.0, count);
+/// #     k.copy_out(y, &a, count);
+/// # }
+/// # fn main() -> hccl::Result<()> {
+/// // A kernel whose vector unit does not wait for the copy before it.
+/// let kernel = double::record()?;
+/// let report = kernel.check(&Sizes { count: 64 }, 1, 1, hccl::Product::A3, &[256, 256]);
+/// for witness in report.errors().filter_map(|finding| finding.witness.as_ref()) {
+///     println!("{} (late: {})", witness.text, witness.late);
+/// }
+/// # assert!(report.errors().any(|finding| finding.witness.is_some()));
+/// # Ok(())
+/// # }
+/// ```
+pub use ascend_program::check::Witness;
 use ascend_program::check::{self, Setting};
-pub use ascend_program::check::{Finding, Late, Severity, Witness};
 use ascend_program::flow::Launch;
 
 use super::recorded::Recorded;
@@ -97,6 +210,26 @@ pub(super) fn is_cut(note: &Finding) -> bool {
 
 /// The findings of [`Recorded::check`], and the launch that they are for. Its `Display` is made for
 /// people: a line that says what was checked, then each finding with its ranks.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[kernel(mix = "aiv_only")]
+/// # fn sevens(k: Kernel, y: Output<u64>) {
+/// #     let line = y.at(k.block_index() * 8);
+/// #     line.set(0, 7);
+/// #     line.clean(0);
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Two cores, one rank, 128 bytes behind `y`.
+/// let report: Report = sevens::record()?.check(&(), 2, 1, hccl::Product::A3, &[128]);
+/// for finding in report.errors() {
+///     eprintln!("{finding}");
+/// }
+/// assert!(report.is_good(true));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Report {
     kernel: String,

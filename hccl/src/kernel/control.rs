@@ -48,6 +48,22 @@ use crate::dtype::Element;
 ///
 /// A call that no product supports is a mistake when the kernel is recorded. One that only this
 /// product does not support is an error at launch.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, y: Output<u64>) {
+///     k.when(k.block_index().eq(0), || {
+///         k.range(..8_u64, |i| y.set(i, i * 2)); // a loop of the kernel
+///         y.clean(0);
+///     });
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Kernel<T = ()> {
     pub(super) recording: u64,
     of: PhantomData<fn() -> T>,
@@ -68,6 +84,31 @@ impl<T> fmt::Debug for Kernel<T> {
 }
 
 /// The first argument of a kernel.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Sizes { count: u64 }
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn with_sizes(k: Kernel<Sizes>, y: Output<u64>) {
+///     y.set(0, k.tiling().count);
+///     y.clean(0);
+/// }
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn without(k: Kernel, y: Output<i64>) {
+///     y.set(0, k.block_count());
+///     y.clean(0);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # with_sizes::record()?;
+/// # without::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "the first argument of a kernel is not `{Self}`",
     note = "it is `k: Kernel<T>` with the tiling struct `T`, or `k: Kernel` without one"

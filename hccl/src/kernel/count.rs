@@ -10,6 +10,29 @@ use super::value::{Scalar, Value, Whole, sealed};
 
 /// A number of elements, an offset, a count of turns: a [`Value`] of an integer type, or an integer
 /// of Rust, which must not be negative.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Sizes { count: u64 }
+///
+/// fn behind(y: Output<u64>, elements: impl count::Count) -> Output<u64> {
+///     y.at(elements)
+/// }
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel<Sizes>, y: Output<u64>) {
+///     let place = behind(behind(y, k.tiling().count), 1); // a value of the kernel, a number
+///     place.set(0, 7);
+///     place.clean(0);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no count",
     note = "a count is an integer of Rust or a `Value` of an integer type"
@@ -85,6 +108,26 @@ counts!(i8 i16 i32 i64 u8 u16 u32 u64 usize);
 impl sealed::Sealed for usize {}
 
 /// The range of a recorded loop: `..n`, or `from..to` with both of one kind.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Sizes { count: u64 }
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel<Sizes>, y: Output<u64>) {
+///     let count = k.tiling().count;
+///     k.range(..count, |i| y.set(i, 0));
+///     k.range(k.value(2)..count, |i| y.set(i, i));
+///     y.clean(0);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no range for a recorded loop",
     note = "write `..n`, or `from..to` with two `Value`s; `k.value(1)` makes one of a number"

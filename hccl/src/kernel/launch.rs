@@ -136,6 +136,29 @@ const MOST_BLOCKS: u32 = 65_535;
 ///
 /// If it is dropped while launches are in flight, it is unloaded when they are complete; dropping
 /// never blocks.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[kernel(mix = "aiv_only")]
+/// # fn sevens(k: Kernel, y: Output<u64>) {
+/// #     let line = y.at(k.block_index() * 8);
+/// #     line.set(0, 7);
+/// #     line.clean(0);
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let runtime = hccl::Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// # let mut y = device.zeros::<u64>(16, &stream)?;
+/// let mut kernel: Loaded<()> = sevens::record()?.load(&device)?; // once for each device
+/// for _ in 0..3 {
+///     kernel.launch(2).output(&mut y).submit(&stream)?;
+/// }
+/// stream.synchronize()?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Loaded<T> {
     device: Device,
     program: Arc<Program>,
@@ -216,6 +239,28 @@ pub(super) struct GivenTensor<'a> {
 
 /// A launch and its arguments: [`submit`](Self::submit) issues it. Tensors are given in the order
 /// of the kernel's arguments.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[kernel(mix = "aiv_only")]
+/// # fn sevens(k: Kernel, y: Output<u64>) {
+/// #     let line = y.at(k.block_index() * 8);
+/// #     line.set(0, 7);
+/// #     line.clean(0);
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let runtime = hccl::Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// # let mut y = device.zeros::<u64>(16, &stream)?;
+/// # let mut kernel = sevens::record()?.load(&device)?;
+/// let launch: Launch<'_, ()> = kernel.launch(2).output(&mut y); // on two cores
+/// launch.submit(&stream)?.wait()?;
+/// # assert_eq!(y.to_vec(&stream).wait()?[8], 7);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing is launched before `.submit(&stream)`"]
 pub struct Launch<'a, T> {
     kernel: &'a mut Loaded<T>,

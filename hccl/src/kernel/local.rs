@@ -17,6 +17,30 @@ use super::value::{Recordable, Scalar, Value};
 use crate::dtype::Element;
 
 /// The direction in which the tensors of a [`Queue`] go (`TPosition`).
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, x: Input<f32>, y: Output<f32>) {
+///     let inputs = k.queue::<f32>(Position::VecIn, 2, 64);
+///     let outputs = k.queue::<f32>(Position::VecOut, 2, 64);
+///     let (a, b) = (inputs.alloc(), outputs.alloc());
+///     k.copy_in(&a, x, 64);
+///     inputs.enqueue(a);
+///     let a = inputs.dequeue();
+///     k.relu(&b, &a, 64);
+///     inputs.free(a);
+///     outputs.enqueue(b);
+///     let b = outputs.dequeue();
+///     k.copy_out(y, &b, 64);
+///     outputs.free(b);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Position {
@@ -116,6 +140,22 @@ pub struct Scratch<E> {
 }
 
 /// A tensor in local memory (`LocalTensor`).
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, x: Input<f32>, y: Output<f32>) {
+///     let a: LocalTensor<f32> = k.scratch::<f32>(64).get();
+///     k.copy_in(&a, x, 64);
+///     k.wait_for(Pipe::Out, Pipe::In); // the copy out waits for the copy in
+///     k.copy_out(y, &a, 64);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct LocalTensor<E> {
     recording: u64,
     local: LocalId,
@@ -123,6 +163,23 @@ pub struct LocalTensor<E> {
 }
 
 /// A [`LocalTensor`] from some element on. Everything that takes a slice takes `&tensor` as well.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, x: Input<f32>, y: Output<f32>) {
+///     let a = k.scratch::<f32>(64).get();
+///     k.copy_in(&a, x, 64);
+///     k.wait_for(Pipe::Out, Pipe::In); // the copy out waits for the copy in
+///     let half: LocalSlice<f32> = a.at(32); // from element 32 on
+///     k.copy_out(y, half, 32);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct LocalSlice<E> {
     recording: u64,
     local: LocalId,
@@ -158,6 +215,22 @@ macro_rules! debug {
 debug!(Queue Scratch LocalTensor LocalSlice);
 
 /// The amount that a copy moves: a count of elements, or [`Pieces`].
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, x: Input<f32>, y: Output<f32>) {
+///     let a = k.scratch::<f32>(64).get();
+///     k.copy_in(&a, x, Pieces::new(8, 4, 24)); // 8 of every 32 elements, 4 times
+///     k.wait_for(Pipe::Out, Pipe::In);
+///     k.copy_out(y, &a, 32); // a count of elements
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait Amount {
     #[doc(hidden)]
     fn pieces(self) -> Pieces;
@@ -171,6 +244,23 @@ impl<C: Count> Amount for C {
 
 /// Several pieces of the same length with gaps between them in global memory (`DataCopyExtParams`).
 /// In local memory each piece begins at a multiple of 32 bytes.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, x: Input<f32>, y: Output<f32>) {
+///     let a = k.scratch::<f32>(64).get();
+///     let rows = Pieces::new(8, 4, 24);
+///     k.copy_in(&a, x, rows); // elements 0 to 7, 32 to 39, 64 to 71 and 96 to 103
+///     k.wait_for(Pipe::Out, Pipe::In);
+///     k.copy_out(y, &a, 32);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Pieces {
     length: Counted,

@@ -17,6 +17,31 @@ use crate::dtype::Element;
 
 /// A kind of product, made by [`Kernel::matmul`] (`MatmulImpl`): the types of `c = a * b + bias`,
 /// and which matrices are given as their transpose.
+///
+/// ```
+/// use hccl::kernel::*;
+/// use hccl::f16;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Tiles { cube: TCubeTiling }
+///
+/// #[kernel(mix = "aic_only")]
+/// fn product(k: Kernel<Tiles>, a: Input<f16>, b: Input<f16>, c: Output<f16>) {
+///     let cube = k.tiling().cube;
+///     let product: Matmul<f16, f16, f16> = k.matmul(&cube).transposed_b();
+///     product.multiply(
+///         a.matrix(cube.ka),
+///         b.matrix(cube.kb),
+///         c.matrix(cube.n),
+///         (cube.m, cube.n, cube.ka),
+///     );
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # product::record()?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Matmul<A, B, C, Bias = C> {
     recording: u64,
     matmul: MatmulId,
@@ -114,6 +139,30 @@ impl<T> Kernel<T> {
 }
 
 /// The rows, columns and depth of a product.
+///
+/// ```
+/// use hccl::kernel::*;
+/// use hccl::f16;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Tiles { cube: TCubeTiling }
+///
+/// #[kernel(mix = "aic_only")]
+/// fn product(k: Kernel<Tiles>, a: Input<f16>, b: Input<f16>, c: Output<f16>) {
+///     let cube = k.tiling().cube;
+///     k.matmul::<f16, f16, f16>(&cube).multiply(
+///         a.matrix(cube.ka),
+///         b.matrix(cube.n),
+///         c.matrix(cube.n),
+///         (16, cube.n, cube.ka), // rows, columns, depth: numbers, or values of the kernel
+///     );
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # product::record()?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait Shape {
     #[doc(hidden)]
     fn shape(self) -> [Counted; 3];

@@ -103,7 +103,40 @@ pub mod value;
 mod vector;
 
 pub use crate::error::kernel::{Mistake, RecordError};
+/// A warning that a kernel means: see [`Kernel::allow`].
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn reserve(k: Kernel, later: Output<f32>) {
+///     k.allow(Warning::NeverWritten, "the next version of the operator writes it");
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # reserve::record()?;
+/// # Ok(())
+/// # }
+/// ```
 pub use ascend_program::Warning;
+/// The settings of [`Recorded::project`].
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[kernel(mix = "aiv_only")]
+/// # fn sevens(k: Kernel, y: Output<u64>) {
+/// #     let line = y.at(k.block_index() * 8);
+/// #     line.set(0, 7);
+/// #     line.clean(0);
+/// # }
+/// # fn main() -> hccl::Result<()> {
+/// let project = Project { package: "sevens".into(), blocks: 2, ..Project::new([]) };
+/// for (name, text) in sevens::record()?.project(&project)? {
+///     println!("{name}: {} bytes", text.len()); // a file of the operator project
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub use ascend_program::ascend_c::Project;
 pub use check::{Finding, Late, Report, Severity, Witness};
 pub use client::{Configured, Declaration, Hccl, Initialised, Started};

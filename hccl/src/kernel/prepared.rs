@@ -11,10 +11,58 @@ use super::tensor::rename;
 use super::value::{Recordable, Value};
 
 /// A task whose turns are to be committed, one by one.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Tiles { init: Mc2InitTiling, all_reduce: Mc2CcTiling, count: u64 }
+/// #[kernel(mix = "aiv_1_0")]
+/// fn reduce(k: Kernel<Tiles>, y: Output<f32>) {
+///     let t = k.tiling();
+///     k.on_aiv(|| {
+///         let hccl = k.hccl(0).init().configure(&t.all_reduce);
+///         let task: Prepared<Open> = hccl.all_reduce(y, y, t.count, Sum).prepare();
+///         // ... compute `y` ...
+///         hccl.commit(&task); // now it may begin
+///         hccl.wait_all(&task);
+///         k.sync_all_aiv();
+///         hccl.finalise();
+///     });
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # reduce::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub enum Open {}
 
 /// A task all of whose turns were committed when it was prepared.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Tiles { init: Mc2InitTiling, all_reduce: Mc2CcTiling, count: u64 }
+/// #[kernel(mix = "aiv_1_0")]
+/// fn reduce(k: Kernel<Tiles>, y: Output<f32>) {
+///     let t = k.tiling();
+///     k.on_aiv(|| {
+///         let hccl = k.hccl(0).init().configure(&t.all_reduce);
+///         let task: Prepared<Committed> = hccl.all_reduce(y, y, t.count, Sum).commit_all();
+///         hccl.wait_all(&task);
+///         k.sync_all_aiv();
+///         hccl.finalise();
+///     });
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # reduce::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub enum Committed {}
 
@@ -22,6 +70,29 @@ pub enum Committed {}
 /// [`prepare`](super::prepare::Prepare::prepare) or
 /// [`commit_all`](super::prepare::Prepare::commit_all). [`Hccl::commit`](super::Hccl::commit)
 /// commits its turns, and [`Hccl::wait`](super::Hccl::wait) waits for them.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Tiles { init: Mc2InitTiling, all_reduce: Mc2CcTiling, count: u64 }
+/// #[kernel(mix = "aiv_1_0")]
+/// fn reduce(k: Kernel<Tiles>, y: Output<f32>) {
+///     let t = k.tiling();
+///     k.on_aiv(|| {
+///         let hccl = k.hccl(0).init().configure(&t.all_reduce);
+///         let task: Prepared<_> = hccl.all_reduce(y, y, t.count, Sum).repeat(3).commit_all();
+///         k.range(..task.turns(), |_| hccl.wait(&task)); // one turn after the other
+///         k.sync_all_aiv();
+///         hccl.finalise();
+///     });
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # reduce::record()?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Prepared<Q> {
     pub(super) recording: u64,
     pub(super) task: TaskId,

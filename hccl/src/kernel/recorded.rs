@@ -12,6 +12,25 @@ use crate::error::kernel::{Mistake, RecordError};
 ///
 /// The `record` that `#[kernel]` generates makes it. It is all that checking, running and printing
 /// need: the Rust function is not called again.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[kernel(mix = "aiv_only")]
+/// # fn sevens(k: Kernel, y: Output<u64>) {
+/// #     let line = y.at(k.block_index() * 8);
+/// #     line.set(0, 7);
+/// #     line.clean(0);
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let kernel: Recorded<()> = sevens::record()?;
+/// println!("{kernel}"); // a line for each step
+/// println!("{}", kernel.ascend_c()?); // the source for an NPU
+/// let report = kernel.check(&(), 2, 1, hccl::Product::A3, &[128]);
+/// assert!(report.is_good(true), "{report}");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Recorded<T> {
     program: Program,
     of: PhantomData<fn() -> T>,

@@ -13,6 +13,26 @@ use super::tiling::{Mc2CcTiling, Mc2InitTiling, TCubeTiling, Tiling};
 use super::value::{Scalar, Value};
 
 /// The type of a field of a tiling struct, as a kernel sees it. `#[derive(Tiling)]` implements it.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Sizes { count: u64 }
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel<Sizes>, y: Output<u64>) {
+///     let symbols: <Sizes as symbol::Symbolic>::Symbols = k.tiling();
+///     let count: Value<u64> = symbols.count;
+///     y.set(0, count);
+///     y.clean(0);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be in a tiling struct",
     label = "neither a number, nor `bool`, nor a struct with `#[derive(Tiling)]`",
@@ -37,6 +57,25 @@ pub trait Symbolic {
 }
 
 /// The type of a kernel's tiling argument: a struct with `#[derive(Tiling)]`, or nothing, `()`.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Sizes { count: u64, scale: u64 }
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel<Sizes>, y: Output<u64>) {
+///     let t = k.tiling(); // `Sizes` is the tiling argument of this kernel
+///     y.set(0, t.count * t.scale);
+///     y.clean(0);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not what a kernel takes its sizes from",
     note = "it is a struct with `#[derive(Tiling)]`; a kernel without one is a `Kernel` without parameter"
@@ -122,6 +161,26 @@ macro_rules! numbers {
 numbers!(i8 i16 i32 i64 u8 u16 u32 u64 crate::f16 crate::bf16 f32 f64 bool);
 
 /// An array of numbers in the tiling struct.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Sizes { parts: [u64; 4] }
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel<Sizes>, y: Output<u64>) {
+///     let parts: symbol::Values<u64, 4> = k.tiling().parts;
+///     let core = k.block_index();
+///     y.set(core * 8, parts.at(core)); // a number that the kernel computes
+///     y.clean(core * 8);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Values<T: Scalar, const N: usize> {
     at: At,
@@ -179,6 +238,30 @@ pub fn structs<T: Symbolic, const N: usize>(at: &At) -> [T::Symbols; N] {
 }
 
 /// An `Mc2InitTiling` in the tiling struct. Clients find it by themselves.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Tiles { init: Mc2InitTiling, all_reduce: Mc2CcTiling, count: u64 }
+/// #[kernel(mix = "aiv_1_0")]
+/// fn reduce(k: Kernel<Tiles>, y: Output<f32>) {
+///     let t = k.tiling();
+///     k.on_aiv(|| {
+///         let _init: symbol::InitMember = t.init; // a client finds it by itself
+///         let hccl = k.hccl(0).init().configure(&t.all_reduce);
+///         let task = hccl.all_reduce(y, y, t.count, Sum).commit_all();
+///         hccl.wait_all(&task);
+///         k.sync_all_aiv();
+///         hccl.finalise();
+///     });
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # reduce::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct InitMember(());
 
@@ -196,6 +279,30 @@ impl Symbolic for Mc2InitTiling {
 }
 
 /// An [`Mc2CcTiling`] in the tiling struct, for [`Hccl::configure`](super::Hccl::configure).
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Tiles { init: Mc2InitTiling, all_reduce: Mc2CcTiling, count: u64 }
+/// #[kernel(mix = "aiv_1_0")]
+/// fn reduce(k: Kernel<Tiles>, y: Output<f32>) {
+///     let t = k.tiling();
+///     k.on_aiv(|| {
+///         let member: &symbol::CcMember = &t.all_reduce;
+///         let hccl = k.hccl(0).init().configure(member);
+///         let task = hccl.all_reduce(y, y, t.count, Sum).commit_all();
+///         hccl.wait_all(&task);
+///         k.sync_all_aiv();
+///         hccl.finalise();
+///     });
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # reduce::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct CcMember {
     pub(super) at: At,
@@ -228,6 +335,30 @@ impl<const BYTES: usize> Symbolic for Mc2CcTiling<BYTES> {
 
 /// A [`TCubeTiling`] in the tiling struct, for [`Kernel::matmul`](super::Kernel::matmul), and its
 /// numbers.
+///
+/// ```
+/// use hccl::kernel::*;
+/// use hccl::f16;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Tiles { cube: TCubeTiling }
+///
+/// #[kernel(mix = "aic_only")]
+/// fn product(k: Kernel<Tiles>, a: Input<f16>, b: Input<f16>, c: Output<f16>) {
+///     let cube: symbol::CubeMember = k.tiling().cube;
+///     k.matmul::<f16, f16, f16>(&cube).multiply(
+///         a.matrix(cube.ka),
+///         b.matrix(cube.n),
+///         c.matrix(cube.n),
+///         (cube.m, cube.n, cube.ka),
+///     );
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # product::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct CubeMember {
     at: At,
@@ -298,6 +429,31 @@ impl Symbolic for TCubeTiling {
 
 /// One number for each rank, as `AlltoAllV` takes them: an array of `u64` of the tiling struct, or
 /// a [`Value`] each.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Parts { init: Mc2InitTiling, exchange: Mc2CcTiling, counts: [u64; 4], starts: [u64; 4] }
+/// #[kernel(mix = "aiv_1_0")]
+/// fn exchange(k: Kernel<Parts>, x: Input<f32>, y: Output<f32>) {
+///     let t = k.tiling();
+///     k.on_aiv(|| {
+///         let hccl = k.hccl(0).init().configure(&t.exchange);
+///         let blocks = [0, 64, 128, 192].map(|start| k.value::<u64>(start)); // a `Value` each
+///         let sent = (&t.counts, &t.starts); // arrays of the tiling struct
+///         let task = hccl.all_to_all_v(x, sent, y, (&t.counts, blocks)).commit_all();
+///         hccl.wait(&task);
+///         k.sync_all_aiv();
+///         hccl.finalise();
+///     });
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # exchange::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not one number for each rank",
     note = "pass an array of `u64` of the tiling struct, `&t.send_counts`, or an array of `Value<u64>`"

@@ -9,6 +9,24 @@ use super::control::Kernel;
 use super::record::{self, Caller, KernelRecorder};
 
 /// A unit of a core, which runs beside the others (`pipe_t`).
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, x: Input<f32>, y: Output<f32>) {
+///     let a = k.scratch::<f32>(64).get();
+///     k.copy_in(&a, x, 64);
+///     k.wait_for(Pipe::Vector, Pipe::In); // the vector unit waits for the copy in
+///     k.muls(&a, &a, 2.0, 64);
+///     k.wait_for(Pipe::Out, Pipe::Vector); // and the copy out for the vector unit
+///     k.copy_out(y, &a, 64);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pipe {
@@ -40,6 +58,28 @@ impl Pipe {
 }
 
 /// The cores that a flag is for (the mode of `CrossCoreSetFlag`).
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aic_1_2")]
+/// fn own(k: Kernel, y: Output<f32>) {
+///     k.on_aic(|| {
+///         // ... products of matrices ...
+///         k.cross_core_set_flag(Mode::Block, Pipe::Fix, 3);
+///     });
+///     k.on_aiv(|| {
+///         k.cross_core_wait_flag(3); // both vector cores of the block wait for the cube core
+///         let start = k.block_index() * 16;
+///         y.set(start, 1.0);
+///         y.clean(start);
+///     });
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {

@@ -15,22 +15,106 @@ use super::value::{Recordable, Scalar, Value, named};
 use crate::dtype::{DType, Element};
 
 /// Marks memory that a kernel may only read.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, x: Input<f32>, y: Output<f32>) {
+///     let core = k.block_index().cast::<u64>();
+///     let first: Global<f32, Reads> = x; // the same as `Input<f32>`
+///     y.set(core * 16, first.get(core));
+///     y.clean(core * 16);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub enum Reads {}
 
 /// Marks memory that a kernel may read and write.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, x: Input<f32>, y: Output<f32>) {
+///     let core = k.block_index().cast::<u64>();
+///     let result: Global<f32, Writes> = y; // the same as `Output<f32>`
+///     result.set(core * 16, x.get(core));
+///     result.clean(core * 16);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub enum Writes {}
 
 /// A tensor in global memory that a kernel reads: an argument, from some element on.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, x: Input<f32>, y: Output<f32>) {
+///     let core = k.block_index().cast::<u64>();
+///     let mine: Input<f32> = x.at(core * 16); // each core has 16 elements
+///     y.set(core * 16, mine.get(0));
+///     y.clean(core * 16);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 pub type Input<E> = Global<E, Reads>;
 
 /// A tensor in global memory that a kernel writes, and may read: an argument, a workspace or a
 /// window, from some element on.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, x: Input<f32>, y: Output<f32>) {
+///     let core = k.block_index().cast::<u64>();
+///     let mine: Output<f32> = y.at(core * 16); // each core has 16 elements
+///     mine.set(0, x.get(core * 16));
+///     mine.clean(0); // others are to see it
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 pub type Output<E> = Global<E, Writes>;
 
 /// A place in global memory with elements behind it (`GlobalTensor`). [`Input`] and [`Output`] are
 /// the two kinds.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// /// Copies one element, from an input or an output.
+/// fn copy_one<A>(k: Kernel, from: Global<f32, A>, to: Output<f32>) {
+///     let start = k.block_index() * 16;
+///     to.set(start, from.get(start));
+///     to.clean(start);
+/// }
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, x: Input<f32>, y: Output<f32>) {
+///     copy_one(k, x, y);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Global<E, A> {
     recording: u64,
     spot: Spot,
@@ -270,6 +354,31 @@ impl Spot {
 }
 
 /// A matrix in global memory, row by row, made by [`Global::matrix`].
+///
+/// ```
+/// use hccl::kernel::*;
+/// use hccl::f16;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Tiles { cube: TCubeTiling }
+///
+/// #[kernel(mix = "aic_only")]
+/// fn product(k: Kernel<Tiles>, a: Input<f16>, b: Input<f16>, c: Output<f16>) {
+///     let cube = k.tiling().cube;
+///     let left: Matrix<f16, Reads> = a.matrix(cube.ka); // rows of `ka` elements
+///     k.matmul::<f16, f16, f16>(&cube).multiply(
+///         left,
+///         b.matrix(cube.n),
+///         c.matrix(cube.n),
+///         (cube.m, cube.n, cube.ka),
+///     );
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # product::record()?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Matrix<E, A> {
     pub(super) tensor: Global<E, A>,
     pub(super) pitch: Counted,
@@ -290,6 +399,22 @@ impl<E: Element, A> fmt::Debug for Matrix<E, A> {
 }
 
 /// A type that an argument of a kernel can have: an [`Input`] or an [`Output`].
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// // Inputs come first, then outputs; numbers are in the tiling struct.
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, x: Input<f32>, indices: Input<u32>, y: Output<f32>) {
+///     let core = k.block_index();
+///     y.set(core * 16, x.get(indices.get(core)));
+///     y.clean(core * 16);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a kernel",
     note = "behind the `Kernel<..>` come tensors, all `Input<E>` and then all `Output<E>`; numbers go into the tiling struct"

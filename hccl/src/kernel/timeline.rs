@@ -152,6 +152,29 @@ use crate::runtime::Runtime;
 
 /// A recording that goes on, made by [`Runtime::record_timeline`]. A drop ends it without a
 /// timeline.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[kernel(mix = "aiv_only")]
+/// # fn sevens(k: Kernel, y: Output<u64>) {
+/// #     let line = y.at(k.block_index() * 8);
+/// #     line.set(0, 7);
+/// #     line.clean(0);
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let runtime = hccl::Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// # let mut y = device.zeros::<u64>(16, &stream)?;
+/// # let mut kernel = sevens::record()?.load(&device)?;
+/// let recording: Recording = runtime.record_timeline()?;
+/// kernel.launch(2).output(&mut y).submit(&stream)?.wait()?;
+/// let timeline = recording.finish()?;
+/// # assert!(timeline.svg().contains("AIV 1"));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "what is recorded comes from `.finish()`"]
 #[derive(Debug)]
 pub struct Recording {
@@ -161,6 +184,31 @@ pub struct Recording {
 }
 
 /// A recorded timeline. See the [module](self) for what is in it and what its times mean.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[kernel(mix = "aiv_only")]
+/// # fn sevens(k: Kernel, y: Output<u64>) {
+/// #     let line = y.at(k.block_index() * 8);
+/// #     line.set(0, 7);
+/// #     line.clean(0);
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let runtime = hccl::Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// # let mut y = device.zeros::<u64>(16, &stream)?;
+/// # let mut kernel = sevens::record()?.load(&device)?;
+/// let recording = runtime.record_timeline()?;
+/// kernel.launch(2).output(&mut y).submit(&stream)?.wait()?;
+/// let timeline: Timeline = recording.finish()?;
+/// let picture: String = timeline.svg();
+/// let trace: String = timeline.trace(); // for https://ui.perfetto.dev
+/// # assert!(picture.contains("AIV 1") && trace.contains("block 1"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Timeline {
     records: Records,

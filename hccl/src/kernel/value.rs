@@ -18,6 +18,29 @@ pub(super) mod sealed {
 
 /// A number that a kernel can compute with: the integers, the floating point types and `bool`. The
 /// list is Ascend C's.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Sizes { count: u64 }
+///
+/// fn choose<T: value::Scalar>(if_so: Value<bool>, yes: Value<T>, no: Value<T>) -> Value<T> {
+///     if_so.select(yes, no)
+/// }
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel<Sizes>, y: Output<u64>) {
+///     let more = k.tiling().count.gt(8);
+///     y.set(0, choose(more, k.value(3), k.tiling().count));
+///     y.clean(0);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a kernel does not compute with `{Self}`",
     note = "it has i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, hccl::f16, hccl::bf16 and bool"
@@ -32,6 +55,28 @@ pub trait Scalar: sealed::Sealed + Copy + 'static {
 }
 
 /// A number with `+ - * / %`, that is every [`Scalar`] except `bool`.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Sizes { count: u64 }
+///
+/// fn square<T: value::Arithmetic>(x: Value<T>) -> Value<T> {
+///     x * x
+/// }
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel<Sizes>, y: Output<u64>) {
+///     y.set(0, square(k.tiling().count));
+///     y.clean(0);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no arithmetic",
     note = "truth values are combined with `&`, `|` and `!`"
@@ -39,6 +84,28 @@ pub trait Scalar: sealed::Sealed + Copy + 'static {
 pub trait Arithmetic: Scalar {}
 
 /// An integer.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Sizes { count: u64 }
+///
+/// fn pieces<T: value::Whole>(count: Value<T>, length: Value<T>) -> Value<T> {
+///     count.div_ceil(length)
+/// }
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel<Sizes>, y: Output<u64>) {
+///     y.set(0, pieces(k.tiling().count, k.value(64)));
+///     y.clean(0);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not count anything",
     note = "counts, offsets and bounds of loops are integers"

@@ -21,6 +21,25 @@ use super::value::{Scalar, Value};
 use crate::dtype::Element;
 
 /// The rounding of a conversion by [`Kernel::cast`] (`RoundMode`).
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn own(k: Kernel, x: Input<f32>, y: Output<i32>) {
+///     let a = k.scratch::<f32>(64).get();
+///     let whole = k.scratch::<i32>(64).get();
+///     k.copy_in(&a, x, 64);
+///     k.wait_for(Pipe::Vector, Pipe::In);
+///     k.cast(&whole, &a, Round::Floor, 64);
+///     k.wait_for(Pipe::Out, Pipe::Vector);
+///     k.copy_out(y, &whole, 64);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # own::record()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Round {

@@ -128,6 +128,17 @@ impl<T: Element> DeviceSliceMut<'_, T> {
 
 /// A copy to the host that has been enqueued and becomes an array: a future, with
 /// [`wait`](Self::wait).
+///
+/// ```
+/// # let runtime = hccl::Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// let x = device.upload_array(&ndarray::array![[1, 2], [3, 4]], &stream)?;
+/// let download = x.to_array((2, 2), &stream); // the copy is on its way
+/// // ... other work ...
+/// assert_eq!(download.wait()?, ndarray::array![[1, 2], [3, 4]]); // or `.await`
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[must_use = "the data is lost unless the download is awaited"]
 pub struct DownloadArray<T: Element, D: Dimension> {
     download: Download<T>,

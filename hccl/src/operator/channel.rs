@@ -21,6 +21,24 @@ use super::memory::RemoteBuffer;
 use super::state::State;
 
 /// A channel to a peer (CANN: `HcclChannelAcquire`). Asking for it again gives the same one.
+///
+/// ```
+/// use hccl::operator::*;
+///
+/// fn own(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+///     main.copy(op.input(), op.buffer().slice(..op.count()));
+///     let next: Channel<'_> = op.channel(op.peer(1));
+///     let previous = op.channel(op.peer(-1));
+///     let exposed = main.expose(next);
+///     let access = main.enter(previous);
+///     main.read(access.buffer().slice(..op.count()), op.output());
+///     main.leave(access);
+///     main.reclaim(exposed);
+/// }
+/// # let operator = Operator::other("own", 100, 100, own);
+/// # assert!(operator.record::<f32>(3, 100)?.check().is_good());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Channel<'r> {
     pub(super) state: &'r State,
@@ -47,6 +65,22 @@ impl fmt::Debug for Channel<'_> {
 ///
 /// Dropping or forgetting it is a mistake: the peer's last record would be left over for the next
 /// operator.
+///
+/// ```
+/// use hccl::operator::*;
+///
+/// fn own(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+///     main.copy(op.input(), op.buffer().slice(..op.count()));
+///     let exposed: Exposed<'_> = main.expose(op.channel(op.peer(1))); // the next rank may read it
+///     main.visit(op.channel(op.peer(-1)), |theirs| {
+///         main.read(theirs.slice(..op.count()), op.output());
+///     });
+///     main.reclaim(exposed); // waits until the next rank has left
+/// }
+/// # let operator = Operator::other("own", 100, 100, own);
+/// # assert!(operator.record::<f32>(3, 100)?.check().is_good());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[must_use = "the peer has the buffer until it is reclaimed"]
 pub struct Exposed<'r> {
     pub(super) channel: Channel<'r>,
@@ -58,6 +92,22 @@ pub struct Exposed<'r> {
 /// Several threads may use it, as long as the one that leaves is certain to come last. Work of
 /// another thread within the same [fork](super::MainThread::fork) is not certain to be over; work
 /// in an earlier fork is. Dropping or forgetting it is a mistake: the peer would wait for ever.
+///
+/// ```
+/// use hccl::operator::*;
+///
+/// fn own(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+///     main.copy(op.input(), op.buffer().slice(..op.count()));
+///     let exposed = main.expose(op.channel(op.peer(1)));
+///     let access: Access<'_> = main.enter(op.channel(op.peer(-1))); // waits until it is exposed
+///     main.read(access.buffer().slice(..op.count()), op.output());
+///     main.leave(access);
+///     main.reclaim(exposed);
+/// }
+/// # let operator = Operator::other("own", 100, 100, own);
+/// # assert!(operator.record::<f32>(3, 100)?.check().is_good());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[must_use = "the peer waits until it is left"]
 pub struct Access<'r> {
     pub(super) channel: Channel<'r>,

@@ -14,6 +14,24 @@ use super::state::State;
 ///
 /// It is a place, not data: its contents are known when the operator runs. Copying it copies the
 /// place.
+///
+/// ```
+/// use hccl::operator::*;
+///
+/// /// Copies the two halves of the input in two threads.
+/// fn own(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+///     let (input, output): (LocalBuffer<'_>, LocalBuffer<'_>) = (op.input(), op.output());
+///     main.fork(2, |threads| {
+///         for thread in threads.iter() {
+///             let half = thread.index();
+///             thread.copy(input.part(half, 2), output.part(half, 2));
+///         }
+///     });
+/// }
+/// # let operator = Operator::other("own", 100, 100, own);
+/// # assert!(operator.record::<f32>(3, 100)?.check().is_good());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct LocalBuffer<'r> {
     pub(super) state: &'r State,
@@ -24,6 +42,22 @@ pub struct LocalBuffer<'r> {
 
 /// Elements of a peer's communication buffer (CANN: `HcclChannelGetHcclBuffer`). It is reached
 /// through an [`Access`](super::Access), only as long as that lasts.
+///
+/// ```
+/// use hccl::operator::*;
+///
+/// fn own(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+///     main.copy(op.input(), op.buffer().slice(..op.count()));
+///     let exposed = main.expose(op.channel(op.peer(1)));
+///     main.visit(op.channel(op.peer(-1)), |theirs: RemoteBuffer<'_>| {
+///         main.read(theirs.slice(..op.count()), op.output());
+///     });
+///     main.reclaim(exposed);
+/// }
+/// # let operator = Operator::other("own", 100, 100, own);
+/// # assert!(operator.record::<f32>(3, 100)?.check().is_good());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct RemoteBuffer<'a> {
     pub(super) state: &'a State,

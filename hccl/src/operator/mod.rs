@@ -128,9 +128,129 @@ mod state;
 mod thread;
 
 pub use crate::error::operator::{Mistake, RecordError};
-pub use ascend_operator::check::{Finding, Report, Severity};
-pub use ascend_operator::plan::{Engine, Plan};
-pub use ascend_operator::{Cost, Goal, Model, TaskId, check};
+/// The cost of an operator, from [`Recorded::cost`].
+///
+/// ```
+/// use hccl::operator::{Model, Operator, algorithms};
+///
+/// let gather = Operator::all_gather("gather", algorithms::mesh::all_gather);
+/// let cost = gather.record::<f32>(4, 100)?.cost(&Model::default());
+/// println!("{} s in {} steps", cost.time, cost.steps);
+/// assert_eq!(cost.bytes_sent, [1200; 4]); // 100 elements to each of 3 others
+/// # Ok::<(), hccl::Error>(())
+/// ```
+pub use ascend_operator::Cost;
+/// The purpose of an operator, from [`Operator::goal`].
+///
+/// ```
+/// use hccl::operator::{Goal, Operator, algorithms};
+///
+/// let gather = Operator::all_gather("gather", algorithms::mesh::all_gather);
+/// assert_eq!(*gather.goal(), Goal::AllGather);
+/// ```
+pub use ascend_operator::Goal;
+/// The durations with which [`Recorded::cost`] counts.
+///
+/// ```
+/// use hccl::operator::{Model, Operator, algorithms};
+///
+/// let gather = Operator::all_gather("gather", algorithms::mesh::all_gather);
+/// // 2 µs and 100 GB/s for a transfer; reductions take no time.
+/// let model = Model::new(2e-6, 1e-11, 0.0);
+/// let (small, large) = (gather.record::<f32>(8, 1)?, gather.record::<f32>(8, 1 << 20)?);
+/// assert!(small.cost(&model).time < large.cost(&model).time);
+/// # Ok::<(), hccl::Error>(())
+/// ```
+pub use ascend_operator::Model;
+/// A task of a [`Recorded`] operator.
+///
+/// ```
+/// use hccl::operator::{Model, Operator, algorithms};
+///
+/// let gather = Operator::all_gather("gather", algorithms::mesh::all_gather);
+/// let cost = gather.record::<f32>(4, 100)?.cost(&Model::default());
+/// for task in &cost.critical_path {
+///     println!("rank {}, thread {}, task {}", task.rank, task.thread, task.position);
+/// }
+/// # assert!(!cost.critical_path.is_empty());
+/// # Ok::<(), hccl::Error>(())
+/// ```
+pub use ascend_operator::TaskId;
+pub use ascend_operator::check;
+/// A finding of [`Recorded::check`].
+///
+/// ```
+/// use hccl::operator::*;
+///
+/// // The reader enters, but no rank exposes.
+/// let stuck = Operator::other("stuck", 8, 8, |op: &Recorder<'_>, main: &mut MainThread<'_>| {
+///     main.visit(op.channel(op.peer(1)), |theirs| main.read(theirs.slice(..8), op.output()));
+/// });
+/// let report = stuck.record::<f32>(2, 8)?.check();
+/// for finding in report.errors() {
+///     println!("{finding}"); // the problem, the line, the rank and thread, and the remedy
+/// }
+/// # assert!(!report.is_good());
+/// # Ok::<(), hccl::Error>(())
+/// ```
+pub use ascend_operator::check::Finding;
+/// The result of [`Recorded::check`].
+///
+/// ```
+/// use hccl::operator::{Operator, algorithms};
+///
+/// let gather = Operator::all_gather("gather", algorithms::mesh::all_gather);
+/// let report = gather.record::<f32>(4, 100)?.check();
+/// assert!(report.is_good(), "{report}");
+/// println!("{} tasks were checked", report.tasks);
+/// # Ok::<(), hccl::Error>(())
+/// ```
+pub use ascend_operator::check::Report;
+/// The severity of a [`Finding`].
+///
+/// ```
+/// use hccl::operator::*;
+///
+/// // The reader enters, but no rank exposes.
+/// let stuck = Operator::other("stuck", 8, 8, |op: &Recorder<'_>, main: &mut MainThread<'_>| {
+///     main.visit(op.channel(op.peer(1)), |theirs| main.read(theirs.slice(..8), op.output()));
+/// });
+/// let report = stuck.record::<f32>(2, 8)?.check();
+/// let worst = report.errors().all(|finding| finding.severity == Severity::Error);
+/// assert!(worst);
+/// # Ok::<(), hccl::Error>(())
+/// ```
+pub use ascend_operator::check::Severity;
+/// The engine of an operator: see [`Run::engine`].
+///
+/// ```
+/// use hccl::operator::{Engine, Operator, algorithms};
+/// use hccl::prelude::*;
+///
+/// let sum = Operator::all_reduce("sum", Sum, algorithms::mesh::all_reduce_two_shot);
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| {
+///     let stream = rank.device().stream()?;
+///     let mut x = rank.device().upload(&[1.0_f32; 4], &stream)?;
+///     let mut comm = rank.communicator()?;
+///     comm.run(&sum).in_place(&mut x).engine(Engine::AicpuTs).submit(&stream)?.wait()
+/// })?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
+pub use ascend_operator::plan::Engine;
+/// The resources of one rank, from [`Recorded::plans`].
+///
+/// ```
+/// use hccl::operator::{Engine, Operator, algorithms};
+///
+/// let gather = Operator::all_gather("gather", algorithms::mesh::all_gather);
+/// for (rank, plan) in gather.record::<f32>(4, 100)?.plans(Engine::CpuTs).iter().enumerate() {
+///     println!("rank {rank}: {} threads, {} channels", plan.threads, plan.channels.len());
+/// #   assert_eq!(plan.channels.len(), 3);
+/// }
+/// # Ok::<(), hccl::Error>(())
+/// ```
+pub use ascend_operator::plan::Plan;
 pub use channel::{Access, Channel, Exposed};
 pub use memory::{LocalBuffer, RemoteBuffer};
 pub use notify::{Clear, Notify, NotifyState, Set};

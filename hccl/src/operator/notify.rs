@@ -10,16 +10,65 @@ mod sealed {
 }
 
 /// [`Clear`] or [`Set`].
+///
+/// ```
+/// use hccl::operator::{Notify, NotifyState};
+///
+/// /// Works on a notify in either state.
+/// fn describe<S: NotifyState>(notify: &Notify<'_, S>) -> String {
+///     format!("{notify:?}")
+/// }
+/// ```
 pub trait NotifyState: sealed::Sealed {
     #[doc(hidden)]
     const IS_SET: bool;
 }
 
 /// The bit is clear: it is next to be recorded.
+///
+/// ```
+/// use hccl::operator::*;
+///
+/// /// The second thread copies when the first one has.
+/// fn own(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+///     let (shared, count) = (op.buffer(), op.count());
+///     main.fork(2, |threads| {
+///         let [first, second] = threads.array();
+///         let notify: Notify<'_, Clear> = second.notify();
+///         first.copy(op.input(), shared.slice(..count));
+///         let notify: Notify<'_, Set> = first.record(notify);
+///         let _clear: Notify<'_, Clear> = second.wait(notify);
+///         second.copy(shared.slice(..count), op.output());
+///     });
+/// }
+/// # let operator = Operator::other("own", 100, 100, own);
+/// # assert!(operator.record::<f32>(3, 100)?.check().is_good());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum Clear {}
 
 /// The bit is set, or will be: it is next to be waited for.
+///
+/// ```
+/// use hccl::operator::*;
+///
+/// /// The second thread copies when the first one has.
+/// fn own(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+///     let (shared, count) = (op.buffer(), op.count());
+///     main.fork(2, |threads| {
+///         let [first, second] = threads.array();
+///         let notify: Notify<'_, Clear> = second.notify();
+///         first.copy(op.input(), shared.slice(..count));
+///         let notify: Notify<'_, Set> = first.record(notify);
+///         let _clear: Notify<'_, Clear> = second.wait(notify);
+///         second.copy(shared.slice(..count), op.output());
+///     });
+/// }
+/// # let operator = Operator::other("own", 100, 100, own);
+/// # assert!(operator.record::<f32>(3, 100)?.check().is_good());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum Set {}
 

@@ -38,6 +38,25 @@ type Function = dyn Fn(&Recorder<'_>, &mut MainThread<'_>) + Send + Sync;
 /// | [`other`](Self::other) | as given | as given |
 ///
 /// Cloning it gives another handle of the same operator.
+///
+/// ```
+/// use hccl::operator::{Operator, algorithms};
+/// use hccl::prelude::*;
+///
+/// let sum = Operator::all_reduce("ring_sum", Sum, algorithms::ring::all_reduce);
+/// sum.record::<f32>(4, 1000)?.check().is_good(); // no device is needed for that
+/// # assert!(sum.record::<f32>(4, 1000)?.check().is_good());
+///
+/// # let runtime = Runtime::emulator(4)?;
+/// let sums = runtime.run_ranks(4, |rank| {
+///     let stream = rank.device().stream()?;
+///     let mut x = rank.device().upload(&[1.0_f32; 8], &stream)?;
+///     rank.communicator()?.run(&sum).in_place(&mut x).submit(&stream)?.wait()?;
+///     x.to_vec(&stream).wait()
+/// })?;
+/// assert_eq!(sums[3], [4.0; 8]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Operator {
     name: &'static str,
@@ -169,6 +188,16 @@ impl fmt::Debug for Operator {
 }
 
 /// The setting that an operator is recorded for, made by [`Operator::on`].
+///
+/// ```
+/// use hccl::dtype::DType;
+/// use hccl::operator::{Operator, algorithms};
+///
+/// let gather = Operator::all_gather("gather", algorithms::mesh::all_gather);
+/// let recorded = gather.on(8).count(1 << 20).dtype(DType::BF16).buffer_bytes(64 << 20).record()?;
+/// assert_eq!(recorded.tasks().ranks.len(), 8);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Setting<'o> {
     operator: &'o Operator,

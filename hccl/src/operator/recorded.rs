@@ -9,6 +9,17 @@ use ascend_operator::{Cost, Model, picture};
 /// The recorded tasks of all ranks.
 ///
 /// As text it is a line for each task, with the line of the source that recorded it.
+///
+/// ```
+/// use hccl::operator::{Operator, algorithms};
+///
+/// let gather = Operator::all_gather("gather", algorithms::mesh::all_gather);
+/// let recorded = gather.record::<f32>(4, 1000)?;
+/// println!("{recorded}"); // a line for each task
+/// let report = recorded.check();
+/// assert!(report.is_good(), "{report}");
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded(ascend_operator::Operator);
 

@@ -15,6 +15,24 @@ use super::thread::{MainThread, Thread};
 use crate::dtype::DType;
 
 /// One rank's view of an operator while its function is recorded.
+///
+/// ```
+/// use hccl::operator::*;
+///
+/// /// Every rank gives its elements to the next one.
+/// fn shift(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+///     let shared = op.buffer().slice(..op.count());
+///     main.copy(op.input(), shared);
+///     let exposed = main.expose(op.channel(op.peer(1))); // the next rank may read it
+///     main.visit(op.channel(op.peer(-1)), |theirs| {
+///         main.read(theirs.slice(..op.count()), op.output());
+///     });
+///     main.reclaim(exposed);
+/// }
+/// let shift = Operator::other("shift", 100, 100, shift);
+/// assert!(shift.record::<f32>(3, 100)?.check().is_good());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct Recorder<'r> {
     state: &'r State,
 }

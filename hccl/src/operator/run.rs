@@ -33,6 +33,24 @@ const BUFFER: &str = "the buffer";
 
 /// An operator that is about to run, and its buffers, made by [`Communicator::run`]:
 /// [`submit`](Self::submit) issues it.
+///
+/// ```
+/// use hccl::operator::{Operator, algorithms};
+/// use hccl::prelude::*;
+///
+/// let gather = Operator::all_gather("gather", algorithms::mesh::all_gather);
+/// # let runtime = Runtime::emulator(2)?;
+/// let all = runtime.run_ranks(2, |rank| {
+///     let (device, mut comm) = (rank.device(), rank.communicator()?);
+///     let stream = device.stream()?;
+///     let x = device.upload(&[rank.index()], &stream)?;
+///     let mut y = device.zeros::<u32>(2, &stream)?;
+///     comm.run(&gather).input(&x).output(&mut y).submit(&stream)?.wait()?;
+///     y.to_vec(&stream).wait()
+/// })?;
+/// assert_eq!(all, [[0, 1], [0, 1]]);
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[must_use = "nothing runs before `.submit(&stream)`"]
 pub struct Run<'a> {
     member: &'a mut Member,

@@ -17,6 +17,22 @@ use super::notify::{Clear, Notify, Set};
 use super::state::{HANDSHAKE, Here, MOST_THREADS, State, Visit};
 
 /// A thread of the rank: a queue of tasks (CANN: `HcclThreadAcquire`).
+///
+/// ```
+/// use hccl::operator::*;
+///
+/// /// Copies a part of the input.
+/// fn copy_part(thread: &Thread<'_>, op: &Recorder<'_>, of: u32) {
+///     let part = thread.index();
+///     thread.copy(op.input().part(part, of), op.output().part(part, of));
+/// }
+/// fn own(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+///     main.fork(4, |threads| threads.iter().for_each(|thread| copy_part(&thread, op, 4)));
+/// }
+/// # let operator = Operator::other("own", 100, 100, own);
+/// # assert!(operator.record::<f32>(3, 100)?.check().is_good());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct Thread<'f> {
     pub(super) state: &'f State,
     pub(super) index: u32,
@@ -24,11 +40,43 @@ pub struct Thread<'f> {
 
 /// The main thread, which starts and ends the others. It is the stream that the operator runs on
 /// (CANN: `HcclThreadAcquireWithStream`).
+///
+/// ```
+/// use hccl::operator::*;
+///
+/// fn own(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+///     main.copy(op.input(), op.buffer().slice(..op.count())); // by the stream itself
+///     main.fork(2, |threads| {
+///         for thread in threads.iter() {
+///             let half = op.buffer().slice(..op.count()).part(thread.index(), 2);
+///             thread.copy(half, op.output().part(thread.index(), 2));
+///         }
+///     }); // waits for both
+/// }
+/// # let operator = Operator::other("own", 100, 100, own);
+/// # assert!(operator.record::<f32>(3, 100)?.check().is_good());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub struct MainThread<'r> {
     pub(super) thread: Thread<'r>,
 }
 
 /// The threads of a [fork](MainThread::fork), the main thread first. They end with it.
+///
+/// ```
+/// use hccl::operator::*;
+///
+/// fn own(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+///     main.fork(2, |threads: Threads<'_>| {
+///         let [first, second] = threads.array(); // or `threads.iter()`, or `threads.get(1)`
+///         first.copy(op.input().part(0, 2), op.output().part(0, 2));
+///         second.copy(op.input().part(1, 2), op.output().part(1, 2));
+///     });
+/// }
+/// # let operator = Operator::other("own", 100, 100, own);
+/// # assert!(operator.record::<f32>(3, 100)?.check().is_good());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Threads<'f> {
     state: &'f State,

@@ -16,6 +16,24 @@ use crate::dtype::ReduceKind;
 /// a kernel that communicates.
 ///
 /// [`Mc2InitTilingConfig::fill`](super::Mc2InitTilingConfig::fill) fills it.
+///
+/// ```
+/// use hccl::kernel::tiling::{CmdType, Mc2CcTilingConfig, Mc2InitTilingConfig};
+/// use hccl::kernel::{Mc2CcTiling, Mc2InitTiling, Tiling};
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Tiles {
+///     init: Mc2InitTiling, // the first field
+///     all_reduce: Mc2CcTiling,
+///     count: u64,
+/// }
+///
+/// let mut tiling = Tiles { count: 64, ..Tiles::zeroed() };
+/// let kind = Mc2CcTilingConfig::builder().group_name("world").op_type(CmdType::AllReduce).build();
+/// Mc2InitTilingConfig::builder().product(hccl::Product::A3).build().fill(&mut tiling, &[kind])?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Mc2InitTiling([u8; 64]);
@@ -29,6 +47,17 @@ pub struct Mc2InitTiling([u8; 64]);
 /// in a struct depend on the size, and they are known when the program is compiled, so the choice
 /// is part of the type. The C++ header asserts the size: with a wrong choice the kernel does not
 /// compile.
+///
+/// ```
+/// use hccl::kernel::{Mc2CcTiling, Mc2InitTiling, Tiling};
+///
+/// /// One for each kind of communication of the kernel.
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Tiles { init: Mc2InitTiling, all_gather: Mc2CcTiling, all_reduce: Mc2CcTiling }
+///
+/// assert_eq!(Tiles::CC_TILINGS, [64, 64 + 512]); // where they are
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Mc2CcTiling<const BYTES: usize = 512>([u8; BYTES]);

@@ -15,11 +15,32 @@ use crate::{Product, Result};
 
 /// The settings of the [`Mc2InitTiling`], and with [`fill`](Self::fill) the way to write both kinds
 /// of structs.
+///
+/// ```
+/// use hccl::kernel::tiling::{CmdType, Mc2CcTilingConfig, Mc2InitTilingConfig};
+/// # use hccl::Product;
+/// # use hccl::kernel::{Mc2CcTiling, Mc2InitTiling, Tiling};
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Tiles { init: Mc2InitTiling, all_reduce: Mc2CcTiling, count: u64 }
+///
+/// let config = Mc2InitTilingConfig::builder().product(Product::A3).build();
+/// let kind = Mc2CcTilingConfig::builder().group_name("world").op_type(CmdType::AllReduce).build();
+/// let mut tiling = Tiles::zeroed();
+/// config.fill(&mut tiling, &[kind])?; // `init` and `all_reduce`
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, TypedBuilder)]
 #[builder(
     doc,
     builder_type(
-        doc = "Settings of a [`Mc2InitTilingConfig`]: each method sets one. From [`Mc2InitTilingConfig::builder`]."
+        doc = "Settings of a [`Mc2InitTilingConfig`]: each method sets one. From [`Mc2InitTilingConfig::builder`].\n\n\
+            ```\n\
+            use hccl::Product;\n\
+            use hccl::kernel::tiling::Mc2InitTilingConfig;\n\
+            \n\
+            let config = Mc2InitTilingConfig::builder().product(Product::A3).queue_num(2).build();\n\
+            ```"
     )
 )]
 pub struct Mc2InitTilingConfig {
@@ -55,7 +76,13 @@ pub struct Mc2InitTilingConfig {
 #[builder(
     doc,
     builder_type(
-        doc = "Settings of a [`Mc2CcTilingConfig`]: each method sets one. From [`Mc2CcTilingConfig::builder`]."
+        doc = "Settings of a [`Mc2CcTilingConfig`]: each method sets one. From [`Mc2CcTilingConfig::builder`].\n\n\
+            ```\n\
+            use hccl::kernel::tiling::{CmdType, Mc2CcTilingConfig};\n\
+            \n\
+            let builder = Mc2CcTilingConfig::builder().group_name(\"world\");\n\
+            let config = builder.op_type(CmdType::AllGather).build();\n\
+            ```"
     )
 )]
 pub struct Mc2CcTilingConfig {

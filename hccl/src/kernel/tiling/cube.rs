@@ -17,6 +17,20 @@ macro_rules! cube_tiling {
         /// fit in L0, and so on. The layout, batch and share fields are 0 for a plain product.
         ///
         /// Older releases of CANN lack the last field. The C++ header asserts the size.
+        ///
+        /// ```
+        /// use hccl::kernel::{TCubeTiling, Tiling};
+        /// use hccl::{Product, f16};
+        ///
+        /// #[derive(Tiling)]
+        /// #[repr(C)]
+        /// struct Tiles { cube: TCubeTiling }
+        ///
+        /// let cube = TCubeTiling::for_shape::<f16, f16, f16>(Product::A3, 1000, 520, 300).build()?;
+        /// let tiling = Tiles { cube };
+        /// assert_eq!(tiling.as_bytes().len(), 200);
+        /// # Ok::<(), hccl::Error>(())
+        /// ```
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[repr(C)]
         pub struct TCubeTiling {

@@ -12,6 +12,21 @@ use crate::error::Result;
 /// # Safety
 ///
 /// `ITEM` is the type: its size, and the patterns of bytes that are values of it.
+///
+/// ```
+/// use hccl::kernel::Tiling;
+///
+/// #[derive(Clone, Copy, Tiling)]
+/// #[repr(C)]
+/// struct Part { start: u64, count: u64 }
+///
+/// /// Numbers, `bool`, arrays of these, and structs with the derive.
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Sizes { parts: [Part; 4], scale: f32, rounds: u32 }
+///
+/// assert_eq!(size_of::<Sizes>(), 4 * 16 + 8);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be in a tiling struct",
     label = "neither a number, nor `bool`, nor a struct with `#[derive(Tiling)]`",

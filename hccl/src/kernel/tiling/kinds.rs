@@ -8,6 +8,15 @@ use crate::dtype::DType;
 macro_rules! commands {
     ($($name:ident, $code:ident, $text:literal, $algorithm:literal, $doc:literal;)*) => {
         /// The operations that a kernel can ask for (`HcclCMDType`).
+        ///
+        /// ```
+        /// use hccl::kernel::tiling::{CmdType, Mc2CcTilingConfig};
+        ///
+        /// let builder = Mc2CcTilingConfig::builder().group_name("world");
+        /// let kind = builder.op_type(CmdType::AllToAll).build();
+        /// assert!(CmdType::ALL.contains(&CmdType::AllToAll));
+        /// # let _ = kind;
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum CmdType {
@@ -74,6 +83,13 @@ macro_rules! data_types {
     ($($name:ident, $code:ident, $text:literal;)*) => {
         /// The types of elements that the communication server knows (`HcclDataType`): those of
         /// [`DType`] and the floats of 8 bits.
+        ///
+        /// ```
+        /// use hccl::dtype::DType;
+        /// use hccl::kernel::tiling::DataType;
+        ///
+        /// assert_eq!(DataType::from(DType::F16), DataType::F16);
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum DataType {

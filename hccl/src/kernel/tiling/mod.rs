@@ -79,15 +79,129 @@ mod shape;
 mod tiling;
 
 pub use crate::error::tiling::TilingError;
-pub use ascend_program::layout::{
-    Communication, Dump, Field, HeaderError, Item, Layout, MAX_CC_TILINGS, MAX_SIZE, Number, Role,
-};
+/// Where a tiling struct has the parts for the communication server.
+///
+/// ```
+/// use hccl::kernel::tiling::Communication;
+/// use hccl::kernel::{Mc2CcTiling, Mc2InitTiling, Tiling};
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Tiles { init: Mc2InitTiling, all_reduce: Mc2CcTiling, count: u64 }
+///
+/// assert_eq!(Communication::of(Tiles::LAYOUT).cc_tilings(), [64]);
+/// ```
+pub use ascend_program::layout::Communication;
+/// The values of a tiling struct, as text.
+///
+/// ```
+/// use hccl::kernel::Tiling;
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Sizes { count: u64, scale: f32, rest: u32 }
+///
+/// let sizes = Sizes { count: 64, scale: 0.5, rest: 0 };
+/// println!("{}", sizes.dump()); // offset, name and value of each field
+/// # assert!(sizes.dump().to_string().contains("64"));
+/// ```
+pub use ascend_program::layout::Dump;
+/// A field of a [`Layout`].
+///
+/// ```
+/// use hccl::kernel::Tiling;
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Sizes { count: u64, scale: f32, rest: u32 }
+///
+/// let offsets: Vec<_> = Sizes::LAYOUT.fields().iter().map(|field| field.offset).collect();
+/// assert_eq!(offsets, [0, 8, 12]);
+/// ```
+pub use ascend_program::layout::Field;
+/// The error of [`Layout::macro_header`].
+///
+/// ```
+/// use hccl::kernel::Tiling;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Flags { count: u32, on: bool, rest: [u8; 3] }
+///
+/// let error = Flags::LAYOUT.macro_header("Add").unwrap_err();
+/// println!("{}: {}", error.subject, error.problem); // there is no `bool` in the older form
+/// ```
+pub use ascend_program::layout::HeaderError;
+/// The type of a [`Field`].
+///
+/// ```
+/// use hccl::kernel::Tiling;
+/// use hccl::kernel::tiling::{Item, Number};
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Sizes { count: u64, scale: f32, rest: u32 }
+///
+/// assert_eq!(Sizes::LAYOUT.fields()[1].item, Item::Number(Number::F32));
+/// ```
+pub use ascend_program::layout::Item;
+/// The table of a tiling struct: [`Tiling::LAYOUT`].
+///
+/// ```
+/// use hccl::kernel::Tiling;
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Sizes { count: u64, scale: f32, rest: u32 }
+///
+/// println!("{}", Sizes::LAYOUT); // offset, size, type and name of each field
+/// println!("{}", Sizes::LAYOUT.header()); // the struct in C++
+/// assert_eq!(Sizes::LAYOUT.size, 16);
+/// ```
+pub use ascend_program::layout::Layout;
+/// The type of a number in a tiling struct or in a kernel.
+///
+/// ```
+/// use hccl::kernel::Tiling;
+/// use hccl::kernel::tiling::{Item, Number};
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Sizes { count: u64, scale: f32, rest: u32 }
+///
+/// assert_eq!(Sizes::LAYOUT.fields()[0].item, Item::Number(Number::U64));
+/// ```
+pub use ascend_program::layout::Number;
+/// Whether a struct is CANN's or the program's.
+///
+/// ```
+/// use hccl::kernel::tiling::Role;
+/// use hccl::kernel::{Mc2InitTiling, Tiling};
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Sizes { count: u64, scale: f32, rest: u32 }
+///
+/// assert_eq!(Sizes::LAYOUT.role, Role::User);
+/// ```
+pub use ascend_program::layout::Role;
+pub use ascend_program::layout::{MAX_CC_TILINGS, MAX_SIZE};
 pub use built_in::{Mc2CcTiling, Mc2InitTiling};
 pub use config::{
     Mc2CcTilingConfig, Mc2CcTilingConfigBuilder, Mc2InitTilingConfig, Mc2InitTilingConfigBuilder,
 };
 pub use cube::TCubeTiling;
 pub use field::FieldType;
+/// Makes a struct a tiling struct.
+///
+/// ```
+/// use hccl::kernel::Tiling;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct AddTiling {
+///     #[tiling(range = 1..=64)]
+///     tile_num: u32,
+///     tile_len: u32,
+/// }
+/// let mut tiling = AddTiling { tile_len: 128, ..AddTiling::zeroed() };
+/// tiling.set_tile_num(4)?; // 0 and 65 are errors
+/// # Ok::<(), hccl::Error>(())
+/// ```
 pub use hccl_derive::Tiling;
 pub use kinds::{CmdType, DataType};
 pub use shape::TCubeTilingBuilder;

@@ -82,6 +82,16 @@ impl TCubeTiling {
 }
 
 /// A [`TCubeTiling`] that is to be filled, made by [`TCubeTiling::for_shape`].
+///
+/// ```
+/// use hccl::kernel::TCubeTiling;
+/// use hccl::{Product, f16};
+///
+/// // 1000 times 520 elements, of depth 300.
+/// let cube = TCubeTiling::for_shape::<f16, f16, f16>(Product::A3, 1000, 520, 300).build()?;
+/// assert_eq!((cube.m, cube.n, cube.ka), (1000, 520, 300));
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone)]
 #[must_use = "`build` fills the tiling"]
 pub struct TCubeTilingBuilder {

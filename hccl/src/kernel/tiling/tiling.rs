@@ -16,6 +16,18 @@ use crate::error::Result;
 /// `LAYOUT` describes the whole struct: its fields lie where the table says, each has the type that
 /// it says, and between and behind them there are no bytes. The derive checks this when the program
 /// is compiled, so there is no reason to write an implementation by hand.
+///
+/// ```
+/// use hccl::kernel::Tiling;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Sizes { count: u64, scale: f32, rest: u32 }
+///
+/// let sizes = Sizes { count: 64, scale: 0.5, ..Sizes::zeroed() };
+/// assert_eq!(sizes.as_bytes().len(), 16); // the kernel gets these
+/// println!("{}", Sizes::LAYOUT.header()); // the struct in C++
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tiling struct",
     label = "this needs a struct with `#[derive(Tiling)]` and `#[repr(C)]`",

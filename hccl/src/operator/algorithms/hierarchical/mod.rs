@@ -15,6 +15,19 @@ use crate::operator::{Goal, LocalBuffer, MainThread, Recorder};
 use between::Between;
 
 /// A division of all ranks into groups.
+///
+/// ```
+/// use hccl::operator::Operator;
+/// use hccl::operator::algorithms::hierarchical::{self, Groups};
+/// use hccl::prelude::*;
+///
+/// let servers = Groups::of_size(16, 8); // 16 ranks, 8 on each server
+/// let sum = Operator::all_reduce("sum", Sum, move |op, main| {
+///     hierarchical::all_reduce(op, main, &servers);
+/// });
+/// assert!(sum.record::<f32>(16, 1000)?.check().is_good());
+/// # Ok::<(), hccl::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups(Vec<Vec<u32>>);
 
