@@ -8,6 +8,7 @@ mod checked;
 mod collectives;
 mod communicators;
 mod error_data;
+mod examples;
 mod executors;
 mod faults;
 mod gone;
