@@ -49,27 +49,49 @@
 //!   panics.
 //! * **Counts are elements**, and the crate checks before the call what types cannot check.
 
-pub(crate) mod api;
-pub mod batch;
-pub mod collective;
-pub mod comm;
-pub mod device;
-pub mod dtype;
-pub mod error;
-pub mod group;
-pub mod kernel;
-pub mod memory;
-pub mod operator;
-pub(crate) mod order;
-mod pending;
-pub mod ranks;
-pub mod record;
+// rustdoc lists the methods of a type in the order of these lines, and in a module those of its
+// submodules first. So this is the order in which a program meets them, a line between two so that
+// rustfmt keeps it.
+
 pub mod runtime;
+
+pub mod ranks;
+
+pub mod device;
+
+pub mod memory;
+
+pub mod comm;
+
+pub mod collective;
+
+pub mod batch;
+
+pub mod group;
+
+pub(crate) mod order;
+
+mod pending;
+
+pub mod dtype;
+
+pub mod error;
+
+pub mod kernel;
+
+pub mod operator;
+
+pub mod record;
+
+pub mod trace;
+
+pub(crate) mod api;
+
 pub(crate) mod sync;
+
 // The emulator maps memory in a way that Miri does not support.
 #[cfg(all(test, not(loom), not(miri), feature = "emulator"))]
 mod tests;
-pub mod trace;
 
 pub use batch::Batch;
 pub use collective::{CountMatrix, Partition};

@@ -67,17 +67,24 @@
 //!
 //! The book has the steps in the emulator: Design, The house.
 
+// In the order in which rustdoc lists the methods that they have.
+mod reduction;
+
+mod movement;
+
+mod variable;
+
+mod message;
+
 mod barrier;
-mod check;
+
 mod dynamic;
+
+mod check;
 mod issue;
 mod matrix;
-mod message;
-mod movement;
 mod op;
 mod partition;
-mod reduction;
-mod variable;
 
 pub use crate::error::counts::{CountsError, MOST_ELEMENTS};
 pub use dynamic::DynCollectives;

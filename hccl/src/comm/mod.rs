@@ -40,18 +40,26 @@
 //! [`split`](Communicator::split) and [`subset`](Communicator::subset) make communicators of some
 //! of the ranks.
 
+// In the order in which rustdoc lists the methods that they have.
 mod build;
-mod config;
+
+mod rank_table;
+
+mod queries;
+
 mod connect;
+
+mod sub;
+
+mod suspend;
+
+mod config;
 pub(crate) mod detour;
 pub(crate) mod handle;
 mod issue;
 pub(crate) mod links;
-mod rank_table;
 mod root_info;
 pub(crate) mod scratch;
-mod sub;
-mod suspend;
 
 pub use crate::error::config::ConfigError;
 pub use build::{CommunicatorBuilder, Plan};
@@ -291,58 +299,6 @@ impl Communicator {
 }
 
 impl<S> Communicator<S> {
-    /// Returns the number of this rank.
-    pub fn rank(&self) -> u32 {
-        self.member.label.rank
-    }
-
-    /// Returns the number of ranks.
-    pub fn world_size(&self) -> u32 {
-        self.member.world_size
-    }
-
-    /// Returns the name by which CANN knows it, which is the same on all ranks: that of a group in
-    /// tiling data. Unless [`CommConfig::name`](CommConfig) gave one, CANN has made it. CANN:
-    /// `HcclGetCommName`.
-    pub fn name(&self) -> &str {
-        &self.member.name
-    }
-
-    /// Returns the title, which errors, traces and timelines use: the name that [`CommConfig`]
-    /// gave, or how it came to be. The communicator of all ranks is `world`, the next one of the
-    /// same [`run_ranks`](crate::Runtime::run_ranks) `world 2`, their parts are
-    /// `world/split 1 color 0` or `world/subset 7`. The same on all ranks; two communicators can
-    /// have the same.
-    ///
-    /// ```
-    /// use hccl::prelude::*;
-    ///
-    /// # fn main() -> hccl::Result<()> {
-    /// Runtime::emulator(2)?.run_ranks(2, |rank| -> hccl::Result<()> {
-    ///     let mut world = rank.communicator()?;
-    ///     let part = world.split(Some(0), 0).wait()?.expect("every rank has a color");
-    ///     assert_eq!((world.title(), part.title()), ("world", "world/split 1 color 0"));
-    ///     Ok(())
-    /// })?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn title(&self) -> &str {
-        &self.member.label.communicator
-    }
-
-    /// Returns the device of this rank.
-    pub fn device(&self) -> &Device {
-        &self.member.device
-    }
-
-    /// Returns the number of messages to or from `peer` that have been issued, in this direction.
-    /// The k-th message from one rank to another on the one side belongs to the k-th on the other,
-    /// so the two numbers tell which rank has fallen behind. 0 for a rank that does not exist.
-    pub fn messages(&self, direction: Direction, peer: u32) -> u64 {
-        self.member.messages(direction, peer)
-    }
-
     /// Ends the communicator for all ranks, where the backend can tell them: see
     /// [`AbortHandle::abort`].
     ///

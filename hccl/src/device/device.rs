@@ -98,24 +98,13 @@ impl Device {
         &self.runtime
     }
 
-    #[inline]
-    pub(crate) fn table(&self) -> &Table {
-        self.runtime.table()
-    }
-
-    /// The same device, for all that is made with it: `watch` may end waits for that.
-    pub(crate) fn watched(self, watch: Weak<dyn Watch>) -> Self {
-        Device { watch: Some(watch), ..self }
-    }
-
-    /// The watch that may end waits for operations on it.
-    pub(crate) fn watch(&self) -> Option<Arc<dyn Watch>> {
-        self.watch.as_ref()?.upgrade()
-    }
-
-    /// CANN's number for the device (`aclrtSetDevice`).
-    pub fn id(&self) -> i32 {
-        self.runtime.shared().device_id(self.index)
+    /// Free and total memory (`aclrtGetMemInfo`). Does not block. What was dropped while in use
+    /// counts as used until it is complete.
+    pub fn memory_info(&self) -> Result<MemoryInfo> {
+        self.reap();
+        let _bound = self.bind()?;
+        let (free, total) = self.table().memory_info()?;
+        Ok(MemoryInfo { free, total })
     }
 
     /// The number of its cube cores, which multiply matrices (`aclrtGetDeviceInfo` with
@@ -145,6 +134,26 @@ impl Device {
     /// [`cube_cores`](Self::cube_cores).
     pub fn vector_cores(&self) -> Result<u32> {
         self.table().device_info(self.id(), aclrtDevAttr::ACL_DEV_ATTR_VECTOR_CORE_NUM)
+    }
+
+    /// CANN's number for the device (`aclrtSetDevice`).
+    pub fn id(&self) -> i32 {
+        self.runtime.shared().device_id(self.index)
+    }
+
+    #[inline]
+    pub(crate) fn table(&self) -> &Table {
+        self.runtime.table()
+    }
+
+    /// The same device, for all that is made with it: `watch` may end waits for that.
+    pub(crate) fn watched(self, watch: Weak<dyn Watch>) -> Self {
+        Device { watch: Some(watch), ..self }
+    }
+
+    /// What may end waits for what is done with it.
+    pub(crate) fn watch(&self) -> Option<Arc<dyn Watch>> {
+        self.watch.as_ref()?.upgrade()
     }
 
     #[inline]
@@ -204,15 +213,6 @@ impl Device {
     /// later.
     pub(crate) fn retire(&self, retired: impl Retire + 'static) {
         self.state().deferred.push(Box::new(retired));
-    }
-
-    /// Free and total memory (`aclrtGetMemInfo`). Does not block. Memory that was dropped while in
-    /// use counts as used until it is complete.
-    pub fn memory_info(&self) -> Result<MemoryInfo> {
-        self.reap();
-        let _bound = self.bind()?;
-        let (free, total) = self.table().memory_info()?;
-        Ok(MemoryInfo { free, total })
     }
 
     pub(crate) fn take_event(&self) -> Result<Arc<EventHandle>> {

@@ -61,11 +61,6 @@ pub struct Event {
 }
 
 impl Event {
-    /// Whether everything before it is complete. Does not block.
-    pub fn is_done(&self) -> bool {
-        self.slot.is_complete(self.number)
-    }
-
     /// Waits for everything before it, up to the runtime's deadline. Failures are told by the
     /// `Work`s and the stream.
     pub fn wait(&self) -> Result<()> {
@@ -78,6 +73,11 @@ impl Event {
     /// As [`wait`](Self::wait), up to `limit`.
     pub fn wait_timeout(&self, limit: Duration) -> Result<()> {
         self.slot.wait(self.number, limit, EVENT)
+    }
+
+    /// Whether everything before it is complete. Does not block.
+    pub fn is_done(&self) -> bool {
+        self.slot.is_complete(self.number)
     }
 }
 
@@ -105,33 +105,6 @@ pub struct TimedEvent {
 }
 
 impl TimedEvent {
-    pub(super) fn record(stream: &Stream) -> Result<Self> {
-        let bound = stream.device().bind()?;
-        let event = stream.table().create_event(true)?;
-        drop(bound);
-        let recorded = issue(stream, Operation::new("record_timed"), &[], |_| {
-            stream.table().record_event(&event, stream.queue().handle())
-        });
-        match recorded {
-            Ok(work) => Ok(Self { event: Some(event), work, device: stream.device().clone() }),
-            Err(error) => {
-                // It was never recorded, so nothing waits for it.
-                let _ = stream.table().destroy_event(event);
-                Err(error)
-            }
-        }
-    }
-
-    /// Whether the device has got there. Does not block.
-    pub fn is_done(&self) -> bool {
-        self.work.is_done()
-    }
-
-    /// Waits until the device has got there, up to the runtime's deadline.
-    pub fn wait(&self) -> Result<()> {
-        self.work.wait()
-    }
-
     /// The time between two events of one device (`aclrtEventElapsedTime`). Waits for both.
     pub fn elapsed_until(&self, later: &TimedEvent) -> Result<Duration> {
         self.work.wait()?;
@@ -151,6 +124,33 @@ impl TimedEvent {
         let _bound = device.bind()?;
         let milliseconds = device.table().elapsed(start, end)?;
         Ok(Duration::from_secs_f32((milliseconds / 1000.0).max(0.0)))
+    }
+
+    /// Waits until the device has got there, up to the runtime's deadline.
+    pub fn wait(&self) -> Result<()> {
+        self.work.wait()
+    }
+
+    /// Whether the device has got there. Does not block.
+    pub fn is_done(&self) -> bool {
+        self.work.is_done()
+    }
+
+    pub(super) fn record(stream: &Stream) -> Result<Self> {
+        let bound = stream.device().bind()?;
+        let event = stream.table().create_event(true)?;
+        drop(bound);
+        let recorded = issue(stream, Operation::new("record_timed"), &[], |_| {
+            stream.table().record_event(&event, stream.queue().handle())
+        });
+        match recorded {
+            Ok(work) => Ok(Self { event: Some(event), work, device: stream.device().clone() }),
+            Err(error) => {
+                // It was never recorded, so nothing waits for it.
+                let _ = stream.table().destroy_event(event);
+                Err(error)
+            }
+        }
     }
 }
 

@@ -5,14 +5,19 @@
 //! enters it runs in that order, and different streams run at the same time. An [`Event`] is a
 //! point in a stream that the host or another stream can wait for.
 
-pub(crate) mod deferred;
+// In the order in which rustdoc lists the methods that they have.
+mod stream;
+
 #[expect(clippy::module_inception, reason = "it is about the type of that name")]
 mod device;
+
 mod event;
+
 pub mod graph;
+
+pub(crate) mod deferred;
 pub(crate) mod shared;
 pub(crate) mod state;
-mod stream;
 
 pub(crate) use device::LentEvent;
 pub use device::{Device, MemoryInfo};

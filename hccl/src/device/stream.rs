@@ -96,24 +96,6 @@ impl Device {
 }
 
 impl Stream {
-    /// With the device's context current.
-    pub(super) fn new(device: Device, handle: StreamHandle, owned: bool) -> Self {
-        Self::in_state(StreamQueue::open(device, handle, owned), Open)
-    }
-
-    /// A stream that somebody else made (`aclrtCreateStream`). It is never destroyed here.
-    ///
-    /// # Safety
-    /// `stream` belongs to the default context of `device` and stays alive until every operation
-    /// issued on it is complete, the returned stream is dropped, and nobody waits for one of its
-    /// `Work`s and events any more. It is not being captured.
-    pub unsafe fn from_raw(device: &Device, stream: *mut c_void) -> Result<Stream> {
-        // SAFETY: the caller's promise.
-        let handle = unsafe { StreamHandle::from_raw(stream) };
-        let _bound = device.bind()?;
-        Ok(Self::new(device.clone(), handle, false))
-    }
-
     /// Waits until everything that was issued so far is complete, up to the runtime's deadline
     /// (`aclrtSynchronizeStreamWithTimeout`), and returns a failure that nobody has seen.
     pub fn synchronize(&self) -> Result<()> {
@@ -131,6 +113,56 @@ impl Stream {
     /// device. Does not block.
     pub fn wait_for(&self, work: &Work) -> Result<()> {
         self.wait_for_number(work.slot(), work.number(), "wait_for")
+    }
+
+    /// Runs a closure on a thread of the backend when everything issued so far is complete; what is
+    /// issued later waits for it (`aclrtLaunchHostFunc`).
+    ///
+    /// Inside the closure calls that would block return an error. A panic becomes the operation's
+    /// error.
+    pub fn host_fn(&self, function: impl FnOnce() + Send + 'static) -> Result<Work> {
+        let mut call = None;
+        let work = issue(self, Operation::new("host_fn"), &[], |raw| {
+            // The number of this very operation: the issue lock is held.
+            let number = self.slot.timeline.next();
+            let boxed = Box::into_raw(Box::new(HostCall { slot: self.slot, number, function }));
+            // SAFETY: the backend calls `run` once with the box that was made for it, on one of its
+            // threads, which the bound `Send` allows.
+            let result = unsafe { self.table().host_function(raw, run(&boxed), boxed.cast()) };
+            if result.is_err() {
+                call = Some(boxed);
+            }
+            result
+        });
+        if let Some(boxed) = call {
+            // SAFETY: the backend refused the call, so the box is still ours.
+            drop(unsafe { Box::from_raw(boxed) });
+        }
+        work
+    }
+
+    /// The `aclrtStream`, for foreign code. Reading it is safe, using it is not: operations that
+    /// this crate does not know of are not waited for.
+    pub fn as_raw(&self) -> ascend_sys::aclrtStream {
+        self.queue.handle().raw()
+    }
+
+    /// A stream that somebody else made (`aclrtCreateStream`). It is never destroyed here.
+    ///
+    /// # Safety
+    /// `stream` belongs to the default context of `device` and stays alive until every operation
+    /// issued on it is complete, the returned stream is dropped, and nobody waits for one of its
+    /// `Work`s and events any more. It is not being captured.
+    pub unsafe fn from_raw(device: &Device, stream: *mut c_void) -> Result<Stream> {
+        // SAFETY: the caller's promise.
+        let handle = unsafe { StreamHandle::from_raw(stream) };
+        let _bound = device.bind()?;
+        Ok(Self::new(device.clone(), handle, false))
+    }
+
+    /// With the device's context current.
+    pub(super) fn new(device: Device, handle: StreamHandle, owned: bool) -> Self {
+        Self::in_state(StreamQueue::open(device, handle, owned), Open)
     }
 
     /// Later operations wait for operation `number` of another stream of the same device.
@@ -161,38 +193,6 @@ impl Stream {
         let Some((event, _)) = other.event_behind(number)? else { return Ok(()) };
         let enqueue = |_| own.table().wait_event(own.handle(), &event);
         issue(self, Operation::new(operation), &[], enqueue).map(drop)
-    }
-
-    /// The `aclrtStream`, for foreign code. Reading it is safe, using it is not: operations that
-    /// this crate does not know of are not waited for.
-    pub fn as_raw(&self) -> ascend_sys::aclrtStream {
-        self.queue.handle().raw()
-    }
-
-    /// Runs a closure on a thread of the backend when everything issued so far is complete; what is
-    /// issued later waits for it (`aclrtLaunchHostFunc`).
-    ///
-    /// Inside the closure calls that would block return an error. A panic becomes the operation's
-    /// error.
-    pub fn host_fn(&self, function: impl FnOnce() + Send + 'static) -> Result<Work> {
-        let mut call = None;
-        let work = issue(self, Operation::new("host_fn"), &[], |raw| {
-            // The number of this very operation: the issue lock is held.
-            let number = self.slot.timeline.next();
-            let boxed = Box::into_raw(Box::new(HostCall { slot: self.slot, number, function }));
-            // SAFETY: the backend calls `run` once with the box that was made for it, on one of its
-            // threads, which the bound `Send` allows.
-            let result = unsafe { self.table().host_function(raw, run(&boxed), boxed.cast()) };
-            if result.is_err() {
-                call = Some(boxed);
-            }
-            result
-        });
-        if let Some(boxed) = call {
-            // SAFETY: the backend refused the call, so the box is still ours.
-            drop(unsafe { Box::from_raw(boxed) });
-        }
-        work
     }
 }
 

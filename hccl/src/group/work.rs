@@ -37,11 +37,6 @@ use crate::order::work::Work;
 pub struct GroupWork(pub(super) Vec<Work>);
 
 impl GroupWork {
-    /// Whether all are complete. Does not block.
-    pub fn is_done(&self) -> bool {
-        self.0.iter().all(Work::is_done)
-    }
-
     /// Waits for all, each up to the runtime's deadline, and gives the first error, in the order of
     /// the communicators.
     pub fn wait(&self) -> Result<()> {
@@ -53,6 +48,11 @@ impl GroupWork {
         let start = Instant::now();
         let left = || limit.saturating_sub(start.elapsed());
         self.0.iter().map(|work| work.wait_timeout(left())).fold(Ok(()), Result::and)
+    }
+
+    /// Whether all are complete. Does not block.
+    pub fn is_done(&self) -> bool {
+        self.0.iter().all(Work::is_done)
     }
 }
 

@@ -91,94 +91,11 @@ impl<T: Element> DeviceBuffer<T, Uninit> {
     }
 }
 
-impl<T: Element, S> DeviceBuffer<T, S> {
-    /// Length in elements. May be 0: an empty buffer takes part in operations like any other.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether it has no elements.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The device whose memory it is.
-    pub fn device(&self) -> &Device {
-        &self.device
-    }
-
-    #[inline]
-    pub(crate) fn region(&self) -> Region<'_> {
-        self.memory.region(0..self.len * size_of::<T>())
-    }
-
-    /// The device address, for foreign code. Reading it is safe, using it is not: operations that
-    /// this crate does not know of are not waited for.
-    pub fn as_ptr(&self) -> *mut c_void {
-        self.memory.pointer()
-    }
-}
-
 impl<T: Element> DeviceBuffer<T> {
-    /// Its parts.
-    pub(super) fn into_parts(self) -> (Owned, usize, Device) {
-        (self.memory, self.len, self.device)
-    }
-
-    /// Memory that holds so many elements of the type.
-    pub(super) fn from_parts(memory: Owned, len: usize, device: Device) -> Self {
-        Self { memory, len, device, marker: PhantomData }
-    }
-
-    pub(super) fn whole(&self) -> DeviceSlice<'_, T> {
-        DeviceSlice::new(&self.memory, 0..self.len)
-    }
-
-    pub(super) fn whole_mut(&mut self) -> DeviceSliceMut<'_, T> {
-        DeviceSliceMut::new(&self.memory, 0..self.len)
-    }
-
-    /// Elements `range`, to read. A range that is not inside is an error.
-    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'_, T>> {
-        Ok(DeviceSlice::new(&self.memory, part(&(0..self.len), range)?))
-    }
-
-    /// Elements `range`, to write. A range that is not inside is an error.
-    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
-        Ok(DeviceSliceMut::new(&self.memory, part(&(0..self.len), range)?))
-    }
-
-    /// Two parts to write: the first `mid` elements and the rest.
-    pub fn split_at_mut(
-        &mut self,
-        mid: usize,
-    ) -> Result<(DeviceSliceMut<'_, T>, DeviceSliceMut<'_, T>)> {
-        self.slice_mut(..)?.split_at_mut(mid)
-    }
-
     /// Copies from the host; `data` must have the buffer's length. `data` is copied when the call
     /// returns, the buffer is written later (`aclrtMemcpyAsync`).
     pub fn upload(&mut self, data: &[T], stream: &Stream) -> Result<Work> {
         self.whole_mut().upload(data, stream)
-    }
-
-    /// Copies from another buffer or slice of the same device; lengths must be equal
-    /// (`aclrtMemcpyAsync`).
-    #[inline]
-    pub fn copy_from<S: StreamState>(
-        &mut self,
-        source: impl Source<T>,
-        stream: &Stream<S>,
-    ) -> Result<S::Work> {
-        self.whole_mut().copy_from(source, stream)
-    }
-
-    /// Sets every byte to zero (`aclrtMemsetAsync`).
-    #[inline]
-    pub fn fill_zero<S: StreamState>(&mut self, stream: &Stream<S>) -> Result<S::Work> {
-        self.whole_mut().fill_zero(stream)
     }
 
     /// Copies to the host: a future that gives a `Vec`. The copy is enqueued now; if that is
@@ -214,6 +131,23 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole().download_into(destination, stream)
     }
 
+    /// Copies from another buffer or slice of the same device; lengths must be equal
+    /// (`aclrtMemcpyAsync`).
+    #[inline]
+    pub fn copy_from<S: StreamState>(
+        &mut self,
+        source: impl Source<T>,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        self.whole_mut().copy_from(source, stream)
+    }
+
+    /// Sets every byte to zero (`aclrtMemsetAsync`).
+    #[inline]
+    pub fn fill_zero<S: StreamState>(&mut self, stream: &Stream<S>) -> Result<S::Work> {
+        self.whole_mut().fill_zero(stream)
+    }
+
     /// Copies to pinned memory of the same length (`aclrtMemcpyAsync`): `&mut` of a
     /// [`HostBuffer`](super::HostBuffer), or a part of one.
     pub fn copy_to(&self, host: impl HostDestination<T>, stream: &Stream) -> Result<Work> {
@@ -224,6 +158,24 @@ impl<T: Element> DeviceBuffer<T> {
     /// [`HostBuffer`](super::HostBuffer), or a part of one.
     pub fn copy_from_host(&mut self, host: impl HostSource<T>, stream: &Stream) -> Result<Work> {
         self.whole_mut().copy_from_host(host, stream)
+    }
+
+    /// Elements `range`, to read. A range that is not inside is an error.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'_, T>> {
+        Ok(DeviceSlice::new(&self.memory, part(&(0..self.len), range)?))
+    }
+
+    /// Elements `range`, to write. A range that is not inside is an error.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
+        Ok(DeviceSliceMut::new(&self.memory, part(&(0..self.len), range)?))
+    }
+
+    /// Two parts to write: the first `mid` elements and the rest.
+    pub fn split_at_mut(
+        &mut self,
+        mid: usize,
+    ) -> Result<(DeviceSliceMut<'_, T>, DeviceSliceMut<'_, T>)> {
+        self.slice_mut(..)?.split_at_mut(mid)
     }
 
     /// Memory of somebody else, for example of a training framework. It is never freed here. For
@@ -238,6 +190,54 @@ impl<T: Element> DeviceBuffer<T> {
         let bytes = size_in_bytes::<T>(len)?;
         let memory = Owned::foreign(device, pointer, bytes);
         Ok(Self { memory, len, device: device.clone(), marker: PhantomData })
+    }
+
+    /// What it is made of.
+    pub(super) fn into_parts(self) -> (Owned, usize, Device) {
+        (self.memory, self.len, self.device)
+    }
+
+    /// Memory that holds so many elements of the type.
+    pub(super) fn from_parts(memory: Owned, len: usize, device: Device) -> Self {
+        Self { memory, len, device, marker: PhantomData }
+    }
+
+    pub(super) fn whole(&self) -> DeviceSlice<'_, T> {
+        DeviceSlice::new(&self.memory, 0..self.len)
+    }
+
+    pub(super) fn whole_mut(&mut self) -> DeviceSliceMut<'_, T> {
+        DeviceSliceMut::new(&self.memory, 0..self.len)
+    }
+}
+
+impl<T: Element, S> DeviceBuffer<T, S> {
+    /// Length in elements. May be 0: an empty buffer takes part in operations like any other.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The device whose memory it is.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    #[inline]
+    pub(crate) fn region(&self) -> Region<'_> {
+        self.memory.region(0..self.len * size_of::<T>())
+    }
+
+    /// The device address, for foreign code. Reading it is safe, using it is not: operations that
+    /// this crate does not know of are not waited for.
+    pub fn as_ptr(&self) -> *mut c_void {
+        self.memory.pointer()
     }
 }
 

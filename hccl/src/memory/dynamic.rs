@@ -95,6 +95,46 @@ impl Device {
 }
 
 impl DynBuffer {
+    /// The elements, to read, when `T` is their type; else [`Error::WrongType`].
+    pub fn typed<T: Element>(&self) -> Result<DeviceSlice<'_, T>> {
+        DynSlice::from(self).typed()
+    }
+
+    /// The elements, to write, when `T` is their type; else [`Error::WrongType`].
+    pub fn typed_mut<T: Element>(&mut self) -> Result<DeviceSliceMut<'_, T>> {
+        DynSliceMut::from(self).into_typed()
+    }
+
+    /// The buffer with a type, when `T` is that of its elements. Otherwise it comes back with the
+    /// error.
+    #[allow(clippy::result_large_err, reason = "the buffer comes back, and it is called seldom")]
+    pub fn into_typed<T: Element>(self) -> Result<DeviceBuffer<T>, GivenBack<Self>> {
+        match check_type::<T>("into_typed", self.dtype) {
+            Ok(()) => Ok(DeviceBuffer::from_parts(self.memory, self.len, self.device)),
+            Err(error) => Err(GivenBack { error, value: self }),
+        }
+    }
+
+    /// Elements `range`, to read. A range that is not inside is an error.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DynSlice<'_>> {
+        DynSlice::from(self).slice(range)
+    }
+
+    /// Elements `range`, to write. A range that is not inside is an error.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DynSliceMut<'_>> {
+        DynSliceMut::from(self).into_slice_mut(range)
+    }
+
+    /// Their bytes, to read.
+    pub fn bytes(&self) -> DeviceSlice<'_, u8> {
+        DynSlice::from(self).bytes()
+    }
+
+    /// Their bytes, to write.
+    pub fn bytes_mut(&mut self) -> DeviceSliceMut<'_, u8> {
+        DynSliceMut::from(self).into_bytes()
+    }
+
     /// The type of its elements.
     pub fn dtype(&self) -> DType {
         self.dtype
@@ -114,46 +154,6 @@ impl DynBuffer {
     pub fn device(&self) -> &Device {
         &self.device
     }
-
-    /// Elements `range`, to read. A range that is not inside is an error.
-    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DynSlice<'_>> {
-        DynSlice::from(self).slice(range)
-    }
-
-    /// Elements `range`, to write. A range that is not inside is an error.
-    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DynSliceMut<'_>> {
-        DynSliceMut::from(self).into_slice_mut(range)
-    }
-
-    /// The elements, to read, when `T` is their type; else [`Error::WrongType`].
-    pub fn typed<T: Element>(&self) -> Result<DeviceSlice<'_, T>> {
-        DynSlice::from(self).typed()
-    }
-
-    /// The elements, to write, when `T` is their type; else [`Error::WrongType`].
-    pub fn typed_mut<T: Element>(&mut self) -> Result<DeviceSliceMut<'_, T>> {
-        DynSliceMut::from(self).into_typed()
-    }
-
-    /// Their bytes, to read.
-    pub fn bytes(&self) -> DeviceSlice<'_, u8> {
-        DynSlice::from(self).bytes()
-    }
-
-    /// Their bytes, to write.
-    pub fn bytes_mut(&mut self) -> DeviceSliceMut<'_, u8> {
-        DynSliceMut::from(self).into_bytes()
-    }
-
-    /// The buffer with a type, when `T` is that of its elements. Otherwise it comes back with the
-    /// error.
-    #[allow(clippy::result_large_err, reason = "the buffer comes back, and it is called seldom")]
-    pub fn into_typed<T: Element>(self) -> Result<DeviceBuffer<T>, GivenBack<Self>> {
-        match check_type::<T>("into_typed", self.dtype) {
-            Ok(()) => Ok(DeviceBuffer::from_parts(self.memory, self.len, self.device)),
-            Err(error) => Err(GivenBack { error, value: self }),
-        }
-    }
 }
 
 fn check_type<T: Element>(operation: &'static str, found: DType) -> Result<()> {
@@ -165,27 +165,6 @@ fn check_type<T: Element>(operation: &'static str, found: DType) -> Result<()> {
 }
 
 impl<'a> DynSlice<'a> {
-    /// The type of its elements.
-    pub fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    /// Length in elements.
-    pub fn len(&self) -> usize {
-        self.range.len()
-    }
-
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.range.is_empty()
-    }
-
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an
-    /// error.
-    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DynSlice<'a>> {
-        Ok(DynSlice { range: part(&self.range, range)?, ..*self })
-    }
-
     /// The elements, when `T` is their type; else [`Error::WrongType`].
     pub fn typed<T: Element>(&self) -> Result<DeviceSlice<'a, T>> {
         check_type::<T>("typed", self.dtype)?;
@@ -197,12 +176,12 @@ impl<'a> DynSlice<'a> {
         DeviceSlice::new(self.allocation, in_bytes(&self.range, self.dtype))
     }
 
-    pub(crate) fn region(&self) -> Region<'a> {
-        self.allocation.region(in_bytes(&self.range, self.dtype))
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an
+    /// error.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DynSlice<'a>> {
+        Ok(DynSlice { range: part(&self.range, range)?, ..*self })
     }
-}
 
-impl<'a> DynSliceMut<'a> {
     /// The type of its elements.
     pub fn dtype(&self) -> DType {
         self.dtype
@@ -218,21 +197,12 @@ impl<'a> DynSliceMut<'a> {
         self.range.is_empty()
     }
 
-    /// The same elements, to read, while `self` is borrowed.
-    pub fn as_slice(&self) -> DynSlice<'_> {
-        DynSlice { allocation: self.allocation, dtype: self.dtype, range: self.range.clone() }
+    pub(crate) fn region(&self) -> Region<'a> {
+        self.allocation.region(in_bytes(&self.range, self.dtype))
     }
+}
 
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an
-    /// error.
-    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DynSliceMut<'_>> {
-        DynSliceMut::from(self).into_slice_mut(range)
-    }
-
-    fn into_slice_mut(self, range: impl RangeBounds<usize>) -> Result<Self> {
-        Ok(DynSliceMut { range: part(&self.range, range)?, ..self })
-    }
-
+impl<'a> DynSliceMut<'a> {
     /// The elements, when `T` is their type; else [`Error::WrongType`].
     pub fn into_typed<T: Element>(self) -> Result<DeviceSliceMut<'a, T>> {
         check_type::<T>("typed_mut", self.dtype)?;
@@ -242,6 +212,36 @@ impl<'a> DynSliceMut<'a> {
     /// Their bytes.
     pub fn into_bytes(self) -> DeviceSliceMut<'a, u8> {
         DeviceSliceMut::new(self.allocation, in_bytes(&self.range, self.dtype))
+    }
+
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an
+    /// error.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DynSliceMut<'_>> {
+        DynSliceMut::from(self).into_slice_mut(range)
+    }
+
+    /// The same elements, to read, while `self` is borrowed.
+    pub fn as_slice(&self) -> DynSlice<'_> {
+        DynSlice { allocation: self.allocation, dtype: self.dtype, range: self.range.clone() }
+    }
+
+    /// The type of its elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Length in elements.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    fn into_slice_mut(self, range: impl RangeBounds<usize>) -> Result<Self> {
+        Ok(DynSliceMut { range: part(&self.range, range)?, ..self })
     }
 
     pub(crate) fn region(&self) -> Region<'a> {

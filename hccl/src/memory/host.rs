@@ -38,26 +38,6 @@ pub struct HostBuffer<T: Element> {
 }
 
 impl<T: Element> HostBuffer<T> {
-    pub(crate) fn new(runtime: &Runtime, len: usize) -> Result<Self> {
-        let bytes = size_in_bytes::<T>(len)?;
-        let memory = Owned::pinned(&runtime.some_device()?, bytes)?;
-        memory.host_touches(&(0..bytes), true);
-        // SAFETY: the block has at least `bytes` bytes and is complete, fresh or from the pool, so
-        // nobody else uses it.
-        unsafe { std::ptr::write_bytes(memory.pointer().cast::<u8>(), 0, bytes) };
-        Ok(Self { memory, len, marker: PhantomData })
-    }
-
-    /// Length in elements.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it
     /// is an error. Contents are unspecified when a copy to them failed.
     pub fn as_slice(&self) -> Result<&[T]> {
@@ -102,6 +82,26 @@ impl<T: Element> HostBuffer<T> {
         mid: usize,
     ) -> Result<(HostSliceMut<'_, T>, HostSliceMut<'_, T>)> {
         self.whole_mut().split_at_mut(mid)
+    }
+
+    /// Length in elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn new(runtime: &Runtime, len: usize) -> Result<Self> {
+        let bytes = size_in_bytes::<T>(len)?;
+        let memory = Owned::pinned(&runtime.some_device()?, bytes)?;
+        memory.host_touches(&(0..bytes), true);
+        // SAFETY: the block has at least `bytes` bytes and is complete, fresh or from the pool, so
+        // nobody else uses it.
+        unsafe { std::ptr::write_bytes(memory.pointer().cast::<u8>(), 0, bytes) };
+        Ok(Self { memory, len, marker: PhantomData })
     }
 
     fn whole(&self) -> HostSlice<'_, T> {

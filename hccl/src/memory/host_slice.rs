@@ -58,8 +58,22 @@ pub struct HostSliceMut<'a, T: Element> {
 }
 
 impl<'a, T: Element> HostSlice<'a, T> {
-    pub(super) fn new(allocation: &'a Owned, range: Range<usize>) -> Self {
-        Self { allocation, range, marker: PhantomData }
+    /// The elements. Waits until no device writes them, up to the runtime's deadline. As
+    /// [`HostBuffer::as_slice`].
+    pub fn as_slice(&self) -> Result<&'a [T]> {
+        let range = bytes::<T>(&self.range);
+        self.allocation.host_accesses(&range, false, "as_slice")?;
+        let first = self.allocation.pointer().wrapping_byte_add(range.start);
+        // SAFETY: the range lies inside the allocation, which is aligned and initialised; any bits
+        // are a valid element. No device writes the range, and none can start to while it is
+        // borrowed.
+        Ok(unsafe { std::slice::from_raw_parts(first.cast(), self.len()) })
+    }
+
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an
+    /// error.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'a, T>> {
+        Ok(Self::new(self.allocation, part(&self.range, range)?))
     }
 
     /// Length in elements.
@@ -72,22 +86,8 @@ impl<'a, T: Element> HostSlice<'a, T> {
         self.range.is_empty()
     }
 
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an
-    /// error.
-    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'a, T>> {
-        Ok(Self::new(self.allocation, part(&self.range, range)?))
-    }
-
-    /// The elements. Waits until no device writes them, up to the runtime's deadline. As
-    /// [`HostBuffer::as_slice`].
-    pub fn as_slice(&self) -> Result<&'a [T]> {
-        let range = bytes::<T>(&self.range);
-        self.allocation.host_accesses(&range, false, "as_slice")?;
-        let first = self.allocation.pointer().wrapping_byte_add(range.start);
-        // SAFETY: the range lies inside the allocation, which is aligned and initialised; any bits
-        // are a valid element. No device writes the range, and none can start to while it is
-        // borrowed.
-        Ok(unsafe { std::slice::from_raw_parts(first.cast(), self.len()) })
+    pub(super) fn new(allocation: &'a Owned, range: Range<usize>) -> Self {
+        Self { allocation, range, marker: PhantomData }
     }
 
     pub(crate) fn region(&self) -> Region<'_> {
@@ -102,34 +102,21 @@ impl<T: Element> Clone for HostSlice<'_, T> {
 }
 
 impl<'a, T: Element> HostSliceMut<'a, T> {
-    /// The caller has borrowed these elements mutably for `'a`.
-    pub(super) fn new(allocation: &'a Owned, range: Range<usize>) -> Self {
-        Self { allocation, range, marker: PhantomData }
+    /// The elements, to change. Waits until no device reads or writes them. As
+    /// [`HostBuffer::as_mut_slice`].
+    pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
+        HostSliceMut::new(self.allocation, self.range.clone()).into_mut_slice()
     }
 
-    /// Length in elements.
-    pub fn len(&self) -> usize {
-        self.range.len()
-    }
-
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.range.is_empty()
-    }
-
-    /// A part of the slice to copy from, in elements relative to its start.
-    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'_, T>> {
-        Ok(HostSlice::new(self.allocation, part(&self.range, range)?))
+    /// The elements. Waits until no device writes them. As [`HostBuffer::as_slice`].
+    pub fn as_slice(&self) -> Result<&[T]> {
+        HostSlice::new(self.allocation, self.range.clone()).as_slice()
     }
 
     /// A part of the slice, in elements relative to its start. A range that is not inside is an
     /// error.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<HostSliceMut<'_, T>> {
         Ok(HostSliceMut::new(self.allocation, part(&self.range, range)?))
-    }
-
-    pub(super) fn into_slice_mut(self, range: impl RangeBounds<usize>) -> Result<Self> {
-        Ok(Self::new(self.allocation, part(&self.range, range)?))
     }
 
     /// Two parts: the first `mid` elements and the rest.
@@ -150,15 +137,28 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
         }))
     }
 
-    /// The elements. Waits until no device writes them. As [`HostBuffer::as_slice`].
-    pub fn as_slice(&self) -> Result<&[T]> {
-        HostSlice::new(self.allocation, self.range.clone()).as_slice()
+    /// A part of the slice to copy from, in elements relative to its start.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'_, T>> {
+        Ok(HostSlice::new(self.allocation, part(&self.range, range)?))
     }
 
-    /// The elements, to change. Waits until no device reads or writes them. As
-    /// [`HostBuffer::as_mut_slice`].
-    pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
-        HostSliceMut::new(self.allocation, self.range.clone()).into_mut_slice()
+    /// Length in elements.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// The caller has borrowed these elements mutably for `'a`.
+    pub(super) fn new(allocation: &'a Owned, range: Range<usize>) -> Self {
+        Self { allocation, range, marker: PhantomData }
+    }
+
+    pub(super) fn into_slice_mut(self, range: impl RangeBounds<usize>) -> Result<Self> {
+        Ok(Self::new(self.allocation, part(&self.range, range)?))
     }
 
     pub(super) fn into_mut_slice(self) -> Result<&'a mut [T]> {

@@ -183,31 +183,6 @@ pub struct GivenBack<V> {
 }
 
 impl<M: HostMemory> Registered<M> {
-    /// Length in elements.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it
-    /// is an error. Contents are unspecified when a copy to them failed.
-    pub fn as_slice(&self) -> Result<&[M::Element]> {
-        self.whole().as_slice()
-    }
-
-    /// Elements `range`, to copy from or to read. A range that is not inside is an error.
-    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'_, M::Element>> {
-        self.whole().slice(range)
-    }
-
-    fn whole(&self) -> HostSlice<'_, M::Element> {
-        HostSlice::new(&self.memory, 0..self.len)
-    }
-
     /// Waits until the devices are done with the memory, up to the runtime's deadline, and gives it
     /// back (`aclrtHostUnregister`). Returns at once when each [`Work`](crate::Work) that uses it
     /// is complete, so a task awaits those first.
@@ -227,6 +202,31 @@ impl<M: HostMemory> Registered<M> {
                 Err(GivenBack { error, value: Self { memory, len: self.len, marker: PhantomData } })
             }
         }
+    }
+
+    /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it
+    /// is an error. Contents are unspecified when a copy to them failed.
+    pub fn as_slice(&self) -> Result<&[M::Element]> {
+        self.whole().as_slice()
+    }
+
+    /// Elements `range`, to copy from or to read. A range that is not inside is an error.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'_, M::Element>> {
+        self.whole().slice(range)
+    }
+
+    /// Length in elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn whole(&self) -> HostSlice<'_, M::Element> {
+        HostSlice::new(&self.memory, 0..self.len)
     }
 }
 

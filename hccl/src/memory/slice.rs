@@ -81,31 +81,6 @@ pub(super) fn bytes<T>(range: &Range<usize>) -> Range<usize> {
 }
 
 impl<'a, T: Element> DeviceSlice<'a, T> {
-    pub(super) fn new(allocation: &'a Owned, range: Range<usize>) -> Self {
-        Self { allocation, range, marker: PhantomData }
-    }
-
-    /// Where it is, in elements of the allocation.
-    pub(super) fn into_parts(self) -> (&'a Owned, Range<usize>) {
-        (self.allocation, self.range)
-    }
-
-    /// Length in elements.
-    pub fn len(&self) -> usize {
-        self.range.len()
-    }
-
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.range.is_empty()
-    }
-
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an
-    /// error.
-    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'a, T>> {
-        Ok(Self::new(self.allocation, part(&self.range, range)?))
-    }
-
     /// Copies to the host. As [`DeviceBuffer::to_vec`](super::DeviceBuffer::to_vec).
     pub fn to_vec(&self, stream: &Stream) -> Download<T> {
         Download::new(&self.region(), stream)
@@ -127,6 +102,31 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         transfer::copy_to_host::<T>(&self.region(), &host.region(), stream)
     }
 
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an
+    /// error.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'a, T>> {
+        Ok(Self::new(self.allocation, part(&self.range, range)?))
+    }
+
+    /// Length in elements.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    pub(super) fn new(allocation: &'a Owned, range: Range<usize>) -> Self {
+        Self { allocation, range, marker: PhantomData }
+    }
+
+    /// Where it is, in elements of the allocation.
+    pub(super) fn into_parts(self) -> (&'a Owned, Range<usize>) {
+        (self.allocation, self.range)
+    }
+
     #[inline]
     pub(crate) fn region(&self) -> Region<'_> {
         self.allocation.region(bytes::<T>(&self.range))
@@ -144,54 +144,6 @@ impl<T: Element> Clone for DeviceSlice<'_, T> {
 }
 
 impl<'a, T: Element> DeviceSliceMut<'a, T> {
-    pub(super) fn new(allocation: &'a Owned, range: Range<usize>) -> Self {
-        Self { allocation, range, marker: PhantomData }
-    }
-
-    /// Where it is, in elements of the allocation.
-    pub(super) fn into_parts(self) -> (&'a Owned, Range<usize>) {
-        (self.allocation, self.range)
-    }
-
-    /// Length in elements.
-    pub fn len(&self) -> usize {
-        self.range.len()
-    }
-
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.range.is_empty()
-    }
-
-    /// The same elements, to read, while `self` is borrowed.
-    pub fn as_slice(&self) -> DeviceSlice<'_, T> {
-        DeviceSlice::new(self.allocation, self.range.clone())
-    }
-
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an
-    /// error.
-    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
-        Ok(DeviceSliceMut::new(self.allocation, part(&self.range, range)?))
-    }
-
-    /// Two parts: the first `mid` elements and the rest.
-    pub fn split_at_mut(self, mid: usize) -> Result<(Self, Self)> {
-        let first = part(&self.range, ..mid)?;
-        let second = part(&self.range, mid..)?;
-        Ok((Self::new(self.allocation, first), Self::new(self.allocation, second)))
-    }
-
-    /// Pieces of `size` elements, the last one perhaps shorter.
-    pub fn chunks_mut(self, size: usize) -> Result<impl Iterator<Item = DeviceSliceMut<'a, T>>> {
-        if size == 0 {
-            return Err(Error::Empty { operation: "chunks_mut", what: "a chunk" });
-        }
-        let (allocation, end) = (self.allocation, self.range.end);
-        Ok(self.range.step_by(size).map(move |start| {
-            DeviceSliceMut::new(allocation, start..start.saturating_add(size).min(end))
-        }))
-    }
-
     /// Copies from the host; `data` must have the slice's length. As
     /// [`DeviceBuffer::upload`](super::DeviceBuffer::upload).
     pub fn upload(&mut self, data: &[T], stream: &Stream) -> Result<Work> {
@@ -219,6 +171,54 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
     #[inline]
     pub fn fill_zero<S: StreamState>(&mut self, stream: &Stream<S>) -> Result<S::Work> {
         transfer::fill_zero(&self.region(), stream)
+    }
+
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an
+    /// error.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
+        Ok(DeviceSliceMut::new(self.allocation, part(&self.range, range)?))
+    }
+
+    /// Two parts: the first `mid` elements and the rest.
+    pub fn split_at_mut(self, mid: usize) -> Result<(Self, Self)> {
+        let first = part(&self.range, ..mid)?;
+        let second = part(&self.range, mid..)?;
+        Ok((Self::new(self.allocation, first), Self::new(self.allocation, second)))
+    }
+
+    /// Pieces of `size` elements, the last one perhaps shorter.
+    pub fn chunks_mut(self, size: usize) -> Result<impl Iterator<Item = DeviceSliceMut<'a, T>>> {
+        if size == 0 {
+            return Err(Error::Empty { operation: "chunks_mut", what: "a chunk" });
+        }
+        let (allocation, end) = (self.allocation, self.range.end);
+        Ok(self.range.step_by(size).map(move |start| {
+            DeviceSliceMut::new(allocation, start..start.saturating_add(size).min(end))
+        }))
+    }
+
+    /// The same elements, to read, while `self` is borrowed.
+    pub fn as_slice(&self) -> DeviceSlice<'_, T> {
+        DeviceSlice::new(self.allocation, self.range.clone())
+    }
+
+    /// Length in elements.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    pub(super) fn new(allocation: &'a Owned, range: Range<usize>) -> Self {
+        Self { allocation, range, marker: PhantomData }
+    }
+
+    /// Where it is, in elements of the allocation.
+    pub(super) fn into_parts(self) -> (&'a Owned, Range<usize>) {
+        (self.allocation, self.range)
     }
 
     #[inline]

@@ -60,25 +60,6 @@ pub struct Work {
 }
 
 impl Work {
-    #[inline]
-    pub(crate) fn new(slot: &'static StreamSlot, issued: Issued, operation: &'static str) -> Self {
-        Self { slot, issued, operation, awaited: None, seen: AtomicU8::new(UNSEEN) }
-    }
-
-    pub(crate) fn slot(&self) -> &'static StreamSlot {
-        self.slot
-    }
-
-    pub(crate) fn number(&self) -> u64 {
-        self.issued.number
-    }
-
-    /// Whether the operation is complete: nothing touches its memory any more. Does not block.
-    #[inline]
-    pub fn is_done(&self) -> bool {
-        self.slot.is_work_complete(self.issued.number, self.issued.tickets.1)
-    }
-
     /// Waits for the outcome, up to the runtime's deadline (`aclrtSynchronizeStreamWithTimeout` or
     /// `aclrtSynchronizeEventWithTimeout`). After a timeout the operation goes on and may be waited
     /// for again.
@@ -89,6 +70,12 @@ impl Work {
     /// As [`wait`](Self::wait), up to `limit`.
     pub fn wait_timeout(&self, limit: Duration) -> Result<()> {
         self.wait_for(Some(limit))
+    }
+
+    /// Whether the operation is complete: nothing touches its memory any more. Does not block.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.slot.is_work_complete(self.issued.number, self.issued.tickets.1)
     }
 
     /// Returns the notes of the kernel checker on this launch: warnings, and the parts that it
@@ -126,6 +113,19 @@ impl Work {
     /// ```
     pub fn notes(&self) -> Vec<Finding> {
         self.slot.notes(self.issued.number).map_or_else(Vec::new, |notes| notes.to_vec())
+    }
+
+    #[inline]
+    pub(crate) fn new(slot: &'static StreamSlot, issued: Issued, operation: &'static str) -> Self {
+        Self { slot, issued, operation, awaited: None, seen: AtomicU8::new(UNSEEN) }
+    }
+
+    pub(crate) fn slot(&self) -> &'static StreamSlot {
+        self.slot
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.issued.number
     }
 
     /// Keeps the notes on the launch that this is.

@@ -179,11 +179,6 @@ impl Rank {
         &self.device
     }
 
-    /// The runtime of the run.
-    pub fn runtime(&self) -> &Runtime {
-        self.device.runtime()
-    }
-
     /// A communicator of all ranks of the run.
     ///
     /// Blocks until all ranks have called it. The first call of each rank makes one communicator,
@@ -225,6 +220,11 @@ impl Rank {
             .map_err(|error| run.failure(*index).unwrap_or(error))?;
         comm.set_alive(alive);
         Ok(comm)
+    }
+
+    /// The runtime of the run.
+    pub fn runtime(&self) -> &Runtime {
+        self.device.runtime()
     }
 
     /// Calls the closure of the program. Everything that it has begun is issued before anybody is

@@ -7,10 +7,16 @@
 
 #![forbid(unsafe_code)]
 
+// In the order in which rustdoc lists the methods that they have.
 mod choose;
+
+mod queries;
+
+mod findings;
+
 #[cfg(feature = "emulator")]
 mod faults;
-mod findings;
+
 mod shared;
 
 pub use crate::error::finding::Finding;
@@ -24,7 +30,6 @@ pub use shared::Backend;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use crate::api::Table;
 use crate::memory::pool::Pool;
@@ -51,34 +56,6 @@ impl Runtime {
     #[inline]
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
-    }
-
-    /// How many devices it has.
-    pub fn device_count(&self) -> usize {
-        self.shared.device_count()
-    }
-
-    /// How the runtime was made; for printing only.
-    pub fn backend(&self) -> Backend {
-        self.shared.backend
-    }
-
-    /// Returns the product of the devices, when it is one that this crate knows
-    /// (`aclrtGetSocName`).
-    pub fn product(&self) -> Option<Product> {
-        let known = || Product::from_soc_name(&self.shared.table.soc_name()?);
-        self.shared.product.or_else(known)
-    }
-
-    /// How long everything that waits waits before it gives up: 5 minutes unless told.
-    pub fn deadline(&self) -> Duration {
-        Duration::from_nanos(self.shared.deadline.load(Relaxed))
-    }
-
-    /// Changes [`deadline`](Self::deadline) for all clones.
-    pub fn set_deadline(&self, limit: Duration) {
-        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        self.shared.deadline.store(nanos, Relaxed);
     }
 
     /// For how many seconds an operation may wait for its peers on the device, if its communicator
