@@ -1,4 +1,6 @@
-//! The element types of buffers, and their reductions.
+//! The element types of buffers, and their reductions. Use the traits in generic code, and
+//! [`DType`] for a type that is known at run time only. A program whose types are fixed needs just
+//! the names of the reductions.
 //!
 //! The compiler answers two questions: is this a type that HCCL moves ([`Element`]), and is there
 //! any product that reduces it with this operation ([`Reduce`])? The rest depends on the product

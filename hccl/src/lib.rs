@@ -19,25 +19,30 @@
 //! # }
 //! ```
 //!
-//! # Where things are
+//! # When to use what
 //!
-//! | module | what is in it |
+//! | to | use |
 //! | --- | --- |
-//! | [`runtime`] | the backend and its devices |
-//! | [`ranks`] | [`Runtime::run_job`] and [`Runtime::run_ranks`]: a closure once a rank, in processes or threads |
-//! | [`job`] | what a launcher says, and the store at which processes meet |
-//! | [`device`] | devices, streams, events, [captured streams and graphs](device::graph) |
-//! | [`memory`] | buffers on devices, pinned buffers on the host, slices, copies; arrays of `ndarray` with the feature of that name |
-//! | [`comm`] | communicators and their configuration |
-//! | [`collective`], [`batch`] | the operations |
-//! | [`mod@group`] | operations of several communicators from one thread |
-//! | [`kernel`] | kernels that communicate: writing them in Rust, launching, printing; their [tiling structs](kernel::tiling) |
-//! | [`mod@operator`] | communication operators of one's own: recorded, checked, drawn, run |
-//! | [`work`] | what an operation gives back: a future that only watches |
-//! | [`dtype`] | element types, and which reductions they have |
-//! | [`error`] | what can go wrong |
-//! | [`trace`] | the `tracing` spans |
-//! | [`record`] | a record of a run, to find where two runs part |
+//! | run one program on a laptop and on a cluster | [`Runtime::auto`], [`Runtime::run_job`] |
+//! | test on virtual devices | [`Runtime::emulator`], [`Runtime::run_ranks`]; [`Fault`]s for what goes wrong |
+//! | start the ranks in another way | [`RootInfo`], [`Communicator::builder`] |
+//! | work with some of the ranks | [`Communicator::split`], [`Communicator::subset`] |
+//! | reduce, gather, spread or exchange over all ranks | a [`collective`], such as [`Communicator::all_reduce`] |
+//! | send to some ranks and receive from others | [`Communicator::batch`] |
+//! | have copies, kernels and collectives side by side | several [`Stream`]s; [`Event`]s where one waits for another |
+//! | know when an operation is complete, and whether it failed | its [`Work`]: `.await` or [`wait`](Work::wait) |
+//! | repeat a step with less work for the host | a [`Graph`] |
+//! | move data that the program or another library holds | [`Runtime::register`], [`Runtime::lend`] |
+//! | handle elements whose type is known at run time only | [`DynBuffer`], [`Communicator::dynamic`] |
+//! | drive several ranks from one thread | a [`group`](group()) |
+//! | communicate while the cores compute | a [kernel](mod@kernel) |
+//! | use an algorithm that HCCL does not have | an [operator](mod@operator) |
+//! | handle an error | [`Error::kind`], [`Error::missing_ranks`], [`Error::gone_ranks`] |
+//! | see what a run does | [`trace`] for the host, [timelines](kernel::timeline) for devices |
+//! | find where two runs part | [`record`] |
+//!
+//! Nearly every program begins with `use hccl::prelude::*;`. Training has a crate of its own,
+//! `hccl-train`: gradient buckets, shards, divided layers, checkpoints.
 //!
 //! # Three rules
 //!
@@ -93,27 +98,38 @@ pub(crate) mod sync;
 #[cfg(all(test, not(loom), not(miri), feature = "emulator"))]
 mod tests;
 
+#[doc(inline)]
 pub use batch::Batch;
+#[doc(inline)]
 pub use collective::{CountMatrix, Partition};
+#[doc(inline)]
 pub use comm::{CommConfig, Communicator, RootInfo};
+#[doc(inline)]
 pub use device::{Captured, Capturing, Device, Event, Graph, Stream, TimedEvent};
 pub use dtype::{bf16, f16};
+#[doc(inline)]
 pub use error::{Error, ErrorKind, Result};
+#[doc(inline)]
 pub use group::{Group, GroupWork, group};
 pub use hccl_job as job;
+#[doc(inline)]
 pub use memory::{
     DeviceBuffer, DeviceSlice, DeviceSliceMut, Download, DownloadInto, DynBuffer, DynSlice,
     DynSliceMut, HostBuffer, HostSlice, HostSliceMut, Registered,
 };
 pub use order::work;
 pub use pending::Pending;
+#[doc(inline)]
 pub use ranks::{Rank, RankError};
 #[cfg(feature = "emulator")]
+#[doc(inline)]
 pub use runtime::Fault;
+#[doc(inline)]
 pub use runtime::{Backend, Finding, Product, Runtime};
 pub use work::Work;
 
-/// The names that nearly every program uses: `use hccl::prelude::*;`.
+/// The names that nearly every program uses: `use hccl::prelude::*;`. Kernels and operators take
+/// more: `use hccl::kernel::*;`, `use hccl::operator::*;`.
 pub mod prelude {
     pub use crate::collective::{CountMatrix, Partition};
     pub use crate::comm::{AbortHandle, Active, CommConfig, Communicator, RootInfo, Suspended};

@@ -1,4 +1,6 @@
-//! The events and spans that `hccl` gives to [`tracing`].
+//! The events and spans that `hccl` gives to [`tracing`]. Use them to see which operations the host
+//! issues, and when. [Timelines](crate::kernel::timeline) show what devices do, and
+//! [records](crate::record) what data they moved.
 //!
 //! Each operation is issued inside a span of level `DEBUG` with the target `hccl`, called
 //! `hccl.all_reduce`, `hccl.broadcast` and so on, with these fields:

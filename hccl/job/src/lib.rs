@@ -1,13 +1,11 @@
-//! How the processes of one job find one another.
+//! How the processes of one job find one another. The crate `hccl` does all this in
+//! `Rank::from_env` and `Runtime::run_job`. Use this crate directly to start jobs in another way
+//! than `hcclrun`, or to pass values between ranks before they have a communicator.
 //!
 //! A *launcher* starts one process per rank: `hcclrun`, `torchrun`, `mpirun`, `srun`. [`JobEnv`]
 //! reads the variables that it has set: the number of this rank, the number of ranks, and where the
 //! ranks meet. They meet at a [`Store`], a small server of keys and values that knows which ranks
 //! have come and which are gone. `hcclrun` serves it; under other launchers rank 0 does.
-//!
-//! The crate `hccl` does all this in `Rank::from_env` and `Runtime::run_job`. Use this crate
-//! directly to start jobs in another way than `hcclrun`, or to pass values between ranks before
-//! they have a communicator.
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,4 +1,7 @@
-//! Messages between pairs of ranks, several at once.
+//! Messages between pairs of ranks, several at once. Use a batch when a rank sends and receives in
+//! one step. A rank that only sends, or only receives, may call [`send`](Communicator::send) or
+//! [`recv`](Communicator::recv), and an exchange among all ranks is an
+//! [`all_to_all`](Communicator::all_to_all).
 //!
 //! A batch is what every pattern of point-to-point messages is made of: neighbours in a ring, halo
 //! exchange, pipelines, all ranks to some. [`Communicator::batch`] begins one,

@@ -1,4 +1,6 @@
-//! The collectives, in which every rank of a communicator takes part, and single messages.
+//! The collectives, in which every rank of a communicator takes part, and single messages. Use them
+//! for all that the table has. Several messages at once are a [batch](crate::batch), and an
+//! algorithm that HCCL does not have is an [operator](mod@crate::operator).
 //!
 //! | operation | each rank gives | each rank gets |
 //! | --- | --- | --- |

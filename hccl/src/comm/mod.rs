@@ -1,4 +1,8 @@
-//! Communicators: the ranks that work together, and the right to issue operations among them.
+//! Communicators: the ranks that work together, and the right to issue operations among them. Use
+//! [`Rank::communicator`](crate::Rank::communicator) in a closure for each rank,
+//! [`Communicator::from_env`] under a launcher, [`Communicator::builder`] otherwise. Make one for
+//! the whole run and not one for each operation, since all ranks wait for one another when one is
+//! made.
 //!
 //! All ranks of a communicator must issue the same operations in the same order. `hccl` keeps that
 //! order by issuing at once: a call of [`Communicator::all_reduce`] has handed its operation to the
@@ -124,6 +128,16 @@ pub enum Active {}
 pub enum Suspended {}
 
 /// One rank's membership in a group of ranks, and its right to issue operations among them.
+///
+/// | to | call |
+/// | --- | --- |
+/// | make one | [`Rank::communicator`](crate::Rank::communicator), [`from_env`](Self::from_env), [`builder`](Self::builder) |
+/// | reduce | [`all_reduce`](Self::all_reduce), [`reduce_scatter`](Self::reduce_scatter), [`reduce`](Self::reduce) |
+/// | move | [`broadcast`](Self::broadcast), [`all_gather`](Self::all_gather), [`scatter`](Self::scatter), [`all_to_all`](Self::all_to_all) |
+/// | send messages | [`batch`](Self::batch), [`send`](Self::send), [`recv`](Self::recv) |
+/// | wait for all ranks | [`barrier`](Self::barrier) |
+/// | take some of the ranks | [`split`](Self::split), [`subset`](Self::subset) |
+/// | end it for all | [`abort`](Self::abort) |
 ///
 /// See the [module](self) for the duties of a communicator, and [`collective`](crate::collective)
 /// and [`batch`](crate::batch) for the operations.

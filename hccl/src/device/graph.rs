@@ -1,11 +1,11 @@
-//! Captured streams and graphs: operations that are issued once and run many times.
+//! Captured streams and graphs: operations that are issued once and run many times. Use them for a
+//! step that repeats with the same buffers, where issuing takes a good part of the time, but not
+//! for a step whose buffers change.
 //!
 //! [`Device::begin_capture`] makes a stream that records. Operations on it return [`Captured`]
 //! instead of a [`Work`]: they have not run, and there is nothing to wait for. [`Stream::end`]
 //! gives the [`Graph`], and [`Graph::replay`] puts all of it on a stream with one call, as one
-//! operation with one [`Work`]. Use it for a step that repeats with the same buffers, where issuing
-//! takes a good part of the time; a program that issues each operation with other buffers has no
-//! use for it.
+//! operation with one [`Work`].
 //!
 //! ```
 //! use hccl::prelude::*;

@@ -1,9 +1,11 @@
-//! Devices, streams and events.
+//! Devices, streams and events. Use several streams where copies, kernels and collectives are to
+//! run side by side, and events where one waits for a point in another. A program that only calls
+//! collectives needs one stream for each rank.
 //!
-//! Start from a [`Device`] when there is memory to allocate or a stream to make; a program that
-//! only calls collectives gets both from its rank. A [`Stream`] is a queue of the device: what
-//! enters it runs in that order, and different streams run at the same time. An [`Event`] is a
-//! point in a stream that the host or another stream can wait for.
+//! A [`Device`] allocates memory and makes streams; a rank has [its own](crate::Rank::device). A
+//! [`Stream`] is a queue of the device: what enters it runs in that order, and different streams
+//! run at the same time. An [`Event`] is a point in a stream that the host or another stream can
+//! wait for.
 
 // In the order in which rustdoc lists the methods that they have.
 mod stream;

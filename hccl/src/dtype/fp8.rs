@@ -1,4 +1,5 @@
-//! 8-bit floats of the OCP formats, as bytes.
+//! 8-bit floats of the OCP formats, as bytes. Use them to move data in 8 bits. To reduce it,
+//! convert it to another type first.
 //!
 //! HCCL moves 8-bit floats and reduces none, so they travel as `u8`: an all-gather of
 //! `DeviceBuffer<u8>` is an all-gather of whatever the bytes mean. [`F8E4M3`] and [`F8E5M2`]

@@ -1,4 +1,7 @@
-//! Errors: one structured enum, with both values wherever two things do not match.
+//! Errors: one structured enum, with both values wherever two things do not match. Use
+//! [`Error::kind`] to choose what to do next, and the variants of [`Error`] only where their fields
+//! are needed. Printing an error takes no match: its text says what happened, where, and what to
+//! do.
 //!
 //! The checks find mistakes in a call before CANN is called, and say what to do
 //! ([`Error::WrongLength`], [`Error::WrongDevice`], ...). A code that CANN returns comes with its

@@ -1,4 +1,6 @@
-//! Operations of several communicators that go out together, from one thread.
+//! Operations of several communicators that go out together, from one thread. Use a group to drive
+//! several ranks from one thread, or to move a program that has groups. Ranks with a thread or a
+//! process each need none, and a group is not for speed.
 //!
 //! [`group`] collects operations and issues all of them at its end, one thread for all ranks of a
 //! process. One after the other they would come to the same; but CANN optimises what it gets

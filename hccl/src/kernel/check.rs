@@ -1,4 +1,5 @@
-//! Checking a kernel without a launch: in a test or a build script, for all ranks.
+//! Checking a kernel without a launch, for all ranks. Use it in a test or a build script. A program
+//! that launches the kernel need not call it, since every launch is checked.
 
 #![forbid(unsafe_code)]
 

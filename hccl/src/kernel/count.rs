@@ -1,4 +1,5 @@
-//! Numbers of elements and ranges of loops: traits that take numbers of Rust and symbols alike.
+//! Numbers of elements and ranges of loops: traits that take numbers of Rust and symbols alike. Use
+//! them in signatures of helper functions. A kernel itself only passes numbers and symbols.
 
 use std::ops::{Range, RangeTo};
 

@@ -1,4 +1,6 @@
-//! Launching a recorded kernel on a device.
+//! Launching a recorded kernel on a device of the emulator. For an NPU
+//! [print](super::Recorded::ascend_c) the kernel instead, and for its mistakes alone
+//! [check](super::check) it.
 //!
 //! ```
 //! use hccl::kernel::*;

@@ -1,5 +1,6 @@
 //! Kernels: programs for the cores of an NPU, written in Rust, which communicate while they
-//! compute.
+//! compute. Use one where data should be on its way while the cores compute. A collective by itself
+//! needs no kernel, and an algorithm for one is an [operator](mod@crate::operator).
 //!
 //! A function with [`#[kernel]`](macro@kernel) is run once to *record* a
 //! [`Program`](ascend_program::Program): a small form in which sizes, loops and branches are still

@@ -1,4 +1,5 @@
-//! The prepares of a client: the operations, their turns, and the tasks that come of them.
+//! The prepares of a client: the operations, their turns, and the tasks that come of them. Use
+//! `commit_all` when the whole input is there, and `prepare` when the kernel makes it turn by turn.
 //!
 //! # Turns
 //!

@@ -1,4 +1,6 @@
-//! A tiling struct as a kernel sees it: each number a symbol.
+//! A tiling struct as a kernel sees it: each number a symbol. Use these types in signatures of
+//! helper functions. A kernel itself gets them from [`Kernel::tiling`](super::Kernel::tiling) and
+//! need not name them.
 
 use std::marker::PhantomData;
 use std::panic::Location;

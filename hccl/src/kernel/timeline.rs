@@ -1,5 +1,6 @@
 //! Timelines: records of the cores, the communication servers and the links during launches, and of
-//! the threads of operators.
+//! the threads of operators. Use one to see where a kernel or an operator waits. For the calls of
+//! the host use [`trace`](crate::trace).
 //!
 //! ```
 //! use hccl::Runtime;

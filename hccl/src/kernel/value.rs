@@ -1,4 +1,6 @@
-//! Scalars that stay symbols: the numbers that a kernel computes with.
+//! Scalars that stay symbols: the numbers that a kernel computes with. Use a [`Value`] for a number
+//! that is known when the kernel runs, and a number of Rust for one that is known when it is
+//! recorded.
 
 use std::fmt;
 use std::marker::PhantomData;

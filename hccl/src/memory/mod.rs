@@ -1,4 +1,7 @@
-//! Device memory, pinned host memory, and the copies between them and the host.
+//! Device memory, pinned host memory, and the copies between them and the host. Use `upload` and
+//! `to_vec` for slices and vectors, a [`HostBuffer`] for large copies that recur, and
+//! [`Registered`] memory for data that another library holds. A [`DynBuffer`] is only for elements
+//! whose type is known at run time.
 //!
 //! A [`DeviceBuffer`] is memory of one device. It is never a Rust reference: the only way to it is
 //! an operation on a [`Stream`](crate::Stream). A [`HostBuffer`] is pinned host memory, which

@@ -1,5 +1,7 @@
 //! Communication operators of one's own: collective algorithms, written once, proven before they
-//! run, run on the emulator or on CANN.
+//! run, run on the emulator or on CANN. Use one for an algorithm that HCCL does not have, or to
+//! compare algorithms. A program that only calls [collectives](crate::collective) needs none, and
+//! work on the cores is for a [kernel](mod@crate::kernel).
 //!
 //! An operator is a function that says what *one* rank does. It is run once for each rank to record
 //! tasks: copies, reductions, and the notifies and signals that order them. Here every rank puts

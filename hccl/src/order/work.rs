@@ -1,4 +1,5 @@
-//! The handle of an operation that has been issued.
+//! The handle of an operation that has been issued. Wait for it where the host needs the outcome.
+//! Between operations no wait is needed: those that use the same buffers are ordered on the device.
 //!
 //! The operation is on its stream already when its [`Work`] is returned: a `Work` only watches.
 //! `.await` it, [`Work::wait`] for it, poll it with [`Work::is_done`], make another stream wait for

@@ -1,4 +1,6 @@
-//! Ranks, as threads of one process or as processes that a launcher has started.
+//! Ranks, as threads of one process or as processes that a launcher has started. Use this module
+//! unless the program starts its processes itself: then pass them the bytes of a
+//! [`RootInfo`](crate::RootInfo) and use [`Communicator::builder`].
 //!
 //! * [`Runtime::run_job`] is for programs: under a launcher it runs a closure for the rank that
 //!   this process is, else for each of a given number of ranks, on threads. So one program runs on
@@ -9,9 +11,6 @@
 //!   and the caller learns what happened *first*, not what followed from it.
 //! * [`Rank::from_env`] and [`Communicator::from_env`] are for programs that a launcher always
 //!   starts.
-//!
-//! For another way to start processes, pass the bytes of a [`RootInfo`](crate::RootInfo) to them
-//! and use [`Communicator::builder`].
 //!
 //! # Launchers
 //!

@@ -1,4 +1,6 @@
-//! A record of what the operations of a run have read and written, to find where two runs part.
+//! A record of the data that the operations of a run read and write. Use it to find where two runs
+//! part that should give the same bits. It is not for watching a run, for which there is
+//! [`trace`](crate::trace).
 //!
 //! [`Runtime::record_run`] switches it on for the communicators that are made afterwards. Each of
 //! their operations leaves a line in a file of its communicator and rank: its name, its number, and

@@ -1,9 +1,10 @@
-//! A backend and its devices.
+//! A backend and its devices: where every program starts. Use [`Runtime::auto`] in programs and
+//! [`Runtime::emulator`] in tests. [`Runtime::cann`] and [`Runtime::load_from`] are for programs
+//! that must not run on the emulator.
 //!
-//! A [`Runtime`] is where a program starts. [`Runtime::auto`] takes the installed CANN and, where
-//! none is installed, the emulator; so the same program runs on a server and on a laptop.
-//! [`Runtime::emulator`] gives fresh virtual devices that nobody else uses, which is what tests
-//! want. Everything made from a runtime keeps it alive.
+//! [`Runtime::auto`] takes the installed CANN and, where none is installed, the emulator; so the
+//! same program runs on a server and on a laptop. [`Runtime::emulator`] gives fresh virtual devices
+//! that nobody else uses. Everything made from a runtime keeps it alive.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,6 @@
-//! Tiling structs: plain data that the host fills and a kernel reads.
+//! Tiling structs: plain data that the host fills and a kernel reads. Use one for the numbers that
+//! are not known when the kernel is recorded, and for the communication of a kernel. A kernel with
+//! neither needs none.
 //!
 //! A kernel takes its sizes, counts and switches from one tiling struct. The host writes it in
 //! Rust, the kernel reads it in C++, and a server that communicates for the kernel reads parts of
