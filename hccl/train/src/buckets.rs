@@ -24,7 +24,25 @@ use crate::gradient::{Gradient, Widen, scale};
 /// The number of steps of all buckets so far.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
-/// The options of [`GradientBuckets::with`]: the size of a bucket, and whether it is timed.
+/// How gradients are put together; see [`GradientBuckets::with`].
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::{BucketOptions, GradientBuckets};
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let options = BucketOptions::default().bytes(1 << 20).timed(true);
+///     let buckets = GradientBuckets::<f32>::with(options, &[300_000, 2], &stream)?;
+///     assert_eq!(buckets.layout().count(), 1); // so small a model is one bucket
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct BucketOptions {
@@ -54,7 +72,29 @@ impl BucketOptions {
     }
 }
 
-/// The times of a bucket, by the clock of its device.
+/// When a bucket was where, by the clock of its device.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::{BucketOptions, GradientBuckets};
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let options = BucketOptions::default().timed(true);
+///     let mut buckets = GradientBuckets::<f32>::with(options, &[4], &stream)?;
+///     let mut step = buckets.step(&mut comm, &stream);
+///     step.push(0, &[1.0; 4])?;
+///     let gradients = step.finish()?;
+///     let events = gradients.events(0).expect("the buckets are timed");
+///     println!("the sum took {:?}", events.uploaded.elapsed_until(&events.ends)?);
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct BucketEvents {
     /// The time before its way to the device.
     pub begins: TimedEvent,
@@ -94,6 +134,29 @@ struct Place {
 ///
 /// None of these waits for other ranks before [`Gradients::get`], except the first step of a
 /// communicator.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::GradientBuckets;
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let mut buckets = GradientBuckets::<f32>::new(&[3, 2], &stream)?; // once for a model
+///     for _ in 0..2 {
+///         let mut step = buckets.step(&mut comm, &stream);
+///         step.push(1, &[rank.index() as f32; 2])?; // the backward pass begins at the end
+///         step.push(0, &[1.0; 3])?;
+///         let means = step.finish()?;
+///         assert_eq!(means.get(1)?, [0.5, 0.5]);
+///     }
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct GradientBuckets<T: Widen<W>, W: Gradient = T> {
     buckets: Vec<Bucket<W>>,
     places: Vec<Place>,
@@ -208,7 +271,28 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
 
 /// A step that was put aside by [`Step::pause`], without its borrows.
 ///
-/// Dropping it drops the step.
+/// Dropped, it is a step that was dropped.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::{GradientBuckets, PausedStep};
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let mut buckets = GradientBuckets::<f32>::new(&[4], &stream)?;
+///     let paused: PausedStep = buckets.step(&mut comm, &stream).pause(); // borrows nothing
+///     // ... a hook of the backward pass, which owns all that it works with ...
+///     let mut step = buckets.resume(paused, &mut comm, &stream)?;
+///     step.push(0, &[1.0; 4])?;
+///     step.finish()?.get(0)?;
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "a step that does not go on leaves the other ranks waiting"]
 pub struct PausedStep {
@@ -221,8 +305,27 @@ pub struct PausedStep {
 
 /// A backward pass: it takes gradients as they come, and sends them to all ranks.
 ///
-/// If a step that has begun to add is dropped before [`finish`](Self::finish), the other ranks go
-/// on waiting, and the next step returns [`Error::Unfinished`].
+/// One that is dropped before [`finish`](Self::finish) leaves the other ranks waiting, if it had
+/// begun to add; the next step then returns [`Error::Unfinished`].
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::{GradientBuckets, Step};
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let mut buckets = GradientBuckets::<f32>::new(&[4], &stream)?;
+///     let mut step: Step<'_, f32> = buckets.step(&mut comm, &stream);
+///     step.push(0, &[rank.index() as f32; 4])?; // under way as soon as its bucket is full
+///     assert_eq!(step.finish()?.get(0)?, [0.5; 4]);
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Step<'a, T: Widen<W>, W: Gradient = T> {
     buckets: &'a mut GradientBuckets<T, W>,
     comm: &'a mut Communicator,
@@ -336,6 +439,27 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
 }
 
 /// The summed gradients of a step: the same bits on every rank.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::GradientBuckets;
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let mut buckets = GradientBuckets::<f32>::new(&[4], &stream)?;
+///     let mut step = buckets.step(&mut comm, &stream);
+///     step.push(0, &[3.0; 4])?;
+///     let mut gradients = step.finish()?;
+///     assert_eq!(gradients.clip_norm(1.0)?, 6.0); // it was 6, now it is 1
+///     assert_eq!(gradients.get(0)?, [0.5; 4]);
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Gradients<'a, T: Widen<W>, W: Gradient = T> {
     buckets: &'a mut GradientBuckets<T, W>,
 }

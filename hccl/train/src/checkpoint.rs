@@ -22,12 +22,60 @@ use crate::objects;
 const MAGIC: &[u8; 8] = b"hccltr01";
 
 /// The checkpoints of a training.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::{ArrayPart, Checkpoints};
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let directory = std::env::temp_dir().join(format!("hccl-checkpoints-all-{}", std::process::id()));
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let checkpoints = Checkpoints::new(&directory);
+///     let start = 4 * rank.index() as usize;
+///     let own = start..start + 4; // of 8 elements
+///     let weight = ArrayPart { name: "weight", total: 8, own, values: &[1.5_f32; 4] };
+///     checkpoints.save(100, &[weight], &mut comm, &stream)?;
+///     
+///     // Later, with any number of ranks.
+///     assert_eq!(checkpoints.latest(), Some(100));
+///     assert_eq!(checkpoints.load::<f32>(100, "weight", 2..6)?, [1.5; 4]);
+///     Ok(())
+/// })?;
+/// # let _ = std::fs::remove_dir_all(directory);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Checkpoints {
     directory: PathBuf,
 }
 
 /// A part of an array, as [`Checkpoints::save`] takes it.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::{ArrayPart, Checkpoints};
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let directory = std::env::temp_dir().join(format!("hccl-checkpoints-part-{}", std::process::id()));
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let checkpoints = Checkpoints::new(&directory);
+///     let start = 4 * rank.index() as usize;
+///     let own = start..start + 4; // of 8 elements
+///     let weight = ArrayPart { name: "weight", total: 8, own, values: &[1.5_f32; 4] };
+///     checkpoints.save(100, &[weight], &mut comm, &stream)?;
+///     Ok(())
+/// })?;
+/// # let _ = std::fs::remove_dir_all(directory);
+/// # Ok(())
+/// # }
+/// ```
 pub struct ArrayPart<'a, T> {
     /// The array's name: letters, digits and underscores.
     pub name: &'a str,

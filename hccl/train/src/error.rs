@@ -1,11 +1,52 @@
 //! The errors of a step.
 
 /// The result of this crate's functions.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::GradientBuckets;
+///
+/// fn train(rank: &Rank) -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?; // errors of `hccl` become this crate's
+///     let mut buckets = GradientBuckets::<f32>::new(&[2], &stream)?;
+///     let mut comm = rank.communicator()?;
+///     let mut step = buckets.step(&mut comm, &stream);
+///     step.push(0, &[1.0, 2.0])?;
+///     step.finish()?.get(0)?;
+///     Ok(())
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # Runtime::emulator(2)?.run_ranks(2, |rank| train(&rank))?;
+/// # Ok(())
+/// # }
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The reason why a step of training failed.
 ///
 /// Everything but [`Error::Hccl`] is a mistake of this rank that was found before anything moved.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::{Error, GradientBuckets};
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let mut buckets = GradientBuckets::<f32>::new(&[4], &stream)?;
+///     let mut step = buckets.step(&mut comm, &stream);
+///     match step.push(0, &[1.0; 3]) {
+///         Err(Error::Hccl(error)) => return Err(error.into()), // the ranks have failed
+///         Err(mistake) => eprintln!("{mistake}"), // 3 elements of 4: nothing has moved
+///         Ok(()) => {}
+///     }
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

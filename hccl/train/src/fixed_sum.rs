@@ -15,6 +15,25 @@ use crate::parts::Parts;
 /// It costs memory and bytes: each rank sends the gradients of each of its shards, not their sum.
 /// With `n` ranks and `L` shards an all-reduce moves `2(n-1)/n` times the gradients over each link;
 /// this moves `(L/n + 1)(n-1)/n` times as many.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::FixedSum;
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let sum = FixedSum::new(4); // the same bits with 1, 2 or 4 ranks
+///     let own: Vec<[f32; 2]> = sum.shards_of(&comm)?.map(|shard| [shard as f32, 0.1]).collect();
+///     let total = sum.sum(&own, &mut comm, &stream)?;
+///     assert_eq!(total[0], 6.0);
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FixedSum {
     shards: usize,

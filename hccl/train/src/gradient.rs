@@ -3,6 +3,26 @@
 use hccl::prelude::*;
 
 /// A floating-point type that ranks can add up.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::{FixedSum, Gradient};
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     /// For each type of gradients.
+///     fn total<T: Gradient>(own: &[Vec<T>], comm: &mut Communicator, on: &Stream) -> hccl_train::Result<Vec<T>> {
+///         FixedSum::new(own.len() * comm.world_size() as usize).sum(own, comm, on)
+///     }
+///     assert_eq!(total(&[vec![1.0_f32]], &mut comm, &stream)?, [2.0]);
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait Gradient: Reduce<Sum> {
     /// The value times a factor.
     fn scaled(self, factor: f32) -> Self;
@@ -96,6 +116,26 @@ half_gradient!(f16, bf16);
 
 /// A gradient that can be summed in a type that has all its values: `f16` and `bf16` in `f32`, and
 /// each in its own.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::GradientBuckets;
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     // Gradients of 16 bits, whose sums have 32.
+///     let mut buckets = GradientBuckets::<bf16, f32>::new(&[2], &stream)?;
+///     let mut step = buckets.step(&mut comm, &stream);
+///     step.push(0, &[bf16::ONE; 2])?;
+///     assert_eq!(step.finish()?.get(0)?, [1.0_f32; 2]);
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait Widen<W>: Element {
     /// Converts the value to `W`, which loses nothing.
     fn widen(self) -> W;

@@ -16,6 +16,29 @@ use crate::parts::Parts;
 ///
 /// All ranks call [`prefetch`](Self::prefetch), [`get`](Self::get) and [`reduce`](Self::reduce) in
 /// one order: layer after layer, as a forward pass and then a backward pass come to them.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::LayerShards;
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let first = |layer: usize, own: std::ops::Range<usize>| vec![layer as f32; own.len()];
+///     let mut layers = LayerShards::<f32>::new(&[6, 4], &comm, &stream, first)?;
+///     for layer in 0..2 {
+///         let weights = layers.get(layer, &mut comm, &stream)?; // all of it, for a while
+///         assert_eq!(weights[0], layer as f32);
+///     }
+///     let gradient = layers.reduce(1, &[1.0; 4], &mut comm, &stream)?; // of the own part
+///     layers.update(1, &gradient, &stream)?;
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct LayerShards<T: Gradient> {
     rank: usize,
     layers: Vec<Layer<T>>,

@@ -14,6 +14,18 @@ use crate::error::{Error, Result, check_length};
 use crate::gradient::Gradient;
 
 /// A pass of one micro-batch through a stage.
+///
+/// ```
+/// use hccl_train::pipeline::{Pass, schedule};
+///
+/// // The first of two stages, with two micro-batches.
+/// for pass in schedule(0, 2, 2) {
+///     match pass {
+///         Pass::Forward(micro) => println!("micro-batch {micro} on its way"),
+///         Pass::Backward(micro) => println!("micro-batch {micro} on its way back"),
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     /// The forward pass of the micro-batch with this number.

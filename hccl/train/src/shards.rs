@@ -14,8 +14,33 @@ use crate::parts::Parts;
 
 /// Tensors one behind the other, cut into one part for each rank.
 ///
-/// Parts have the same length. If the number of elements is no multiple of the number of ranks, the
-/// last parts are shorter or empty. Call each function on all ranks, in one order.
+/// Parts have the same length, but for the last ones, which are shorter or empty where the number
+/// of elements is no multiple of the number of ranks. Call each function on all ranks, in one
+/// order.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::Shards;
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let mut shards = Shards::<f32>::new(&[3, 5], &comm, &stream)?;
+///     let mut parameters = vec![1.0; shards.own().len()]; // and the state of the optimiser
+///     shards.gradient_mut(0)?.fill(0.5);
+///     shards.gradient_mut(1)?.fill(0.5);
+///     for (parameter, gradient) in parameters.iter_mut().zip(shards.reduce(&mut comm, &stream)?) {
+///         *parameter -= 0.5 * gradient;
+///     }
+///     shards.gather(&parameters, &mut comm, &stream)?;
+///     assert_eq!(shards.parameter(1)?, [0.75; 5]);
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Shards<T: Gradient> {
     /// The place of each tensor among the elements of all.
     places: Vec<Range<usize>>,
