@@ -25,6 +25,28 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Dropping it tells the store that this rank is done, unless it has reported a failure. Under
 /// `hcclrun` the store is in `hcclrun`; else it is in the process of rank 0 and goes when that
 /// process ends.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use hccl_job::{JobEnv, Store};
+/// # use hccl_job::StoreServer;
+/// # let server = StoreServer::start(1, "a secret")?;
+/// # let variables = [
+/// #     ("RANK", "0".to_owned()), ("WORLD_SIZE", "1".to_owned()), ("MASTER_ADDR", "127.0.0.1".to_owned()),
+/// #     ("MASTER_PORT", server.port().to_string()), ("HCCL_JOB_SECRET", "a secret".to_owned()),
+/// #     ("HCCL_JOB_SERVED", "1".to_owned()),
+/// # ];
+/// # let find = |name: &str| variables.iter().find(|it| it.0 == name).map(|it| it.1.clone().into());
+/// # let env = JobEnv::from_variables(find)?.expect("RANK is set");
+///
+/// // `env` is `JobEnv::from_env()?` under a launcher.
+/// let mut store = Store::join(&env, Duration::from_secs(10))?;
+/// store.set("address", b"10.0.0.1:4711")?;
+/// assert_eq!(store.get("address", Duration::from_secs(10))?, b"10.0.0.1:4711");
+/// assert_eq!(store.add("counter", 2)?, 2);
+/// # Ok::<(), hccl_job::JobError>(())
+/// ```
 pub struct Store {
     connection: Connection,
     place: String,
@@ -37,6 +59,26 @@ pub struct Store {
 }
 
 /// The ranks that go on together.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use hccl_job::{Generation, JobEnv, Store};
+/// # use hccl_job::StoreServer;
+/// # let server = StoreServer::start(1, "a secret")?;
+/// # let variables = [
+/// #     ("RANK", "0".to_owned()), ("WORLD_SIZE", "1".to_owned()), ("MASTER_ADDR", "127.0.0.1".to_owned()),
+/// #     ("MASTER_PORT", server.port().to_string()), ("HCCL_JOB_SECRET", "a secret".to_owned()),
+/// #     ("HCCL_JOB_SERVED", "1".to_owned()),
+/// # ];
+/// # let find = |name: &str| variables.iter().find(|it| it.0 == name).map(|it| it.1.clone().into());
+/// # let env = JobEnv::from_variables(find)?.expect("RANK is set");
+///
+/// let mut store = Store::join(&env, Duration::from_secs(10))?;
+/// let generation: Generation = store.next_generation(Duration::from_secs(10))?;
+/// assert_eq!((generation.number, generation.members), (1, vec![0]));
+/// # Ok::<(), hccl_job::JobError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Generation {

@@ -48,6 +48,17 @@ const DEFAULT_PORT: u16 = 29500;
 const PORTS_BEHIND: u16 = 16;
 
 /// The launcher that started this process.
+///
+/// ```
+/// use hccl_job::{JobEnv, Launcher};
+///
+/// match JobEnv::from_env()?.map(|env| env.launcher) {
+///     None => println!("started by hand: all ranks are in this process"),
+///     Some(launcher @ Launcher::Hcclrun) => println!("{launcher:?} serves the store"),
+///     Some(launcher) => println!("{launcher:?}: rank 0 serves the store"),
+/// }
+/// # Ok::<(), hccl_job::JobError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Launcher {
@@ -82,6 +93,20 @@ impl fmt::Display for Launcher {
 }
 
 /// The place where the ranks of a job meet.
+///
+/// ```
+/// use hccl_job::{JobEnv, Meeting};
+///
+/// let find = |name: &str| match name {
+///     "RANK_TABLE_FILE" => Some("/etc/ranks.json".into()),
+///     "RANK_ID" => Some("1".into()),
+///     "RANK_SIZE" => Some("2".into()),
+///     _ => None,
+/// };
+/// let env = JobEnv::from_variables(find)?.expect("RANK_ID is set");
+/// assert!(matches!(&env.meeting, Meeting::RankTable(path) if path.ends_with("ranks.json")));
+/// # Ok::<(), hccl_job::JobError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Meeting {
@@ -132,6 +157,16 @@ impl fmt::Display for StorePlace {
 }
 
 /// The place of this process in its job, as its launcher has said it.
+///
+/// ```
+/// use hccl_job::JobEnv;
+///
+/// match JobEnv::from_env()? {
+///     Some(env) => println!("rank {} of {}", env.rank, env.world_size),
+///     None => println!("no launcher has started this process"),
+/// }
+/// # Ok::<(), hccl_job::JobError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobEnv {

@@ -12,6 +12,19 @@ pub const MAX_VALUE: usize = 64 << 10;
 pub const MAX_STORED: usize = 64 << 20;
 
 /// An error of reading the environment, or of the store.
+///
+/// ```
+/// use hccl_job::{JobEnv, JobError};
+///
+/// let find = |name: &str| match name {
+///     "RANK" => Some("three".into()),
+///     "WORLD_SIZE" => Some("4".into()),
+///     _ => None,
+/// };
+/// let error = JobEnv::from_variables(find).unwrap_err();
+/// assert!(matches!(error, JobError::Variable { .. }));
+/// eprintln!("{error}"); // the variable, its value, and the values that it can have
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError {

@@ -30,6 +30,18 @@ const MOST_STRANGERS: usize = 256;
 const MOST_NOTES: usize = 64;
 
 /// A failure that a rank has reported, before it ended.
+///
+/// ```
+/// use hccl_job::{Report, StoreServer};
+///
+/// let server = StoreServer::start(4, "a secret")?;
+/// // ... the ranks have run, and some have failed ...
+/// let reports: Vec<Report> = server.reports();
+/// if let Some(first) = reports.iter().find(|report| !report.follows) {
+///     eprintln!("rank {} failed first: {}", first.rank, first.text);
+/// }
+/// # Ok::<(), hccl_job::JobError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The rank.
@@ -41,6 +53,22 @@ pub struct Report {
 }
 
 /// The server of a job's store. It ends when it is dropped and the last client has hung up.
+///
+/// ```
+/// use hccl_job::StoreServer;
+///
+/// // A launcher of one's own: one process for each rank, with these variables.
+/// let server = StoreServer::start(4, "a secret")?;
+/// let port = server.port().to_string();
+/// for rank in 0..4 {
+///     let mut program = std::process::Command::new("./program");
+///     program.envs([("RANK", rank.to_string()), ("WORLD_SIZE", "4".to_owned())]);
+///     program.envs([("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", port.as_str())]);
+///     program.envs([("HCCL_JOB_SECRET", "a secret"), ("HCCL_JOB_SERVED", "1")]);
+///     // program.spawn()?;
+/// }
+/// # Ok::<(), hccl_job::JobError>(())
+/// ```
 pub struct StoreServer {
     events: Sender<Event>,
     port: u16,
