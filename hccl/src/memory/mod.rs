@@ -29,6 +29,7 @@ mod download;
 mod dynamic;
 mod host;
 mod host_slice;
+mod newer;
 pub(crate) mod pool;
 mod registered;
 mod registration;

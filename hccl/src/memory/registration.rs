@@ -7,7 +7,7 @@
 //! pinned memory (the *ends*). A device reaches bytes of the middle where they are, and the others
 //! in the ends.
 //!
-//! Of each byte outside the middle it is noted which copy is newer:
+//! Of each byte outside the middle it is [noted](super::newer) which copy is newer:
 //!
 //! * [`Newer::Program`]: the copy in the ends is out of date. Nothing uses it.
 //! * [`Newer::Neither`]: they are equal.
@@ -29,20 +29,13 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::Mutex;
 
+use super::newer::{Newer, Notes};
 use crate::api::Table;
 use crate::error::Result;
 use crate::sync::{contain, lock};
 
 /// CANN registers whole pages of this size.
 pub(super) const PAGE: usize = 4096;
-
-/// Which copy of a byte is newer. See the [module](self).
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Newer {
-    Program,
-    Neither,
-    Device,
-}
 
 /// See the [module](self).
 pub(super) struct Registration {
@@ -53,7 +46,7 @@ pub(super) struct Registration {
     /// Pinned memory for what lies before and behind the middle, one after the other. Null without
     /// any.
     ends: *mut c_void,
-    newer: Mutex<Box<[Newer]>>,
+    newer: Mutex<Notes>,
     /// Keeps the program's memory alive.
     owner: Option<Box<dyn Any + Send>>,
 }
@@ -68,7 +61,7 @@ impl Registration {
         let middle = whole_pages(start.addr(), bytes);
         let outside = bytes - middle.len();
         let ends = if outside == 0 { ptr::null_mut() } else { table.malloc_host(outside)? };
-        let newer = Mutex::new(vec![Newer::Program; outside].into());
+        let newer = Mutex::new(Notes::new(outside, Newer::Program));
         let mut registration =
             Registration { start, middle: middle.start..middle.start, ends, newer, owner: None };
         if !ends.is_null() {
@@ -190,7 +183,7 @@ impl Registration {
         }
         let mut notes = lock(&self.newer);
         for (_, places) in self.outside(range) {
-            notes[places].fill(newer);
+            notes.set(places, newer);
         }
     }
 
@@ -206,16 +199,11 @@ impl Registration {
             return;
         }
         let mut notes = lock(&self.newer);
-        for (mut at, places) in self.outside(range) {
-            let mut end = places.start;
-            for run in notes[places].chunk_by_mut(|a, b| a == b) {
-                if run.first() == Some(&newer) {
-                    let program = self.start.wrapping_byte_add(at);
-                    copy(program, self.ends.wrapping_byte_add(end), run.len());
-                    run.fill(Newer::Neither);
-                }
-                at += run.len();
-                end += run.len();
+        for (at, places) in self.outside(range) {
+            while let Some(run) = notes.first(&places, newer) {
+                let program = self.start.wrapping_byte_add(at + (run.start - places.start));
+                copy(program, self.ends.wrapping_byte_add(run.start), run.len());
+                notes.set(run, Newer::Neither);
             }
         }
     }

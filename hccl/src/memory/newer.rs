@@ -1,0 +1,155 @@
+//! Which of two copies of each byte is newer, as runs of bytes.
+
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+
+/// Which copy of a byte is newer. See [`registration`](super::registration).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Newer {
+    Program,
+    Neither,
+    Device,
+}
+
+/// Bytes of which the same copy is newer, from the end of the run before.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    end: usize,
+    newer: Newer,
+}
+
+/// A note for each byte. Neighbouring runs differ, none is empty, and they cover all bytes. Most
+/// operations take whole ends, so there are one or two runs.
+#[derive(Debug)]
+pub(super) struct Notes {
+    runs: Vec<Run>,
+}
+
+impl Notes {
+    /// The same note for so many bytes.
+    pub(super) fn new(bytes: usize, newer: Newer) -> Self {
+        Notes { runs: (bytes > 0).then_some(Run { end: bytes, newer }).into_iter().collect() }
+    }
+
+    /// Notes the same for all bytes of a range, which lies inside.
+    pub(super) fn set(&mut self, range: Range<usize>, newer: Newer) {
+        if range.is_empty() {
+            return;
+        }
+        // The first run that ends inside the range or behind it, and the first that ends behind it.
+        let first = self.runs.partition_point(|run| run.end <= range.start);
+        let last = self.runs.partition_point(|run| run.end < range.end);
+        let Some(&Run { end: last_end, newer: last_newer }) = self.runs.get(last) else { return };
+        if first == last && last_newer == newer {
+            return;
+        }
+        let start = self.start(first);
+        let before = self.runs[first].newer;
+        let mut new = [Run { end: 0, newer }; 3];
+        let mut count = 0;
+        let mut push = |run| {
+            new[count] = run;
+            count += 1;
+        };
+        // What is left of the run in which the range begins.
+        if start < range.start && before != newer {
+            push(Run { end: range.start, newer: before });
+        }
+        // Joined with neighbours of the same note.
+        let mut from = first;
+        if start == range.start && first > 0 && self.runs[first - 1].newer == newer {
+            from -= 1;
+        }
+        let mut to = last + 1;
+        if last_end > range.end {
+            if last_newer == newer {
+                push(Run { end: last_end, newer });
+            } else {
+                push(Run { end: range.end, newer });
+                push(Run { end: last_end, newer: last_newer });
+            }
+        } else {
+            match self.runs.get(to) {
+                Some(next) if next.newer == newer => {
+                    push(*next);
+                    to += 1;
+                }
+                _ => push(Run { end: range.end, newer }),
+            }
+        }
+        self.runs.splice(from..to, new[..count].iter().copied());
+    }
+
+    /// The first bytes of a range, in one piece, that have this note.
+    pub(super) fn first(&self, range: &Range<usize>, newer: Newer) -> Option<Range<usize>> {
+        let at = self.runs.partition_point(|run| run.end <= range.start);
+        for (at, run) in self.runs.iter().enumerate().skip(at) {
+            let start = self.start(at).max(range.start);
+            if start >= range.end {
+                return None;
+            }
+            if run.newer == newer {
+                return Some(start..run.end.min(range.end));
+            }
+        }
+        None
+    }
+
+    /// Where a run begins.
+    fn start(&self, at: usize) -> usize {
+        at.checked_sub(1).and_then(|before| self.runs.get(before)).map_or(0, |run| run.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Random ranges against a note for each byte.
+    #[test]
+    fn runs_say_what_a_note_for_each_byte_says() {
+        let bytes = if cfg!(miri) { 12 } else { 24 };
+        let turns = if cfg!(miri) { 200 } else { 20_000 };
+        let all = [Newer::Program, Newer::Neither, Newer::Device];
+        let mut state = 1_u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        let mut notes = Notes::new(bytes, Newer::Program);
+        let mut expected = vec![Newer::Program; bytes];
+        for _ in 0..turns {
+            let start = random(bytes + 1);
+            let end = start + random(bytes + 1 - start);
+            let newer = all[random(3)];
+            notes.set(start..end, newer);
+            expected[start..end].fill(newer);
+
+            let ends = notes.runs.iter().map(|run| run.end);
+            assert!(ends.is_sorted_by(|a, b| a < b), "{notes:?}");
+            assert!(notes.runs.windows(2).all(|two| two[0].newer != two[1].newer), "{notes:?}");
+            let mut found = Vec::new();
+            for run in &notes.runs {
+                found.resize(run.end, run.newer);
+            }
+            assert_eq!(found, expected);
+
+            let range = random(bytes + 1)..random(bytes + 1);
+            let newer = all[random(3)];
+            let first = range.clone().find(|&at| expected[at] == newer);
+            let piece = first.map(|first| {
+                let end = (first..range.end).find(|&at| expected[at] != newer);
+                first..end.unwrap_or(range.end)
+            });
+            assert_eq!(notes.first(&range, newer), piece, "{newer:?} in {range:?} of {notes:?}");
+        }
+    }
+
+    #[test]
+    fn no_bytes_have_no_notes() {
+        let mut notes = Notes::new(0, Newer::Program);
+        notes.set(0..0, Newer::Device);
+        assert_eq!(notes.first(&(0..0), Newer::Device), None);
+    }
+}
