@@ -60,6 +60,7 @@ use crate::order::issue::Touch;
 use crate::order::label::Takes;
 #[cfg(doc)]
 use crate::order::work::Work;
+use crate::record::member::RecordedOp;
 use crate::trace::span;
 
 const BATCH: &str = "batch";
@@ -95,6 +96,8 @@ pub struct Batch<'comm, 'buffers> {
     member: &'comm mut Member,
     items: Vec<Item>,
     touches: Vec<Touch<'buffers>>,
+    /// The messages again, where the run is recorded.
+    recorded: Vec<(Direction, u32, DType, Region<'buffers>)>,
     /// Whether there is memory that the borrow checker knows nothing of.
     foreign: bool,
     /// The first mistake. It is reported by `submit`.
@@ -108,7 +111,8 @@ impl Communicator {
     #[inline]
     pub fn batch<'buffers>(&mut self) -> Batch<'_, 'buffers> {
         let Lists { items, touches } = std::mem::take(&mut self.member.lists);
-        Batch { member: &mut self.member, items, touches, foreign: false, mistake: None }
+        let member = &mut self.member;
+        Batch { member, items, touches, recorded: Vec::new(), foreign: false, mistake: None }
     }
 }
 
@@ -144,6 +148,9 @@ impl<'buffers> Batch<'_, 'buffers> {
                 Direction::Receive => region.write("the destination of a message"),
             };
             self.foreign |= region.is_foreign();
+            if self.member.record.is_some() {
+                self.recorded.push((direction, peer, dtype, region.clone()));
+            }
             self.items.push(item);
             self.touches.push(touch);
         } else if let Err(error) = message.checked {
@@ -179,6 +186,10 @@ impl<'buffers> Batch<'_, 'buffers> {
         if self.foreign {
             self.member.peers.check_overlap(&self.items)?;
         }
+        let recorded = match self.recorded.is_empty() {
+            true => Vec::new(),
+            false => self.record_before(stream)?,
+        };
         let count = self.items.len() as u32;
         let items = self.items.as_mut_ptr();
         let mut touches: Vec<Touch<'_>> = std::mem::take(&mut self.touches);
@@ -207,7 +218,45 @@ impl<'buffers> Batch<'_, 'buffers> {
         if S::RUNS && outcome.is_ok() {
             self.member.count(Takes::Batch(&self.items));
         }
+        if !recorded.is_empty() && outcome.is_ok() {
+            self.record_after(recorded, sequence, stream)?;
+        }
         outcome
+    }
+
+    #[cold]
+    fn record_before<S: StreamState>(&self, stream: &Stream<S>) -> Result<Vec<RecordedOp>> {
+        let (Some(record), Some(stream)) = (&self.member.record, S::open(stream)) else {
+            return Ok(Vec::new());
+        };
+        let given = self.recorded.iter().map(|(direction, _, _, region)| {
+            record.before((*direction == Direction::Send).then(|| region.clone()), stream)
+        });
+        // All of them, or none while the record is paused.
+        given.filter_map(Result::transpose).collect()
+    }
+
+    #[cold]
+    fn record_after<S: StreamState>(
+        &self,
+        recorded: Vec<RecordedOp>,
+        sequence: u64,
+        stream: &Stream<S>,
+    ) -> Result<()> {
+        let (Some(record), Some(stream)) = (&self.member.record, S::open(stream)) else {
+            return Ok(());
+        };
+        for (recorded, message) in recorded.into_iter().zip(&self.recorded) {
+            let (direction, peer, dtype, region) = message;
+            let (which, got) = match direction {
+                Direction::Send => ("send to", None),
+                Direction::Receive => ("recv from", Some(region.clone())),
+            };
+            let communicator = &self.member.label.communicator;
+            let title = format!("{communicator} {BATCH} {which} {peer} {sequence}");
+            record.after(recorded, (title, *dtype), got, stream)?;
+        }
+        Ok(())
     }
 }
 

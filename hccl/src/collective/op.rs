@@ -228,7 +228,7 @@ impl<'a> CollectiveOp<'a> {
 
     /// As a record calls it.
     #[cold]
-    pub(super) fn title(&self, communicator: &str, sequence: u64) -> String {
+    pub(crate) fn title(&self, communicator: &str, sequence: u64) -> String {
         let name = self.name();
         match self.message() {
             None => format!("{communicator} {name} {sequence}"),

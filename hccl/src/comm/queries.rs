@@ -58,4 +58,25 @@ impl<S> Communicator<S> {
     pub fn messages(&self, direction: Direction, peer: u32) -> u64 {
         self.member.messages(direction, peer)
     }
+
+    /// Leaves the operations of this communicator out of the [record](crate::record) of the run, or
+    /// records them again. Does nothing where no run is recorded.
+    ///
+    /// For data that differs between two runs of one program, such as times, which
+    /// `hccl-compare-runs` would call the first difference. All ranks leave out the same operations.
+    ///
+    /// ```
+    /// # use hccl::prelude::*;
+    /// # fn f(comm: &mut Communicator, times: &mut DeviceBuffer<f32>, stream: &Stream) -> hccl::Result<()> {
+    /// comm.set_recorded(false);
+    /// comm.all_reduce_in_place(times, Max, stream)?;
+    /// comm.set_recorded(true);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_recorded(&mut self, is_recorded: bool) {
+        if let Some(record) = &self.member.record {
+            record.pause(!is_recorded);
+        }
+    }
 }

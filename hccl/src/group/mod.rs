@@ -76,6 +76,7 @@ use crate::order::issue::Touch;
 use crate::order::label::Takes;
 use crate::order::together::{Part, issue_together};
 use crate::order::work::Work;
+use crate::record::member::RecordedOp;
 use crate::trace::span;
 
 const GROUP: &str = "group";
@@ -155,6 +156,7 @@ impl<'env> Group<'env> {
         for entry in &self.entries {
             entry.member.let_detours_pass(GROUP, entry.sequence())?;
         }
+        let recorded = self.record_before()?;
         let (works, issued) = issue(&self.entries);
         // Also after a failure: what went out has its number.
         let mut issued = issued.into_iter();
@@ -166,7 +168,41 @@ impl<'env> Group<'env> {
                 }
             }
         }
+        if works.is_ok() {
+            self.record_after(recorded)?;
+        }
         works.map(GroupWork)
+    }
+
+    /// Copies what the operations of recorded communicators are given: an entry for each operation.
+    fn record_before(&self) -> Result<Vec<Option<RecordedOp>>> {
+        if self.entries.iter().all(|entry| entry.member.record.is_none()) {
+            return Ok(Vec::new());
+        }
+        let operations = self.entries.iter().flat_map(Entry::each);
+        let before = operations.map(|(entry, GroupOperation { sequence, operation })| {
+            let Some(record) = &entry.member.record else { return Ok(None) };
+            let recorded = record.before(operation.given(), entry.stream);
+            recorded.map_err(|error| entry.member.explain(GROUP, *sequence, error))
+        });
+        before.collect()
+    }
+
+    /// Copies what they have got.
+    fn record_after(&self, recorded: Vec<Option<RecordedOp>>) -> Result<()> {
+        let operations = self.entries.iter().flat_map(Entry::each);
+        for (recorded, (entry, GroupOperation { sequence, operation })) in
+            recorded.into_iter().zip(operations)
+        {
+            let Entry { member, stream, .. } = entry;
+            if let (Some(record), Some(recorded)) = (&member.record, recorded) {
+                let title = operation.title(&member.label.communicator, *sequence);
+                let got = operation.got(member.label.rank);
+                let done = record.after(recorded, (title, operation.dtype()), got, stream);
+                done.map_err(|error| member.explain(GROUP, *sequence, error))?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -174,6 +210,11 @@ impl Entry<'_> {
     /// The number of its first operation.
     fn sequence(&self) -> u64 {
         self.operations.first().map_or(0, |operation| operation.sequence)
+    }
+
+    /// Its operations, each with the entry.
+    fn each(&self) -> impl Iterator<Item = (&Self, &GroupOperation<'_>)> {
+        self.operations.iter().map(move |operation| (self, operation))
     }
 
     fn bytes(&self) -> usize {

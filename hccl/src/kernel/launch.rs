@@ -121,7 +121,7 @@ use super::tiling::Tiling;
 use super::tiling::communication::ready;
 use crate::comm::Communicator;
 use crate::device::{Device, Stream};
-use crate::dtype::Element;
+use crate::dtype::{DType, Element};
 use crate::error::product::Product;
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
@@ -236,6 +236,7 @@ impl<T> Drop for Loaded<T> {
 pub(super) struct GivenTensor<'a> {
     pub region: Region<'a>,
     number: Number,
+    dtype: DType,
     output: bool,
 }
 
@@ -308,6 +309,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         self.given.push(GivenTensor {
             region: source.lend(),
             number: number::<E>(),
+            dtype: E::DTYPE,
             output: false,
         });
         self
@@ -319,6 +321,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         self.given.push(GivenTensor {
             region: destination.lend(),
             number: number::<E>(),
+            dtype: E::DTYPE,
             output: true,
         });
         self
@@ -382,7 +385,29 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         };
         let members: SmallVec<[_; 2]> =
             groups.iter().map(|communicator| &*communicator.member).collect();
+        // In the record of the first group that has one.
+        let record = members.iter().find_map(|&member| Some((member, member.record.as_ref()?)));
+        let before = |given: &GivenTensor<'_>| match record {
+            Some((_, record)) if !given.output => record.before(Some(given.region.clone()), stream),
+            Some((_, record)) => record.before(None, stream),
+            None => Ok(None),
+        };
+        let recorded: SmallVec<[_; 8]> = match record {
+            Some(_) => given.iter().map(before).collect::<Result<_>>()?,
+            None => SmallVec::new(),
+        };
         let work = driver.launch(stream, call, &members, &touches)?;
+        if let Some((member, record)) = record {
+            let number = record.count_launch();
+            for (at, (recorded, given)) in recorded.into_iter().zip(given.iter()).enumerate() {
+                let Some(recorded) = recorded else { continue };
+                let (name, tensor) = (&kernel.program.name, &kernel.program.parameters[at].name);
+                let title =
+                    format!("{} kernel {name} {tensor} {number}", member.label.communicator);
+                let got = given.output.then(|| given.region.clone());
+                record.after(recorded, (title, given.dtype), got, stream)?;
+            }
+        }
         work.note(notes);
         Ok(work)
     }

@@ -242,6 +242,10 @@ impl<'a> Run<'a> {
                 touches.extend(output.iter().map(|region| region.write(OUTPUT)));
             }
         }
+        let recorded = match &self.member.record {
+            None => None,
+            Some(record) => record.before(input.clone(), stream)?,
+        };
         let issue = Issue {
             member: self.member,
             operator: self.operator,
@@ -258,6 +262,10 @@ impl<'a> Run<'a> {
         let (slot, name, issued) = (stream.slot(), self.operator.name(), issued?);
         operators.issued.push(Last { slot, issued, name, sequence });
         self.member.count(Takes::Collective);
+        if let (Some(record), Some(recorded)) = (&self.member.record, recorded) {
+            let title = format!("{} {name} {sequence}", self.member.label.communicator);
+            record.after(recorded, (title, dtype), output, stream)?;
+        }
         handle(stream, Ok(issued), name)
     }
 

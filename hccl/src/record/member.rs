@@ -6,6 +6,8 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{self, Sender};
 
 use super::records::Records;
@@ -24,6 +26,10 @@ pub(crate) struct MemberRecord {
     records: Arc<Records>,
     /// To the thread that writes.
     entries: Sender<RecordEntry>,
+    /// Whether its operations are left out.
+    is_paused: AtomicBool,
+    /// How many kernels were launched with the communicator.
+    launches: AtomicU64,
 }
 
 /// An operation that was recorded, whose copies may be under way.
@@ -80,12 +86,25 @@ impl MemberRecord {
             std::thread::Builder::new().name("hccl-record".into()).spawn(write)
         });
         match begun {
-            Ok(_) => Some(Box::new(MemberRecord { records, entries })),
+            Ok(_) => {
+                let (is_paused, launches) = (AtomicBool::new(false), AtomicU64::new(0));
+                Some(Box::new(MemberRecord { records, entries, is_paused, launches }))
+            }
             Err(error) => {
                 records.note_problem(format!("{}: {error}", path.display()));
                 None
             }
         }
+    }
+
+    /// Leaves out what comes from now on, or records it again.
+    pub(crate) fn pause(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Relaxed);
+    }
+
+    /// The number of a launch, from 1 on.
+    pub(crate) fn count_launch(&self) -> u64 {
+        self.launches.fetch_add(1, Relaxed) + 1
     }
 
     /// An operation is about to be issued: copies what it is given. An error is one of the stream.
@@ -95,7 +114,7 @@ impl MemberRecord {
         given: Option<Region<'_>>,
         stream: &Stream,
     ) -> Result<Option<RecordedOp>> {
-        if self.records.is_finished() {
+        if self.is_paused.load(Relaxed) || self.records.is_finished() {
             return Ok(None);
         }
         let at = self.records.number();

@@ -1,5 +1,7 @@
 //! Recorded runs, and `hccl-compare-runs`, which says where two of them part.
 
+mod kinds;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,6 +65,12 @@ fn run(rank: &Rank, change: Change) -> hccl::Result<()> {
     if let Some(mut part) = comm.split(Some(0), 0).wait()? {
         part.barrier(&stream)?;
     }
+    // Left out.
+    comm.set_recorded(false);
+    let mut unread = device.upload(&[change.unread; 3], &stream)?;
+    comm.all_reduce_in_place(&mut unread, Sum, &stream)?;
+    comm.batch().submit(&stream)?;
+    comm.set_recorded(true);
     stream.synchronize()
 }
 
