@@ -55,7 +55,7 @@ use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::traits::{Lend, LendMut};
-use crate::memory::{Destination, Source};
+use crate::memory::{Destination, DynSlice, DynSliceMut, Source};
 use crate::order::issue::Touch;
 use crate::order::label::Takes;
 #[cfg(doc)]
@@ -136,6 +136,24 @@ impl<'buffers> Batch<'_, 'buffers> {
         from: u32,
     ) -> Self {
         self.add(Direction::Receive, from, destination.lend(), T::DTYPE);
+        self
+    }
+
+    /// As [`send`](Self::send), for elements whose type is known at run time only.
+    pub fn send_dynamic(mut self, source: impl Into<DynSlice<'buffers>>, to: u32) -> Self {
+        let source = source.into();
+        self.add(Direction::Send, to, source.region(), source.dtype());
+        self
+    }
+
+    /// As [`recv`](Self::recv), for elements whose type is known at run time only.
+    pub fn recv_dynamic(
+        mut self,
+        destination: impl Into<DynSliceMut<'buffers>>,
+        from: u32,
+    ) -> Self {
+        let destination = destination.into();
+        self.add(Direction::Receive, from, destination.region(), destination.dtype());
         self
     }
 

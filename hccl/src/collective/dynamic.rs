@@ -1,9 +1,9 @@
 //! The collectives for elements whose type is known at run time only.
 
 use super::CheckedReduction;
-use super::Partition;
 use super::op::CollectiveOp;
 use super::partition::DESTINATION;
+use super::{CountMatrix, Partition};
 use crate::comm::Communicator;
 use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, ReduceKind};
@@ -18,7 +18,9 @@ use crate::memory::{DynSlice, DynSliceMut};
 /// checked when the operation is issued, before anything moves: [`Error::WrongType`] when source
 /// and destination hold elements of different types, [`Error::NotReduced`] when no product reduces
 /// the type. A [`DeviceBuffer`](crate::DeviceBuffer) and its slices may stand on either side.
-/// Groups and batches take elements of known types only.
+/// [Batches](crate::batch) have [`send_dynamic`](crate::batch::Batch::send_dynamic) and
+/// [`recv_dynamic`](crate::batch::Batch::recv_dynamic); [groups](crate::group()) take elements of
+/// known types only ([`DynBuffer::typed`](crate::DynBuffer::typed)).
 ///
 /// ```
 /// use hccl::dtype::{DType, ReduceKind};
@@ -150,6 +152,25 @@ impl DynCollectives<'_> {
         outcome
     }
 
+    /// As [`Communicator::reduce_in_place`].
+    pub fn reduce_in_place<'a, S: StreamState>(
+        &mut self,
+        buffer: impl Into<DynSliceMut<'a>>,
+        op: ReduceKind,
+        root: u32,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let buffer = buffer.into();
+        let what = CheckedReduction { dtype: buffer.dtype(), kind: op };
+        let member = &mut self.comm.member;
+        let mut scratch = std::mem::take(&mut member.scratch);
+        let region = buffer.region();
+        let operation = member.reduce_in_place(what, &region, root, &mut scratch).reduced(what);
+        let outcome = member.issue(operation, stream);
+        member.scratch = scratch;
+        outcome
+    }
+
     /// As [`Communicator::reduce_scatter`].
     pub fn reduce_scatter<'a, S: StreamState>(
         &mut self,
@@ -163,6 +184,20 @@ impl DynCollectives<'_> {
         let member = &mut self.comm.member;
         let operation = member.reduce_scatter(what, &send.region(), &recv.region());
         let operation = operation.reduced(what).of_types(send.dtype(), recv.dtype());
+        member.issue(operation, stream)
+    }
+
+    /// As [`Communicator::reduce_scatter_in_place`].
+    pub fn reduce_scatter_in_place<'a, S: StreamState>(
+        &mut self,
+        buffer: impl Into<DynSliceMut<'a>>,
+        op: ReduceKind,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let buffer = buffer.into();
+        let what = CheckedReduction { dtype: buffer.dtype(), kind: op };
+        let member = &mut self.comm.member;
+        let operation = member.reduce_scatter_in_place(what, &buffer.region()).reduced(what);
         member.issue(operation, stream)
     }
 
@@ -208,6 +243,18 @@ impl DynCollectives<'_> {
         let member = &mut self.comm.member;
         let operation = member.all_gather(send.dtype(), &send.region(), &recv.region());
         member.issue(operation.of_types(send.dtype(), recv.dtype()), stream)
+    }
+
+    /// As [`Communicator::all_gather_in_place`].
+    pub fn all_gather_in_place<'a, S: StreamState>(
+        &mut self,
+        buffer: impl Into<DynSliceMut<'a>>,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let buffer = buffer.into();
+        let member = &mut self.comm.member;
+        let operation = member.all_gather_in_place(buffer.dtype(), &buffer.region());
+        member.issue(operation, stream)
     }
 
     /// As [`Communicator::all_gather_v`].
@@ -269,6 +316,21 @@ impl DynCollectives<'_> {
         let (from, to) = (send.region(), recv.region());
         let (sent, received) = ((&from, send_parts), (&to, recv_parts));
         let operation = member.all_to_all_v(send.dtype(), sent, received, false);
+        member.issue(operation.of_types(send.dtype(), recv.dtype()), stream)
+    }
+
+    /// As [`Communicator::all_to_all_vc`].
+    pub fn all_to_all_vc<'a, S: StreamState>(
+        &mut self,
+        send: impl Into<DynSlice<'a>>,
+        recv: impl Into<DynSliceMut<'a>>,
+        counts: &CountMatrix,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let (send, recv) = (send.into(), recv.into());
+        let member = &mut self.comm.member;
+        let (from, to) = (send.region(), recv.region());
+        let operation = member.all_to_all_vc(send.dtype(), &from, &to, counts);
         member.issue(operation.of_types(send.dtype(), recv.dtype()), stream)
     }
 

@@ -393,7 +393,7 @@ impl Member {
     }
 
     #[inline]
-    fn reduce_in_place<'a>(
+    pub(super) fn reduce_in_place<'a>(
         &self,
         what: CheckedReduction,
         buffer: &Region<'a>,

@@ -17,7 +17,7 @@ fn dynamic_collectives_do_what_typed_ones_do() {
                 let parts = Partition::packed([3, 5])?;
                 let own = parts.of(me);
                 let (even, odd) = (Partition::even(8, 2), Partition::even(8, 2));
-                for turn in 0..10 {
+                for turn in 0..15 {
                     let mut expected = device.zeros::<i16>(16, &stream)?;
                     let mut found = device.dynamic_zeros(DType::I16, 16, &stream)?;
                     let (e, f) = (&mut expected, &mut found);
@@ -74,6 +74,45 @@ fn dynamic_collectives_do_what_typed_ones_do() {
                             comm.all_to_all(&typed, e.slice_mut(8..)?, &stream)?;
                             comm.dynamic().all_to_all(&typed, f.slice_mut(8..)?, &stream)?;
                         }
+                        9 => {
+                            e.slice_mut(..8)?.copy_from(&typed, &stream)?;
+                            comm.reduce_in_place(e.slice_mut(..8)?, Sum, 1, &stream)?;
+                            f.slice_mut(..8)?.into_bytes().copy_from(x.bytes(), &stream)?;
+                            let (to, kind) = (f.slice_mut(..8)?, ReduceKind::Sum);
+                            comm.dynamic().reduce_in_place(to, kind, 1, &stream)?;
+                        }
+                        10 => {
+                            e.slice_mut(..8)?.copy_from(&typed, &stream)?;
+                            comm.reduce_scatter_in_place(e.slice_mut(..8)?, Sum, &stream)?;
+                            f.slice_mut(..8)?.into_bytes().copy_from(x.bytes(), &stream)?;
+                            let (to, kind) = (f.slice_mut(..8)?, ReduceKind::Sum);
+                            comm.dynamic().reduce_scatter_in_place(to, kind, &stream)?;
+                            // Unspecified: the part of the other rank.
+                            let other = Partition::even(8, 2).of(1 - me);
+                            e.slice_mut(other.clone())?.fill_zero(&stream)?;
+                            f.slice_mut(other)?.into_bytes().fill_zero(&stream)?;
+                        }
+                        11 => {
+                            e.slice_mut(..8)?.copy_from(&typed, &stream)?;
+                            comm.all_gather_in_place(e.slice_mut(..8)?, &stream)?;
+                            f.slice_mut(..8)?.into_bytes().copy_from(x.bytes(), &stream)?;
+                            comm.dynamic().all_gather_in_place(f.slice_mut(..8)?, &stream)?;
+                        }
+                        12 => {
+                            let counts = CountMatrix::new(2, [1, 2, 3, 1])?;
+                            let sent = [3, 4][me as usize];
+                            let got = [4, 3][me as usize];
+                            let (from, to) = (typed.slice(..sent)?, e.slice_mut(..got)?);
+                            comm.all_to_all_vc(from, to, &counts, &stream)?;
+                            let (from, to) = (x.slice(..sent)?, f.slice_mut(..got)?);
+                            comm.dynamic().all_to_all_vc(from, to, &counts, &stream)?;
+                        }
+                        13 => {
+                            let (to, other) = (e.slice_mut(..8)?, 1 - me);
+                            comm.batch().send(&typed, other).recv(to, other).submit(&stream)?;
+                            let batch = comm.batch().send_dynamic(&x, other);
+                            batch.recv_dynamic(f.slice_mut(..8)?, other).submit(&stream)?;
+                        }
                         _ => {
                             comm.all_to_all_v(&typed, e.slice_mut(..8)?, &even, &odd, &stream)?;
                             let to = f.slice_mut(..8)?;
@@ -129,6 +168,20 @@ fn types_are_checked_before_anything_moves() {
         let (_, wrong) = cause(refused.unwrap_err());
         assert!(matches!(wrong, Error::NotReduced { dtype: DType::BF16, .. }), "{wrong}");
         assert_eq!(wrong.kind(), ErrorKind::Unsupported);
+        let refused = comm.dynamic().reduce_scatter_in_place(&mut y, ReduceKind::Prod, &stream);
+        let (_, wrong) = cause(refused.unwrap_err());
+        assert!(matches!(wrong, Error::NotReduced { dtype: DType::BF16, .. }), "{wrong}");
+        let refused = comm.dynamic().reduce_in_place(&mut short, ReduceKind::Sum, 0, &stream);
+        let (_, wrong) = cause(refused.unwrap_err());
+        assert!(matches!(wrong, Error::NotReduced { dtype: DType::U16, .. }), "{wrong}");
+        let counts = CountMatrix::new(1, [2]).unwrap();
+        let refused = comm.dynamic().all_to_all_vc(&x, &mut y, &counts, &stream);
+        let (_, wrong) = cause(refused.unwrap_err());
+        assert!(matches!(wrong, Error::WrongType { what: "the destination", .. }), "{wrong}");
+        // To itself, of another type.
+        let batch = comm.batch().send_dynamic(&x, 0).recv_dynamic(&mut y, 0);
+        let (_, wrong) = cause(batch.submit(&stream).unwrap_err());
+        assert!(matches!(wrong, Error::Batch(_)), "{wrong}");
         let (_, wrong) = cause(comm.dynamic().all_gather(&x, &mut short, &stream).unwrap_err());
         assert!(matches!(wrong, Error::WrongLength { .. }), "{wrong}");
         // None of these took a number, and the communicator goes on.
