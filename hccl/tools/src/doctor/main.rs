@@ -24,8 +24,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use serde_json::{Value, json};
 
+use examine::Found;
 use fact::Teller;
+use page::Section;
 
 /// Says what it finds of CANN on this machine, and what a program of hccl would get.
 ///
@@ -62,6 +65,10 @@ struct Options {
     /// so.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
+
+    /// Prints the same facts as one JSON object instead of a text.
+    #[arg(long)]
+    json: bool,
 
     /// Whether there are colours.
     #[arg(long, value_enum, default_value_t = Colour::Auto)]
@@ -148,15 +155,42 @@ fn examine(options: &Options) -> ExitCode {
         // If the reader closes the pipe, it still gets the status.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     };
-    let found = examine::examine(&mut |section| say(&(section.print(has_colours) + "\n")));
+    let show = |section: &Section, end: &str| {
+        if !options.json {
+            say(&(section.print(has_colours) + end));
+        }
+    };
+    let mut found = examine::examine(&mut |section| show(section, "\n"));
     if let Some(file) = &options.report {
         match report::write(file, &found, options.seconds) {
-            Ok(section) => say(&section.print(has_colours)),
+            Ok(section) => {
+                show(&section, "");
+                found.sections.push(section);
+            }
             Err(problem) => {
                 eprintln!("hccl-doctor: {problem}");
                 return ExitCode::from(OWN_FAILURE);
             }
         }
     }
+    if options.json {
+        say(&format!("{:#}\n", to_json(&found)));
+    }
     ExitCode::from(u8::from(!found.runs))
+}
+
+/// What `--json` prints.
+fn to_json(found: &Found) -> Value {
+    let Found { sections, runs, is_emulator, missing } = found;
+    let missing = missing
+        .iter()
+        .map(|[name, library, since]| json!({ "name": name, "library": library, "since": since }));
+    json!({
+        "format": "hccl-doctor 1",
+        "version": env!("CARGO_PKG_VERSION"),
+        "runs": runs,
+        "is_emulator": is_emulator,
+        "missing": missing.collect::<Vec<_>>(),
+        "sections": sections.iter().map(Section::to_json).collect::<Vec<_>>(),
+    })
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use serde_json::{Value, json};
+
 /// The judgement of a row on its topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
@@ -13,6 +15,15 @@ pub(crate) enum Mark {
 }
 
 impl Mark {
+    fn name(self) -> &'static str {
+        match self {
+            Mark::Good => "good",
+            Mark::Bad => "bad",
+            Mark::Note => "note",
+            Mark::Plain => "plain",
+        }
+    }
+
     fn sign(self) -> char {
         match self {
             Mark::Good => '+',
@@ -59,6 +70,12 @@ impl Section {
 
     pub(crate) fn row(&mut self, mark: Mark, topic: impl Into<String>, text: impl Into<String>) {
         self.rows.push(Row { mark, topic: topic.into(), text: text.into() });
+    }
+
+    /// Returns the section as JSON, for a program.
+    pub(crate) fn to_json(&self) -> Value {
+        let row = |Row { mark, topic, text }: &Row| json!({ "mark": mark.name(), "topic": topic, "text": text });
+        json!({ "title": self.title, "rows": self.rows.iter().map(row).collect::<Vec<_>>() })
     }
 
     /// Prints the section, as text that ends with a line break.

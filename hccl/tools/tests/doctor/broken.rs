@@ -135,6 +135,11 @@ fn a_function_that_is_missing_is_named_with_what_does_not_work() {
         "device 0 cannot be opened",
     ]);
     assert!(!said.text.contains("ascend-emulator-install"), "{}", said.text);
+    let (object, _) = super::json::object(&mut doctor_of(&home, &["--json"]));
+    let missing = object["missing"].as_array().expect("an array");
+    assert!(missing.iter().any(|one| one["name"] == "HcclAllReduce"), "{object:#}");
+    assert!(missing.iter().all(|one| one["library"].is_string() && one["since"].is_string()));
+    assert!(missing.iter().all(|one| one["name"] != "aclrtGetDeviceCount"), "{object:#}");
 }
 
 #[test]

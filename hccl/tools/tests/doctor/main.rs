@@ -2,6 +2,7 @@
 //! and broken in many ways.
 
 mod broken;
+mod json;
 mod reports;
 
 use std::path::{Path, PathBuf};
