@@ -14,7 +14,7 @@ pub(super) enum Newer {
 
 /// Bytes of which the same copy is newer, from the end of the run before.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct NoteRun {
     end: usize,
     newer: Newer,
 }
@@ -23,13 +23,13 @@ struct Run {
 /// operations take whole ends, so there are one or two runs.
 #[derive(Debug)]
 pub(super) struct Notes {
-    runs: Vec<Run>,
+    runs: Vec<NoteRun>,
 }
 
 impl Notes {
     /// The same note for so many bytes.
     pub(super) fn new(bytes: usize, newer: Newer) -> Self {
-        Notes { runs: (bytes > 0).then_some(Run { end: bytes, newer }).into_iter().collect() }
+        Notes { runs: (bytes > 0).then_some(NoteRun { end: bytes, newer }).into_iter().collect() }
     }
 
     /// Notes the same for all bytes of a range, which lies inside.
@@ -40,13 +40,15 @@ impl Notes {
         // The first run that ends inside the range or behind it, and the first that ends behind it.
         let first = self.runs.partition_point(|run| run.end <= range.start);
         let last = self.runs.partition_point(|run| run.end < range.end);
-        let Some(&Run { end: last_end, newer: last_newer }) = self.runs.get(last) else { return };
+        let Some(&NoteRun { end: last_end, newer: last_newer }) = self.runs.get(last) else {
+            return;
+        };
         if first == last && last_newer == newer {
             return;
         }
         let start = self.start(first);
         let before = self.runs[first].newer;
-        let mut new = [Run { end: 0, newer }; 3];
+        let mut new = [NoteRun { end: 0, newer }; 3];
         let mut count = 0;
         let mut push = |run| {
             new[count] = run;
@@ -54,7 +56,7 @@ impl Notes {
         };
         // What is left of the run in which the range begins.
         if start < range.start && before != newer {
-            push(Run { end: range.start, newer: before });
+            push(NoteRun { end: range.start, newer: before });
         }
         // Joined with neighbours of the same note.
         let mut from = first;
@@ -64,10 +66,10 @@ impl Notes {
         let mut to = last + 1;
         if last_end > range.end {
             if last_newer == newer {
-                push(Run { end: last_end, newer });
+                push(NoteRun { end: last_end, newer });
             } else {
-                push(Run { end: range.end, newer });
-                push(Run { end: last_end, newer: last_newer });
+                push(NoteRun { end: range.end, newer });
+                push(NoteRun { end: last_end, newer: last_newer });
             }
         } else {
             match self.runs.get(to) {
@@ -75,7 +77,7 @@ impl Notes {
                     push(*next);
                     to += 1;
                 }
-                _ => push(Run { end: range.end, newer }),
+                _ => push(NoteRun { end: range.end, newer }),
             }
         }
         self.runs.splice(from..to, new[..count].iter().copied());
