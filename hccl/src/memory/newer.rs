@@ -54,7 +54,7 @@ impl Notes {
             new[count] = run;
             count += 1;
         };
-        // What is left of the run in which the range begins.
+        // The rest of the run in which the range begins.
         if start < range.start && before != newer {
             push(NoteRun { end: range.start, newer: before });
         }

@@ -35,9 +35,9 @@
 //!   [group](crate::group()), and [operators of one's own](crate::Communicator::run).
 //! * Each message of a [batch](crate::batch): `world batch send to 3 5` is the one to rank 3 of the
 //!   fifth batch.
-//! * Each tensor of a kernel that is launched with a communicator, `world kernel gelu x 2`: an input
-//!   as it goes in, an output as it comes out. With several communicators the line is in the file of
-//!   the first; launches are counted for each communicator apart.
+//! * Each tensor of a kernel that is launched with a communicator, `world kernel gelu x 2`: an
+//!   input as it goes in, an output as it comes out. With several communicators the line is in the
+//!   file of the first; launches are counted for each communicator apart.
 //!
 //! Not recorded are replays of a [graph](crate::Graph), kernels without a communicator, copies and
 //! fills, so a difference that arises there shows in the next operation that reads it. A program

@@ -179,7 +179,7 @@ fn examine(options: &Options) -> ExitCode {
     ExitCode::from(u8::from(!found.runs))
 }
 
-/// What `--json` prints.
+/// The object that `--json` prints.
 fn to_json(found: &Found) -> Value {
     let Found { sections, runs, is_emulator, missing } = found;
     let missing = missing

@@ -79,7 +79,7 @@ fn messages_of_a_batch_groups_operators_and_kernels_leave_lines() {
         let said = format!("`{operation}`, in what goes into it, on rank 1");
         says(compare(&plain, &recorded_kinds(Some(kind))), 1, &[&said]);
     }
-    // What came out is in the lines too.
+    // The lines hold the results, too.
     let text = std::fs::read_dir(&plain).unwrap().map(|entry| entry.unwrap().path());
     let text: String = text.map(|path| std::fs::read_to_string(path).unwrap()).collect();
     for (operation, parts) in [
