@@ -1,7 +1,10 @@
-//! How many cores the kernels of a device or of a stream are to use, as a program has said it.
+//! How many cores the kernels of a device or of a stream are to use, and how large their stacks and
+//! print buffers are to be, as a program has said it.
 //!
 //! Programs ask for the number and lay their kernels out for it. A launch is not held to it.
 
+use ascend_sync::lock_std as lock;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A kind of core.
@@ -40,5 +43,29 @@ impl CoreLimits {
     pub(crate) fn clear(&self) {
         self.set(CoreKind::Cube, 0);
         self.set(CoreKind::Vector, 0);
+    }
+}
+
+/// The limits of sizes by their numbers (`aclrtDeviceSetLimit`): `None` until the program sets one.
+#[derive(Debug, Default)]
+pub(crate) struct SizeLimits(Mutex<[Option<usize>; SizeLimits::COUNT]>);
+
+impl SizeLimits {
+    pub(crate) const COUNT: usize = 5;
+
+    /// Returns `None` for a limit that was not set, and for a number that is no limit.
+    pub(crate) fn get(&self, limit: usize) -> Option<usize> {
+        lock(&self.0).get(limit).copied().flatten()
+    }
+
+    /// Does nothing for a number that is no limit.
+    pub(crate) fn set(&self, limit: usize, size: usize) {
+        if let Some(kept) = lock(&self.0).get_mut(limit) {
+            *kept = Some(size);
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        *lock(&self.0) = [None; SizeLimits::COUNT];
     }
 }

@@ -23,7 +23,7 @@
 use crate::callback;
 use crate::closed::{Closed, cpu_time};
 use crate::fabric::stillness::{self, BeforeLook, Told};
-use crate::poll::polling;
+use crate::poll::{STOPPED, polling};
 use crate::queue::Outcome;
 use crate::sleep::{self, Enders, SHORT, SleepingThread, Until, WaitingCall};
 use crate::step::{Helpers, Need, Reason};
@@ -262,7 +262,12 @@ fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Examined {
             (ticket, task.progress(), task.limit(), task.upstream(), task.helpers())
         })
     });
-    let Some((ticket, progress, limit, upstream, helpers)) = head else { return Examined::Unknown };
+    if head.is_none() && !stream.is_at_rest() {
+        return Examined::Unknown;
+    }
+    // Any thread may abort or end a stream that is held.
+    let held = (stream.queue.completed() + 1, 0, None, None, Helpers::Writers);
+    let (ticket, progress, limit, upstream, helpers) = head.unwrap_or(held);
     if limit.is_some_and(|limit| limit < SHORT) {
         return Examined::Moving;
     }
@@ -343,7 +348,11 @@ fn lines(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> Vec<String> {
     let listed = stuck.iter().filter(|s| !s.follows || !any_leads);
     let text = |stream: &'static Stream| {
         let head = stream.look(|_, task| task.describe());
-        format!("{}: {}", stream.describe(), head.unwrap_or_else(|| "a task".into()))
+        match head {
+            Some(head) => format!("{}: {head}", stream.describe()),
+            None if stream.queue.is_held() => format!("{} {STOPPED}", stream.describe()),
+            None => format!("{}: a task", stream.describe()),
+        }
     };
     let streams = listed.map(|s| text(s.stream));
     streams.chain(calls.iter().map(|c| c.text.clone())).collect()

@@ -50,7 +50,7 @@ pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
                 if !device.primary.is_in(round) {
                     return Ok(());
                 }
-                executor::wait(stream, last, None);
+                executor::wait_before_end(stream, last);
             }
             device.primary.end_of(device.id, round)
         }

@@ -166,7 +166,9 @@ impl Event {
         }
         self.captured.store(0, Ordering::Relaxed);
         let marked = check::marks(stream)?;
-        let mark = if self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0 {
+        let keeps_time = self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0;
+        // A held stream begins no record either, so the record has to be a task.
+        let mark = if keeps_time || stream.queue.is_held() {
             let ticket = stream.enqueue(RecordTime { event: self })?;
             Mark::new(stream, ticket)
         } else {
@@ -548,7 +550,7 @@ impl TaskBody<Stream> for ResetEvent {
     }
 }
 
-/// A task that notes when an event that keeps time was reached.
+/// A task that notes when an event was reached.
 pub(crate) struct RecordTime {
     event: &'static Event,
 }

@@ -129,7 +129,8 @@ fn seen(
     sliced: bool,
     wait: impl FnOnce(&Ticket) -> bool,
 ) -> bool {
-    let complete = stream.queue.completed() >= ticket || wait(&Ticket { stream, ticket, sliced });
+    let complete =
+        stream.queue.completed() >= ticket || wait(&Ticket { stream, ticket, sliced, ends: false });
     if complete {
         check::host_saw(stream, ticket);
     }
@@ -139,6 +140,18 @@ fn seen(
 /// Waits until nothing is queued.
 pub(crate) fn wait_idle(stream: &'static Stream) {
     wait(stream, stream.queue.submitted(), None);
+}
+
+/// Waits until every task up to `ticket` is complete, or until the stream is
+/// [held](crate::queue::TaskQueue::hold). The caller then ends the stream, and with it the tasks
+/// that it holds back.
+pub(crate) fn wait_before_end(stream: &'static Stream, ticket: u64) {
+    if stream.queue.completed() < ticket {
+        block(&Ticket { stream, ticket, sliced: false, ends: true }, None);
+    }
+    if stream.queue.completed() >= ticket {
+        check::host_saw(stream, ticket);
+    }
 }
 
 /// The time that a call that ends work by force gives the running pieces of it.
@@ -174,6 +187,8 @@ pub(crate) fn wait_for_users(stream: &'static Stream, bytes: &Range<usize>) {
         match polling(|| stream.queue.with_head(stream, look)) {
             Some(None) => return,
             Some(found) => newest = found,
+            // The tasks that the stream holds back were looked at above.
+            None if stream.is_at_rest() => return,
             // Another thread runs the head, or the next task was not made the head yet.
             None => {
                 stream.assist(HELP);
@@ -305,11 +320,13 @@ struct Ticket {
     ticket: u64,
     /// Whether the caller will go on with the same wait.
     sliced: bool,
+    /// Whether the caller ends the stream, and so does not wait for tasks that it holds back.
+    ends: bool,
 }
 
 impl Goal for Ticket {
     fn done(&self) -> bool {
-        self.stream.queue.completed() >= self.ticket
+        self.stream.queue.completed() >= self.ticket || self.ends && self.stream.queue.is_held()
     }
 
     fn work(&self) {

@@ -17,7 +17,7 @@ pub(crate) use request::{
 };
 
 use crate::check;
-use crate::core_limits::CoreLimits;
+use crate::core_limits::{CoreLimits, SizeLimits};
 use crate::faults::asked::Faults;
 use crate::later;
 use crate::memory::pool::{HeldRange, MemoryPool, OutOfMemory};
@@ -87,6 +87,7 @@ pub(crate) struct Device {
     /// The value that `HcclSetConfig` has set.
     pub(crate) deterministic: AtomicI32,
     pub(crate) core_limits: CoreLimits,
+    pub(crate) size_limits: SizeLimits,
 }
 
 impl Device {
@@ -111,6 +112,7 @@ impl Device {
     pub(crate) fn end_settings(&self) {
         self.peers().clear();
         self.core_limits.clear();
+        self.size_limits.clear();
     }
 
     /// Takes `size` bytes, of which `charged` count against the limit, for the function `by`.
@@ -460,6 +462,7 @@ pub(crate) fn device_slot(id: u32) -> &'static Device {
         faults: Faults::default(),
         deterministic: AtomicI32::new(0),
         core_limits: CoreLimits::default(),
+        size_limits: SizeLimits::default(),
     }));
     match slot.compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: leaked just now.

@@ -29,6 +29,9 @@ pub(crate) const HELP: u32 = 4;
 /// How long a message tries to find out which task a stream is at.
 const A_LOOK: Duration = Duration::from_millis(100);
 
+/// The state of a stream that is held, for messages.
+pub(crate) const STOPPED: &str = "is stopped (aclrtStreamStop) and begins no more tasks";
+
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static ANY_WOKEN: Cell<bool> = const { Cell::new(false) };
@@ -144,6 +147,24 @@ impl Stream {
         }
     }
 
+    /// Begins no more tasks: queued and new ones stay in the queue.
+    pub(crate) fn hold(&'static self) {
+        self.queue.hold();
+        // A thread that is about to end the stream waits no longer.
+        self.queue.unpark_threads();
+    }
+
+    /// Whether the stream is held, and no task of it that has begun is left.
+    pub(crate) fn is_at_rest(&'static self) -> bool {
+        self.queue.is_held() && polling(|| self.queue.is_at_rest(self))
+    }
+
+    /// Begins tasks again, if the stream was held.
+    pub(crate) fn release(&'static self) {
+        self.queue.release();
+        self.wake();
+    }
+
     /// Refuses new tasks with `code` and voids the queued ones.
     pub(crate) fn stop(&'static self, code: aclError, reason: Reason) {
         self.queue.set_gate(code);
@@ -190,6 +211,7 @@ impl Stream {
     pub(crate) fn waiting_for(&'static self) -> String {
         match self.look(|ticket, task| (ticket, task.describe())) {
             Some((ticket, task)) => format!("{} is at task {ticket}: {task}", self.describe()),
+            None if self.queue.is_held() => format!("{} {STOPPED}", self.describe()),
             None => format!("{} is running", self.describe()),
         }
     }
@@ -200,7 +222,11 @@ impl Stream {
         let began = Instant::now();
         loop {
             let seen = polling(|| self.queue.with_head(self, &look));
-            if seen.is_some() || self.queue.is_idle() || began.elapsed() > A_LOOK {
+            if seen.is_some()
+                || self.queue.is_idle()
+                || self.is_at_rest()
+                || began.elapsed() > A_LOOK
+            {
                 return seen;
             }
             thread::sleep(A_LOOK / 1000);

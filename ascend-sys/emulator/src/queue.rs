@@ -23,9 +23,12 @@ use crate::progress::Progress;
 use ascend_sync::{
     AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, SpinLock, Thread, TryLock, lock,
 };
+use hold::HELD;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+#[path = "queue_hold.rs"]
+mod hold;
 #[cfg(all(test, loom))]
 #[path = "queue_models.rs"]
 mod models;
@@ -107,7 +110,7 @@ fn panicked<J: Job>(owner: &'static J::Owner, job: &mut J) -> JobStep<J::Failure
 pub(crate) enum Outcome {
     /// Nothing is queued.
     Idle,
-    /// The head waits for something.
+    /// The head waits for something, or the queue is held.
     Parked,
     /// There is more to run, but the budget is used up.
     Runnable,
@@ -154,7 +157,7 @@ pub(crate) struct TaskQueue<J: Job> {
     kick: AtomicBool,
     /// The number of registered waiters in `waiters`: read after every completion.
     armed: AtomicU32,
-    /// Not 0: the code with which new jobs are refused.
+    /// 0 when open, [`HELD`], or the code with which new jobs are refused.
     gate: AtomicI32,
     /// Jobs with tickets up to this one give up instead of running.
     void: AtomicU64,
@@ -211,12 +214,13 @@ impl<J: Job> TaskQueue<J> {
     ) -> Result<(u64, Outcome), i32> {
         let mut queue = self.queue.lock();
         let gate = self.gate.load(Ordering::Relaxed);
-        if gate != 0 {
+        if gate != 0 && gate != HELD {
             return Err(gate);
         }
         let before = self.progress.submitted.load(Ordering::Relaxed);
         let ticket = before + 1;
         if self.completed() == before
+            && gate == 0
             && let Some(mut head) = self.head.try_take()
         {
             // All submitted jobs are complete, so the queue and the head are empty and this job is
@@ -329,9 +333,12 @@ impl<J: Job> TaskQueue<J> {
     ) -> Outcome {
         loop {
             if head.is_none() {
-                *head = self.queue.lock().pop_front();
+                *head = self.next(&mut self.queue.lock());
             }
-            let Some((ticket, job)) = head else { return Outcome::Idle };
+            let Some((ticket, job)) = head else {
+                let holds = self.is_held() && !self.is_idle();
+                return if holds { Outcome::Parked } else { Outcome::Idle };
+            };
             let voided = self.is_void(*ticket);
             let step = guarded(|| if voided { job.give_up(owner) } else { job.poll(owner) });
             match step.unwrap_or_else(|| panicked(owner, job)) {
@@ -453,12 +460,6 @@ impl<J: Job> TaskQueue<J> {
             }
         }
         any
-    }
-
-    /// From now on new jobs are refused with `code`; 0 opens the queue again.
-    pub(crate) fn set_gate(&self, code: i32) {
-        let _order = self.queue.lock();
-        self.gate.store(code, Ordering::Relaxed);
     }
 
     /// Everything submitted so far gives up instead of running. Returns the last voided ticket.

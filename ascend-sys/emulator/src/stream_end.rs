@@ -22,7 +22,9 @@ pub(crate) fn destroy(stream: &'static Stream, code: aclError, reason: Reason) {
 /// until `limit` to end, all together; then they are left to end later.
 pub(crate) fn abort_all(device: u32, limit: Option<Duration>) {
     let streams = STREAMS.live().filter(|stream| stream.device_id() == device);
-    executor::run_out_all(&poll::void_together(streams, &Reason::DeviceAborted), limit);
+    let told = poll::void_together(streams, &Reason::DeviceAborted);
+    told.iter().for_each(|(stream, _)| stream.release());
+    executor::run_out_all(&told, limit);
 }
 
 #[cfg(all(test, not(loom), not(miri)))]

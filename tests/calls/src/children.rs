@@ -31,6 +31,7 @@ pub const MAY_WAIT: &[(&str, &str)] = &[
     ("aclrtReset*", "waits until the device is idle"),
     ("aclrtFreeWithDevSync", "waits until the device is idle"),
     ("aclrtFreeHostWithDevSync", "waits until the device is idle"),
+    ("aclrtHostUnregister", "waits for the queued tasks that use the memory"),
     ("aclrtMemcpy*", "a copy with memory that is not pinned is done when the call returns"),
     ("HcommChannelNotifyWait", "a timeOut of 0 is no limit"),
     ("HcclCommInit*", "waits for the other ranks, up to the connect time-out"),

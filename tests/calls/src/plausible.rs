@@ -122,6 +122,7 @@ fn by_function(caller: &mut Caller<'_>, function: &str, parameter: &Parameter) -
         (name, "sizes") if name.starts_with("HcommAicpu") => memory.put_list(&[256_u64, 256]),
         (name, "count") if name.starts_with("HcommAicpu") => 2,
         (name, "timeOut") if name.starts_with("Hcomm") => 1,
+        ("aclrtSetStreamOverflowSwitch", "flag") => 0,
         // Kernels.
         ("aclrtBinaryLoadFromData", "data") => memory.put(&world.kernel),
         ("aclrtBinaryLoadFromData", "length") => world.kernel.len() as u64,

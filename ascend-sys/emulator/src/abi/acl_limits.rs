@@ -1,15 +1,19 @@
-//! Limits: how many cores kernels are to use, and how long they may wait.
+//! Limits of kernels: the number of cores, the sizes of stacks and print buffers, and the time that
+//! they may wait.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, Out};
 use super::entries::{Acl, entries};
 use crate::context;
-use crate::core_limits::CoreKind;
+use crate::core_limits::{CoreKind, SizeLimits};
 use crate::kernel::time_limit;
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
 use crate::stream::Stream;
-use ascend_sys::{ACL_ERROR_RT_PARAM_INVALID, aclrtDevResLimitType};
+use ascend_sys::{
+    ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID, aclrtDevResLimitType,
+    aclrtDeviceLimit,
+};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -82,6 +86,30 @@ entries! {
         Ok(())
     }
 
+    fn aclrtDeviceSetLimit(limit: aclrtDeviceLimit, value: usize) {
+        let limit = size_limit(limit)?;
+        let (_, device) = context::current_device()?;
+        device.size_limits.set(limit, value);
+        Ok(())
+    }
+
+    fn aclrtDeviceGetLimit(limit: aclrtDeviceLimit, value: Out<usize>) {
+        let value = value.required("value")?;
+        let limit = size_limit(limit)?;
+        let (_, device) = context::current_device()?;
+        match device.size_limits.get(limit) {
+            Some(size) => {
+                value.write(size);
+                Ok(())
+            }
+            None => fail!(
+                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "limit {limit} of device {} was not set, and its value on an NPU is not known",
+                machine::named(device.id)
+            ),
+        }
+    }
+
     fn aclrtSetOpExecuteTimeOut(seconds: u32) {
         time_limit::set(Duration::from_secs(seconds.into()));
         Ok(())
@@ -125,6 +153,13 @@ fn core_kind(kind: aclrtDevResLimitType) -> Result<CoreKind, Failure> {
             "type is {}; 0 (cube cores) and 1 (vector cores) exist",
             other.0
         ),
+    }
+}
+
+fn size_limit(limit: aclrtDeviceLimit) -> Result<usize, Failure> {
+    match limit.0 as usize {
+        number @ 0..SizeLimits::COUNT => Ok(number),
+        other => fail!(ACL_ERROR_RT_PARAM_INVALID, "limit is {other}; 0 to 4 exist"),
     }
 }
 

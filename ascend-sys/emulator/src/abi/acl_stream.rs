@@ -19,7 +19,7 @@ use ascend_sys::{
     aclrtStreamStatus,
 };
 use std::ffi::c_void;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 entries! {
@@ -42,7 +42,7 @@ entries! {
     fn aclrtDestroyStream(stream: Handle<Stream>) {
         let stream = for_destroying(stream)?;
         tell_stream(stream.handle(), aclrtStreamState::ACL_RT_STREAM_STATE_DESTROY_PRE)?;
-        executor::wait_idle(stream);
+        executor::wait_before_end(stream, stream.queue.submitted());
         let result = stream.take_unreported();
         stream_end::destroy(stream, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
         result
@@ -104,7 +104,25 @@ entries! {
         may_block()?;
         let stream = stream.find()?;
         let last = stream.void(Reason::Aborted);
+        stream.release();
         executor::run_out(stream, last);
+        Ok(())
+    }
+
+    fn aclrtStreamStop(stream: Handle<Stream>) {
+        stream.find()?.hold();
+        Ok(())
+    }
+
+    fn aclrtSetStreamOverflowSwitch(stream: Handle<Stream>, flag: u32) {
+        stream.find()?;
+        overflow_switch(flag)
+    }
+
+    fn aclrtGetStreamOverflowSwitch(stream: Handle<Stream>, flag: Out<u32>) {
+        let flag = flag.required("flag")?;
+        stream.find()?;
+        flag.write(NOT_RECORDED);
         Ok(())
     }
 
@@ -137,6 +155,7 @@ entries! {
                 stream.priority.store(number, Ordering::Relaxed);
                 Ok(())
             }
+            aclrtStreamAttr::ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK => overflow_switch(number),
             other => no_attribute(other),
         }
     }
@@ -152,6 +171,7 @@ entries! {
             aclrtStreamAttr::ACL_STREAM_ATTR_FAILURE_MODE => &stream.failure_mode,
             aclrtStreamAttr::ACL_STREAM_ATTR_USER_CUSTOM_TAG => &stream.tag,
             aclrtStreamAttr::ACL_STREAM_ATTR_PRIORITY => &stream.priority,
+            aclrtStreamAttr::ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK => &AtomicU32::new(NOT_RECORDED),
             other => return no_attribute(other),
         };
         let mut answer = aclrtStreamAttrValue { reserve: [0; 4] };
@@ -237,12 +257,25 @@ fn set_failure_mode(stream: &Stream, mode: u64) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The only position of the switch for overflows of floats: off.
+const NOT_RECORDED: u32 = 0;
+
+fn overflow_switch(flag: u32) -> Result<(), Failure> {
+    match flag {
+        NOT_RECORDED => Ok(()),
+        other => fail!(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "the switch for overflows of floats is {other}; \
+             the emulator does not record overflows, so only 0 (off) works"
+        ),
+    }
+}
+
 fn no_attribute(attribute: aclrtStreamAttr) -> Result<(), Failure> {
     match attribute {
-        aclrtStreamAttr::ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK
-        | aclrtStreamAttr::ACL_STREAM_ATTR_CACHE_OP_INFO => fail!(
+        aclrtStreamAttr::ACL_STREAM_ATTR_CACHE_OP_INFO => fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "stmAttrType is {}; the emulator neither records overflows of floats (2) nor keeps what a program says about its tasks (4)",
+            "stmAttrType is {}; the emulator does not keep what a program says about its tasks (4)",
             attribute.0
         ),
         other => fail!(ACL_ERROR_RT_PARAM_INVALID, "stmAttrType is {}; 1 to 5 exist", other.0),

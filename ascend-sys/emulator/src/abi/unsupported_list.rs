@@ -14,8 +14,7 @@ unsupported! {
     "it does not know which products run code for one another":
         aclrtCheckArchCompatibility;
     "it has no settings of the process, a context or a device that kernels depend on":
-        aclrtGetSysParamOpt, aclrtSetSysParamOpt, aclrtCtxGetSysParamOpt, aclrtCtxSetSysParamOpt,
-        aclrtDeviceGetLimit, aclrtDeviceSetLimit;
+        aclrtGetSysParamOpt, aclrtSetSysParamOpt, aclrtCtxGetSysParamOpt, aclrtCtxSetSysParamOpt;
     "it runs no models whose data could be dumped":
         aclmdlInitDump, aclmdlSetDump, aclmdlFinalizeDump;
 
@@ -41,12 +40,12 @@ unsupported! {
 
     // Streams and events.
     "an overflow of floats is not recorded":
-        aclrtCtxGetFloatOverflowAddr, aclrtGetStreamOverflowSwitch, aclrtSetStreamOverflowSwitch,
-        aclrtGetOverflowStatus, aclrtResetOverflowStatus, aclrtGetFloatOverflowStatus,
-        aclrtResetFloatOverflowStatus, aclrtNpuGetFloatOverFlowStatus,
+        aclrtCtxGetFloatOverflowAddr, aclrtGetOverflowStatus, aclrtResetOverflowStatus,
+        aclrtGetFloatOverflowStatus, aclrtResetFloatOverflowStatus, aclrtNpuGetFloatOverFlowStatus,
         aclrtNpuClearFloatOverFlowStatus;
-    "the tasks of a stream run in order, until they are done or aborted (aclrtStreamAbort)":
-        aclrtStreamStop, aclrtPersistentTaskClean, aclrtActiveStream, aclrtSwitchStream,
+    "the tasks of a stream run in order, until they are done, aborted (aclrtStreamAbort) or stopped \
+     (aclrtStreamStop)":
+        aclrtPersistentTaskClean, aclrtActiveStream, aclrtSwitchStream,
         aclrtCreateLabel, aclrtSetLabel, aclrtDestroyLabel, aclrtCreateLabelList,
         aclrtDestroyLabelList, aclrtSwitchLabelByIndex, aclrtGetThreadLastTaskId,
         aclrtTaskUpdateAsync;

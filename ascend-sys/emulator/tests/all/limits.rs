@@ -149,3 +149,34 @@ fn the_time_limit_of_kernels_is_told_as_it_holds() {
     assert_eq!(milliseconds(), own);
     let _ = call!(aclrtGetLastError(aclrtLastErrLevel::ACL_RT_THREAD_LEVEL));
 }
+
+#[test]
+fn a_limit_of_a_size_is_told_once_it_is_set_until_the_last_reset_of_its_device() {
+    let block = Block::new(2);
+    let [stack, fifo] = [
+        aclrtDeviceLimit::ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE,
+        aclrtDeviceLimit::ACL_RT_DEV_LIMIT_SIMT_PRINTF_FIFO_SIZE,
+    ];
+    let mut size = 7;
+    fails!(107002, [], aclrtDeviceSetLimit(stack, 1));
+    fails!(107002, [], aclrtDeviceGetLimit(stack, &mut size));
+    ok!(aclrtSetDevice(block.first));
+    fails!(207000, ["was not set"], aclrtDeviceGetLimit(stack, &mut size));
+    assert_eq!(size, 7, "a refused call writes nothing");
+    ok!(aclrtDeviceSetLimit(stack, 65_536));
+    ok!(aclrtDeviceSetLimit(fifo, usize::MAX));
+    ok!(aclrtDeviceGetLimit(stack, &mut size));
+    assert_eq!(size, 65_536);
+    ok!(aclrtDeviceGetLimit(fifo, &mut size));
+    assert_eq!(size, usize::MAX);
+    fails!(100000, ["value is NULL"], aclrtDeviceGetLimit(stack, null_mut()));
+    for wrong in [5, u32::MAX] {
+        fails!(107000, ["0 to 4"], aclrtDeviceSetLimit(aclrtDeviceLimit(wrong), 1));
+        fails!(107000, ["0 to 4"], aclrtDeviceGetLimit(aclrtDeviceLimit(wrong), &mut size));
+    }
+    ok!(aclrtSetDevice(block.first + 1));
+    fails!(207000, ["was not set"], aclrtDeviceGetLimit(stack, &mut size));
+    ok!(aclrtResetDevice(block.first));
+    ok!(aclrtSetDevice(block.first));
+    fails!(207000, ["was not set"], aclrtDeviceGetLimit(stack, &mut size));
+}

@@ -63,6 +63,7 @@ mod reports;
 mod shared_memory;
 mod state_hooks;
 mod status;
+mod stops;
 mod stream_attributes;
 mod subcomms;
 mod tables;

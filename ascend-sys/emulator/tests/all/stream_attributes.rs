@@ -67,7 +67,7 @@ fn attributes_that_a_stream_has_not_are_refused() {
     let _block = Block::one();
     let s = stream();
     let mut value = aclrtStreamAttrValue { reserve: [7; 4] };
-    for (attribute, code) in [(2, 207000), (4, 207000), (0, 107000), (6, 107000)] {
+    for (attribute, code) in [(4, 207000), (0, 107000), (6, 107000)] {
         let attribute = aclrtStreamAttr(attribute);
         fails!(code, ["stmAttrType is"], aclrtSetStreamAttribute(s, attribute, &mut value));
         fails!(code, ["stmAttrType is"], aclrtGetStreamAttribute(s, attribute, &mut value));
@@ -82,4 +82,26 @@ fn attributes_that_a_stream_has_not_are_refused() {
     fails!(107017, [], aclrtGetStreamAttribute(s, TAG, &mut value));
     // SAFETY: a plain number.
     assert_eq!(unsafe { value.reserve }, [7; 4], "a refused call writes nothing");
+}
+
+/// Nothing records overflows of floats, so that they are recorded cannot be switched on.
+#[test]
+fn the_switch_for_overflows_is_off() {
+    let _block = Block::one();
+    let (s, mut flag) = (stream(), 7);
+    ok!(aclrtGetStreamOverflowSwitch(s, &mut flag));
+    assert_eq!(flag, 0);
+    ok!(aclrtSetStreamOverflowSwitch(s, 0));
+    fails!(207000, ["does not record"], aclrtSetStreamOverflowSwitch(s, 1));
+    let switch = aclrtStreamAttr::ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK;
+    assert_eq!(get(s, switch), 0);
+    set(s, switch, 0);
+    let mut on = aclrtStreamAttrValue { reserve: [1; 4] };
+    fails!(207000, ["does not record"], aclrtSetStreamAttribute(s, switch, &mut on));
+    fails!(100000, ["flag is NULL"], aclrtGetStreamOverflowSwitch(s, null_mut()));
+    ok!(aclrtDestroyStream(s));
+    fails!(107017, [], aclrtSetStreamOverflowSwitch(s, 0));
+    flag = 7;
+    fails!(107017, [], aclrtGetStreamOverflowSwitch(s, &mut flag));
+    assert_eq!(flag, 7);
 }

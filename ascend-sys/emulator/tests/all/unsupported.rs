@@ -11,7 +11,11 @@ use std::ptr::{null, null_mut};
 #[test]
 fn a_code_comes_with_the_name_and_the_reason() {
     let stream = null_mut();
-    fails!(207000, ["aclrtStreamStop: ", "does not support", "aborted"], aclrtStreamStop(stream));
+    fails!(
+        207000,
+        ["aclrtActiveStream: ", "does not support", "aborted"],
+        aclrtActiveStream(stream, stream)
+    );
     let parameters = aclmdlRICondTaskParams::default();
     fails!(207000, ["aclmdlRIAddCondTask: "], aclmdlRIAddCondTask(parameters, stream, 0));
     let (refused, mut pointer) = ("HcclSymWinGetPeerPointer: ", null_mut());

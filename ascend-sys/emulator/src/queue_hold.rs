@@ -1,0 +1,62 @@
+//! The gate of a queue: open, held, or closed with the code that new jobs are refused with.
+//!
+//! A *held* queue accepts jobs and begins none (`aclrtStreamStop`). A job that has begun goes on,
+//! and a job with a void ticket gives up all the same. The gate is read under the queue's lock
+//! before a job begins, and written under it, so no job begins once [`TaskQueue::hold`] has
+//! returned.
+
+use super::{Job, TaskQueue};
+use ascend_sync::Ordering;
+use std::collections::VecDeque;
+
+/// The gate of a held queue. No error has this code.
+pub(super) const HELD: i32 = i32::MIN;
+
+impl<J: Job> TaskQueue<J> {
+    /// From now on new jobs are refused with `code`; 0 opens the queue again.
+    pub(crate) fn set_gate(&self, code: i32) {
+        let _order = self.queue.lock();
+        self.gate.store(code, Ordering::Relaxed);
+    }
+
+    /// Begins no more jobs. A closed gate stays closed.
+    pub(crate) fn hold(&self) {
+        self.change_gate(0, HELD);
+    }
+
+    /// Begins jobs again, if the queue was held. The caller polls.
+    pub(crate) fn release(&self) {
+        self.change_gate(HELD, 0);
+    }
+
+    fn change_gate(&self, from: i32, to: i32) {
+        let _order = self.queue.lock();
+        if self.gate.load(Ordering::Relaxed) == from {
+            self.gate.store(to, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.gate.load(Ordering::Relaxed) == HELD
+    }
+
+    /// Whether the queue is held, and no job that has begun is left.
+    pub(crate) fn is_at_rest(&self, owner: &'static J::Owner) -> bool {
+        let Some(mut head) = self.try_head() else { return false };
+        let rests = head.with(|head| head.is_none()) && self.is_held();
+        drop(head);
+        if self.kick.load(Ordering::Acquire) {
+            self.poll(owner, 1);
+        }
+        rests
+    }
+
+    /// Takes the next job that may begin.
+    #[inline]
+    pub(super) fn next(&self, queue: &mut VecDeque<(u64, J)>) -> Option<(u64, J)> {
+        if self.is_held() && !queue.front().is_some_and(|(ticket, _)| self.is_void(*ticket)) {
+            return None;
+        }
+        queue.pop_front()
+    }
+}
