@@ -27,6 +27,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// A run with nothing in it yet, whose arguments follow those of this one.
+    pub fn again(&self) -> Run {
+        let (trace, memory) = (self.trace.clone(), self.memory.rest());
+        Run { trace, memory, objects: Objects::default(), world: OnceLock::new() }
+    }
+
     /// Nothing yet.
     pub fn new(trace: Trace) -> Run {
         Run { trace, memory: Memory::map(), objects: Objects::default(), world: OnceLock::new() }

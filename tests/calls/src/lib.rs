@@ -11,6 +11,7 @@ pub mod caller;
 pub mod children;
 pub mod functions;
 mod hostile;
+pub mod leaks;
 pub mod memory;
 pub mod modes;
 pub mod objects;

@@ -25,7 +25,7 @@ enum Command {
         /// The first seed
         #[arg(long, default_value_t = 0)]
         first: u64,
-        /// How many seeds of a tour and a sweep; of other modes half as many
+        /// How many seeds of a tour and a sweep; a fifteenth of them for leaks, half for other modes
         #[arg(long, default_value_t = 90)]
         seeds: u64,
         /// How many processes beside each other
@@ -57,8 +57,13 @@ fn main() -> ExitCode {
         Command::Many { mode, first, seeds, beside, missing } => {
             let modes = mode.map_or(MODES.to_vec(), |mode| vec![mode]);
             let of = |mode| {
-                let halves = if matches!(mode, Mode::Tour | Mode::Sweep) { 2 } else { 1 };
-                (first..first + seeds * halves / 2).map(move |seed| Job { mode, seed })
+                let count = match mode {
+                    Mode::Tour | Mode::Sweep => seeds,
+                    // Each has nine rounds.
+                    Mode::Leaks => seeds.div_ceil(15),
+                    _ => seeds.div_ceil(2),
+                };
+                (first..first + count).map(move |seed| Job { mode, seed })
             };
             (modes.into_iter().flat_map(of).collect(), beside, missing)
         }

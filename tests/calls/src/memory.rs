@@ -43,6 +43,17 @@ impl Memory {
         Memory { arguments: map(ARGUMENTS), used: AtomicUsize::new(0), data: map(DATA) }
     }
 
+    /// The unused rest of the same mappings, so that a process need not map others.
+    pub fn rest(&self) -> Memory {
+        let used = AtomicUsize::new(self.used.load(Ordering::Relaxed));
+        Memory { arguments: self.arguments, used, data: self.data }
+    }
+
+    /// Counts as used what the [rest](Self::rest) has used.
+    pub fn goes_on_behind(&self, rest: &Memory) {
+        self.used.store(rest.used.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     /// Room for an argument, all zeros.
     pub fn room(&self, bytes: usize) -> u64 {
         let bytes = bytes.max(LEAST).next_multiple_of(64);

@@ -13,6 +13,7 @@ use fastrand::Rng;
 use crate::caller::{Caller, Choice, Run};
 use crate::children::may_wait;
 use crate::functions::{FUNCTIONS, Value};
+use crate::leaks;
 use crate::world::{self, Files};
 
 /// A way to call.
@@ -32,14 +33,40 @@ pub enum Mode {
     Forked,
     /// In a callback of a stream.
     Callback,
-    /// A call, and then a mistake of this program itself: a crash, a panic or a hang.
+    /// The same random calls in several rounds, each on new devices; no round may leave anything
+    /// behind.
+    Leaks,
+    /// A call, and then a mistake of this program itself: a crash, a panic, a hang or a leak.
     #[value(hide = true)]
     Planted,
 }
 
 /// All of them.
-pub const MODES: [Mode; 7] =
-    [Mode::Tour, Mode::Sweep, Mode::Chain, Mode::Threads, Mode::Bare, Mode::Forked, Mode::Callback];
+pub const MODES: [Mode; 8] = [
+    Mode::Tour,
+    Mode::Sweep,
+    Mode::Chain,
+    Mode::Threads,
+    Mode::Bare,
+    Mode::Forked,
+    Mode::Callback,
+    Mode::Leaks,
+];
+
+/// Kinds of handles that do not end with the devices, each with the function that ends one.
+const OWN: &[(&str, &str)] = &[
+    ("aclDataBuffer", "aclDestroyDataBuffer"),
+    ("aclprofConfig", "aclprofDestroyConfig"),
+    ("aclrtBinary", "aclrtDestroyBinary"),
+    ("aclrtEvent", "aclrtDestroyEvent"),
+    ("HcclChannelConfig", "HcclChannelConfigDestroy"),
+    ("HcommChannelConfig", "HcommChannelConfigDestroy"),
+    ("opArgs", "HcclKfcFreeOpArgs"),
+];
+
+/// Parts of the names of functions whose effect outlasts the devices and is in no list of this
+/// program: settings, callbacks and registered memory.
+const LASTS: [&str; 5] = ["Register", "Subscribe", "SetTsDevice", "aclInit", "HcommMemReg"];
 
 /// The parts into which the table is divided for a tour or a sweep.
 pub const PARTS: usize = 30;
@@ -61,6 +88,7 @@ const BEFORE: &[(&str, &[&str])] = &[
         &["aclmdlRICaptureBegin", "aclmdlRICaptureEnd", "aclmdlRIDestroyRegisterCallback"],
     ),
     ("aclrtGetLastError", &["aclrtGetLastError"]),
+    ("aclrtPeekAtLastError", &["aclrtGetLastError"]),
     ("aclrtResetEvent", &["aclrtCreateEventWithFlag", "aclrtStreamWaitEvent"]),
     ("aclrtMapMem", &["aclrtReserveMemAddress", "aclrtMallocPhysical"]),
     ("aclrtUnmapMem", &["aclrtReserveMemAddress", "aclrtMallocPhysical", "aclrtMapMem"]),
@@ -138,6 +166,7 @@ const BEFORE: &[(&str, &[&str])] = &[
     ("aclrtQueryEventWaitStatus", &["aclrtRecordEvent"]),
     ("aclrtEventGetTimestamp", &["aclrtRecordEvent", "aclrtSynchronizeStream"]),
     ("aclrtEventElapsedTime", &["aclrtRecordEvent", "aclrtSynchronizeStream"]),
+    ("aclrtDeviceGetLimit", &["aclrtDeviceSetLimit"]),
     ("aclrtUnuseStreamResInCurrentThread", &["aclrtUseStreamResInCurrentThread"]),
     ("aclrtDeviceDisablePeerAccess", &["aclrtDeviceEnablePeerAccess"]),
     ("aclrtDestroyContext", &["aclrtCreateContext"]),
@@ -230,6 +259,11 @@ pub fn run(mode: Mode, seed: u64, run: &Run) {
             build();
             in_callback(run, seed);
         }
+        Mode::Leaks => leaves_nothing(|| {
+            let round = run.again();
+            on_new_devices(&round, seed, product, &files);
+            run.memory.goes_on_behind(&round.memory);
+        }),
         Mode::Planted => {
             build();
             planted(run, seed);
@@ -248,10 +282,47 @@ fn planted(run: &Run, seed: u64) {
         // SAFETY: nothing is there, which ends this process.
         0 => drop(unsafe { std::ptr::with_exposed_provenance::<u8>(4096).read_volatile() }),
         1 => panic!("as asked for"),
+        3 => leaves_nothing(|| std::mem::forget(std::hint::black_box(vec![0_u8; 100]))),
         _ => loop {
             std::thread::park();
         },
     }
+}
+
+/// Ends this process when each round leaves something behind.
+fn leaves_nothing(round: impl FnMut()) {
+    if let Err(report) = leaks::look(round) {
+        println!("{report}");
+        std::process::abort();
+    }
+}
+
+/// One round of [`Mode::Leaks`].
+fn on_new_devices(run: &Run, seed: u64, product: u32, files: &Files) {
+    let world = world::build(product, &run.objects, &run.memory, files);
+    let block = world.block;
+    assert!(run.world.set(world).is_ok(), "there is one world");
+    let mut caller = Caller::new(run, 0, seed);
+    for _ in 0..120 {
+        let index = choose(&mut caller.random);
+        let name = FUNCTIONS[index].name;
+        if works(index) && !may_wait(name) && !LASTS.iter().any(|part| name.contains(part)) {
+            caller.call(index, Choice::Plausible, None);
+        }
+    }
+    settle(&mut caller, "Wait");
+    for (kind, destroy) in OWN {
+        let handles = run.objects.lists().live.get(kind).cloned().unwrap_or_default();
+        for handle in handles {
+            caller.call_with(index_of(destroy), &[Value::new(handle)]);
+        }
+    }
+    let pinned = run.objects.lists().memory.clone();
+    for piece in pinned.iter().filter(|piece| piece.pinned) {
+        caller.call_with(index_of("aclrtFreeHost"), &[Value::new(piece.at)]);
+    }
+    let _ = message();
+    ok!(ascendExtBlockDestroy(block));
 }
 
 /// The functions of the part that a seed is about.
@@ -321,7 +392,7 @@ fn settle(caller: &mut Caller<'_>, name: &str) {
         let mut graph = std::ptr::null_mut();
         // Most of them are not being captured, and are idle.
         let _ = call!(aclmdlRICaptureEnd(stream as aclrtStream, &mut graph));
-        if name.contains("Wait") {
+        if name.contains("Wait") || name.contains("Stop") {
             let _ = call!(aclrtStreamAbort(stream as aclrtStream));
         }
     }
