@@ -1,6 +1,6 @@
-//! Leaks: the same work is done in several rounds, and the heap, the descriptors and the threads of the
-//! process are counted after each. Things that are kept for reuse are there after a few rounds, and do
-//! not grow any more.
+//! Leaks: the same work is done in several rounds, and the heap, the descriptors and the threads of
+//! the process are counted after each. Things that are kept for reuse are there after a few rounds,
+//! and do not grow any more.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ const FIRST: usize = 3;
 /// The longest wait for things that end after a round.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a process holds.
+/// The resources that a process holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Held {
     bytes: usize,

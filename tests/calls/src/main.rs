@@ -25,7 +25,7 @@ enum Command {
         /// The first seed
         #[arg(long, default_value_t = 0)]
         first: u64,
-        /// How many seeds of a tour and a sweep; a fifteenth of them for leaks, half for other modes
+        /// How many seeds of a tour and a sweep; a fifteenth for leaks, half for other modes
         #[arg(long, default_value_t = 90)]
         seeds: u64,
         /// How many processes beside each other
