@@ -43,6 +43,7 @@ mod faults;
 pub mod fuzz;
 mod host_memory;
 mod indirect_copy;
+mod init_hooks;
 mod ipc;
 mod issue;
 mod kernel;

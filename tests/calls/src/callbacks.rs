@@ -1,6 +1,6 @@
 //! Functions of the program that the library calls.
 
-use std::ffi::c_void;
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ascend_sys::*;
@@ -49,12 +49,24 @@ unsafe extern "C" fn task_abort(
     0
 }
 
+unsafe extern "C" fn init(_: *const c_char, _: usize, _: *mut c_void) -> c_int {
+    CALLED.fetch_add(1, Ordering::Relaxed);
+    0
+}
+
+unsafe extern "C" fn finalize(_: *mut c_void) -> c_int {
+    CALLED.fetch_add(1, Ordering::Relaxed);
+    0
+}
+
 /// The address of a callback of this type; `None` for a type that is none, or that nothing here
 /// takes.
 pub fn of_type(ty: &str) -> Option<u64> {
     Some(match ty {
         "aclrtCallback" | "aclrtHostFunc" => with_data as *const () as u64,
         "aclrtExceptionInfoCallback" => exception as *const () as u64,
+        "aclInitCallbackFunc" => init as *const () as u64,
+        "aclFinalizeCallbackFunc" => finalize as *const () as u64,
         "HcclCommStateCallback" => state as *const () as u64,
         "aclrtDeviceStateCallback" => device_state as *const () as u64,
         "aclrtStreamStateCallback" => stream_state as *const () as u64,

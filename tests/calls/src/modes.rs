@@ -170,6 +170,8 @@ const BEFORE: &[(&str, &[&str])] = &[
     ("aclrtUnuseStreamResInCurrentThread", &["aclrtUseStreamResInCurrentThread"]),
     ("aclrtDeviceDisablePeerAccess", &["aclrtDeviceEnablePeerAccess"]),
     ("aclrtDestroyContext", &["aclrtCreateContext"]),
+    ("aclInitCallbackUnRegister", &["aclInitCallbackRegister"]),
+    ("aclFinalizeCallbackUnRegister", &["aclFinalizeCallbackRegister"]),
     ("aclFinalize", &["aclInit"]),
     ("aclFinalizeReference", &["aclInit"]),
     ("aclprofFinalize", &["aclprofInit"]),

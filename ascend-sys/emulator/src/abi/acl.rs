@@ -1,4 +1,4 @@
-//! Initialisation, error texts, and small questions.
+//! Initialisation, versions, error texts, and small questions.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_config::AclConfig;
@@ -6,12 +6,13 @@ use super::arguments::{CText, Out};
 use super::entries::{Acl, entries};
 use crate::message::{self, Failure, fail};
 use crate::profile::Product;
-use crate::{context, machine};
+use crate::{context, init_hooks, machine};
 use ascend_sys::{
-    ACL_ERROR_INVALID_PARAM, ACL_ERROR_REPEAT_FINALIZE, ACL_ERROR_REPEAT_INITIALIZE, aclError,
-    aclLogLevel, aclrtLastErrLevel, aclrtRunMode,
+    ACL_ERROR_INVALID_PARAM, ACL_ERROR_REPEAT_FINALIZE, ACL_ERROR_REPEAT_INITIALIZE,
+    aclCANNPackageName, aclCANNPackageVersion, aclCannAttr, aclError, aclFinalizeCallbackFunc,
+    aclInitCallbackFunc, aclLogLevel, aclRegisterCallbackType, aclrtLastErrLevel, aclrtRunMode,
 };
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::sync::Mutex;
 
 entries! {
@@ -29,9 +30,15 @@ entries! {
             );
         }
         let config = config_path.given().map(|path| AclConfig::read(&path.to_string_lossy()));
-        config.transpose()?.unwrap_or_default().apply()?;
+        let (config, text) = config.transpose()?.unwrap_or_default();
+        config.apply()?;
         *state = Initialised { count: 1, finalised: false };
-        Ok(())
+        drop(state);
+        init_hooks::tell_init(&text).inspect_err(|_| {
+            // The call does not count.
+            let mut state = ascend_sync::lock_std(&INITIALISED);
+            state.count = state.count.saturating_sub(1);
+        })
     }
 
     fn aclFinalize() {
@@ -42,6 +49,33 @@ entries! {
         let left = finalise(1)?;
         ref_count.write_if_asked(left);
         Ok(())
+    }
+
+    fn aclInitCallbackRegister(
+        kind: aclRegisterCallbackType,
+        callback: aclInitCallbackFunc,
+        user_data: *mut c_void,
+    ) {
+        init_hooks::INIT.register(kind, callback, user_data)
+    }
+
+    fn aclInitCallbackUnRegister(kind: aclRegisterCallbackType, callback: aclInitCallbackFunc) {
+        init_hooks::INIT.unregister(kind, callback)
+    }
+
+    fn aclFinalizeCallbackRegister(
+        kind: aclRegisterCallbackType,
+        callback: aclFinalizeCallbackFunc,
+        user_data: *mut c_void,
+    ) {
+        init_hooks::FINALIZE.register(kind, callback, user_data)
+    }
+
+    fn aclFinalizeCallbackUnRegister(
+        kind: aclRegisterCallbackType,
+        callback: aclFinalizeCallbackFunc,
+    ) {
+        init_hooks::FINALIZE.unregister(kind, callback)
     }
 
     fn aclrtGetVersion(major: Out<i32>, minor: Out<i32>, patch: Out<i32>) {
@@ -73,6 +107,52 @@ entries! {
         Ok(())
     }
 
+    fn aclsysGetCANNVersion(name: aclCANNPackageName, version: Out<aclCANNPackageVersion>) {
+        let version = version.required("version")?;
+        match name {
+            aclCANNPackageName::ACL_PKG_NAME_CANN
+            | aclCANNPackageName::ACL_PKG_NAME_RUNTIME
+            | aclCANNPackageName::ACL_PKG_NAME_HCCL => {}
+            other => return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "name is {}; the emulator is CANN (0), the runtime (1) and HCCL (3)",
+                other.0
+            ),
+        }
+        version.write(aclCANNPackageVersion {
+            version: padded(VERSION),
+            majorVersion: padded(b"9"),
+            minorVersion: padded(b"2"),
+            releaseVersion: padded(b"0"),
+            patchVersion: padded(b""),
+            reserved: padded(b""),
+        });
+        Ok(())
+    }
+
+    fn aclGetCannAttributeList(
+        list: Out<*const aclCannAttr, *mut *const aclCannAttr>,
+        count: Out<usize>,
+    ) {
+        let (list, count) = (list.required("cannAttrList")?, count.required("num")?);
+        list.write(ATTRIBUTES.as_ptr());
+        count.write(ATTRIBUTES.len());
+        Ok(())
+    }
+
+    fn aclGetCannAttribute(attribute: aclCannAttr, value: Out<i32>) {
+        let value = value.required("value")?;
+        if !matches!(attribute.0, 0..=2) {
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "cannAttr is {}; 0 (INF_NAN), 1 (BF16) and 2 (JIT_COMPILE) exist",
+                attribute.0
+            );
+        }
+        value.write(ATTRIBUTES.contains(&attribute).into());
+        Ok(())
+    }
+
     fn aclrtGetRunMode(run_mode: Out<aclrtRunMode>) {
         run_mode.required("runMode")?.write(aclrtRunMode::ACL_HOST);
         Ok(())
@@ -82,6 +162,15 @@ entries! {
 /// The release of CANN whose interface this is, with its NUL, and as a number.
 const VERSION: &[u8; 6] = b"9.2.0\0";
 const VERSION_NUMBER: i32 = 90_200_000;
+
+/// The attributes that the emulator has. It compiles no operators.
+static ATTRIBUTES: [aclCannAttr; 2] =
+    [aclCannAttr::ACL_CANN_ATTR_INF_NAN, aclCannAttr::ACL_CANN_ATTR_BF16];
+
+/// A text of C in an array, with NULs after it.
+fn padded<const N: usize>(text: &[u8]) -> [c_char; N] {
+    std::array::from_fn(|at| text.get(at).map_or(0, |&byte| byte as c_char))
+}
 
 /// The packages of CANN that the emulator stands in for.
 const PACKAGES: [&str; 3] = ["hccl", "hcomm", "runtime"];
@@ -107,14 +196,20 @@ struct Initialised {
 static INITIALISED: Mutex<Initialised> = Mutex::new(Initialised { count: 0, finalised: false });
 
 fn finalise(count: u64) -> Result<u64, Failure> {
-    let mut state = ascend_sync::lock_std(&INITIALISED);
-    // Without any aclInit it succeeds, once.
-    if state.finalised {
-        return fail!(ACL_ERROR_REPEAT_FINALIZE, "finalised already");
+    let left = {
+        let mut state = ascend_sync::lock_std(&INITIALISED);
+        // Without any aclInit it succeeds, once.
+        if state.finalised {
+            return fail!(ACL_ERROR_REPEAT_FINALIZE, "finalised already");
+        }
+        state.count = state.count.saturating_sub(count);
+        state.finalised = state.count == 0;
+        state.count
+    };
+    if left == 0 {
+        init_hooks::tell_finalize()?;
     }
-    state.count = state.count.saturating_sub(count);
-    state.finalised = state.count == 0;
-    Ok(state.count)
+    Ok(left)
 }
 
 unsafe extern "C" fn aclGetRecentErrMsg() -> *const c_char {

@@ -1,6 +1,7 @@
 //! The configuration file of `aclInit`: a JSON object, of which the emulator follows
 //! `err_msg_mode` and `defaultDevice`.
 
+use std::ffi::CString;
 use std::path::Path;
 
 use ascend_sys::{
@@ -26,10 +27,14 @@ pub(super) struct AclConfig {
 }
 
 impl AclConfig {
-    /// Reads a file.
-    pub(super) fn read(path: &str) -> Result<AclConfig, Failure> {
+    /// Reads a file. Returns its text too, for the callbacks of `aclInit`.
+    pub(super) fn read(path: &str) -> Result<(AclConfig, CString), Failure> {
         match files::read(Path::new(path), MOST_BYTES) {
-            Ok(Some(bytes)) => AclConfig::of(&bytes, path),
+            Ok(Some(bytes)) => {
+                let config = AclConfig::of(&bytes, path)?;
+                // JSON has no NUL.
+                Ok((config, CString::new(bytes).unwrap_or_default()))
+            }
             Ok(None) => {
                 fail!(ACL_ERROR_INVALID_FILE_SIZE, "{path} has more than {MOST_BYTES} bytes")
             }

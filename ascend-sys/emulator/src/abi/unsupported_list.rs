@@ -4,13 +4,6 @@ use super::unsupported::{Refusing, Unsupported, UnsupportedName, unsupported};
 
 unsupported! {
     // The process and its settings.
-    "it calls nothing when it is initialised or finalised":
-        aclInitCallbackRegister, aclInitCallbackUnRegister, aclFinalizeCallbackRegister,
-        aclFinalizeCallbackUnRegister;
-    "a version has a text and a number here (aclsysGetVersionStr, aclsysGetVersionNum), and no parts":
-        aclsysGetCANNVersion;
-    "nothing is known of optional attributes of the software":
-        aclGetCannAttribute, aclGetCannAttributeList;
     "it does not know which products run code for one another":
         aclrtCheckArchCompatibility;
     "it has no settings of the process, a context or a device that kernels depend on":
@@ -43,8 +36,8 @@ unsupported! {
         aclrtCtxGetFloatOverflowAddr, aclrtGetOverflowStatus, aclrtResetOverflowStatus,
         aclrtGetFloatOverflowStatus, aclrtResetFloatOverflowStatus, aclrtNpuGetFloatOverFlowStatus,
         aclrtNpuClearFloatOverFlowStatus;
-    "the tasks of a stream run in order, until they are done, aborted (aclrtStreamAbort) or stopped \
-     (aclrtStreamStop)":
+    "the tasks of a stream run in order, until they are done, aborted (aclrtStreamAbort) or \
+     stopped (aclrtStreamStop)":
         aclrtPersistentTaskClean, aclrtActiveStream, aclrtSwitchStream,
         aclrtCreateLabel, aclrtSetLabel, aclrtDestroyLabel, aclrtCreateLabelList,
         aclrtDestroyLabelList, aclrtSwitchLabelByIndex, aclrtGetThreadLastTaskId,

@@ -5,7 +5,7 @@ use ascend_emulator_testing::captures;
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{alone, call, fails, ok};
 use ascend_sys::*;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::channel;
@@ -155,6 +155,55 @@ fn packages_have_the_version_of_the_interface() {
     let (unknown, mut number) = (c"compiler".as_ptr().cast_mut(), 0);
     fails!(100000, ["compiler", "hcomm"], aclsysGetVersionNum(unknown, &mut number));
     fails!(100000, ["pkgName is NULL"], aclsysGetVersionNum(null_mut(), &mut number));
+}
+
+#[test]
+fn the_parts_of_a_version_are_texts() {
+    let text = |field: &[c_char]| {
+        // SAFETY: there is a NUL in it, which the comparison of its last byte makes sure of.
+        unsafe { CStr::from_ptr(field.as_ptr()) }.to_str().unwrap().to_owned()
+    };
+    for package in [0, 1, 3] {
+        // SAFETY: any bytes are such a struct.
+        let mut version: aclCANNPackageVersion = unsafe { std::mem::zeroed() };
+        version.version = [7; 128];
+        ok!(aclsysGetCANNVersion(aclCANNPackageName(package), &mut version));
+        assert_eq!(version.version[127], 0);
+        assert_eq!(text(&version.version), "9.2.0");
+        let parts = [&version.majorVersion, &version.minorVersion, &version.releaseVersion];
+        assert_eq!(parts.map(|part| text(part)), ["9", "2", "0"]);
+    }
+    // SAFETY: the same.
+    let mut version: aclCANNPackageVersion = unsafe { std::mem::zeroed() };
+    for other in [2, 7, 8, u32::MAX] {
+        let name = aclCANNPackageName(other);
+        fails!(100000, ["name is"], aclsysGetCANNVersion(name, &mut version));
+    }
+    assert_eq!(version.version[0], 0, "a refused call writes nothing");
+    fails!(100000, ["NULL"], aclsysGetCANNVersion(aclCANNPackageName(0), null_mut()));
+}
+
+#[test]
+fn attributes_are_listed_and_asked_for() {
+    let (mut list, mut count) = (std::ptr::null(), 0);
+    ok!(aclGetCannAttributeList(&mut list, &mut count));
+    // SAFETY: the list belongs to the library, and stays.
+    let listed = unsafe { std::slice::from_raw_parts(list, count) };
+    let [inf_nan, bf16, jit] = [0, 1, 2].map(aclCannAttr);
+    assert_eq!(listed, [inf_nan, bf16]);
+    for (attribute, expected) in [(inf_nan, 1), (bf16, 1), (jit, 0)] {
+        let mut value = 7;
+        ok!(aclGetCannAttribute(attribute, &mut value));
+        assert_eq!(value, expected);
+    }
+    let mut value = 7;
+    for wrong in [-1, 3, i32::MIN] {
+        fails!(100000, ["cannAttr is"], aclGetCannAttribute(aclCannAttr(wrong), &mut value));
+    }
+    assert_eq!(value, 7);
+    fails!(100000, ["value is NULL"], aclGetCannAttribute(inf_nan, null_mut()));
+    fails!(100000, ["NULL"], aclGetCannAttributeList(null_mut(), &mut count));
+    fails!(100000, ["NULL"], aclGetCannAttributeList(&mut list, null_mut()));
 }
 
 #[test]

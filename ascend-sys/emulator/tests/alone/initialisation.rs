@@ -1,10 +1,11 @@
 //! `aclInit`, its configuration file, and `aclFinalize`: they are for the whole process.
 
 use ascend_emulator_testing::common::{Block, malloc, message, stream};
-use ascend_emulator_testing::{alone, fails, ok};
+use ascend_emulator_testing::{alone, call, fails, ok};
 use ascend_sys::*;
-use std::ffi::CString;
-use std::ptr::{null, null_mut};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr::{null, null_mut, without_provenance_mut};
+use std::sync::Mutex;
 
 #[test]
 fn a_process_that_was_never_initialised_is_finalised_once() {
@@ -118,4 +119,116 @@ fn a_thread_on_the_default_device_goes_on_after_a_reset_by_another_one() {
     ok!(aclrtSetDevice(3));
     std::thread::spawn(|| ok!(aclrtResetDevice(3))).join().unwrap();
     fails!(107002, ["is gone"], aclrtSynchronizeDevice());
+}
+
+/// The calls of callbacks since they were last asked for.
+static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn seen() -> Vec<String> {
+    std::mem::take(&mut SEEN.lock().unwrap())
+}
+
+/// Returns its user data.
+unsafe extern "C" fn on_init(text: *const c_char, length: usize, data: *mut c_void) -> c_int {
+    // SAFETY: the text ends with a NUL.
+    let text = unsafe { CStr::from_ptr(text) }.to_str().unwrap();
+    assert_eq!(text.len(), length);
+    SEEN.lock().unwrap().push(format!("init {} {text}", data.addr()));
+    data.addr() as c_int
+}
+
+/// Returns its user data.
+unsafe extern "C" fn on_finalize(data: *mut c_void) -> c_int {
+    SEEN.lock().unwrap().push(format!("finalise {}", data.addr()));
+    data.addr() as c_int
+}
+
+/// Initialises and finalises the process itself.
+unsafe extern "C" fn calls(_: *mut c_void) -> c_int {
+    SEEN.lock().unwrap().push("calls".into());
+    ok!(aclInit(null()));
+    ok!(aclFinalize());
+    0
+}
+
+const MODEL: aclRegisterCallbackType = aclRegisterCallbackType::ACL_REG_TYPE_ACL_MODEL;
+const OTHER: aclRegisterCallbackType = aclRegisterCallbackType::ACL_REG_TYPE_OTHER;
+
+/// User data that make a callback return this.
+fn data(answer: usize) -> *mut c_void {
+    without_provenance_mut(answer)
+}
+
+#[test]
+fn callbacks_hear_of_the_first_initialisation_and_of_the_end() {
+    alone!();
+    ok!(aclInitCallbackRegister(MODEL, Some(on_init), data(5)));
+    ok!(aclInitCallbackRegister(OTHER, Some(on_init), data(0)));
+    // The same one again has new user data.
+    ok!(aclInitCallbackRegister(MODEL, Some(on_init), data(0)));
+    ok!(aclFinalizeCallbackRegister(MODEL, Some(on_finalize), data(0)));
+    let configuration = r#"{"err_msg_mode": "0"}"#;
+    assert_eq!(init(configuration).0, 0);
+    assert_eq!(seen(), [format!("init 0 {configuration}"), format!("init 0 {configuration}")]);
+    fails!(100002, [], aclInit(null()));
+    ok!(aclFinalizeReference(null_mut()));
+    assert!(seen().is_empty(), "the process stays initialised");
+    ok!(aclFinalize());
+    assert_eq!(seen(), ["finalise 0"]);
+    fails!(100037, [], aclFinalize());
+    ok!(aclInitCallbackUnRegister(OTHER, Some(on_init)));
+    fails!(100000, ["not registered"], aclInitCallbackUnRegister(OTHER, Some(on_init)));
+    ok!(aclFinalizeCallbackUnRegister(MODEL, Some(on_finalize)));
+    ok!(aclInit(null()));
+    ok!(aclFinalize());
+    assert_eq!(seen(), ["init 0 "], "without a configuration the text is empty");
+    // A configuration that is wrong is told to nobody.
+    assert_eq!(init("[]").0, 100006);
+    assert!(seen().is_empty());
+}
+
+#[test]
+fn a_callback_that_fails_fails_the_call_with_its_code() {
+    alone!();
+    ok!(aclInitCallbackRegister(MODEL, Some(on_init), data(77)));
+    ok!(aclInitCallbackRegister(OTHER, Some(on_init), data(0)));
+    fails!(77, ["type 0", "returned 77"], aclInit(null()));
+    assert_eq!(seen(), ["init 77 "], "the others are not called");
+    ok!(aclInitCallbackUnRegister(MODEL, Some(on_init)));
+    // The call that failed did not count.
+    ok!(aclInit(null()));
+    ok!(aclFinalizeCallbackRegister(MODEL, Some(on_finalize), data(78)));
+    ok!(aclFinalizeCallbackRegister(OTHER, Some(on_finalize), data(79)));
+    let _ = seen();
+    fails!(78, ["returned 78"], aclFinalize());
+    assert_eq!(seen(), ["finalise 78", "finalise 79"], "the others are called");
+    fails!(100037, [], aclFinalize());
+}
+
+#[test]
+fn a_callback_that_initialises_and_finalises_is_told_of_neither() {
+    alone!();
+    ok!(aclFinalizeCallbackRegister(MODEL, Some(calls), null_mut()));
+    ok!(aclInitCallbackRegister(MODEL, Some(on_init), null_mut()));
+    ok!(aclInit(null()));
+    let _ = seen();
+    ok!(aclFinalize());
+    assert_eq!(seen(), ["calls"]);
+}
+
+#[test]
+fn callbacks_that_are_none_or_of_no_type_are_refused() {
+    alone!();
+    fails!(100000, ["cbFunc is NULL"], aclInitCallbackRegister(MODEL, None, null_mut()));
+    fails!(100000, ["cbFunc is NULL"], aclFinalizeCallbackUnRegister(MODEL, None));
+    for wrong in [8, 65_534, 65_536, u32::MAX] {
+        let wrong = aclRegisterCallbackType(wrong);
+        fails!(100000, ["0 to 7"], aclInitCallbackRegister(wrong, Some(on_init), null_mut()));
+        fails!(100000, ["0 to 7"], aclFinalizeCallbackRegister(wrong, Some(calls), null_mut()));
+    }
+    fails!(100000, ["not registered"], aclFinalizeCallbackUnRegister(MODEL, Some(calls)));
+    ok!(aclInit(null()));
+    ok!(aclFinalize());
+    assert_eq!(call!(aclFinalize()), 100037);
+    assert!(seen().is_empty());
 }
