@@ -1,6 +1,7 @@
-//! A profiler can be started and stopped, and records nothing.
+//! A profiler can be started and stopped: that begins and ends a timeline.
 
-use ascend_emulator_testing::common::{Block, message};
+use ascend_emulator_testing::common::{Block, malloc, message, stream};
+use ascend_emulator_testing::kernel::{self, Given, function, launch, load};
 use ascend_emulator_testing::{call, fails, ok};
 use ascend_sys::*;
 use std::ffi::CStr;
@@ -13,6 +14,13 @@ fn config(devices: &mut [u32]) -> *mut aclprofConfig {
     let (list, count) = (devices.as_mut_ptr(), devices.len() as u32);
     let metrics = aclprofAicoreMetrics::ACL_AICORE_PIPE_UTILIZATION;
     call!(aclprofCreateConfig(list, count, metrics, null(), ALL))
+}
+
+/// The bytes of the last timeline of a block.
+fn told(block: &Block) -> usize {
+    let (mut length, form) = (0, AscendExtTimelineForm::ASCEND_EXT_TIMELINE_TRACE);
+    ok!(ascendExtTimeline(block.number, form, null_mut(), 0, &mut length));
+    length
 }
 
 /// One test, since profiling is initialised once for the whole process.
@@ -30,16 +38,47 @@ fn a_program_that_profiles_itself_runs() {
     fails!(100000, ["profilerResultPath is NULL"], aclprofInit(null(), 0));
     ok!(aclprofInit(PATH.as_ptr(), PATH.count_bytes()));
     fails!(100042, ["initialised already"], aclprofInit(PATH.as_ptr(), PATH.count_bytes()));
-    for _ in 0..2 {
+    let kernel = function(load(&crate::kernels_doors::program()), "kernel");
+    let (s, y, tiling) = (stream(), malloc(16), kernel::build::tiling(&[]));
+    let launched = || {
+        let arguments = [Given::Pointer(y), Given::Pointer(null_mut()), Given::Bytes(&tiling)];
+        launch(kernel, 1, &arguments, s);
+        ok!(aclrtSynchronizeStream(s));
+    };
+    launched();
+    let lengths = [0, 1, 2].map(|launches| {
         ok!(aclprofStart(profile));
+        (0..launches).for_each(|_| launched());
         ok!(aclprofStop(profile));
-    }
+        let length = told(&block);
+        launched();
+        assert_eq!(told(&block), length, "nothing is recorded after the end");
+        length
+    });
+    assert!(lengths.is_sorted_by(|a, b| a < b), "{lengths:?}");
+    // Stopping what was not started, and starting twice, change nothing.
+    ok!(aclprofStop(profile));
+    ok!(aclprofStart(profile));
+    ok!(aclprofStart(profile));
+    ok!(aclprofStop(profile));
+    assert_eq!(told(&block), lengths[0]);
+    // A recording of the program is left to the program.
+    ok!(ascendExtTimelineRecord(block.number, 1));
+    ok!(aclprofStart(profile));
+    ok!(aclprofStop(profile));
+    ok!(ascendExtTimelineRecord(block.number, 0));
     fails!(100000, ["profilerConfig is NULL"], aclprofStart(null()));
+    ok!(aclprofStart(profile));
     ok!(aclprofDestroyConfig(profile));
+    fails!(100000, ["does not record"], ascendExtTimelineRecord(block.number, 0));
     fails!(107017, ["was destroyed"], aclprofStart(profile));
     fails!(107017, ["was destroyed"], aclprofDestroyConfig(profile));
+    let profile = config(&mut [first]);
+    ok!(aclprofStart(profile));
     ok!(aclprofFinalize());
+    fails!(100000, ["does not record"], ascendExtTimelineRecord(block.number, 0));
     fails!(100043, [not_yet[0]], aclprofFinalize());
+    ok!(aclprofDestroyConfig(profile));
 }
 
 #[test]
