@@ -313,6 +313,8 @@ fn on_new_devices(run: &Run, seed: u64, product: u32, files: &Files) {
         }
     }
     settle(&mut caller, "Wait");
+    // The next round makes communicators, so no group may be open.
+    while call!(HcclGroupEnd()).0 == 0 {}
     for (kind, destroy) in OWN {
         let handles = run.objects.lists().live.get(kind).cloned().unwrap_or_default();
         for handle in handles {
