@@ -127,7 +127,7 @@ fn queues_are_set_by_the_host_and_launched() {
         Ok::<_, hccl::Error>(launch.submit(&stream)?.wait().unwrap_err().to_string())
     });
     for error in done.unwrap() {
-        assert!(error.contains("3 have queues"), "{error}");
+        assert!(error.contains("the number of cores with queues is 3"), "{error}");
     }
 }
 
