@@ -98,8 +98,8 @@ impl Device {
         &self.runtime
     }
 
-    /// Free and total memory (`aclrtGetMemInfo`). Does not block. What was dropped while in use
-    /// counts as used until it is complete.
+    /// Free and total memory (`aclrtGetMemInfo`). Does not block. Memory that was dropped while in
+    /// use counts as used until it is complete.
     pub fn memory_info(&self) -> Result<MemoryInfo> {
         self.reap();
         let _bound = self.bind()?;
@@ -151,7 +151,7 @@ impl Device {
         Device { watch: Some(watch), ..self }
     }
 
-    /// What may end waits for what is done with it.
+    /// The watch that may end waits for operations on it.
     pub(crate) fn watch(&self) -> Option<Arc<dyn Watch>> {
         self.watch.as_ref()?.upgrade()
     }

@@ -192,7 +192,7 @@ impl<T: Element> DeviceBuffer<T> {
         Ok(Self { memory, len, device: device.clone(), marker: PhantomData })
     }
 
-    /// What it is made of.
+    /// Its parts.
     pub(super) fn into_parts(self) -> (Owned, usize, Device) {
         (self.memory, self.len, self.device)
     }

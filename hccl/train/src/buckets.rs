@@ -24,7 +24,7 @@ use crate::gradient::{Gradient, Widen, scale};
 /// The number of steps of all buckets so far.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
-/// How gradients are put together; see [`GradientBuckets::with`].
+/// The options of [`GradientBuckets::with`]: the size of a bucket, and whether it is timed.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -72,7 +72,7 @@ impl BucketOptions {
     }
 }
 
-/// When a bucket was where, by the clock of its device.
+/// The times of a bucket, by the clock of its device.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -271,7 +271,7 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
 
 /// A step that was put aside by [`Step::pause`], without its borrows.
 ///
-/// Dropped, it is a step that was dropped.
+/// Dropping it drops the step.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -305,8 +305,8 @@ pub struct PausedStep {
 
 /// A backward pass: it takes gradients as they come, and sends them to all ranks.
 ///
-/// One that is dropped before [`finish`](Self::finish) leaves the other ranks waiting, if it had
-/// begun to add; the next step then returns [`Error::Unfinished`].
+/// If a step that has begun to add is dropped before [`finish`](Self::finish), the other ranks go
+/// on waiting, and the next step returns [`Error::Unfinished`].
 ///
 /// ```
 /// use hccl::prelude::*;

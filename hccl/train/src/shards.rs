@@ -14,9 +14,8 @@ use crate::parts::Parts;
 
 /// Tensors one behind the other, cut into one part for each rank.
 ///
-/// Parts have the same length, but for the last ones, which are shorter or empty where the number
-/// of elements is no multiple of the number of ranks. Call each function on all ranks, in one
-/// order.
+/// Parts have the same length. If the number of elements is no multiple of the number of ranks, the
+/// last parts are shorter or empty. Call each function on all ranks, in one order.
 ///
 /// ```
 /// use hccl::prelude::*;

@@ -1,5 +1,5 @@
-//! Calls every function of the C ABI, in child processes, with fixed seeds. A crash, a panic, a hang
-//! or a leak fails with the calls that led to it.
+//! Calls every function of the C ABI, in child processes, with fixed seeds. A crash, a panic, a
+//! hang or a leak fails with the calls that led to it.
 
 use std::process::Command;
 
