@@ -265,8 +265,9 @@ fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Examined {
     if head.is_none() && !stream.is_at_rest() {
         return Examined::Unknown;
     }
-    // Any thread may abort or end a stream that is held.
-    let held = (stream.queue.completed() + 1, 0, None, None, Helpers::Writers);
+    // The tasks of a held stream begin, or are dropped, by the call of a thread: all at once.
+    let call = Helpers::Queued(vec![Need::Call]);
+    let held = (stream.queue.submitted(), 0, None, None, call);
     let (ticket, progress, limit, upstream, helpers) = head.unwrap_or(held);
     if limit.is_some_and(|limit| limit < SHORT) {
         return Examined::Moving;

@@ -30,7 +30,8 @@ pub(crate) const HELP: u32 = 4;
 const A_LOOK: Duration = Duration::from_millis(100);
 
 /// The state of a stream that is held, for messages.
-pub(crate) const STOPPED: &str = "is stopped (aclrtStreamStop) and begins no more tasks";
+pub(crate) const STOPPED: &str =
+    "is stopped (aclrtStreamStop) and begins no task until aclrtStreamAbort drops those it has";
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };

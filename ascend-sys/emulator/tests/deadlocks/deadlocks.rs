@@ -56,6 +56,18 @@ fn an_event_that_only_the_sleeping_thread_could_record() {
 }
 
 #[test]
+fn a_stopped_stream_that_only_the_sleeping_thread_could_abort() {
+    alone!(beside);
+    let _block = Block::one();
+    let (s, place) = (stream(), malloc(8));
+    ok!(aclrtStreamStop(s));
+    ok!(aclrtMemsetAsync(place, 8, 1, 8, s));
+    ok!(aclrtMemsetAsync(place, 8, 2, 8, s));
+    fails!(107020, ["deadlock", "is stopped (aclrtStreamStop)"], aclrtSynchronizeStream(s));
+    ok!(aclrtStreamAbort(s));
+}
+
+#[test]
 fn a_number_that_only_the_sleeping_thread_could_record() {
     alone!(beside);
     let _block = Block::one_with(AscendExtBlockConfig { product: 950, ..Block::config() });
