@@ -9,6 +9,7 @@ use ascend_sync::lock_std as lock;
 use ascend_sys::{ACL_ERROR_INVALID_PARAM, aclRegisterCallbackType};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::ControlFlow;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::Mutex;
 
@@ -68,7 +69,8 @@ impl<F: Address> InitHooks<F> {
         Ok(())
     }
 
-    /// Takes a callback away. It is not called any more; one that runs is not waited for.
+    /// Takes a callback away. It is not called any more. A call of it that another thread has begun
+    /// is not waited for.
     pub(crate) fn unregister(
         &self,
         kind: aclRegisterCallbackType,
@@ -85,8 +87,8 @@ impl<F: Address> InitHooks<F> {
         }
     }
 
-    /// Calls `each` with the callbacks, unless this thread is in one.
-    fn call(&self, each: impl FnOnce(Vec<Hook<F>>) -> Result<(), Failure>) -> Result<(), Failure> {
+    /// Calls `each` with the callbacks until it breaks, unless this thread is in one.
+    fn call(&self, mut each: impl FnMut(Hook<F>) -> ControlFlow<()>) {
         struct InsideHook;
         impl Drop for InsideHook {
             fn drop(&mut self) {
@@ -94,11 +96,17 @@ impl<F: Address> InitHooks<F> {
             }
         }
         if INSIDE.replace(true) {
-            return Ok(());
+            return;
         }
         let _inside = InsideHook;
-        let hooks = lock(&self.0).clone();
-        each(hooks)
+        let registered = lock(&self.0).clone();
+        for hook in registered {
+            // An earlier callback, or another thread, may have unregistered it.
+            let still = lock(&self.0).iter().find(|it| it.is(hook.kind, hook.function)).copied();
+            if still.is_some_and(|hook| each(hook).is_break()) {
+                break;
+            }
+        }
     }
 }
 
@@ -133,20 +141,27 @@ fn checked<F>(kind: aclRegisterCallbackType, callback: Option<F>) -> Result<(u32
 /// Calls the callbacks of `aclInit` with the text of its configuration, up to one that fails.
 pub(crate) fn tell_init(configuration: &CStr) -> Result<(), Failure> {
     let (text, length) = (configuration.as_ptr(), configuration.count_bytes());
-    let call = |hook: Hook<InitCallback>| {
+    let mut result = Ok(());
+    INIT.call(|hook| {
         // SAFETY: the program has promised, by registering it, that it can be called with these.
         let answer = unsafe { (hook.function)(text, length, hook.user_data()) };
-        hook.answered("aclInit", answer)
-    };
-    INIT.call(|hooks| hooks.into_iter().try_for_each(call))
+        result = hook.answered("aclInit", answer);
+        if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    result
 }
 
 /// Calls all callbacks of `aclFinalize`. The result is that of the first one that fails.
 pub(crate) fn tell_finalize() -> Result<(), Failure> {
-    let call = |result: Result<(), Failure>, hook: Hook<FinalizeCallback>| {
+    let mut result = Ok(());
+    FINALIZE.call(|hook| {
         // SAFETY: as in `tell_init`.
         let answer = unsafe { (hook.function)(hook.user_data()) };
-        result.and(hook.answered("aclFinalize", answer))
-    };
-    FINALIZE.call(|hooks| hooks.into_iter().fold(Ok(()), call))
+        let answered = hook.answered("aclFinalize", answer);
+        if result.is_ok() {
+            result = answered;
+        }
+        ControlFlow::Continue(())
+    });
+    result
 }

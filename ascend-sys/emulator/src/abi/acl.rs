@@ -32,12 +32,14 @@ entries! {
         let config = config_path.given().map(|path| AclConfig::read(&path.to_string_lossy()));
         let (config, text) = config.transpose()?.unwrap_or_default();
         config.apply()?;
-        *state = Initialised { count: 1, finalised: false };
+        let fresh = Initialised { count: 1, finalised: false };
+        let before = std::mem::replace(&mut *state, fresh);
         drop(state);
         init_hooks::tell_init(&text).inspect_err(|_| {
             // The call does not count.
             let mut state = ascend_sync::lock_std(&INITIALISED);
             state.count = state.count.saturating_sub(1);
+            state.finalised |= state.count == 0 && before.finalised;
         })
     }
 

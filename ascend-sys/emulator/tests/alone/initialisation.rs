@@ -151,6 +151,13 @@ unsafe extern "C" fn calls(_: *mut c_void) -> c_int {
     0
 }
 
+/// Takes another callback away.
+unsafe extern "C" fn takes_away(_: *const c_char, _: usize, _: *mut c_void) -> c_int {
+    SEEN.lock().unwrap().push("takes away".into());
+    ok!(aclInitCallbackUnRegister(OTHER, Some(on_init)));
+    0
+}
+
 const MODEL: aclRegisterCallbackType = aclRegisterCallbackType::ACL_REG_TYPE_ACL_MODEL;
 const OTHER: aclRegisterCallbackType = aclRegisterCallbackType::ACL_REG_TYPE_OTHER;
 
@@ -203,6 +210,12 @@ fn a_callback_that_fails_fails_the_call_with_its_code() {
     fails!(78, ["returned 78"], aclFinalize());
     assert_eq!(seen(), ["finalise 78", "finalise 79"], "the others are called");
     fails!(100037, [], aclFinalize());
+    // It stays finalised when the next initialisation fails.
+    ok!(aclInitCallbackRegister(MODEL, Some(on_init), data(77)));
+    fails!(77, ["returned 77"], aclInit(null()));
+    let _ = seen();
+    fails!(100037, [], aclFinalize());
+    assert!(seen().is_empty());
 }
 
 #[test]
@@ -214,6 +227,16 @@ fn a_callback_that_initialises_and_finalises_is_told_of_neither() {
     let _ = seen();
     ok!(aclFinalize());
     assert_eq!(seen(), ["calls"]);
+}
+
+#[test]
+fn a_callback_that_an_earlier_one_has_taken_away_is_not_called() {
+    alone!();
+    ok!(aclInitCallbackRegister(MODEL, Some(takes_away), null_mut()));
+    ok!(aclInitCallbackRegister(OTHER, Some(on_init), data(0)));
+    ok!(aclInit(null()));
+    assert_eq!(seen(), ["takes away"]);
+    ok!(aclFinalize());
 }
 
 #[test]
