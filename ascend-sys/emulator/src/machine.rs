@@ -488,9 +488,9 @@ pub(crate) fn named(id: u32) -> u32 {
 /// The device to which a part of the device address range belongs, or why there is none.
 pub(crate) fn device_of_granule(granule: usize) -> Result<u32, &'static str> {
     match GRANULES.get(granule).map_or(0, |granule| granule.load(Ordering::Acquire)) {
-        0 => {
-            Err("device memory that this process does not have; that of another is imported first")
-        }
+        0 => Err(
+            "device memory that this process does not have; import memory of another process first",
+        ),
         GONE => Err("device memory of a block of devices that is gone"),
         device => Ok(device - 1),
     }

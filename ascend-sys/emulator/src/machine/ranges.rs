@@ -2,7 +2,8 @@
 //!
 //! The ranges of a block *rest* when it is gone. So a pointer or an id that a program still has is
 //! an error as long as possible, and not a part of another block. Resting ranges are used again,
-//! the oldest first, when there are no others, or when more blocks rest than a limit says.
+//! the oldest first, when there are no others, when the process has many shares of the addresses
+//! already, or when more blocks rest than a limit says.
 
 use super::shares::Shares;
 use crate::memory::pool::MemoryPool;
@@ -38,12 +39,15 @@ impl BlockRanges {
         }
     }
 
-    /// Takes addresses; resting addresses only where there are no others, or where the process has
-    /// many shares already.
+    /// Takes addresses. It uses resting ones only where there are no others, or where the process
+    /// has many shares already.
     pub(super) fn take_addresses(&mut self, bytes: usize, by: &'static str) -> Option<usize> {
         loop {
             if let Ok(start) = self.addresses.allocate(bytes, 0, by) {
                 return Some(start);
+            }
+            if bytes > self.shares.total() {
+                return None;
             }
             if self.shares.are_many() && self.reuse_oldest().is_some() {
                 continue;
@@ -51,7 +55,11 @@ impl BlockRanges {
             match self.shares.claim(bytes) {
                 Some(more) => self.addresses.extend(more),
                 None if self.reuse_oldest().is_some() => {}
-                None => self.addresses.extend(self.shares.borrow(bytes)?),
+                // One share alone may continue another one that is partly free.
+                None => {
+                    let more = self.shares.borrow(bytes).or_else(|| self.shares.borrow(1));
+                    self.addresses.extend(more?);
+                }
             }
         }
     }
@@ -123,6 +131,19 @@ mod tests {
             assert_eq!(take(&mut ranges), Some(oldest));
         }
         assert_eq!(take(&mut ranges), None);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it binds sockets")]
+    fn a_process_with_many_shares_uses_what_rests_before_it_claims_more() {
+        let name = format!("ascend-emulator-test-{}-ranges", std::process::id());
+        let shares = Shares::new(BYTES..9 * BYTES, BYTES, Some(name));
+        let mut ranges = BlockRanges::new(shares, UNIT..UNIT * 9);
+        let [one, two] = [take(&mut ranges).unwrap(), take(&mut ranges).unwrap()];
+        ranges.rest(one.0, one.1);
+        ranges.rest(two.0, two.1);
+        assert_eq!(take(&mut ranges).map(|taken| taken.0), Some(one.0));
+        assert_eq!(ranges.take_addresses(9 * BYTES, "the test"), None);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! The range begins at the same address in every process, wherever the system lets it, and is
 //! divided into *shares*. A process *claims* a share before it takes addresses of it. A claim is an
 //! abstract socket with the name of the share: the kernel lets one process have a name, and takes
-//! it back when the process ends. So an address of device memory belongs to one process of this
-//! machine, and in every other process it is an error.
+//! it back when the process ends. A process that is forked from it, and does not call exec, keeps
+//! the claim. So an address of device memory belongs to one process of a user in a network
+//! namespace, and in each other one it is an error.
 //!
 //! Where no share is left, or the range begins elsewhere, a process *borrows*: it takes addresses
 //! that another process may have too. Nothing else depends on it.
@@ -49,7 +50,7 @@ impl Shares {
         })
     }
 
-    /// The same without a claim.
+    /// Takes shares that another process may have claimed.
     pub(super) fn borrow(&mut self, bytes: usize) -> Option<Range<usize>> {
         self.take(bytes, |_| Some(Share::Borrowed))
     }
@@ -60,7 +61,7 @@ impl Shares {
         while first * self.bytes + bytes <= end - start {
             let shares = first..first + bytes.div_ceil(self.bytes);
             let mut taken = Vec::new();
-            // Those before one that is not to be had are given back.
+            // A run that fails gives its earlier shares back.
             for at in shares.clone() {
                 let is_other = matches!(self.all[at], Share::Other);
                 taken.extend(is_other.then(|| get(at)).flatten());
@@ -79,8 +80,12 @@ impl Shares {
         None
     }
 
-    /// Whether the process has a quarter of all that processes claim. Then it had better use
-    /// addresses that rest.
+    /// The number of addresses of all shares.
+    pub(super) fn total(&self) -> usize {
+        self.addresses.len()
+    }
+
+    /// Whether the process has a quarter of all shares. Then it reuses resting addresses first.
     pub(super) fn are_many(&self) -> bool {
         let had = self.all.iter().filter(|share| !matches!(share, Share::Other)).count();
         self.name.is_some() && had * 4 >= self.all.len()

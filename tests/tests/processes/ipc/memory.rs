@@ -69,7 +69,7 @@ fn an_address_of_one_process_is_an_error_in_every_other() {
             let foreign: usize = talk.next().parse().unwrap();
             fails!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                ["is device memory that this process does not have", "imported first"],
+                ["is device memory that this process does not have", "import"],
                 aclrtMemset(std::ptr::without_provenance_mut(foreign), BYTES, 0, BYTES)
             );
             let memory = import(&talk.next());
