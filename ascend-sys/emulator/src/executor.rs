@@ -337,6 +337,8 @@ impl Goal for Ticket {
         let queue = &self.stream.queue;
         match polling(|| queue.register(self.stream, self.ticket, QueueWaiter::Thread(me.clone())))
         {
+            // The queue may have been held before it knew of this thread.
+            Readiness::Sleep if self.done() => Readiness::Done,
             Readiness::Sleep => arm_upstream(self.stream),
             other => other,
         }

@@ -332,11 +332,13 @@ impl<J: Job> TaskQueue<J> {
         mut budget: u32,
     ) -> Outcome {
         loop {
+            // Asked first: the queue may be released as soon as no job has begun.
+            let held = head.is_none() && self.is_held();
             if head.is_none() {
                 *head = self.next(&mut self.queue.lock());
             }
             let Some((ticket, job)) = head else {
-                let holds = self.is_held() && !self.is_idle();
+                let holds = (held || self.is_held()) && !self.is_idle();
                 return if holds { Outcome::Parked } else { Outcome::Idle };
             };
             let voided = self.is_void(*ticket);

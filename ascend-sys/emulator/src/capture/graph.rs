@@ -299,7 +299,13 @@ impl GraphState {
                     }
                 }
                 NodeAction::Call(call) => (call.issue)(on)?,
-                NodeAction::Record(_) => marks[index] = Mark::now(on),
+                NodeAction::Record(_) => {
+                    // As in `Event::record`: a held stream begins no record either.
+                    if on.queue.is_held() {
+                        on.enqueue(After(Mark::now(on)))?;
+                    }
+                    marks[index] = Mark::now(on);
+                }
                 NodeAction::Disabled => {}
                 NodeAction::Wait(record, _) => {
                     let mark = marks[*record];
