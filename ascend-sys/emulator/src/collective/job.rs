@@ -11,7 +11,7 @@
 //! give up, and nobody touches its memory afterwards. A rank that starts claims a chunk, then
 //! checks whether any rank is closing. A rank that closes announces it, then checks whether any
 //! chunk is claimed. So at least one sees the other, and goes to the word in which one
-//! compare-and-swap decides. As long as no rank gives up, no rank touches that word.
+//! compare-and-swap decides. As long as no rank gives up, only a rank that finds no chunk to claim goes to that word.
 
 use std::ops::Range;
 
@@ -30,7 +30,8 @@ pub(crate) struct CollectiveJob {
     holding: Placed<Line>,
 }
 
-/// A word with cache lines of its own: whoever changes it takes them from those who look at it.
+/// A word with cache lines of its own. A thread that changes the word takes the lines from the
+/// threads that read it.
 #[repr(C, align(128))]
 struct Line(AtomicU64);
 

@@ -25,6 +25,7 @@ use crate::collective::request::Operation;
 use crate::collective::run::{SharedWork, run_small};
 use crate::collective::sleeper::Sleeper;
 use crate::collective::table::{self, Extent, Summary, Table};
+use crate::executor::cores::cores;
 use crate::fabric::Member;
 use crate::lent::Lent;
 use crate::message::{Failure, PANICKED};
@@ -301,7 +302,8 @@ impl PendingCollective {
             self.state = PendingState::Running(plan, store);
             return self.wind_up(plan);
         }
-        let (from, patience) = match plan.has_single_chunks(ranks) {
+        // With more ranks than cores, the others may have no core for theirs.
+        let (from, patience) = match plan.has_single_chunks(ranks) && ranks <= cores() {
             true => (Homes::Own, PATIENCE),
             false => (Homes::All, 0),
         };
@@ -324,10 +326,10 @@ impl PendingCollective {
         let Member { comm, rank, .. } = &*self.member;
         let participants = self.participants();
         let chunks = |of| plan.chunks(of, &participants);
-        if comm.job.complete(self.place.number, chunks) {
-            return Step::Done(self.outcome());
-        }
         if self.patience > 0 {
+            if comm.job.complete(self.place.number, chunks) {
+                return Step::Done(self.outcome());
+            }
             self.patience -= 1;
             return Step::Park;
         }
