@@ -2,7 +2,8 @@
 //! objects that it has made.
 
 use std::fmt::Write as _;
-use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use ascend_emulator_testing::common::table;
 use fastrand::Rng;
@@ -24,18 +25,23 @@ pub struct Run {
     pub objects: Objects,
     /// The devices, where they have been made.
     pub world: OnceLock<World>,
+    /// Whether there are devices, in this run or the one that it is a part of. A panic before that
+    /// is no failure.
+    pub has_world: Arc<AtomicBool>,
 }
 
 impl Run {
     /// A run with nothing in it yet, whose arguments follow those of this one.
     pub fn again(&self) -> Run {
         let (trace, memory) = (self.trace.clone(), self.memory.rest());
-        Run { trace, memory, objects: Objects::default(), world: OnceLock::new() }
+        let has_world = Arc::clone(&self.has_world);
+        Run { trace, memory, objects: Objects::default(), world: OnceLock::new(), has_world }
     }
 
     /// Nothing yet.
     pub fn new(trace: Trace) -> Run {
-        Run { trace, memory: Memory::map(), objects: Objects::default(), world: OnceLock::new() }
+        let (memory, has_world) = (Memory::map(), Arc::default());
+        Run { trace, memory, objects: Objects::default(), world: OnceLock::new(), has_world }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Runs modes in child processes, and says how each has ended.
 
 use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -149,7 +150,7 @@ pub fn here(job: Job, trace: Trace) {
     let run: &Run = Box::leak(Box::new(Run::new(trace)));
     std::panic::set_hook(Box::new(move |info| {
         before(info);
-        if run.world.get().is_none() {
+        if !run.has_world.load(Ordering::Relaxed) {
             // SAFETY: ends this process at once.
             unsafe { libc::_exit(NO_WORLD) };
         }

@@ -232,6 +232,7 @@ pub fn run(mode: Mode, seed: u64, run: &Run) {
     let build = || {
         let built = world::build(product, &run.objects, &run.memory, &files);
         assert!(run.world.set(built).is_ok(), "there is one world");
+        run.has_world.store(true, Ordering::Relaxed);
     };
     match mode {
         Mode::Tour => {
@@ -301,9 +302,11 @@ fn leaves_nothing(round: impl FnMut()) {
 
 /// One round of [`Mode::Leaks`].
 fn on_new_devices(run: &Run, seed: u64, product: u32, files: &Files) {
+    run.has_world.store(false, Ordering::Relaxed);
     let world = world::build(product, &run.objects, &run.memory, files);
     let block = world.block;
     assert!(run.world.set(world).is_ok(), "there is one world");
+    run.has_world.store(true, Ordering::Relaxed);
     let mut caller = Caller::new(run, 0, seed);
     for _ in 0..120 {
         let index = choose(&mut caller.random);
