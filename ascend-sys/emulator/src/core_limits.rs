@@ -1,5 +1,5 @@
-//! How many cores the kernels of a device or of a stream are to use, and how large their stacks and
-//! print buffers are to be, as a program has said it.
+//! The limits that a program sets for the kernels of a device or a stream: numbers of cores, sizes
+//! of stacks and print buffers.
 //!
 //! Programs ask for the number and lay their kernels out for it. A launch is not held to it.
 

@@ -36,8 +36,8 @@ pub(crate) fn destroy_context(handle: u64) -> Result<(), Failure> {
 }
 
 /// `aclrtResetDevice` and `aclrtResetDeviceForce`: the last reset waits for the work of the primary
-/// context, then ends everything that the process has on the device. Where another thread sets the
-/// device meanwhile, it ends nothing.
+/// context (but not for tasks that a stopped stream holds back), then ends everything that the
+/// process has on the device. Where another thread sets the device meanwhile, it ends nothing.
 pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
     let device = machine::find_device(id)?;
     let end = match context::count_reset(device, force)? {

@@ -2,8 +2,8 @@
 //!
 //! A *held* queue accepts jobs and begins none (`aclrtStreamStop`). A job that has begun goes on,
 //! and a job with a void ticket gives up all the same. The gate is read under the queue's lock
-//! before a job begins, and written under it, so no job begins once [`TaskQueue::hold`] has
-//! returned.
+//! before a job begins, and written under it, so no job is taken once [`TaskQueue::hold`] has
+//! returned. A job that was taken before counts as begun.
 
 use super::{Job, TaskQueue};
 use ascend_sync::Ordering;

@@ -104,7 +104,7 @@ entries! {
             }
             None => fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "limit {limit} of device {} was not set, and its value on an NPU is not known",
+                "limit {limit} of device {} was not set, and its value on an NPU is not known; call aclrtDeviceSetLimit first",
                 machine::named(device.id)
             ),
         }
