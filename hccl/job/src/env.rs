@@ -176,9 +176,9 @@ pub struct JobEnv {
     pub world_size: u32,
     /// The number of this rank among those of its machine.
     pub local_rank: u32,
-    /// The number of ranks on this machine. Without a word about it, all of them.
-    pub local_world_size: u32,
     /// The number of ranks on this machine. If the environment does not say it, all ranks.
+    pub local_world_size: u32,
+    /// The launcher that started this process.
     pub launcher: Launcher,
     /// The place where the ranks meet.
     pub meeting: Meeting,
