@@ -34,10 +34,10 @@ static STEPS: AtomicU64 = AtomicU64::new(0);
 /// # let runtime = Runtime::emulator(2)?;
 /// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
 ///     let stream = rank.device().stream()?;
-///     let mut comm = rank.communicator()?;
 ///     let options = BucketOptions::default().bytes(1 << 20).timed(true);
+///     // A bucket ends with the tensor that reaches its size.
 ///     let buckets = GradientBuckets::<f32>::with(options, &[300_000, 2], &stream)?;
-///     assert_eq!(buckets.layout().count(), 1); // so small a model is one bucket
+///     assert_eq!(buckets.layout().count(), 1);
 ///     Ok(())
 /// })?;
 /// # Ok(())

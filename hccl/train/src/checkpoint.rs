@@ -38,7 +38,7 @@ const MAGIC: &[u8; 8] = b"hccltr01";
 ///     let own = start..start + 4; // of 8 elements
 ///     let weight = ArrayPart { name: "weight", total: 8, own, values: &[1.5_f32; 4] };
 ///     checkpoints.save(100, &[weight], &mut comm, &stream)?;
-///     
+///
 ///     // Later, with any number of ranks.
 ///     assert_eq!(checkpoints.latest(), Some(100));
 ///     assert_eq!(checkpoints.load::<f32>(100, "weight", 2..6)?, [1.5; 4]);
