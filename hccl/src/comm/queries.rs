@@ -62,8 +62,9 @@ impl<S> Communicator<S> {
     /// Leaves the operations of this communicator out of the [record](crate::record) of the run, or
     /// records them again. Does nothing where no run is recorded.
     ///
-    /// For data that differs between two runs of one program, such as times, which
-    /// `hccl-compare-runs` would call the first difference. All ranks leave out the same operations.
+    /// Use it for data that differs between two runs of one program, such as times, which
+    /// `hccl-compare-runs` would call the first difference. All ranks leave out the same
+    /// operations. Communicators that `split` makes are recorded by themselves. Does not block.
     ///
     /// ```
     /// # use hccl::prelude::*;
