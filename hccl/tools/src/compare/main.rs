@@ -3,7 +3,7 @@
 mod read;
 mod value;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -74,6 +74,8 @@ enum Part {
 
 /// The first difference of a rank of a communicator.
 struct Difference<'a> {
+    /// The place of the lines in their files.
+    place: usize,
     part: Part,
     member: &'a Member,
     /// The lines of both runs; `None` where a run has no more.
@@ -117,24 +119,78 @@ fn compare(a: &Record, b: &Record) -> Result<Outcome, String> {
     for (member, file) in &a.files {
         let Some(other) = b.files.get(member) else { continue };
         let length = file.lines.len().max(other.lines.len());
-        let mut pairs = (0..length).map(|at| [file.lines.get(at), other.lines.get(at)]);
-        let found = pairs.find_map(|lines| Some((part_of(lines)?, lines)));
-        if let Some((part, lines)) = found {
+        let mut pairs = (0..length).map(|at| (at, [file.lines.get(at), other.lines.get(at)]));
+        let found = pairs.find_map(|(place, lines)| Some((place, part_of(lines)?, lines)));
+        if let Some((place, part, lines)) = found {
             let begin = |line: &Line| {
                 begins.get(&(&*member.title, member.count, &*line.operation)).copied()
             };
             let begins = lines.iter().flatten().filter_map(|line| begin(line)).min().unwrap_or(0);
-            differences.push(Difference { part, member, lines, files: [file, other], begins });
+            let files = [file, other];
+            differences.push(Difference { place, part, member, lines, files, begins });
         }
     }
-    let Some(first) = differences.iter().min_by_key(|it| (it.begins, it.part, it.member.rank))
-    else {
+    let given = given_otherwise(a, b);
+    let causes: Vec<_> = differences.iter().filter(|it| !follows(it, [a, b], &given)).collect();
+    // Only records that do not fit together leave no cause.
+    let causes = if causes.is_empty() { differences.iter().collect() } else { causes };
+    let Some(first) = causes.iter().min_by_key(|it| (it.begins, it.part, it.member.rank)) else {
         let operations = a.files.values().map(|file| file.lines.len()).sum();
         return Ok(Outcome::Same { operations, ranks: a.files.len() });
     };
-    let same = |it: &&Difference<'_>| it.begins == first.begins && it.part == first.part;
-    let ranks: Vec<u32> = differences.iter().filter(same).map(|it| it.member.rank).collect();
+    let same = |it: &&&Difference<'_>| it.begins == first.begins && it.part == first.part;
+    let ranks: Vec<u32> = causes.iter().filter(same).map(|it| it.member.rank).collect();
     Ok(Outcome::Differ(describe(first, &ranks)))
+}
+
+/// An operation of a communicator: its title and number, and the title of the operation.
+type Named<'a> = (&'a str, usize, &'a str);
+
+/// The operations to which some rank gives something else.
+fn given_otherwise<'a>(a: &'a Record, b: &Record) -> BTreeSet<Named<'a>> {
+    let mut given = BTreeSet::new();
+    for (member, file) in &a.files {
+        let Some(other) = b.files.get(member) else { continue };
+        for (line, other) in file.lines.iter().zip(&other.lines) {
+            if line.operation == other.operation && line.given != other.given {
+                given.insert((&*member.title, member.count, &*line.operation));
+            }
+        }
+    }
+    given
+}
+
+/// Whether a result differs because another rank has given something else.
+///
+/// The numbers of lines cannot tell: a rank may begin to receive before the sender begins to send.
+fn follows(it: &Difference<'_>, records: [&Record; 2], given: &BTreeSet<Named<'_>>) -> bool {
+    let Some(line) = it.lines[0].filter(|_| it.part == Part::Got) else { return false };
+    let Member { title, count, rank, .. } = it.member;
+    let Some(("recv from", sender)) = message(title, line) else {
+        return given.contains(&(&**title, *count, &*line.operation));
+    };
+    // The k-th message of a pair of ranks on the one side is the k-th on the other.
+    let earlier = it.files[0].lines[..it.place].iter();
+    let k = earlier.filter(|line| message(title, line) == Some(("recv from", sender))).count();
+    let senders = records[0].files.keys().filter(|it| it.title == *title && it.count == *count);
+    let mut senders = senders.filter(|it| it.rank == sender);
+    senders.any(|sender| {
+        let [a, b] = records.map(|record| {
+            let lines = record.files.get(sender)?.lines.iter();
+            let mut sent = lines.filter(|line| message(title, line) == Some(("send to", *rank)));
+            Some(&*sent.nth(k)?.given)
+        });
+        matches!((a, b), (Some(a), Some(b)) if a != b)
+    })
+}
+
+/// The direction and the peer of a message, alone or in a batch, of a communicator of this title.
+fn message<'a>(title: &str, line: &'a Line) -> Option<(&'a str, u32)> {
+    let operation = line.operation.strip_prefix(title)?.strip_prefix(' ')?;
+    let message = operation.strip_prefix("batch ").unwrap_or(operation);
+    let (rest, _number) = message.rsplit_once(' ')?;
+    let (direction, peer) = rest.rsplit_once(' ')?;
+    Some((direction, peer.parse().ok()?))
 }
 
 fn part_of([a, b]: [Option<&Line>; 2]) -> Option<Part> {

@@ -169,6 +169,51 @@ fn an_operation_that_computes_something_else_is_told_from_what_went_in() {
     );
 }
 
+/// A record of three ranks of `world`, written by hand.
+fn written(ranks: [&str; 3]) -> PathBuf {
+    let directory = directory("written");
+    std::fs::create_dir_all(&directory).unwrap();
+    for (rank, lines) in ranks.iter().enumerate() {
+        let lines: String =
+            lines.lines().map(|line| line.trim().replace(", ", "\t") + "\n").collect();
+        let text = format!("hccl run record 1\tworld\t1\t{rank}\t3\n{lines}");
+        let name = format!("world.1.rank-{rank}.device-{rank}.run");
+        std::fs::write(directory.join(name), text).unwrap();
+    }
+    directory
+}
+
+#[test]
+fn a_rank_that_receives_before_the_sender_sends_is_not_the_first() {
+    let record = |sent: &str, got: &str, sum: &str| {
+        // Rank 1 sends the second of its messages to rank 2 alone and receives in a batch.
+        let zero = format!("0, world all_reduce 1, f32, 4:a, 4:{sum}");
+        let one = format!(
+            "5, world send to 2 1, f32, 4:a, -
+             6, world batch send to 0 1, f32, 4:b, -
+             7, world batch send to 2 1, f32, 4:{sent}, -
+             8, world all_reduce 1, f32, 4:{sent}, 4:{sum}"
+        );
+        let two = format!(
+            "1, world recv from 1 1, f32, -, 4:a
+             2, world recv from 1 2, f32, -, 4:{got}
+             9, world all_reduce 1, f32, 4:{got}, 4:{sum}"
+        );
+        written([&zero, &one, &two])
+    };
+    let plain = record("c", "c", "d");
+    let sent = "`world batch send to 2 1`, in what goes into it, on rank 1\n";
+    says(compare(&plain, &record("x", "x", "y")), 1, &[sent]);
+    // The message itself came out different, and its sender has given the same.
+    let got =
+        "`world recv from 1 2`, in what comes out of it, and what went in is the same, on rank 2\n";
+    says(compare(&plain, &record("c", "x", "y")), 1, &[got]);
+    // The sum is wrong on all ranks that gave the same.
+    let sum = "`world all_reduce 1`, in what comes out of it, and what went in is the same, on rank 0 (and so on \
+               ranks 0, 1, 2)";
+    says(compare(&plain, &record("c", "c", "y")), 1, &[sum]);
+}
+
 #[test]
 fn another_operation_and_an_end_are_differences() {
     let a = recorded("other", Change::default(), None);
