@@ -102,7 +102,7 @@ impl DynBuffer {
 
     /// The elements, to write, when `T` is their type; else [`Error::WrongType`].
     pub fn typed_mut<T: Element>(&mut self) -> Result<DeviceSliceMut<'_, T>> {
-        DynSliceMut::from(self).into_typed()
+        DynSliceMut::from(self).typed_as("typed_mut")
     }
 
     /// The buffer with a type, when `T` is that of its elements. Otherwise it comes back with the
@@ -205,7 +205,11 @@ impl<'a> DynSlice<'a> {
 impl<'a> DynSliceMut<'a> {
     /// The elements, when `T` is their type; else [`Error::WrongType`].
     pub fn into_typed<T: Element>(self) -> Result<DeviceSliceMut<'a, T>> {
-        check_type::<T>("typed_mut", self.dtype)?;
+        self.typed_as("into_typed")
+    }
+
+    fn typed_as<T: Element>(self, operation: &'static str) -> Result<DeviceSliceMut<'a, T>> {
+        check_type::<T>(operation, self.dtype)?;
         Ok(DeviceSliceMut::new(self.allocation, self.range))
     }
 
