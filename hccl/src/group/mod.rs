@@ -183,7 +183,7 @@ impl<'env> Group<'env> {
         let before = operations.map(|(entry, GroupOperation { sequence, operation })| {
             let Some(record) = &entry.member.record else { return Ok(None) };
             let recorded = record.before(operation.given(), entry.stream);
-            recorded.map_err(|error| entry.member.explain(GROUP, *sequence, error))
+            recorded.map_err(|error| entry.member.explain(operation.name(), *sequence, error))
         });
         before.collect()
     }
@@ -199,7 +199,7 @@ impl<'env> Group<'env> {
                 let title = operation.title(&member.label.communicator, *sequence);
                 let got = operation.got(member.label.rank);
                 let done = record.after(recorded, (title, operation.dtype()), got, stream);
-                done.map_err(|error| member.explain(GROUP, *sequence, error))?;
+                done.map_err(|error| member.explain(operation.name(), *sequence, error))?;
             }
         }
         Ok(())
