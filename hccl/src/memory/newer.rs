@@ -34,6 +34,7 @@ impl Notes {
 
     /// Notes the same for all bytes of a range, which lies inside.
     pub(super) fn set(&mut self, range: Range<usize>, newer: Newer) {
+        debug_assert!(range.end <= self.start(self.runs.len()), "{range:?} lies outside");
         if range.is_empty() {
             return;
         }

@@ -85,7 +85,8 @@ impl Registration {
         self.owner = Some(owner);
     }
 
-    /// Gives back what the backend holds. Where that fails, it can be tried again.
+    /// Gives back what the backend holds. After an error nothing has changed, and it can be tried
+    /// again.
     pub(super) fn close(&mut self, table: &Table) -> Result<()> {
         if !self.middle.is_empty() {
             let first = self.start.wrapping_byte_add(self.middle.start);
@@ -95,9 +96,12 @@ impl Registration {
             self.middle.end = self.middle.start;
         }
         if !self.ends.is_null() {
+            let ends = std::mem::replace(&mut self.ends, ptr::null_mut());
+            // The registration cannot go on without its pages, so this failure is not returned.
             // SAFETY: it came from `malloc_host`, nothing uses it, and it is forgotten here.
-            unsafe { table.free_host(self.ends) }?;
-            self.ends = ptr::null_mut();
+            if let Err(error) = unsafe { table.free_host(ends) } {
+                tracing::warn!("pinned memory could not be freed: {error}");
+            }
         }
         Ok(())
     }
