@@ -36,10 +36,11 @@ impl Member {
         if S::RUNS {
             self.count(takes);
         }
+        let work = slip.work(stream, operation.name());
         if let Some(recorded) = recorded {
             self.record_after(recorded, &operation, sequence, stream)?;
         }
-        Ok(slip.work(stream, operation.name()))
+        Ok(work)
     }
 
     #[cold]

@@ -227,8 +227,12 @@ impl<'a> Run<'a> {
         self.member.operators.check()?;
         let own = self.record((count, dtype))?;
 
+        let [input, output] = self.regions(&self.member.operators.tape.tasks);
+        let recorded = match &self.member.record {
+            None => None,
+            Some(record) => record.before(input.clone(), stream)?,
+        };
         let mut tape = std::mem::take(&mut self.member.operators.tape);
-        let [input, output] = self.regions(&tape.tasks);
         let mut touches: SmallVec<[Touch<'_>; 3]> = SmallVec::new();
         touches.push(self.member.touch());
         match &self.in_place {
@@ -242,10 +246,6 @@ impl<'a> Run<'a> {
                 touches.extend(output.iter().map(|region| region.write(OUTPUT)));
             }
         }
-        let recorded = match &self.member.record {
-            None => None,
-            Some(record) => record.before(input.clone(), stream)?,
-        };
         let issue = Issue {
             member: self.member,
             operator: self.operator,
@@ -262,11 +262,12 @@ impl<'a> Run<'a> {
         let (slot, name, issued) = (stream.slot(), self.operator.name(), issued?);
         operators.issued.push(Last { slot, issued, name, sequence });
         self.member.count(Takes::Collective);
+        let work = handle(stream, Ok(issued), name)?;
         if let (Some(record), Some(recorded)) = (&self.member.record, recorded) {
             let title = format!("{} {name} {sequence}", self.member.label.communicator);
             record.after(recorded, (title, dtype), output, stream)?;
         }
-        handle(stream, Ok(issued), name)
+        Ok(work)
     }
 
     /// Returns the input and the output, where there are any.

@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, Sender};
 use super::records::Records;
 use crate::device::Stream;
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::allocation::{Owned, Region};
 use crate::memory::transfer;
 use crate::order::label::Label;
@@ -121,7 +121,10 @@ impl MemberRecord {
         Ok(Some(RecordedOp { at, given: copy(given, stream)? }))
     }
 
-    /// The operation of this name and type has been issued: copies what it gets.
+    /// The operation of this name and type has been issued: copies what it gets. The operation goes
+    /// on without its line when there is no memory for the copy or CANN refuses it:
+    /// [`finish`](super::RunRecording::finish) returns that error. Another error is one of the
+    /// stream.
     #[cold]
     pub(crate) fn after(
         &self,
@@ -131,7 +134,15 @@ impl MemberRecord {
         stream: &Stream,
     ) -> Result<()> {
         let RecordedOp { at, given } = recorded;
-        let entry = RecordEntry { at, operation, dtype, given, got: copy(got, stream)? };
+        let got = match copy(got, stream) {
+            Ok(got) => got,
+            Err(error @ (Error::OutOfMemory { .. } | Error::Call { .. })) => {
+                self.records.note_problem(format!("{operation}: {error}"));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let entry = RecordEntry { at, operation, dtype, given, got };
         self.records.begin();
         if self.entries.send(entry).is_err() {
             self.records.end();

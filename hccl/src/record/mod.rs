@@ -36,8 +36,10 @@
 //! * Each message of a [batch](crate::batch): `world batch send to 3 5` is the one to rank 3 of the
 //!   fifth batch.
 //! * Each tensor of a kernel that is launched with a communicator, `world kernel gelu x 2`: an
-//!   input as it goes in, an output as it comes out. With several communicators the line is in the
-//!   file of the first; launches are counted for each communicator apart.
+//!   input as it goes in, an output as it comes out. A kernel that also reads an output shows a
+//!   difference in its earlier contents as one that comes out. With several communicators the line
+//!   is in the file of the first, and a pause of the first leaves the whole launch out. Launches
+//!   are counted for each communicator apart.
 //!
 //! Not recorded are replays of a [graph](crate::Graph), kernels without a communicator, copies and
 //! fills, so a difference that arises there shows in the next operation that reads it. A program
@@ -143,11 +145,12 @@ impl Runtime {
 
 impl RunRecording {
     /// Ends it, and waits until all that was recorded is in its files, up to the runtime's
-    /// deadline.
+    /// deadline. No operation may be under way in a call of another thread.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when a file could not be written; [`Error::Timeout`] when an operation is
+    /// [`Error::Invalid`] when a file could not be written, or an operation could not be recorded
+    /// after it was issued; [`Error::Timeout`] when an operation is
     /// not complete by then.
     pub fn finish(self) -> Result<()> {
         match self.records.finish(self.runtime.deadline()) {
