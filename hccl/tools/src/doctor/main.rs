@@ -160,6 +160,11 @@ fn examine(options: &Options) -> ExitCode {
             say(&(section.print(has_colours) + end));
         }
     };
+    let print_json = |found: &Found| {
+        if options.json {
+            say(&format!("{:#}\n", to_json(found)));
+        }
+    };
     let mut found = examine::examine(&mut |section| show(section, "\n"));
     if let Some(file) = &options.report {
         match report::write(file, &found, options.seconds) {
@@ -168,14 +173,13 @@ fn examine(options: &Options) -> ExitCode {
                 found.sections.push(section);
             }
             Err(problem) => {
+                print_json(&found);
                 eprintln!("hccl-doctor: {problem}");
                 return ExitCode::from(OWN_FAILURE);
             }
         }
     }
-    if options.json {
-        say(&format!("{:#}\n", to_json(&found)));
-    }
+    print_json(&found);
     ExitCode::from(u8::from(!found.runs))
 }
 

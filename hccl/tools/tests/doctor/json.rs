@@ -60,3 +60,14 @@ fn a_report_is_a_section_and_no_text_is_mixed_in() {
     assert_eq!(last["rows"][0]["topic"], "sample");
     assert!(file.exists());
 }
+
+#[test]
+fn the_facts_are_printed_when_the_report_cannot_be_written() {
+    let arguments = ["--json", "--report", "/there is/no directory/for it"];
+    let output = doctor(&arguments).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(2));
+    let object: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(object["format"], "hccl-doctor 1");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("/there is/no directory/for it:"), "{said}");
+}
