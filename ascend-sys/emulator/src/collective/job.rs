@@ -27,27 +27,27 @@ pub(crate) struct CollectiveJob {
     homes: Placed<ChunkHome>,
     decision: Placed<Decision>,
     /// The operation in which each rank may hold a chunk, where the ranks are in several processes.
-    holding: Placed<Line>,
+    holding: Placed<PaddedWord>,
 }
 
 /// A word with cache lines of its own. A thread that changes the word takes the lines from the
 /// threads that read it.
 #[repr(C, align(128))]
-struct Line(AtomicU64);
+struct PaddedWord(AtomicU64);
 
-impl Line {
+impl PaddedWord {
     fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 }
 
 // SAFETY: an atomic word: zeros are valid, and it holds no address.
-unsafe impl SharedWords for Line {}
+unsafe impl SharedWords for PaddedWord {}
 
 #[repr(C)]
 struct Decision {
     /// The newest decided operation, and the decision: `number << 1 | closed`.
-    phase: Line,
+    phase: PaddedWord,
     rare: RareWords,
 }
 
@@ -74,8 +74,8 @@ unsafe impl SharedWords for Decision {}
 /// there, so a rank that does its own chunk finds the word in its cache.
 #[repr(C)]
 struct ChunkHome {
-    claimed: Line,
-    finished: Line,
+    claimed: PaddedWord,
+    finished: PaddedWord,
 }
 
 /// The homes that a rank takes chunks from.
@@ -96,16 +96,16 @@ pub(crate) enum Phase {
 
 impl CollectiveJob {
     pub(crate) fn new(ranks: usize, ground: &Ground) -> Self {
-        let home = |_| ChunkHome { claimed: Line::new(), finished: Line::new() };
+        let home = |_| ChunkHome { claimed: PaddedWord::new(), finished: PaddedWord::new() };
         let decision = |_| Decision {
-            phase: Line::new(),
+            phase: PaddedWord::new(),
             rare: RareWords { closing: AtomicU64::new(0), abandoned: AtomicU64::new(0) },
         };
         Self {
             ranks,
             homes: ground.place(ranks.clamp(1, MOST_HOMES), home),
             decision: ground.place(1, decision),
-            holding: ground.place(ranks, |_| Line::new()),
+            holding: ground.place(ranks, |_| PaddedWord::new()),
         }
     }
 
