@@ -14,6 +14,7 @@ mod in_flight;
 mod memory;
 mod order;
 mod protocols;
+mod recorded;
 mod registered;
 mod waiting;
 

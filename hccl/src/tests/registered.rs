@@ -247,6 +247,29 @@ fn memory_comes_back_from_a_backend_that_cannot_register() {
     assert!(matches!(wrong.root_cause(), Error::WrongRuntime { .. }), "{wrong}");
 }
 
+/// Without its pages a registration cannot go on, so what else is freed is no reason to refuse.
+#[test]
+fn memory_comes_back_when_the_pinned_copies_of_its_ends_cannot_be_freed() {
+    static REFUSES: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn free_host(pointer: *mut std::ffi::c_void) -> ascend_sys::aclError {
+        // SAFETY: the caller's promise.
+        let code = unsafe { ascend_emulator::table().aclrtFreeHost.unwrap()(pointer) };
+        if REFUSES.swap(false, SeqCst) { 507_899 } else { code }
+    }
+    let table =
+        ascend_sys::Functions { aclrtFreeHost: Some(free_host), ..ascend_emulator::table() };
+    let runtime = own(1, table);
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let x = device.upload(&[7_u8; 4 * PAGE + 100], &stream).unwrap();
+    let mut mine = runtime.register(vec![0_u8; 4 * PAGE + 100]).unwrap();
+    x.copy_to(&mut mine, &stream).unwrap();
+    assert_eq!(mine.as_slice().unwrap(), [7; 4 * PAGE + 100]);
+    REFUSES.store(true, SeqCst);
+    assert_eq!(mine.into_inner().unwrap(), [7; 4 * PAGE + 100]);
+    assert!(!REFUSES.load(SeqCst), "nothing was freed");
+}
+
 #[test]
 fn memory_whose_drop_panics_harms_nobody() {
     struct Panics(Vec<u8>, Arc<AtomicBool>);

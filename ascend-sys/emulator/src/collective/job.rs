@@ -11,7 +11,8 @@
 //! give up, and nobody touches its memory afterwards. A rank that starts claims a chunk, then
 //! checks whether any rank is closing. A rank that closes announces it, then checks whether any
 //! chunk is claimed. So at least one sees the other, and goes to the word in which one
-//! compare-and-swap decides. As long as no rank gives up, only a rank that finds no chunk to claim goes to that word.
+//! compare-and-swap decides. As long as no rank gives up, only a rank that finds no chunk to claim
+//! goes to that word.
 
 use std::ops::Range;
 
