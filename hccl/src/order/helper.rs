@@ -18,8 +18,8 @@
 //!
 //! # Threads
 //!
-//! There is a thread while there are jobs, and a little longer. As long as jobs wait in line, one
-//! thread more than jobs that run looks after them.
+//! There is a thread while there are jobs, and a little longer. As long as jobs are reserved or wait
+//! in line, one thread more than jobs that run looks after them.
 
 #![forbid(unsafe_code)]
 
@@ -58,6 +58,8 @@ pub(crate) struct Helper {
 
 #[derive(Default)]
 struct HelperState {
+    /// The number of jobs that are reserved and not in line yet.
+    reserved: usize,
     line: VecDeque<Job>,
     /// The keys of the jobs that run, and since when. The newest comes last.
     running: Vec<(Keys, Instant)>,
@@ -76,6 +78,7 @@ struct Job {
 /// need not wait for it any more. While the job is still to come, there is a thread for it.
 pub(crate) struct OpenJob {
     helper: Arc<Helper>,
+    is_reserved: bool,
 }
 
 impl Helper {
@@ -100,7 +103,8 @@ impl Helper {
     pub(crate) fn reserve(self: &Arc<Self>, operation: &'static str) -> Result<OpenJob> {
         let mut state = lock(&self.state);
         self.open.fetch_add(1, Release);
-        let open = OpenJob { helper: self.clone() };
+        state.reserved += 1;
+        let open = OpenJob { helper: self.clone(), is_reserved: true };
         let started = match state.threads == state.running.len() {
             true => self.start_thread(&mut state, operation),
             false => Ok(()),
@@ -171,7 +175,8 @@ impl Helper {
         loop {
             if let Some(job) = state.take_next() {
                 state.running.push((job.keys.clone(), Instant::now()));
-                if !state.line.is_empty() && state.threads == state.running.len() {
+                let any_later = state.reserved > 0 || !state.line.is_empty();
+                if any_later && state.threads == state.running.len() {
                     // If no thread can be started, the jobs in line wait for this thread.
                     drop(self.start_thread(&mut state, "in line"));
                 }
@@ -248,19 +253,24 @@ impl OpenJob {
     /// Adds the job itself. Jobs with a key in common never run at the same time, and keep their
     /// order.
     pub(crate) fn push(
-        self,
+        mut self,
         keys: impl IntoIterator<Item = u64>,
         run: impl FnOnce(OpenJob) + Send + 'static,
     ) {
         let (helper, keys) = (self.helper.clone(), keys.into_iter().collect());
-        lock(&helper.state).line.push_back(Job { keys, open: self, run: Box::new(run) });
+        self.is_reserved = false;
+        let mut state = lock(&helper.state);
+        state.reserved -= 1;
+        state.line.push_back(Job { keys, open: self, run: Box::new(run) });
+        drop(state);
         helper.changed.notify_all();
     }
 }
 
 impl Drop for OpenJob {
     fn drop(&mut self) {
-        let state = lock(&self.helper.state);
+        let mut state = lock(&self.helper.state);
+        state.reserved -= usize::from(self.is_reserved);
         self.helper.open.fetch_sub(1, Release);
         drop(state);
         self.helper.changed.notify_all();
@@ -321,6 +331,22 @@ mod tests {
         helper.reserve("test").unwrap().push([1], move |_open| last.send("of key 1").unwrap());
         helper.reserve("test").unwrap().push([2], move |_open| tell.send(()).unwrap());
         assert_eq!(ended.recv_timeout(LONG), Ok("of key 1"));
+        assert!(helper.drain(LONG).unwrap());
+    }
+
+    #[test]
+    fn a_job_that_was_reserved_before_the_one_in_front_of_it_began_has_a_thread() {
+        let helper = helper();
+        let [first, second] = [(); 2].map(|()| helper.reserve("test").unwrap());
+        let ((begin, begun), (tell, told)) = (mpsc::channel(), mpsc::channel());
+        let (end, ended) = mpsc::channel();
+        first.push([1], move |_open| {
+            begin.send(()).unwrap();
+            end.send(told.recv_timeout(LONG)).unwrap();
+        });
+        begun.recv().unwrap();
+        second.push([2], move |_open| tell.send(()).unwrap());
+        assert_eq!(ended.recv().unwrap(), Ok(()), "the second job runs beside the first");
         assert!(helper.drain(LONG).unwrap());
     }
 
