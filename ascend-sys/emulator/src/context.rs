@@ -210,7 +210,7 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 /// Devices do not survive a fork: the child has none of the threads that run its streams, and
 /// shares the memory. The child's thread loses its context, and every way to a new one is refused;
 /// the parent is untouched.
-fn refuse_after_fork() -> Result<(), Failure> {
+pub(crate) fn refuse_after_fork() -> Result<(), Failure> {
     static WATCH: Once = Once::new();
     unsafe extern "C" fn in_child() {
         FORKED.store(true, Ordering::Relaxed);
