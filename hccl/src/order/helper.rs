@@ -18,8 +18,8 @@
 //!
 //! # Threads
 //!
-//! There is a thread while there are jobs, and a little longer. As long as jobs are reserved or wait
-//! in line, one thread more than jobs that run looks after them.
+//! There is a thread while there are jobs, and a little longer. As long as jobs are reserved or
+//! wait in line, one thread more than jobs that run looks after them.
 
 #![forbid(unsafe_code)]
 
