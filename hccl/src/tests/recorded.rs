@@ -34,11 +34,11 @@ fn an_operation_goes_on_when_there_is_no_memory_to_record_its_result() {
     let x = device.zeros::<u8>(BYTES, &stream).unwrap();
     let mut y = device.zeros::<u8>(BYTES, &stream).unwrap();
 
-    // What goes in cannot be recorded: nothing is issued.
+    // The input cannot be recorded: nothing is issued.
     let refused = comm.all_gather(&x, &mut y, &stream).unwrap_err();
     assert!(matches!(refused, Error::Refused { .. }), "{refused}");
     assert!(refused.to_string().starts_with("out of memory"), "{refused}");
-    // What comes out cannot be recorded.
+    // The output cannot be recorded.
     LEFT.store(1, SeqCst);
     comm.all_gather(&x, &mut y, &stream).unwrap().wait().unwrap();
     comm.barrier(&stream).unwrap().wait().unwrap();

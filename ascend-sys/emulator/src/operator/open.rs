@@ -163,7 +163,7 @@ fn not_registered<T>(number: u64) -> Result<T, Failure> {
 }
 
 pub(crate) fn unregister(handle: u64, number: u64) -> Result<(), Failure> {
-    // What is queued does not go on in a child, which would wait for it.
+    // In a child nothing that is queued goes on, so it would wait for ever.
     refuse_after_fork()?;
     let (owner, gone) = OPEN.with(handle, |open| match open.registered.remove(&number) {
         Some(gone) => Ok((open.endpoint, gone)),
