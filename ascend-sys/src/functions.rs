@@ -4,8 +4,8 @@ use super::bindings::*;
 use super::{Library, Symbol};
 /// One optional C function for each that CANN declares, and for each entry of our own.
 ///
-/// A back end is a literal of this struct, with `..Functions::default()` for what it
-/// lacks. The fields stand in the order of [`SYMBOLS`].
+/// A back end is a literal of this struct, with `..Functions::default()` for functions that
+/// it lacks. The fields stand in the order of [`SYMBOLS`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Functions {
@@ -3772,7 +3772,7 @@ const fn symbol(
 ) -> Symbol {
     Symbol { name, library, since, header, area }
 }
-/// What is known about each field of [`Functions`], in the order of the fields.
+/// A description of each field of [`Functions`], in the order of the fields.
 pub static SYMBOLS: &[Symbol] = &[
     symbol(c"aclAppLog", Library::AclRt, "8.5.0", "acl/acl_base_rt.h", "Init, version, system"),
     symbol(
