@@ -317,14 +317,10 @@ impl DeviceBlocks {
             check::open(number, first..first + request.count);
         }
         timeline::open(number, first..first + request.count);
-        let base = window::reserved().map_or(0, |w| w.nominal);
         for i in 0..request.count {
             let device = device_slot(first + i);
             let start = address + i as usize * span;
-            for granule in 0..span / GRANULE {
-                GRANULES[(start - base) / GRANULE + granule]
-                    .store(device.id + 1, Ordering::Release);
-            }
+            assign(&(start..start + span), device);
             let number = device.id - settings.first;
             device.memory.open(format!("device {number}"), start, span, memory);
             device.end_settings();
@@ -369,10 +365,7 @@ pub(crate) fn reuse_block(taken: TakenBlock) -> Result<(), Failure> {
             let number = id - taken.settings.first;
             device.memory.open(format!("device {number}"), 0, 0, 0);
             let start = taken.address + (id - taken.settings.first) as usize * taken.span;
-            for granule in 0..taken.span / GRANULE {
-                GRANULES[(start - windows.nominal) / GRANULE + granule]
-                    .store(GONE, Ordering::Release);
-            }
+            note_owner(&(start..start + taken.span), GONE);
             window::discard(start - windows.nominal + windows.data, taken.span);
         }
     }
@@ -483,6 +476,20 @@ pub(crate) fn named(id: u32) -> u32 {
         0 => number_of(id),
         _ => id - settings.first,
     })
+}
+
+/// Assigns a part of the device address range, of whole granules, to a device.
+pub(crate) fn assign(addresses: &Range<usize>, device: &Device) {
+    note_owner(addresses, device.id + 1);
+}
+
+/// Notes the owner of granules, as in [`GRANULES`].
+fn note_owner(addresses: &Range<usize>, owner: u32) {
+    let base = window::reserved().map_or(0, |windows| windows.nominal);
+    let first = (addresses.start - base) / GRANULE;
+    for granule in &GRANULES[first..first + addresses.len() / GRANULE] {
+        granule.store(owner, Ordering::Release);
+    }
 }
 
 /// The device to which a part of the device address range belongs, or why there is none.

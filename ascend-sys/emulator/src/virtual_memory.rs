@@ -274,7 +274,7 @@ impl VirtualMemory {
             && range.device != device
         {
             range.device = device;
-            reserved::assign(&range.addresses.bytes(), machine::device_slot(device));
+            machine::assign(&range.addresses.bytes(), machine::device_slot(device));
         }
         Ok(has_contents)
     }

@@ -6,7 +6,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::{Device, GRANULES, blocks, device_slot};
+use super::{Device, assign, blocks, device_slot};
 use crate::check;
 use crate::later;
 use crate::memory::pool::outside::is_any_mapped;
@@ -124,11 +124,7 @@ impl ForeignMemory {
             );
         }
         if let ForeignPlace::Device(device) = place {
-            let base = window::reserved().map_or(0, |windows| windows.nominal);
-            let first = (addresses.start - base) / GRANULE;
-            for granule in &GRANULES[first..first + addresses.len() / GRANULE] {
-                granule.store(device.id + 1, Ordering::Release);
-            }
+            assign(&addresses, device);
         }
         place.pool().adopt(addresses.start, bytes, process, entry);
         LIVE.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Ranges of addresses of device memory that a program reserves, and in which it maps memory
 //! itself.
 
-use super::{Device, GRANULES, blocks};
+use super::{Device, assign, blocks};
 use crate::later;
 use crate::memory::window::{self, GRANULE};
 use crate::message::{Failure, fail};
@@ -9,7 +9,6 @@ use crate::progress::are_complete;
 use crate::stream::unfinished_on;
 use ascend_sys::ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 /// Takes addresses for `bytes` bytes, in which memory of the device can be mapped.
 pub(crate) fn reserve(
@@ -32,15 +31,6 @@ pub(crate) fn reserve(
     };
     assign(&addresses, device);
     Ok(addresses)
-}
-
-/// Assigns reserved addresses, in which nothing is mapped, to a device.
-pub(crate) fn assign(addresses: &Range<usize>, device: &Device) {
-    let base = window::reserved().map_or(0, |windows| windows.nominal);
-    let first = (addresses.start - base) / GRANULE;
-    for granule in &GRANULES[first..first + addresses.len() / GRANULE] {
-        granule.store(device.id + 1, Ordering::Release);
-    }
 }
 
 /// Gives addresses back when nothing that is queued now can touch them any more. The device that
