@@ -54,20 +54,12 @@ entries! {
     }
 
     fn aclprofStart(config: Handle<ProfilingConfig, *const aclprofConfig>) {
-        let found = config.required("profilerConfig")?.find()?;
-        if !INITIALISED.load(Ordering::Relaxed) {
-            return not_initialised();
-        }
-        found.start();
+        initialised(config)?.start();
         Ok(())
     }
 
     fn aclprofStop(config: Handle<ProfilingConfig, *const aclprofConfig>) {
-        let found = config.required("profilerConfig")?.find()?;
-        if !INITIALISED.load(Ordering::Relaxed) {
-            return not_initialised();
-        }
-        found.stop();
+        initialised(config)?.stop();
         Ok(())
     }
 }
@@ -75,7 +67,15 @@ entries! {
 /// Between `aclprofInit` and `aclprofFinalize`.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 
-fn not_initialised() -> Result<(), Failure> {
+/// Returns a configuration while the profiling is initialised.
+fn initialised(
+    config: Handle<ProfilingConfig, *const aclprofConfig>,
+) -> Result<&'static ProfilingConfig, Failure> {
+    let found = config.required("profilerConfig")?.find()?;
+    if INITIALISED.load(Ordering::Relaxed) { Ok(found) } else { not_initialised() }
+}
+
+fn not_initialised<T>() -> Result<T, Failure> {
     fail!(ACL_ERROR_PROF_NOT_RUN, "the profiling is not initialised; call aclprofInit first")
 }
 
