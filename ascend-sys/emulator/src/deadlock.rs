@@ -266,9 +266,11 @@ fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Examined {
         return Examined::Unknown;
     }
     // The tasks of a held stream begin, or are dropped, by the call of a thread: all at once.
-    let call = Helpers::Queued(vec![Need::Call]);
-    let held = (stream.queue.submitted(), 0, None, None, call);
-    let (ticket, progress, limit, upstream, helpers) = head.unwrap_or(held);
+    let held = || {
+        let call = Helpers::Queued(vec![Need::Call]);
+        (stream.queue.submitted(), 0, None, None, call)
+    };
+    let (ticket, progress, limit, upstream, helpers) = head.unwrap_or_else(held);
     if limit.is_some_and(|limit| limit < SHORT) {
         return Examined::Moving;
     }
