@@ -384,9 +384,12 @@ impl Drop for Lent {
         /// time.
         const PAUSE: Duration = Duration::from_millis(20);
         while let Some(memory) = self.0.take() {
+            // Looked at before the try: a wait that fails may be over by the time it says so, and
+            // then the bytes of the ends are not the caller's yet.
+            let done = memory.unfinished(&memory.all(), true).is_empty();
             let Err((error, memory)) = memory.unregister("lend") else { return };
-            if memory.unfinished(&memory.all(), true).is_empty() {
-                // The devices are done with it. Its pages stay registered.
+            if done {
+                // There was nothing to wait for. The pages stay registered.
                 tracing::warn!("memory could not be unregistered: {error}");
                 return memory.abandon();
             }

@@ -1,5 +1,6 @@
 //! Memory of the program that devices use where it is.
 
+use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -206,6 +207,47 @@ fn a_scope_ends_when_the_device_is_done_also_by_a_panic() {
     });
 }
 
+/// The bytes beside the whole pages are the caller's again also then.
+#[test]
+fn a_scope_whose_wait_fails_just_when_the_device_is_done_leaves_nothing_out() {
+    static FAILS: AtomicBool = AtomicBool::new(false);
+    static GATE: Mutex<Option<Gate>> = Mutex::new(None);
+    unsafe extern "C" fn wait(
+        stream: *mut c_void,
+        ticket: u64,
+        limit: u32,
+        patience: u32,
+    ) -> ascend_sys::aclError {
+        let fails = FAILS.swap(false, SeqCst);
+        if fails {
+            drop(GATE.lock().unwrap().take());
+        }
+        // SAFETY: the caller's promise.
+        let code = unsafe {
+            let wait = ascend_emulator::table().ascendExtAwaitTask.unwrap();
+            wait(stream, ticket, if fails { 10_000 } else { limit }, patience)
+        };
+        if fails { 507_899 } else { code }
+    }
+    let table =
+        ascend_sys::Functions { ascendExtAwaitTask: Some(wait), ..ascend_emulator::table() };
+    let runtime = own(1, table);
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let x = device.upload(&vec![5_u8; 3 * PAGE], &stream).unwrap();
+    stream.synchronize().unwrap();
+    let mut mine = vec![0_u8; 3 * PAGE + 17];
+    let copied = runtime.lend_mut(&mut mine[17..], |host| {
+        *GATE.lock().unwrap() = Some(Gate::on(&stream));
+        drop(x.copy_to(host, &stream)?);
+        FAILS.store(true, SeqCst);
+        Ok(())
+    });
+    copied.unwrap();
+    assert!(!FAILS.load(SeqCst), "no wait has failed");
+    assert!(mine[17..].iter().all(|byte| *byte == 5));
+}
+
 #[test]
 fn memory_that_cannot_be_registered_comes_back() {
     on_both(1, |runtime| {
@@ -251,7 +293,7 @@ fn memory_comes_back_from_a_backend_that_cannot_register() {
 #[test]
 fn memory_comes_back_when_the_pinned_copies_of_its_ends_cannot_be_freed() {
     static REFUSES: AtomicBool = AtomicBool::new(false);
-    unsafe extern "C" fn free_host(pointer: *mut std::ffi::c_void) -> ascend_sys::aclError {
+    unsafe extern "C" fn free_host(pointer: *mut c_void) -> ascend_sys::aclError {
         // SAFETY: the caller's promise.
         let code = unsafe { ascend_emulator::table().aclrtFreeHost.unwrap()(pointer) };
         if REFUSES.swap(false, SeqCst) { 507_899 } else { code }
