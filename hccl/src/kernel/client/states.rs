@@ -1,0 +1,123 @@
+//! The states of a client: each is a type, so that a call which comes too early does not compile.
+
+/// A client that was declared.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Tiles { init: Mc2InitTiling, all_reduce: Mc2CcTiling, count: u64 }
+/// #[kernel(mix = "aiv_1_0")]
+/// fn reduce(k: Kernel<Tiles>, y: Output<f32>) {
+///     let t = k.tiling();
+///     k.on_aiv(|| {
+///         let client: Hccl<Declaration> = k.hccl(0);
+///         let hccl = client.init().configure(&t.all_reduce);
+///         let task = hccl.all_reduce(y, y, t.count, Sum).commit_all();
+///         hccl.wait_all(&task);
+///         k.sync_all_aiv();
+///         hccl.finalise();
+///     });
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # reduce::record()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub enum Declaration {}
+
+/// A client that was initialised.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Tiles { init: Mc2InitTiling, all_reduce: Mc2CcTiling, count: u64 }
+/// #[kernel(mix = "aiv_1_0")]
+/// fn reduce(k: Kernel<Tiles>, y: Output<f32>) {
+///     let t = k.tiling();
+///     k.on_aiv(|| {
+///         let client: Hccl<Initialised> = k.hccl(0).init();
+///         let hccl = client.configure(&t.all_reduce);
+///         let task = hccl.all_reduce(y, y, t.count, Sum).commit_all();
+///         hccl.wait_all(&task);
+///         k.sync_all_aiv();
+///         hccl.finalise();
+///     });
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # reduce::record()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub enum Initialised {}
+
+/// A client that was configured for at least one operation.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// /// A part of several kernels.
+/// fn sum(hccl: &Hccl<Configured>, y: Output<f32>, count: Value<u64>) {
+///     let task = hccl.all_reduce(y, y, count, Sum).commit_all();
+///     hccl.wait_all(&task);
+/// }
+///
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Tiles { init: Mc2InitTiling, all_reduce: Mc2CcTiling, count: u64 }
+/// #[kernel(mix = "aiv_1_0")]
+/// fn reduce(k: Kernel<Tiles>, y: Output<f32>) {
+///     let t = k.tiling();
+///     k.on_aiv(|| {
+///         let hccl = k.hccl(0).init().configure(&t.all_reduce);
+///         sum(&hccl, y, t.count);
+///         k.sync_all_aiv();
+///         hccl.finalise();
+///     });
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # reduce::record()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub enum Configured {}
+
+/// A client that has its context.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// /// The start of the block of this rank: a client knows its rank once it is initialised.
+/// fn start<S: Started>(hccl: &Hccl<S>, count: Value<u64>) -> Value<u64> {
+///     hccl.rank().cast::<u64>() * count
+/// }
+///
+/// # #[derive(Tiling)]
+/// # #[repr(C)]
+/// # struct Tiles { init: Mc2InitTiling, all_reduce: Mc2CcTiling, count: u64 }
+/// #[kernel(mix = "aiv_1_0")]
+/// fn reduce(k: Kernel<Tiles>, y: Output<f32>) {
+///     let t = k.tiling();
+///     k.on_aiv(|| {
+///         let hccl = k.hccl(0).init().configure(&t.all_reduce);
+///         let mine = y.at(start(&hccl, t.count));
+///         let task = hccl.all_reduce(mine, mine, t.count, Sum).commit_all();
+///         hccl.wait_all(&task);
+///         k.sync_all_aiv();
+///         hccl.finalise();
+///     });
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # reduce::record()?;
+/// # Ok(())
+/// # }
+/// ```
+pub trait Started {}
+impl Started for Initialised {}
+impl Started for Configured {}
