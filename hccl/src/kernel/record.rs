@@ -8,6 +8,10 @@
 //! them. So an unused value leaves no trace, and a value that has a name inside of a block is put
 //! together again when it is used outside.
 
+mod names;
+
+pub(super) use names::NamedKind;
+
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::panic::Location;
@@ -18,7 +22,6 @@ use ascend_program::layout::Number;
 use ascend_program::step::{Node, Source, Step};
 use ascend_program::{
     Binary, BlockId, Core, Declared, FunctionCall, Mix, Of, Program, Value, ValueId, VariableId,
-    WorkspaceView,
 };
 
 use crate::error::kernel::{Mistake, RecordError};
@@ -82,18 +85,6 @@ struct Expression {
     depth: u32,
     /// Its number in the program, and the block outside of which it means nothing.
     made: Option<(ValueId, BlockId)>,
-}
-
-/// A kind of item that has a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum NamedKind {
-    Variable,
-    Queue,
-    Scratch,
-    Local,
-    Client,
-    Task,
-    Matmul,
 }
 
 thread_local! {
@@ -469,72 +460,5 @@ impl KernelRecorder {
         self.program.variables.push(Declared { name, what: number });
         self.homes.push(self.block());
         variable
-    }
-
-    /// Returns a name like this one that is still free.
-    pub fn unique(&mut self, name: &str) -> String {
-        let mut unique = name.to_owned();
-        let mut more = 2;
-        while !self.names.insert(unique.clone()) {
-            unique = format!("{name}_{more}");
-            more += 1;
-        }
-        unique
-    }
-
-    /// Gives a value the name that it has in the source, unless it has one or was used without.
-    pub fn name_value(&mut self, handle: ValueHandle, name: &str) {
-        if handle.recording != self.number {
-            return;
-        }
-        if let Of::Variable(variable) = self.arena[handle.id.0 as usize].of {
-            return self.name(NamedKind::Variable, variable.0, name);
-        }
-        if self.arena[handle.id.0 as usize].made.is_some() {
-            return;
-        }
-        let value = self.value(handle.id);
-        let name = self.unique(name);
-        self.program.values[value.0 as usize].name = Some(name);
-        let block = self.block();
-        self.arena[handle.id.0 as usize].made = Some((value, block));
-        self.step(Step::Name(value));
-    }
-
-    /// Gives a part of the workspace the name that it has in the source, unless it has one.
-    pub fn name_view(&mut self, what: WorkspaceView, name: &str) {
-        if self.program.views.iter().all(|known| known.what != what) {
-            let name = self.unique(name);
-            self.program.views.push(Declared { name, what });
-        }
-    }
-
-    /// Gives an item the name that it has in the source, unless it has one.
-    pub fn name(&mut self, kind: NamedKind, at: u32, name: &str) {
-        if !self.named.insert((kind, at)) {
-            return;
-        }
-        let old = self.slot(kind, at).map(std::mem::take);
-        if let Some(old) = old {
-            self.names.remove(&old);
-            let new = self.unique(name);
-            if let Some(slot) = self.slot(kind, at) {
-                *slot = new;
-            }
-        }
-    }
-
-    /// The place of its name.
-    fn slot(&mut self, kind: NamedKind, at: u32) -> Option<&mut String> {
-        let (program, at) = (&mut self.program, at as usize);
-        match kind {
-            NamedKind::Variable => program.variables.get_mut(at).map(|d| &mut d.name),
-            NamedKind::Queue => program.queues.get_mut(at).map(|d| &mut d.name),
-            NamedKind::Scratch => program.scratches.get_mut(at).map(|d| &mut d.name),
-            NamedKind::Local => program.locals.get_mut(at).map(|d| &mut d.name),
-            NamedKind::Client => program.clients.get_mut(at).map(|d| &mut d.name),
-            NamedKind::Task => program.tasks.get_mut(at).map(|d| &mut d.name),
-            NamedKind::Matmul => program.matmuls.get_mut(at).map(|d| &mut d.name),
-        }
     }
 }
