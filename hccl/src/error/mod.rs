@@ -14,7 +14,9 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod batch;
+mod code;
 pub(crate) mod config;
+mod context;
 pub(crate) mod counts;
 mod debug;
 pub(crate) mod finding;
@@ -28,12 +30,14 @@ pub(crate) mod rank;
 mod text;
 pub(crate) mod tiling;
 
+pub use code::Code;
+pub use context::OpContext;
+use context::UNKNOWN;
 pub use kind::ErrorKind;
 pub use peers::{Claim, CommCause, PeerCall, PeerReport, PeerState, Presence};
 pub(crate) use rank::panic_text;
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The result of everything in this crate that can fail.
@@ -358,96 +362,6 @@ pub enum Error {
     },
 }
 
-/// The name of an operation of which nothing is known.
-const UNKNOWN: &str = "operation";
-
-/// Names an operation in an error.
-///
-/// ```
-/// # use hccl::prelude::*;
-/// # let runtime = Runtime::emulator(2)?;
-/// # let error = runtime.run_ranks(2, |rank| {
-/// #     let stream = rank.device().stream()?;
-/// #     let mut comm = rank.communicator()?;
-/// #     let mut x = rank.device().zeros::<f32>(4 + rank.index() as usize, &stream)?;
-/// #     comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()
-/// # }).unwrap_err();
-/// # let error = error.root_cause();
-/// // `error` comes from an all-reduce whose ranks gave different counts.
-/// if let Some(context) = error.context() {
-///     assert_eq!((context.operation, context.sequence), ("all_reduce", 1));
-///     println!("rank {:?} of {:?}", context.rank, context.communicator);
-/// }
-/// # assert!(error.context().is_some());
-/// # Ok::<(), hccl::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OpContext {
-    /// The function that was called, for example `all_reduce`.
-    pub operation: &'static str,
-    /// The title of the communicator: see [`Communicator::title`](crate::Communicator::title).
-    pub communicator: Option<Box<str>>,
-    /// This process's rank in the communicator.
-    pub rank: Option<u32>,
-    /// The number of ranks of the communicator.
-    pub world_size: Option<u32>,
-    /// The number of the operation: in its communicator, or in its stream when it has none. From 1.
-    pub sequence: u64,
-    /// The state of each rank, if the error is about ranks and the backend tells.
-    pub peers: Option<Arc<peers::PeerReport>>,
-}
-
-impl OpContext {
-    /// An operation without a communicator.
-    pub(crate) fn new(operation: &'static str, sequence: u64) -> Self {
-        let (communicator, rank, world_size, peers) = (None, None, None, None);
-        Self { operation, communicator, rank, world_size, sequence, peers }
-    }
-
-    /// An operation of which nothing is known any more.
-    pub(crate) fn unknown() -> Self {
-        Self::new(UNKNOWN, 0)
-    }
-
-    pub(crate) fn is_unknown(&self) -> bool {
-        *self == Self::unknown()
-    }
-}
-
-/// A code of CANN with its name.
-///
-/// ```
-/// use hccl::error::Code;
-///
-/// let code = Code::Acl(107002);
-/// assert_eq!(code.name(), Some("ACL_ERROR_RT_CONTEXT_NULL"));
-///
-/// /// The code with which CANN refused a call, if it is CANN that did.
-/// fn code_of(error: &hccl::Error) -> Option<Code> {
-///     error.code()
-/// }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Code {
-    /// An AscendCL code (`aclError`).
-    Acl(i32),
-    /// An HCCL or HCOMM code (`HcclResult`).
-    Hccl(u32),
-}
-
-impl Code {
-    /// Returns CANN's name for the code, for example `ACL_ERROR_RT_CONTEXT_NULL` or
-    /// `HCCL_E_TIMEOUT`.
-    pub fn name(self) -> Option<&'static str> {
-        match self {
-            Code::Acl(code) => names::acl(code),
-            Code::Hccl(code) => names::hccl(code),
-        }
-    }
-}
-
 impl Error {
     /// Adds the operation that the error belongs to, unless it has one already. It may have the
     /// states of the ranks already.
@@ -556,17 +470,5 @@ impl From<counts::CountsError> for Error {
 impl From<batch::BatchError> for Error {
     fn from(error: batch::BatchError) -> Self {
         Error::Batch(error)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_code_has_its_name() {
-        assert_eq!(Code::Acl(107002).to_string(), "ACL_ERROR_RT_CONTEXT_NULL (107002)");
-        assert_eq!(Code::Hccl(9).to_string(), "HCCL_E_TIMEOUT (9)");
-        assert_eq!(Code::Acl(1).to_string(), "unknown code 1");
     }
 }
