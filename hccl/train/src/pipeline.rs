@@ -86,6 +86,42 @@ pub fn picture(stages: usize, micros: usize) -> String {
 }
 
 /// One rank's stage, and its connection with those before and behind it.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::pipeline::{Pass, Pipeline};
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// // A model of two factors, 3 on rank 0 and 4 on rank 1: each rank computes with its own.
+/// let slopes = runtime.run_ranks(2, |rank| -> hccl_train::Result<f32> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let mut stage = Pipeline::<f32>::new(1, &comm, &stream)?;
+///     let (factor, data) = ([3.0, 4.0][stage.stage()], [1.0_f32, 2.0, 5.0]);
+///     let (mut inputs, mut slope) = (vec![0.0; data.len()], 0.0);
+///     let run = |pass, input: Option<Vec<f32>>| -> hccl_train::Result<Vec<f32>> {
+///         match pass {
+///             Pass::Forward(micro) => {
+///                 // From the stage before, or from the data.
+///                 inputs[micro] = input.map_or(data[micro], |input| input[0]);
+///                 Ok(vec![factor * inputs[micro]])
+///             }
+///             Pass::Backward(micro) => {
+///                 // From the stage behind, or from the loss, which is the sum of the outputs.
+///                 let delta = input.map_or(1.0, |delta| delta[0]);
+///                 slope += delta * inputs[micro];
+///                 Ok(vec![factor * delta])
+///             }
+///         }
+///     };
+///     stage.step(data.len(), &mut comm, &stream, |_| 1, run)?;
+///     Ok(slope)
+/// })?;
+/// assert_eq!(slopes, [4.0 * 8.0, 3.0 * 8.0]);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Pipeline<T: Gradient> {
     stage: usize,
     stages: usize,

@@ -22,6 +22,27 @@ use crate::error::{Error, Result, check_length};
 use crate::gradient::Gradient;
 
 /// The ranks over which layers are divided.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::tensor_parallel::TensorParallel;
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let mut group = TensorParallel::new(&mut comm, &stream);
+///     // Each rank computes with its half of a layer, and gets the output of the whole.
+///     let partial = [[1.0_f32, 2.0], [10.0, 20.0]][rank.index() as usize];
+///     assert_eq!(group.reduce_out(&partial)?, [11.0, 22.0]);
+///     // With sequence parallelism: the output for the tokens of this rank.
+///     assert_eq!(group.scatter_out(&partial)?, [[11.0], [22.0]][rank.index() as usize]);
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct TensorParallel<'a> {
     comm: &'a mut Communicator,
     stream: &'a Stream,
@@ -127,6 +148,33 @@ impl<'a> TensorParallel<'a> {
 }
 
 /// The gradients that a backward pass gives a linear layer.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::tensor_parallel::{LinearGradient, RowLinear, TensorParallel};
+/// use ndarray::array;
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let group = TensorParallel::new(&mut comm, &stream);
+///     let mut layer = RowLinear::part_of(&array![[3.0], [4.0]], &array![0.0], &group)?;
+///     // Two tokens: the input of this rank for each, and the gradients of the outputs.
+///     let (inputs, outputs) = (array![[1.0], [2.0]], array![[10.0], [20.0]]);
+///     let gradient: LinearGradient = layer.backward(inputs.view(), outputs.view());
+///     layer.weight.scaled_add(-0.1, &gradient.weight);
+///     layer.bias.scaled_add(-0.1, &gradient.bias);
+///     assert_eq!((gradient.weight, gradient.bias), (array![[50.0]], array![30.0]));
+///     // For the layer before, which has this rank's columns of its outputs.
+///     let slopes = [array![[30.0], [60.0]], array![[40.0], [80.0]]];
+///     assert_eq!(gradient.inputs, slopes[rank.index() as usize]);
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct LinearGradient {
     /// The gradient of this rank's part of the weight.
     pub weight: Array2<f32>,
@@ -155,6 +203,29 @@ impl LinearGradient {
 ///
 /// It takes whole inputs, which every rank has, and gives this rank's columns of the outputs: those
 /// that [`RowLinear`] takes.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::tensor_parallel::{ColumnLinear, TensorParallel};
+/// use ndarray::{array, s};
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// let (weight, bias) = (array![[1.0, 2.0, 3.0, 4.0]], array![0.5, 0.5, 0.5, 0.5]);
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let group = TensorParallel::new(&mut comm, &stream);
+///     let layer = ColumnLinear::part_of(&weight, &bias, &group)?; // two of the four outputs
+///     let inputs = array![[10.0]];
+///     let whole = inputs.dot(&weight) + &bias;
+///     let own = 2 * rank.index() as usize;
+///     assert_eq!(layer.forward(inputs.view()), whole.slice(s![.., own..own + 2]));
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ColumnLinear {
     /// The weight: a row for each input, a column for each output of this rank.
@@ -202,6 +273,30 @@ impl ColumnLinear {
 ///
 /// It takes this rank's columns of the inputs, as [`ColumnLinear`] gives them, and gives whole
 /// outputs on every rank.
+///
+/// ```
+/// use hccl::prelude::*;
+/// use hccl_train::tensor_parallel::{ColumnLinear, RowLinear, TensorParallel};
+/// use ndarray::array;
+///
+/// # fn main() -> hccl_train::Result<()> {
+/// # let runtime = Runtime::emulator(2)?;
+/// let (first, second) = (array![[1.0, 2.0]], array![[3.0], [4.0]]);
+/// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
+///     let stream = rank.device().stream()?;
+///     let mut comm = rank.communicator()?;
+///     let mut group = TensorParallel::new(&mut comm, &stream);
+///     let column = ColumnLinear::part_of(&first, &array![0.0, 0.0], &group)?;
+///     let row = RowLinear::part_of(&second, &array![0.5], &group)?;
+///     // Each rank has one of the two values in the middle, and nothing moves for it.
+///     let middle = column.forward(array![[10.0]].view());
+///     let output = row.forward(middle.view(), &mut group)?;
+///     assert_eq!(output, array![[110.5]]); // the sum of 10 * 1 * 3, 10 * 2 * 4 and the bias
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct RowLinear {
     /// The weight: a row for each input of this rank, a column for each output.
