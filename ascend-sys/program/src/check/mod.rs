@@ -49,6 +49,7 @@ mod space;
 mod stop;
 mod sync;
 mod traffic;
+mod uneven;
 mod vector;
 mod view;
 mod widen;

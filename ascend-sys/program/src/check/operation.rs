@@ -10,6 +10,7 @@ use super::global::{self, Spot, spot};
 use super::in_place;
 use super::one_sided;
 use super::traffic::Touched;
+use super::uneven::uneven;
 use super::view::{View, many};
 use crate::declared::{ClientId, TaskId, ValueId};
 use crate::dtype;
@@ -125,7 +126,7 @@ fn rank_limits(view: &mut View<'_, '_>, command: u32, ranks: u32) {
     }
 }
 
-fn typed(view: &mut View<'_, '_>, command: u32, dtype: u32) {
+pub(super) fn typed(view: &mut View<'_, '_>, command: u32, dtype: u32) {
     let good = match (view.product(), command) {
         (Product::Ascend950, 2) => matches!(dtype, 1 | 2 | 3 | 4 | 11),
         (Product::Ascend950, 7) => matches!(dtype, 0..=4 | 11 | 14..=16),
@@ -372,7 +373,12 @@ fn bounds(
 
 /// The size of an element and the numbers of a place that the server reads or writes. None: the
 /// failure has been reported.
-fn buffer(view: &mut View<'_, '_>, place: &Place, dtype: u32, write: bool) -> Option<(u64, Spot)> {
+pub(super) fn buffer(
+    view: &mut View<'_, '_>,
+    place: &Place,
+    dtype: u32,
+    write: bool,
+) -> Option<(u64, Spot)> {
     if write {
         global::written(view, place.base);
     }
@@ -403,119 +409,4 @@ fn buffer(view: &mut View<'_, '_>, place: &Place, dtype: u32, write: bool) -> Op
         _ => {}
     }
     Some((size, spot))
-}
-
-/// Checks an AlltoAllV.
-fn uneven(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) -> Vec<Touched> {
-    let Operation::AlltoAllV {
-        send,
-        recv,
-        dtype,
-        send_counts,
-        send_displs,
-        recv_counts,
-        recv_displs,
-    } = call.operation
-    else {
-        return Vec::new();
-    };
-    let mut touched = Vec::new();
-    if view.product() == Product::A2 {
-        view.lacks("AlltoAllV", "use AlltoAll with the largest count");
-    }
-    typed(view, 8, *dtype);
-    for (place, counts, displs, write) in
-        [(send, send_counts, send_displs, false), (recv, recv_counts, recv_displs, true)]
-    {
-        let buffer = buffer(view, place, *dtype, write);
-        let (Some(counts), Some(displs)) = (list(view, counts, ranks), list(view, displs, ranks))
-        else {
-            return touched;
-        };
-        if let Some((size, spot)) = &buffer
-            && let Some(space) = view.space(place.base)
-        {
-            let bytes = |elements: u64| u128::from(elements) * u128::from(*size);
-            let start = spot.offset * u128::from(spot.unit);
-            let block = |(count, displ): (&u64, &u64)| (start + bytes(*displ), bytes(*count));
-            let blocks = counts.iter().zip(&displs).map(block).collect();
-            touched.push(Touched {
-                base: place.base,
-                space,
-                write,
-                strided: None,
-                size: *size,
-                blocks,
-            });
-        }
-        let verb = if write { "writes" } else { "reads" };
-        for (rank, (count, displ)) in counts.iter().zip(&displs).enumerate() {
-            let elements = u128::from(*count) * u128::from(call.repeat);
-            let Some((size, spot)) = &buffer else { break };
-            let Some(room) = spot.room(*size) else { break };
-            if *count > 0 && u128::from(*displ) + elements > room {
-                let start = spot.start(*size) + u128::from(*displ);
-                let words = view.words();
-                let message = format!(
-                    "`{}` {verb} elements {start}..{} {} rank {rank} of `{}`, which has {}",
-                    words.task(call.task),
-                    start + elements,
-                    if write { "from" } else { "for" },
-                    words.base(place.base),
-                    spot.all(*size)
-                );
-                let help = "change counts, displacements or the tensor";
-                view.error("bounds", message, help);
-            }
-        }
-        if write && view.strict() {
-            shared(view, call, &counts, &displs);
-        }
-    }
-    touched
-}
-
-/// Reports blocks of two ranks that go to the same elements.
-fn shared(view: &mut View<'_, '_>, call: Call<'_>, counts: &[u64], displs: &[u64]) {
-    let mut blocks: Vec<(u64, u128, usize)> = Vec::new();
-    for (rank, (count, displ)) in counts.iter().zip(displs).enumerate() {
-        if *count > 0 {
-            let end = u128::from(*displ) + u128::from(*count) * u128::from(call.repeat);
-            blocks.push((*displ, end, rank));
-        }
-    }
-    blocks.sort_unstable();
-    let both = blocks.windows(2).find(|two| u128::from(two[1].0) < two[0].1);
-    if let Some(&[(a, a_end, a_rank), (b, b_end, b_rank)]) = both {
-        let message = format!(
-            "`{}` writes elements {a}..{a_end} from rank {a_rank} and {b}..{b_end} from rank {b_rank}, which overlap",
-            view.words().task(call.task)
-        );
-        let help = "leave room for count times repeat elements from each rank";
-        view.error("overlap", message, help);
-    }
-}
-
-/// Reads one number for each rank. None: the failure has been reported.
-fn list(view: &mut View<'_, '_>, list: &PerRank, ranks: u32) -> Option<Vec<u64>> {
-    let length = match list {
-        PerRank::Tiling(_, _, length) => *length,
-        PerRank::Values(values) => values.len() as u32,
-    };
-    if length < ranks {
-        let message = format!(
-            "a list of {} for a communicator of {ranks} ranks",
-            many(length.into(), "number")
-        );
-        view.error("counts", message, "give one number for each rank");
-        return None;
-    }
-    (0..ranks)
-        .map(|rank| match list {
-            PerRank::Tiling(offset, ..) => {
-                view.tiling(u64::from(*offset) + 8 * u64::from(rank), Number::U64)
-            }
-            PerRank::Values(values) => view.count(values[rank as usize]),
-        })
-        .collect()
 }
