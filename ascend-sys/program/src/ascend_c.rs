@@ -36,6 +36,7 @@ mod files;
 mod fold;
 mod function;
 mod kernel;
+mod literal;
 mod local;
 mod matmul;
 mod names;

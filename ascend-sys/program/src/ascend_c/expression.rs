@@ -1,6 +1,7 @@
 //! Values as expressions of C++, with the parentheses that they need and no others.
 
 use super::fold::computed;
+use super::literal::{constant, literal_text};
 use super::names::Thing;
 use super::printer::{Helper, Printer};
 use crate::declared::*;
@@ -24,8 +25,8 @@ pub(super) enum Level {
 }
 
 /// An expression.
-struct Expression {
-    text: String,
+pub(super) struct Expression {
+    pub(super) text: String,
     level: Level,
     /// C++ computes in `int` or `float` where the type is smaller, so this may be out of its range.
     loose: Option<Loose>,
@@ -43,7 +44,7 @@ enum Loose {
 }
 
 impl Expression {
-    fn new(text: impl Into<String>, level: Level) -> Self {
+    pub(super) fn new(text: impl Into<String>, level: Level) -> Self {
         Expression { text: text.into(), level, loose: None }
     }
 
@@ -477,54 +478,4 @@ pub(super) fn is_whole(number: Number) -> bool {
 /// from it, and to no other type.
 fn is_half(number: Number) -> bool {
     matches!(number, Number::F16 | Number::Bf16)
-}
-
-/// Prints a number as a literal of C++.
-pub(super) fn literal_text(number: Number, bits: u64) -> String {
-    constant(number, bits).text
-}
-
-fn constant(number: Number, bits: u64) -> Expression {
-    let text = match number {
-        Number::Bool => (bits != 0).to_string(),
-        Number::I8 | Number::I16 | Number::I32 | Number::I64 => match bits as i64 {
-            i64::MIN => "INT64_MIN".to_owned(),
-            // Its digits alone would have a larger type.
-            n if n == i64::from(i32::MIN) => "INT32_MIN".to_owned(),
-            n if number == Number::I64 && i32::try_from(n).is_err() => format!("INT64_C({n})"),
-            n => n.to_string(),
-        },
-        Number::U8 | Number::U16 | Number::U32 | Number::U64 => match bits {
-            n if i32::try_from(n).is_ok() => n.to_string(),
-            n if u32::try_from(n).is_ok() => format!("{n}U"),
-            n => format!("UINT64_C({n})"),
-        },
-        Number::F64 => float(bits, ""),
-        Number::F32 => float(bits, "f"),
-        Number::F16 | Number::Bf16 => format!("{}({})", number.ascend_c(), float(bits, "f")),
-    };
-    let level = match text.as_bytes() {
-        _ if text.contains(" / ") && !text.ends_with(')') => Level::Product,
-        [b'-', ..] => Level::Unary,
-        _ => Level::Primary,
-    };
-    Expression::new(text, level)
-}
-
-/// The text of an `f64`, or of an `f32` that it holds.
-fn float(bits: u64, suffix: &str) -> String {
-    let float = f64::from_bits(bits);
-    if float.is_nan() {
-        return format!("0.0{suffix} / 0.0{suffix}");
-    }
-    if float.is_infinite() {
-        let sign = if float < 0.0 { "-" } else { "" };
-        return format!("{sign}1.0{suffix} / 0.0{suffix}");
-    }
-    // The fewest digits that tell it from its neighbours.
-    let digits = match suffix {
-        "f" => format!("{:?}", float as f32),
-        _ => format!("{float:?}"),
-    };
-    format!("{digits}{suffix}")
 }

@@ -193,7 +193,7 @@ impl Host<'_> {
         let text = |host: &Self, at: u32| match number {
             // The host has no such type, so the source has the bits.
             Number::F16 | Number::Bf16 => format!("0x{:04x}", host.number(at, Number::U16)),
-            _ => super::expression::literal_text(number, host.number(at, number)),
+            _ => super::literal::literal_text(number, host.number(at, number)),
         };
         if field.lengths().is_empty() {
             let text = text(self, at);
