@@ -4,6 +4,7 @@
 //! variables and appears at its first use. Every other block gets ids from 64 upwards and is
 //! described by the caller that takes it.
 
+mod device;
 pub(crate) mod foreign;
 pub(crate) mod primary;
 mod ranges;
@@ -12,6 +13,7 @@ pub(crate) mod reserved;
 mod shares;
 mod visible;
 
+pub(crate) use device::{Device, Settings};
 pub(crate) use request::{
     BlockRequest, kernel_late_from_environment, kernel_seed_from_environment, late,
 };
@@ -20,14 +22,11 @@ use crate::check;
 use crate::core_limits::{CoreLimits, SizeLimits};
 use crate::faults::asked::Faults;
 use crate::later;
-use crate::memory::pool::{HeldRange, MemoryPool, OutOfMemory};
+use crate::memory::pool::MemoryPool;
 use crate::memory::window::{self, GRANULE};
 use crate::message::{Failure, fail};
 use crate::processes::line::own_user;
-use crate::profile::Product;
-use crate::progress::QueuePoint;
 use crate::timeline;
-use ascend_program::check::Late;
 use ascend_sync::lock_std as lock;
 use ascend_sys::{
     ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_MEMORY_ALLOCATION, ACL_ERROR_RT_PARAM_INVALID,
@@ -41,7 +40,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
-use std::time::Duration;
 use visible::Visible;
 
 /// The most devices that one block can have.
@@ -50,135 +48,6 @@ const MAX_IDS: usize = 16 * 1024;
 /// The share of all addresses that a block may have without asking for it. With many devices each
 /// gets less memory, and all get less where other blocks have left less.
 const UNASKED_SHARE: u64 = 4;
-
-/// The settings that the devices of a block have in common.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Settings {
-    /// The number of the block; 0 is the default block.
-    pub(crate) block: u32,
-    /// The ids of the block: `first .. first + count`.
-    pub(crate) first: u32,
-    pub(crate) count: u32,
-    pub(crate) product: Product,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) exec_timeout: Duration,
-    /// For communicators that set no other size.
-    pub(crate) buffer_megabytes: u32,
-    /// For communicators that leave it open.
-    pub(crate) expansion: u32,
-    /// Whether the devices are [watched](crate::check) for races.
-    pub(crate) checked: bool,
-    /// The seed of the order of units, cores and servers of kernels; 0: the order is that of the
-    /// program.
-    pub(crate) kernel_seed: u64,
-    /// The unit or server that is as late as possible in kernels.
-    pub(crate) kernel_late: Option<Late>,
-}
-
-/// A virtual NPU. Its record is never freed; it is in use while it has settings.
-pub(crate) struct Device {
-    pub(crate) id: u32,
-    pub(crate) memory: MemoryPool,
-    pub(crate) primary: PrimaryContext,
-    settings: Mutex<Option<Settings>>,
-    /// The devices whose memory this one may reach.
-    peers: Mutex<BTreeSet<u32>>,
-    pub(crate) faults: Faults,
-    /// The value that `HcclSetConfig` has set.
-    pub(crate) deterministic: AtomicI32,
-    pub(crate) core_limits: CoreLimits,
-    pub(crate) size_limits: SizeLimits,
-}
-
-impl Device {
-    pub(crate) fn settings(&self) -> Option<Settings> {
-        *lock(&self.settings)
-    }
-
-    pub(crate) fn product(&self) -> Product {
-        self.settings().map_or(Product::A3, |settings| settings.product)
-    }
-
-    /// The number of its block, if it is in use.
-    pub(crate) fn block(&self) -> Option<u32> {
-        self.settings().map(|settings| settings.block)
-    }
-
-    pub(crate) fn peers(&self) -> MutexGuard<'_, BTreeSet<u32>> {
-        lock(&self.peers)
-    }
-
-    /// Ends the settings of a program for the device that last until its last reset.
-    pub(crate) fn end_settings(&self) {
-        self.peers().clear();
-        self.core_limits.clear();
-        self.size_limits.clear();
-    }
-
-    /// Takes `size` bytes, of which `charged` count against the limit, for the function `by`.
-    pub(crate) fn allocate(
-        &self,
-        size: usize,
-        charged: usize,
-        by: &'static str,
-    ) -> Result<usize, OutOfMemory> {
-        let address = self.memory.allocate(size, charged, by)?;
-        check::allocated(self.id, &self.memory, address, false);
-        Ok(address)
-    }
-
-    /// Ends one allocation. Its bytes are reused when the points that `unfinished` lists, for the
-    /// devices that reach it, are complete.
-    pub(crate) fn free(
-        &self,
-        address: usize,
-        by: &'static str,
-        unfinished: impl FnOnce(Range<u32>) -> Vec<QueuePoint>,
-    ) -> Result<(), String> {
-        self.free_held(address, by, unfinished, &[])
-    }
-
-    /// The same where other processes may still reach some of the bytes.
-    pub(crate) fn free_held(
-        &self,
-        address: usize,
-        by: &'static str,
-        unfinished: impl FnOnce(Range<u32>) -> Vec<QueuePoint>,
-        held: &[HeldRange],
-    ) -> Result<(), String> {
-        check::freed(Some(self.id), address, by);
-        self.memory.free_held(address, by, || unfinished(self.reach()), held)
-    }
-
-    /// Ends every allocation.
-    pub(crate) fn free_all(
-        &self,
-        by: &'static str,
-        unfinished: impl Fn(Range<u32>) -> Vec<QueuePoint>,
-        held: &[HeldRange],
-    ) {
-        check::forget(self.id, || self.memory.addresses());
-        self.memory.free_all(by, || unfinished(self.reach()), held);
-    }
-
-    /// Ends the allocation with this number, if that has not happened before.
-    pub(crate) fn free_numbered(
-        &self,
-        (address, number): (usize, u64),
-        by: &'static str,
-        unfinished: impl FnOnce(Range<u32>) -> Vec<QueuePoint>,
-    ) {
-        if self.memory.number_of(address, 1) == Ok(number) {
-            check::freed(Some(self.id), address, by);
-        }
-        self.memory.free_numbered((address, number), by, || unfinished(self.reach()));
-    }
-
-    /// Memory is reached by the devices of its own block only.
-    pub(crate) fn reach(&self) -> Range<u32> {
-        self.settings().map_or(0..u32::MAX, |block| block.first..block.first + block.count)
-    }
-}
 
 static DEVICES: [AtomicPtr<Device>; MAX_IDS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_IDS];
