@@ -18,6 +18,7 @@ use super::shadow::{Access, CheckedOperation, Found, Mode, Shadow, ShadowMemory}
 use crate::processes::listener::takes_lines;
 use crate::processes::peer::random;
 use ascend_sync::lock_std as lock;
+use signal::CheckedSignal;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem::Discriminant;
 use std::ops::Range;
@@ -27,6 +28,7 @@ use told::ForeignComponents;
 use touch::side;
 
 mod cpu_kernels;
+mod signal;
 mod told;
 mod touch;
 
@@ -101,14 +103,6 @@ struct CheckedMeeting {
     /// The union of all arrivals, when all are there.
     union: Option<Arc<Clock>>,
     left: usize,
-}
-
-#[derive(Default)]
-struct CheckedSignal {
-    clock: Arc<Clock>,
-    /// The operation that has set it, while it is not taken.
-    set: Option<Arc<CheckedOperation>>,
-    taken: Option<(ClockPoint, Arc<CheckedOperation>)>,
 }
 
 impl Checker {
@@ -337,18 +331,6 @@ impl Checker {
         }
     }
 
-    /// A signal is set: the component that takes it knows that the steps of the setting component
-    /// before `at` are complete.
-    pub(crate) fn set(
-        &self,
-        signal: u64,
-        name: &str,
-        at: ClockPoint,
-        operation: &Arc<CheckedOperation>,
-    ) {
-        self.telling(|state| state.set(signal, name, at, operation));
-    }
-
     /// Notes that the host does something by itself that other processes hear of; returns its
     /// point.
     pub(crate) fn host_steps(&self) -> ClockPoint {
@@ -374,31 +356,6 @@ impl Checker {
     pub(crate) fn host_is_told(&self) {
         let at = self.host_steps();
         self.is_told(at);
-    }
-
-    /// A signal is taken, and no longer set.
-    pub(crate) fn take(&self, signal: u64, at: ClockPoint, operation: &Arc<CheckedOperation>) {
-        lock(&self.state).take(signal, at, operation);
-    }
-
-    /// The host sets a signal.
-    pub(crate) fn host_sets(&self, signal: u64, name: &str, operation: &Arc<CheckedOperation>) {
-        self.telling(|state| {
-            let at = state.host_step();
-            state.set(signal, name, at, operation);
-        });
-    }
-
-    /// The host takes a signal.
-    pub(crate) fn host_takes(&self, signal: u64, operation: &Arc<CheckedOperation>) {
-        let mut state = lock(&self.state);
-        let at = state.host_step();
-        state.take(signal, at, operation);
-    }
-
-    /// A signal begins anew.
-    pub(crate) fn clear(&self, signal: u64) {
-        lock(&self.state).signals.remove(&signal);
     }
 
     /// How many findings there are.
@@ -487,41 +444,6 @@ impl CheckerState {
         clock.raise(at);
         self.learn(at, &clock);
         at
-    }
-
-    fn set(&mut self, signal: u64, name: &str, at: ClockPoint, operation: &Arc<CheckedOperation>) {
-        let clock = self.clock_at(at);
-        let signal = self.signals.entry(signal).or_default();
-        let before = signal.set.replace(operation.clone());
-        let unordered = match (&before, &signal.taken) {
-            (Some(before), _) => Some((FindingKind::SetTwice, before.clone(), None)),
-            (None, Some((point, taker))) if !clock.covers(*point) => {
-                Some((FindingKind::SetEarly, taker.clone(), Some(*point)))
-            }
-            _ => None,
-        };
-        let knew = unordered
-            .as_ref()
-            .and_then(|(_, _, point)| *point)
-            .map_or(0, |point| clock.get(point.component));
-        signal.clock = Arc::new(clock);
-        if let Some((kind, other, point)) = unordered {
-            let verb = if kind == FindingKind::SetTwice { "set" } else { "wait" };
-            let sides = vec![
-                FindingSide::plain(verb, &other, point.map_or(0, |point| point.time)),
-                FindingSide::plain("set", operation, at.time),
-            ];
-            let memory = name.into();
-            self.found(Finding { kind, memory, size: 0, bytes: None, sides, knew });
-        }
-    }
-
-    fn take(&mut self, signal: u64, at: ClockPoint, operation: &Arc<CheckedOperation>) {
-        let signal = self.signals.entry(signal).or_default();
-        signal.set = None;
-        signal.taken = Some((at, operation.clone()));
-        let clock = signal.clock.clone();
-        self.learn(at, &clock);
     }
 
     /// Notes a finding, unless one like it is known.

@@ -1,0 +1,94 @@
+//! Signals: what a component knew when it set one, the component that takes it knows too. One that
+//! is set twice, or set again before it was taken, is a finding.
+
+use super::*;
+
+#[derive(Default)]
+pub(super) struct CheckedSignal {
+    clock: Arc<Clock>,
+    /// The operation that has set it, while it is not taken.
+    set: Option<Arc<CheckedOperation>>,
+    taken: Option<(ClockPoint, Arc<CheckedOperation>)>,
+}
+
+impl Checker {
+    /// A signal is set: the component that takes it knows that the steps of the setting component
+    /// before `at` are complete.
+    pub(crate) fn set(
+        &self,
+        signal: u64,
+        name: &str,
+        at: ClockPoint,
+        operation: &Arc<CheckedOperation>,
+    ) {
+        self.telling(|state| state.set(signal, name, at, operation));
+    }
+
+    /// A signal is taken, and no longer set.
+    pub(crate) fn take(&self, signal: u64, at: ClockPoint, operation: &Arc<CheckedOperation>) {
+        lock(&self.state).take(signal, at, operation);
+    }
+
+    /// The host sets a signal.
+    pub(crate) fn host_sets(&self, signal: u64, name: &str, operation: &Arc<CheckedOperation>) {
+        self.telling(|state| {
+            let at = state.host_step();
+            state.set(signal, name, at, operation);
+        });
+    }
+
+    /// The host takes a signal.
+    pub(crate) fn host_takes(&self, signal: u64, operation: &Arc<CheckedOperation>) {
+        let mut state = lock(&self.state);
+        let at = state.host_step();
+        state.take(signal, at, operation);
+    }
+
+    /// A signal begins anew.
+    pub(crate) fn clear(&self, signal: u64) {
+        lock(&self.state).signals.remove(&signal);
+    }
+}
+
+impl CheckerState {
+    pub(super) fn set(
+        &mut self,
+        signal: u64,
+        name: &str,
+        at: ClockPoint,
+        operation: &Arc<CheckedOperation>,
+    ) {
+        let clock = self.clock_at(at);
+        let signal = self.signals.entry(signal).or_default();
+        let before = signal.set.replace(operation.clone());
+        let unordered = match (&before, &signal.taken) {
+            (Some(before), _) => Some((FindingKind::SetTwice, before.clone(), None)),
+            (None, Some((point, taker))) if !clock.covers(*point) => {
+                Some((FindingKind::SetEarly, taker.clone(), Some(*point)))
+            }
+            _ => None,
+        };
+        let knew = unordered
+            .as_ref()
+            .and_then(|(_, _, point)| *point)
+            .map_or(0, |point| clock.get(point.component));
+        signal.clock = Arc::new(clock);
+        if let Some((kind, other, point)) = unordered {
+            let verb = if kind == FindingKind::SetTwice { "set" } else { "wait" };
+            let sides = vec![
+                FindingSide::plain(verb, &other, point.map_or(0, |point| point.time)),
+                FindingSide::plain("set", operation, at.time),
+            ];
+            let memory = name.into();
+            self.found(Finding { kind, memory, size: 0, bytes: None, sides, knew });
+        }
+    }
+
+    pub(super) fn take(&mut self, signal: u64, at: ClockPoint, operation: &Arc<CheckedOperation>) {
+        let signal = self.signals.entry(signal).or_default();
+        signal.set = None;
+        signal.taken = Some((at, operation.clone()));
+        let clock = signal.clock.clone();
+        self.learn(at, &clock);
+    }
+}
