@@ -13,6 +13,7 @@
 //! not use it.
 
 use super::item::MessageShape;
+use super::progress::MessageProgress;
 use crate::collective::sync::{AtomicPtr, AtomicU64, Ordering, fence_for_loom};
 use crate::processes::region::SharedWords;
 
@@ -88,59 +89,6 @@ pub(crate) struct MessageChunk {
     pub(crate) from: *const u8,
     pub(crate) to: *mut u8,
     pub(crate) bytes: usize,
-}
-
-/// The progress of the message in a place.
-#[derive(Clone, Copy)]
-struct MessageProgress {
-    /// The number of the message among those of its place; the first is 1.
-    sequence: u16,
-    /// Chunks that are taken, by the sender and by the receiver.
-    back: u16,
-    front: u16,
-    /// Chunks that are not done yet.
-    left: u16,
-}
-
-impl MessageProgress {
-    /// A value of `left`: the message was taken back, and will never be done.
-    const WITHDRAWN: u16 = u16::MAX;
-
-    fn of(word: u64) -> Self {
-        let part = |at: u32| (word >> at) as u16;
-        Self { sequence: part(48), back: part(32), front: part(16), left: part(0) }
-    }
-
-    fn word(self) -> u64 {
-        let Self { sequence, back, front, left } = self;
-        [sequence, back, front, left].into_iter().fold(0, |word, part| word << 16 | u64::from(part))
-    }
-
-    /// Whether message `sequence` is untouched, and the one before is done.
-    fn is_fresh(self, sequence: u16) -> bool {
-        self.left == 0 && self.sequence == sequence.wrapping_sub(1)
-    }
-
-    /// Whether message `sequence` is done. The place may have a later message by now: a side may
-    /// post one before it has looked after this one.
-    fn is_done(self, sequence: u16) -> bool {
-        match self.sequence.wrapping_sub(sequence) as i16 {
-            0 => self.left == 0,
-            ahead => ahead > 0,
-        }
-    }
-
-    /// Takes one more of the message's `chunks` chunks; `None` if none is left.
-    fn take(self, sequence: u16, chunks: u16, send: bool) -> Option<Self> {
-        let now = match self {
-            fresh if fresh.is_fresh(sequence) => Self { sequence, back: 0, front: 0, left: chunks },
-            Self { sequence: at, left, .. } if at == sequence && left != Self::WITHDRAWN => self,
-            _ => return None,
-        };
-        let more = now.back + now.front < chunks;
-        let (back, front) = if send { (1, 0) } else { (0, 1) };
-        more.then_some(Self { back: now.back + back, front: now.front + front, ..now })
-    }
 }
 
 impl MessageShape {

@@ -10,3 +10,4 @@ pub(crate) mod channel;
 pub(crate) mod exchange;
 pub(crate) mod item;
 pub(crate) mod party;
+mod progress;
