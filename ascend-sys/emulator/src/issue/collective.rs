@@ -6,15 +6,16 @@
 //! rank's memory any more. That also holds when it gives up: either the operation is closed before
 //! it began, or it runs to its end.
 
+mod giving_up;
+
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::staged::Staged;
-use crate::collective::account::Account;
 use crate::collective::call::CollectiveCall;
-use crate::collective::comm_error::{Cause, CommError, Origin};
+use crate::collective::comm_error::Cause;
 use crate::collective::contributions::{self, Arrived, Brought};
 use crate::collective::gathered::{Gathered, words_of};
 use crate::collective::job::{Homes, Phase, WorkChunk};
@@ -28,7 +29,6 @@ use crate::collective::table::{self, Extent, Summary, Table};
 use crate::executor::cores::cores;
 use crate::fabric::Member;
 use crate::lent::Lent;
-use crate::message::{Failure, PANICKED};
 use crate::step::{Helpers, Need, PIECE, Reason, Step};
 use crate::stream::Stream;
 use crate::task::{Awaited, TaskBody};
@@ -370,91 +370,6 @@ impl PendingCollective {
         if self.patience > 0 { Step::Park } else { Step::Again }
     }
 
-    /// Ends the communicator: a chunk is not done, because of a defect of ours.
-    #[cold]
-    fn spoil(&self) {
-        let text = format!("rank {} gave up: {PANICKED}", self.member.rank);
-        let origin = self.origin();
-        self.member.comm.fail(CommError::new(origin, Cause::Gone, text));
-    }
-
-    /// The outcome of an operation that has run. A rank that gives up cannot end it any more, so an
-    /// error with this origin comes from a chunk.
-    pub(super) fn outcome(&self) -> Result<(), Failure> {
-        match self.member.comm.meeting.error() {
-            Some(error) if error.origin == self.origin() => Err(self.failure(&error)),
-            _ => Ok(()),
-        }
-    }
-
-    /// The communicator is broken: leaves the operation, unless it runs.
-    #[cold]
-    fn leave(&mut self) -> Step {
-        if self.runs_anyway() {
-            return Step::Again;
-        }
-        match self.member.comm.meeting.error() {
-            Some(error) => Step::Done(Err(self.failure(&error))),
-            // The rank that closed the operation is about to say why; another process says it by
-            // news.
-            None if self.member.comm.is_joint() => Step::Park,
-            None => Step::Again,
-        }
-    }
-
-    /// This rank finds a reason to end the communicator.
-    #[cold]
-    fn fail(&mut self, cause: Cause, account: impl Into<Account>) -> Step {
-        if self.runs_anyway() {
-            return Step::Again;
-        }
-        let error = CommError::new(self.origin(), cause, account);
-        let error = self.member.comm.fail(error);
-        Step::Done(Err(self.failure(&error)))
-    }
-
-    /// Closes the operation for all, unless it has begun: then returns true, and this rank goes on
-    /// with it.
-    fn runs_anyway(&mut self) -> bool {
-        if matches!(self.state, PendingState::Arrived)
-            && !self.is_small()
-            && self.member.comm.job.close(self.place.number) == Phase::Running
-        {
-            self.begin_late();
-            return true;
-        }
-        false
-    }
-
-    fn begin_late(&mut self) {
-        match self.gather() {
-            Ok(()) => self.join_in(),
-            Err(rank) => self.give_up_on(rank),
-        }
-    }
-
-    pub(super) fn join_in(&mut self) {
-        let plan = Plan::new(&self.call.request, self.member.comm.meeting.ranks());
-        self.state = PendingState::Running(plan, Store::Plain);
-    }
-
-    pub(super) fn origin(&self) -> Origin {
-        Origin::Collective(self.place.number)
-    }
-
-    pub(super) fn failure(&self, error: &CommError) -> Failure {
-        let Self { member, place, call, .. } = self;
-        let task = format!(
-            "{} #{} of communicator \"{}\", rank {}",
-            call.request.function(),
-            place.number,
-            member.comm.title(),
-            member.rank
-        );
-        let text = error.told(error.cause.report_code(), self.origin());
-        Failure::new(error.cause.acl_error(), text).of_task(task)
-    }
-
     /// A thread is about to sleep on the parked task. True if polling helps already.
     pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
         let Member { comm, rank, .. } = &*self.member;
@@ -481,33 +396,6 @@ impl PendingCollective {
                     _ => false,
                 }
             }
-        }
-    }
-
-    /// Gives up, unless all ranks are there by now.
-    pub(crate) fn expire(&mut self, why: &Reason) -> Step {
-        match self.state {
-            PendingState::Running(plan, store) => return self.work(plan, store),
-            PendingState::Arrived if !matches!(why, Reason::Panicked) => {
-                let look = self.look();
-                if !matches!(look, MeetingView::Waiting(_)) {
-                    return self.go_on(look);
-                }
-            }
-            PendingState::Ready | PendingState::Staging(..) | PendingState::Arrived => {}
-        }
-        let (comm, number) = (&self.member.comm, self.place.number);
-        let (cause, text) = match why {
-            Reason::Timeout(limit) => (Cause::Timeout, comm.absent(number, *limit)),
-            Reason::Deadlock(_) => (Cause::Deadlock, why.text().to_string()),
-            why => {
-                let rank = self.member.rank;
-                (Cause::Gone, format!("rank {rank} gave up: {}", why.text()))
-            }
-        };
-        match self.fail(cause, text) {
-            Step::Done(Err(failure)) => Step::Done(Err(failure.with_code(why.code()))),
-            step => step,
         }
     }
 
