@@ -7,22 +7,25 @@
 //! of this machine can reach it. A process that comes must be of the same user, know the secret of
 //! this one, and mean the same by the words that the two will share.
 
+mod strangers;
+
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::line::{Frame, Line, Outlet, credentials, halves, own_user, polled, wait_for};
+use super::line::{Frame, Line, credentials, halves, own_user, polled, wait_for};
 use super::peer::{Doorbell, Hello, Home, Peer, random};
 use super::rendezvous::{Door, KeeperAnswer, KeptRendezvous};
 use crate::memory::window;
 use crate::sleep::OwnThread;
 use ascend_sync::lock_std as lock;
+use strangers::Stranger;
 
 /// The reactions of the process to what it hears.
 #[derive(Clone, Copy)]
@@ -61,24 +64,10 @@ struct KnownPeer {
     end: Option<OwnedFd>,
 }
 
-/// A process that has not introduced itself.
-struct Stranger {
-    process: i32,
-    line: Line,
-    outlet: Outlet,
-    since: Instant,
-}
-
 /// The time that a process has for introducing itself.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The most strangers at once.
-const STRANGERS: usize = 256;
 /// The time for which no process is let in when there is no descriptor left.
 const AGAIN: Duration = Duration::from_millis(100);
-/// The number of processes sent away that are reported.
-const NOTES: u32 = 64;
-/// Descriptors in a first frame.
-const FILES: usize = 2;
 
 /// The state of this process: a process that was forked makes its own.
 static OWN: Mutex<Option<&'static Own>> = Mutex::new(None);
@@ -395,95 +384,6 @@ impl Listener {
             self.own.over.fetch_add(1, Ordering::SeqCst);
         }
     }
-
-    fn let_in(&mut self) {
-        loop {
-            let stream = match self.socket.accept() {
-                Ok((stream, _)) => stream,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) => {
-                    self.full_until = Some(Instant::now() + AGAIN);
-                    return note(0, &e.to_string());
-                }
-            };
-            let Ok((process, user)) = credentials(&stream) else { continue };
-            if user != own_user() {
-                note(process, "it is of another user");
-            } else if self.strangers.len() >= STRANGERS {
-                note(process, "too many come at once");
-            } else {
-                match halves(stream) {
-                    Ok((line, outlet)) => {
-                        let since = Instant::now();
-                        self.strangers.push(Stranger { process, line, outlet, since });
-                    }
-                    Err(e) => note(process, &e.to_string()),
-                }
-            }
-        }
-    }
-
-    /// Reads the introductions of the processes that have come.
-    fn meet_strangers(&mut self) {
-        for mut stranger in std::mem::take(&mut self.strangers) {
-            let mut frames = Vec::new();
-            let received = stranger.line.receive(&mut frames);
-            if frames.is_empty() {
-                match received {
-                    Ok(()) if stranger.since.elapsed() < PATIENCE => self.strangers.push(stranger),
-                    Ok(()) => note(stranger.process, "it did not say who it is"),
-                    // The process has gone away again.
-                    Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {}
-                    Err(e) => note(stranger.process, &e.to_string()),
-                }
-                continue;
-            }
-            let process = stranger.process;
-            if let Err(why) = self.welcome(stranger, frames) {
-                note(process, &why);
-            }
-        }
-    }
-
-    fn welcome(&mut self, stranger: Stranger, frames: Vec<Frame>) -> Result<(), String> {
-        let Stranger { process, mut line, mut outlet, .. } = stranger;
-        let Some(first) = frames.into_iter().next() else { return Ok(()) };
-        let mut refuse = |why: String| {
-            let answer = format!("process {} refuses this one: {why}", std::process::id());
-            let _ = outlet.send(&as_bytes(&Greeting::Refused(answer)), Vec::new());
-            Err(why)
-        };
-        let Ok(hello) = serde_json::from_slice::<Hello>(&first.bytes) else {
-            return refuse("what it says is no word of an emulator".into());
-        };
-        if hello.secret != self.own.home.secret {
-            return refuse("it does not know the secret of the root info or key".into());
-        }
-        if hello.layout != self.own.hears.layout {
-            return refuse(format!(
-                "it has version {} of the emulator, and here is {}, with another layout of what they share",
-                hello.version,
-                env!("CARGO_PKG_VERSION")
-            ));
-        }
-        if first.files.len() != FILES {
-            return refuse("it has brought other descriptors than belong to it".into());
-        }
-        let failed = |e: io::Error| e.to_string();
-        let (own, files) = self.own.hello(hello.home.secret).map_err(failed)?;
-        outlet.send(&as_bytes(&Greeting::Welcome(own)), files).map_err(failed)?;
-        let peer = Peer::new(&hello, process, first.files, outlet).map_err(failed)?;
-        line.trust();
-        let peer = self.own.known_as(peer)?;
-        let mut known = KnownPeer { line, peer, end: end_of(process) };
-        // Frames that it has sent meanwhile.
-        if known.listen(false, self.own.hears) {
-            self.known.push(known);
-        }
-        guarded(self.own.hears.rung);
-        Ok(())
-    }
 }
 
 impl KnownPeer {
@@ -523,22 +423,4 @@ pub(crate) fn takes_lines() -> bool {
     // SAFETY: one structure, writable.
     let is_ready = unsafe { libc::poll(stderr.as_mut_ptr(), 1, 0) } == 1;
     is_ready && stderr[0].revents == libc::POLLOUT
-}
-
-/// Reports on standard error that a process was sent away. Where standard error is full or closed,
-/// it drops the report.
-fn note(process: i32, why: &str) {
-    static SAID: AtomicU32 = AtomicU32::new(0);
-    let said = SAID.fetch_add(1, Ordering::Relaxed);
-    if said > NOTES {
-        return;
-    }
-    let more = if said == NOTES { "; others are not told any more" } else { "" };
-    if takes_lines() {
-        let why: String = why.chars().take(300).collect();
-        let text = format!(
-            "ascend-emulator: process {process} wanted to share something with this one, and was refused: {why}{more}\n"
-        );
-        let _ = io::stderr().write_all(text.as_bytes());
-    }
 }
