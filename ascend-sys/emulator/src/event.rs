@@ -437,6 +437,7 @@ pub(crate) fn nanoseconds() -> u64 {
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests {
     use super::*;
+    use crate::task::TaskBody;
     use ascend_sync::current_thread;
     use std::sync::LazyLock;
 
