@@ -19,8 +19,8 @@ use crate::memory::{DynSlice, DynSliceMut};
 /// and destination hold elements of different types, [`Error::NotReduced`] when no product reduces
 /// the type. A [`DeviceBuffer`](crate::DeviceBuffer) and its slices may stand on either side.
 /// [Batches](crate::batch) have [`send_dynamic`](crate::batch::Batch::send_dynamic) and
-/// [`recv_dynamic`](crate::batch::Batch::recv_dynamic); [groups](crate::group()) take elements of
-/// known types only ([`DynBuffer::typed`](crate::DynBuffer::typed)).
+/// [`recv_dynamic`](crate::batch::Batch::recv_dynamic), and groups have
+/// [`Recorder::dynamic`](crate::group::Recorder::dynamic).
 ///
 /// ```
 /// use hccl::dtype::{DType, ReduceKind};
@@ -78,7 +78,7 @@ impl CollectiveOp<'_> {
     }
 
     /// Both sides have elements of one type.
-    fn of_types(self, send: DType, recv: DType) -> Self {
+    pub(crate) fn of_types(self, send: DType, recv: DType) -> Self {
         self.unless(|operation| {
             if send == recv {
                 return Ok(());
@@ -88,7 +88,7 @@ impl CollectiveOp<'_> {
     }
 
     /// Some product reduces them.
-    fn reduced(self, what: CheckedReduction) -> Self {
+    pub(crate) fn reduced(self, what: CheckedReduction) -> Self {
         let CheckedReduction { dtype, kind } = what;
         self.unless(|_| match dtype.is_reduced_by(kind) {
             true => Ok(()),

@@ -60,9 +60,11 @@
 //! the first such error; the other operations may have been issued.
 
 mod check;
+mod dynamic;
 mod record;
 mod work;
 
+pub use dynamic::DynRecorder;
 pub use record::Recorder;
 pub use work::GroupWork;
 

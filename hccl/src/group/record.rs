@@ -13,7 +13,8 @@ use crate::memory::{Destination, Source};
 /// Each method is the one of the same name of [`Communicator`](crate::Communicator), where shapes
 /// and errors are described. The first mistake comes back from [`group`](super::group()). Buffers
 /// are borrowed until the group has ended, so a destination is a `&mut DeviceBuffer` or a
-/// [`DeviceSliceMut`](crate::DeviceSliceMut).
+/// [`DeviceSliceMut`](crate::DeviceSliceMut). For elements whose type is known at run time only
+/// there is [`dynamic`](Self::dynamic).
 ///
 /// ```
 /// use hccl::group::Recorder;
@@ -198,7 +199,7 @@ impl<'env> Recorder<'_, 'env> {
         self.put(operation)
     }
 
-    fn put(self, operation: CollectiveOp<'env>) -> Self {
+    pub(super) fn put(self, operation: CollectiveOp<'env>) -> Self {
         let Entry { member, operations, .. } = &mut *self.entry;
         // Collectives are numbered together, messages by peer and direction.
         let numbered_with =

@@ -216,3 +216,177 @@ fn a_buffer_gets_its_type_back_and_no_other() {
         assert!(matches!(huge, Error::TooLarge { .. }), "{huge}");
     });
 }
+
+/// The shares of two ranks in a group.
+struct Shares {
+    uneven: Partition,
+    even: Partition,
+    counts: CountMatrix,
+}
+
+/// An operation of a group on elements of a known type; the last one is a message.
+fn typed_turn<'env>(
+    on: crate::group::Recorder<'_, 'env>,
+    (turn, me): (usize, u32),
+    x: &'env DeviceBuffer<i16>,
+    y: &'env mut DeviceBuffer<i16>,
+    Shares { uneven, even, counts }: &'env Shares,
+) -> Result<()> {
+    let [sent, got] = [[3, 4], [4, 3]].map(|of| of[me as usize]);
+    let _ = match turn {
+        0 => on.all_reduce(x, y.slice_mut(..8)?, Sum),
+        1 => on.all_reduce_in_place(y, crate::dtype::Max),
+        2 => on.reduce_scatter(x, y.slice_mut(..4)?, Sum),
+        3 => on.reduce_scatter_v(x, y.slice_mut(..uneven.count(me))?, Sum, uneven),
+        4 => on.broadcast(y, 1),
+        5 => on.all_gather(x, y),
+        6 => on.all_gather_v(x.slice(uneven.of(me))?, y.slice_mut(..8)?, uneven),
+        7 => on.scatter((me == 0).then_some(x), y.slice_mut(..4)?, 0),
+        8 => on.all_to_all(x, y.slice_mut(..8)?),
+        9 => on.all_to_all_v(x, y.slice_mut(..8)?, even, even),
+        10 => on.all_to_all_vc(x.slice(..sent)?, y.slice_mut(..got)?, counts),
+        _ if me == 0 => on.send(x, 1),
+        _ => on.recv(y.slice_mut(..8)?, 0),
+    };
+    Ok(())
+}
+
+/// The same on elements whose type is known at run time only.
+fn dynamic_turn<'env>(
+    on: crate::group::DynRecorder<'_, 'env>,
+    (turn, me): (usize, u32),
+    x: &'env DynBuffer,
+    y: &'env mut DynBuffer,
+    Shares { uneven, even, counts }: &'env Shares,
+) -> Result<()> {
+    let [sent, got] = [[3, 4], [4, 3]].map(|of| of[me as usize]);
+    let sum = ReduceKind::Sum;
+    let _ = match turn {
+        0 => on.all_reduce(x, y.slice_mut(..8)?, sum),
+        1 => on.all_reduce_in_place(y, ReduceKind::Max),
+        2 => on.reduce_scatter(x, y.slice_mut(..4)?, sum),
+        3 => on.reduce_scatter_v(x, y.slice_mut(..uneven.count(me))?, sum, uneven),
+        4 => on.broadcast(y, 1),
+        5 => on.all_gather(x, y),
+        6 => on.all_gather_v(x.slice(uneven.of(me))?, y.slice_mut(..8)?, uneven),
+        7 => on.scatter((me == 0).then_some(x.into()), y.slice_mut(..4)?, 0),
+        8 => on.all_to_all(x, y.slice_mut(..8)?),
+        9 => on.all_to_all_v(x, y.slice_mut(..8)?, even, even),
+        10 => on.all_to_all_vc(x.slice(..sent)?, y.slice_mut(..got)?, counts),
+        _ if me == 0 => on.send(x, 1),
+        _ => on.recv(y.slice_mut(..8)?, 0),
+    };
+    Ok(())
+}
+
+/// Two devices, with a communicator and a stream for each.
+fn pair(runtime: &Runtime) -> (Vec<Device>, Vec<Communicator>, Vec<Stream>) {
+    let devices = vec![runtime.device(0).unwrap(), runtime.device(1).unwrap()];
+    let comms = Communicator::init_all(&devices).wait().unwrap();
+    let streams = devices.iter().map(|device| device.stream().unwrap()).collect();
+    (devices, comms, streams)
+}
+
+#[test]
+fn dynamic_operations_of_a_group_do_what_typed_ones_do() {
+    on_both(2, |runtime| {
+        let (devices, mut comms, streams) = pair(runtime);
+        let (uneven, even) = (Partition::packed([3, 5]).unwrap(), Partition::even(8, 2));
+        let shares = Shares { uneven, even, counts: CountMatrix::new(2, [1, 2, 3, 1]).unwrap() };
+        let data = |me: i16, length| (0..length).map(|at| at * 10 + me + 1).collect::<Vec<i16>>();
+        let uploaded = |length: i16| {
+            let ranks = (0..).zip(devices.iter().zip(&streams));
+            let upload =
+                ranks.map(|(me, (device, stream))| device.upload(&data(me, length), stream));
+            upload.map(|uploaded| uploaded.unwrap()).collect::<Vec<_>>()
+        };
+        let typed = uploaded(8);
+        let dynamic: Vec<DynBuffer> = uploaded(8).into_iter().map(DynBuffer::from).collect();
+        for turn in 0..12 {
+            let mut expected = uploaded(16);
+            let mut found: Vec<_> = uploaded(16).into_iter().map(DynBuffer::from).collect();
+            let work = crate::group(|group| {
+                let ranks = comms.iter_mut().zip(&streams).zip(typed.iter().zip(&mut expected));
+                for (me, ((comm, stream), (x, y))) in (0..).zip(ranks) {
+                    typed_turn(group.on(comm, stream), (turn, me), x, y, &shares)?;
+                }
+                Ok(())
+            });
+            work.unwrap().wait().unwrap();
+            let work = crate::group(|group| {
+                let ranks = comms.iter_mut().zip(&streams).zip(dynamic.iter().zip(&mut found));
+                for (me, ((comm, stream), (x, y))) in (0..).zip(ranks) {
+                    dynamic_turn(group.on(comm, stream).dynamic(), (turn, me), x, y, &shares)?;
+                }
+                Ok(())
+            });
+            work.unwrap().wait().unwrap();
+            let mut changed = false;
+            for (me, ((e, f), stream)) in (0..).zip(expected.iter().zip(&found).zip(&streams)) {
+                let e = e.to_vec(stream).wait().unwrap();
+                assert_eq!(f.typed::<i16>().unwrap().to_vec(stream).wait().unwrap(), e, "{turn}");
+                changed |= e != data(me, 16);
+            }
+            assert!(changed, "operation {turn} has done nothing");
+        }
+    });
+}
+
+#[test]
+fn a_group_checks_types_before_anything_moves() {
+    on_both(2, |runtime| {
+        let (devices, mut comms, streams) = pair(runtime);
+        let x = devices[0].upload(&[1_u16, 2], &streams[0]).unwrap();
+        let mut sum = devices[0].upload(&[3.0_f32], &streams[0]).unwrap();
+        let mut y = devices[0].dynamic_zeros(DType::BF16, 2, &streams[0]).unwrap();
+        let mut z = devices[0].dynamic_zeros(DType::U16, 2, &streams[0]).unwrap();
+        let (comm, stream) = (&mut comms[0], &streams[0]);
+        // Source and destination, of the second operation of the group.
+        let refused = crate::group(|group| {
+            let rank = group.on(comm, stream).all_reduce_in_place(&mut sum, Sum);
+            rank.dynamic().all_gather(&x, &mut y);
+            Ok(())
+        });
+        let error = refused.unwrap_err();
+        assert_eq!(error.context().map(|context| context.sequence), Some(2), "{error}");
+        let Error::Refused { cause, .. } = error else { panic!("{error}") };
+        let (expected, found) = (DType::U16, DType::BF16);
+        assert!(
+            matches!(*cause, Error::WrongType { expected: e, found: f, .. } if (e, f) == (expected, found)),
+            "{cause}"
+        );
+        // No product reduces these.
+        let refused = crate::group(|group| {
+            let rank = group.on(comm, stream).dynamic().all_reduce(&x, &mut z, ReduceKind::Sum);
+            rank.typed().all_reduce_in_place(&mut sum, Sum);
+            Ok(())
+        });
+        let Error::Refused { cause, .. } = refused.unwrap_err() else { panic!("no refusal") };
+        assert!(matches!(*cause, Error::NotReduced { dtype: DType::U16, .. }), "{cause}");
+        // Nothing was issued: the other rank has not been waited for.
+        assert_eq!(sum.to_vec(stream).wait().unwrap(), [3.0]);
+    });
+}
+
+#[test]
+fn ranks_of_a_group_that_disagree_about_the_type_are_told_and_keep_their_elements() {
+    let runtime = runtime_with(2);
+    let (devices, mut comms, streams) = pair(&runtime);
+    let x = DynBuffer::from(devices[0].upload(&[1.0_f32, 2.0], &streams[0]).unwrap());
+    let y = DynBuffer::from(devices[1].upload(&[3_i32, 4], &streams[1]).unwrap());
+    let mut buffers = [x, y];
+    let outcome = crate::group(|group| {
+        for ((comm, stream), x) in comms.iter_mut().zip(&streams).zip(&mut buffers) {
+            group.on(comm, stream).dynamic().all_reduce_in_place(x, ReduceKind::Sum);
+        }
+        Ok(())
+    });
+    let text = outcome.unwrap_err().to_string();
+    assert!(text.contains("f32") && text.contains("i32"), "{text}");
+    assert!(text.contains("all_reduce #1"), "{text}");
+    // On streams of their own.
+    let again = devices.iter().map(|device| device.stream().unwrap()).collect::<Vec<_>>();
+    let x = buffers[0].typed::<f32>().unwrap().to_vec(&again[0]).wait().unwrap();
+    let y = buffers[1].typed::<i32>().unwrap().to_vec(&again[1]).wait().unwrap();
+    assert_eq!((&x[..], &y[..]), (&[1.0, 2.0][..], &[3, 4][..]));
+}

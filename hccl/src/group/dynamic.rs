@@ -1,0 +1,224 @@
+//! Recording operations on elements whose type is known at run time only.
+
+use super::Recorder;
+use crate::collective::{CheckedReduction, CountMatrix, Partition};
+use crate::dtype::ReduceKind;
+use crate::error::batch::Direction;
+use crate::memory::{DynSlice, DynSliceMut};
+
+/// Puts down operations of one communicator whose element type is known at run time only. Made by
+/// [`Recorder::dynamic`].
+///
+/// Each method is the one of [`DynCollectives`](crate::collective::DynCollectives) of the same name. What the
+/// compiler checks for a [`Recorder`] is checked when the operation is put down, and comes back
+/// from [`group`](super::group()) before anything is issued.
+///
+/// ```
+/// use hccl::dtype::{DType, ReduceKind};
+/// use hccl::prelude::*;
+///
+/// # let runtime = Runtime::emulator(2)?;
+/// # let devices = [runtime.device(0)?, runtime.device(1)?];
+/// # let streams = [devices[0].stream()?, devices[1].stream()?];
+/// # let mut comms = Communicator::init_all(&devices).wait()?;
+/// let dtype = DType::from_name("bf16").expect("the name comes from a file");
+/// let mut gradients = Vec::new();
+/// for (device, stream) in devices.iter().zip(&streams) {
+///     gradients.push(device.dynamic_zeros(dtype, 8, stream)?);
+/// }
+/// let work = hccl::group(|group| {
+///     for ((comm, stream), gradient) in comms.iter_mut().zip(&streams).zip(&mut gradients) {
+///         group.on(comm, stream).dynamic().all_reduce_in_place(gradient, ReduceKind::Sum);
+///     }
+///     Ok(())
+/// })?;
+/// work.wait()?;
+/// # Ok::<(), hccl::Error>(())
+/// ```
+///
+/// Buffers are borrowed until the group has ended, so an operation reads nothing that another one
+/// writes:
+///
+/// ```compile_fail,E0502
+/// # use hccl::prelude::*;
+/// # use hccl::dtype::ReduceKind;
+/// # fn f(comm: &mut Communicator, stream: &Stream, x: &DynBuffer, y: &mut DynBuffer, z: &mut DynBuffer) -> hccl::Result<()> {
+/// hccl::group(|group| {
+///     let rank = group.on(comm, stream).dynamic();
+///     let rank = rank.all_reduce(x, &mut *y, ReduceKind::Sum);
+///     rank.all_reduce(&*y, z, ReduceKind::Sum); // `y` is borrowed
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct DynRecorder<'group, 'env>(Recorder<'group, 'env>);
+
+impl<'group, 'env> Recorder<'group, 'env> {
+    /// Goes on with elements whose type is known at run time only. [`DynRecorder::typed`] leads
+    /// back.
+    pub fn dynamic(self) -> DynRecorder<'group, 'env> {
+        DynRecorder(self)
+    }
+}
+
+impl<'group, 'env> DynRecorder<'group, 'env> {
+    /// Goes on with elements of known types.
+    pub fn typed(self) -> Recorder<'group, 'env> {
+        self.0
+    }
+
+    /// [`Communicator::all_reduce`](crate::Communicator::all_reduce).
+    pub fn all_reduce(
+        self,
+        send: impl Into<DynSlice<'env>>,
+        recv: impl Into<DynSliceMut<'env>>,
+        op: ReduceKind,
+    ) -> Self {
+        let (send, recv) = (send.into(), recv.into());
+        let what = CheckedReduction { dtype: send.dtype(), kind: op };
+        let operation = self.0.entry.member.all_reduce(what, &send.region(), &recv.region());
+        Self(self.0.put(operation.reduced(what).of_types(send.dtype(), recv.dtype())))
+    }
+
+    /// [`Communicator::all_reduce_in_place`](crate::Communicator::all_reduce_in_place).
+    pub fn all_reduce_in_place(self, buffer: impl Into<DynSliceMut<'env>>, op: ReduceKind) -> Self {
+        let buffer = buffer.into();
+        let what = CheckedReduction { dtype: buffer.dtype(), kind: op };
+        let operation = self.0.entry.member.all_reduce_in_place(what, &buffer.region());
+        Self(self.0.put(operation.reduced(what)))
+    }
+
+    /// [`Communicator::reduce_scatter`](crate::Communicator::reduce_scatter).
+    pub fn reduce_scatter(
+        self,
+        send: impl Into<DynSlice<'env>>,
+        recv: impl Into<DynSliceMut<'env>>,
+        op: ReduceKind,
+    ) -> Self {
+        let (send, recv) = (send.into(), recv.into());
+        let what = CheckedReduction { dtype: send.dtype(), kind: op };
+        let operation = self.0.entry.member.reduce_scatter(what, &send.region(), &recv.region());
+        Self(self.0.put(operation.reduced(what).of_types(send.dtype(), recv.dtype())))
+    }
+
+    /// [`Communicator::reduce_scatter_v`](crate::Communicator::reduce_scatter_v).
+    pub fn reduce_scatter_v(
+        self,
+        send: impl Into<DynSlice<'env>>,
+        recv: impl Into<DynSliceMut<'env>>,
+        op: ReduceKind,
+        parts: &'env Partition,
+    ) -> Self {
+        let (send, recv) = (send.into(), recv.into());
+        let what = CheckedReduction { dtype: send.dtype(), kind: op };
+        let (from, to) = (send.region(), recv.region());
+        let operation = self.0.entry.member.reduce_scatter_v(what, &from, &to, parts);
+        Self(self.0.put(operation.reduced(what).of_types(send.dtype(), recv.dtype())))
+    }
+
+    /// [`Communicator::broadcast`](crate::Communicator::broadcast).
+    pub fn broadcast(self, buffer: impl Into<DynSliceMut<'env>>, root: u32) -> Self {
+        let buffer = buffer.into();
+        let operation = self.0.entry.member.broadcast(buffer.dtype(), &buffer.region(), root);
+        Self(self.0.put(operation))
+    }
+
+    /// [`Communicator::all_gather`](crate::Communicator::all_gather).
+    pub fn all_gather(
+        self,
+        send: impl Into<DynSlice<'env>>,
+        recv: impl Into<DynSliceMut<'env>>,
+    ) -> Self {
+        let (send, recv) = (send.into(), recv.into());
+        let (from, to) = (send.region(), recv.region());
+        let operation = self.0.entry.member.all_gather(send.dtype(), &from, &to);
+        Self(self.0.put(operation.of_types(send.dtype(), recv.dtype())))
+    }
+
+    /// [`Communicator::all_gather_v`](crate::Communicator::all_gather_v).
+    pub fn all_gather_v(
+        self,
+        send: impl Into<DynSlice<'env>>,
+        recv: impl Into<DynSliceMut<'env>>,
+        parts: &'env Partition,
+    ) -> Self {
+        let (send, recv) = (send.into(), recv.into());
+        let (from, to) = (send.region(), recv.region());
+        let operation = self.0.entry.member.all_gather_v(send.dtype(), &from, &to, false, parts);
+        Self(self.0.put(operation.of_types(send.dtype(), recv.dtype())))
+    }
+
+    /// [`Communicator::scatter`](crate::Communicator::scatter).
+    pub fn scatter(
+        self,
+        send: Option<DynSlice<'env>>,
+        recv: impl Into<DynSliceMut<'env>>,
+        root: u32,
+    ) -> Self {
+        let recv = recv.into();
+        let from = send.as_ref().map(DynSlice::region);
+        let dtype = send.as_ref().map_or(recv.dtype(), DynSlice::dtype);
+        let member = &self.0.entry.member;
+        let operation = member.scatter(recv.dtype(), from.as_ref(), &recv.region(), root);
+        Self(self.0.put(operation.of_types(dtype, recv.dtype())))
+    }
+
+    /// [`Communicator::all_to_all`](crate::Communicator::all_to_all).
+    pub fn all_to_all(
+        self,
+        send: impl Into<DynSlice<'env>>,
+        recv: impl Into<DynSliceMut<'env>>,
+    ) -> Self {
+        let (send, recv) = (send.into(), recv.into());
+        let (from, to) = (send.region(), recv.region());
+        let operation = self.0.entry.member.all_to_all(send.dtype(), &from, &to);
+        Self(self.0.put(operation.of_types(send.dtype(), recv.dtype())))
+    }
+
+    /// [`Communicator::all_to_all_v`](crate::Communicator::all_to_all_v).
+    pub fn all_to_all_v(
+        self,
+        send: impl Into<DynSlice<'env>>,
+        recv: impl Into<DynSliceMut<'env>>,
+        send_parts: &'env Partition,
+        recv_parts: &'env Partition,
+    ) -> Self {
+        let (send, recv) = (send.into(), recv.into());
+        let (from, to) = (send.region(), recv.region());
+        let (sent, received) = ((&from, send_parts), (&to, recv_parts));
+        let operation = self.0.entry.member.all_to_all_v(send.dtype(), sent, received, false);
+        Self(self.0.put(operation.of_types(send.dtype(), recv.dtype())))
+    }
+
+    /// [`Communicator::all_to_all_vc`](crate::Communicator::all_to_all_vc).
+    pub fn all_to_all_vc(
+        self,
+        send: impl Into<DynSlice<'env>>,
+        recv: impl Into<DynSliceMut<'env>>,
+        counts: &'env CountMatrix,
+    ) -> Self {
+        let (send, recv) = (send.into(), recv.into());
+        let (from, to) = (send.region(), recv.region());
+        let operation = self.0.entry.member.all_to_all_vc(send.dtype(), &from, &to, counts);
+        Self(self.0.put(operation.of_types(send.dtype(), recv.dtype())))
+    }
+
+    /// [`Communicator::send`](crate::Communicator::send), without its order: within a group
+    /// messages do not wait for one another.
+    pub fn send(self, source: impl Into<DynSlice<'env>>, to: u32) -> Self {
+        let source = source.into();
+        let (member, region) = (&self.0.entry.member, source.region());
+        let operation = member.message(Direction::Send, source.dtype(), &region, to);
+        Self(self.0.put(operation))
+    }
+
+    /// [`Communicator::recv`](crate::Communicator::recv), without its order: within a group
+    /// messages do not wait for one another.
+    pub fn recv(self, destination: impl Into<DynSliceMut<'env>>, from: u32) -> Self {
+        let destination = destination.into();
+        let (member, region) = (&self.0.entry.member, destination.region());
+        let operation = member.message(Direction::Receive, destination.dtype(), &region, from);
+        Self(self.0.put(operation))
+    }
+}
