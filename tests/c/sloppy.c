@@ -96,6 +96,25 @@ static void no_init(void) {
     run_ranks(all_reduce);
 }
 
+/* Asks first and initialises then, as a library does that is loaded before the program begins. */
+static void asks_first(void) {
+    uint32_t devices = 0;
+    int32_t now = -1;
+    char name[128] = "";
+    CHECK(aclrtGetDeviceCount(&devices));
+    EXPECT(devices >= RANKS && aclrtGetSocName() != NULL);
+    /* There is none yet; that is an error and nothing else. */
+    EXPECT(aclrtGetDevice(&now) != 0);
+    EXPECT(HcclGetErrorString(HCCL_E_PARA) != NULL);
+    EXPECT(HcclGetCommName(NULL, name) != 0);
+    CHECK(aclInit(NULL));
+    uint32_t again = 0;
+    CHECK(aclrtGetDeviceCount(&again));
+    EXPECT(again == devices);
+    run_ranks(all_reduce);
+    CHECK(aclFinalize());
+}
+
 static void init_twice(void) {
     CHECK(aclInit(NULL));
     EXPECT(aclInit(NULL) == ACL_ERROR_REPEAT_INITIALIZE);
@@ -300,6 +319,7 @@ static const struct {
     void (*run)(void);
 } HABITS[] = {
     {"it never calls aclInit", no_init},
+    {"it asks before it calls aclInit", asks_first},
     {"it calls aclInit and aclFinalize twice", init_twice},
     {"it calls aclFinalize alone", finalize_without_init},
     {"it calls aclFinalize first and frees afterwards", finalize_first},
