@@ -127,6 +127,22 @@ fn new_layers_have_the_shapes_of_their_parts_and_what_is_whole_can_be_made_the_s
 }
 
 #[test]
+fn weights_of_a_new_layer_are_as_wide_as_those_of_the_whole_layer() {
+    on_ranks(4, |_, comm, stream| {
+        let group = Group::new(comm, stream);
+        let map = VarMap::new();
+        let vb = VarBuilder::from_varmap(&map, DType::F32, &Device::Cpu);
+        let row = RowLinear::load(1024, 128, vb, &group)?;
+        let weights = crate::flat(row.weight());
+        let squares: f32 = weights.iter().map(|weight| weight * weight).sum();
+        let variance = squares / weights.len() as f32;
+        // Of 32768 numbers: the bounds are ten times as far apart as chance brings it.
+        assert!((0.92..1.08).contains(&(variance * 1024.0 / 2.0)), "{variance}");
+        Ok(())
+    });
+}
+
+#[test]
 fn what_cannot_be_divided_is_told() {
     on_ranks(2, |_, comm, stream| {
         let group = Group::new(comm, stream);
