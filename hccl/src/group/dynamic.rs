@@ -9,9 +9,10 @@ use crate::memory::{DynSlice, DynSliceMut};
 /// Puts down operations of one communicator whose element type is known at run time only. Made by
 /// [`Recorder::dynamic`].
 ///
-/// Each method is the one of [`DynCollectives`](crate::collective::DynCollectives) of the same name. What the
-/// compiler checks for a [`Recorder`] is checked when the operation is put down, and comes back
-/// from [`group`](super::group()) before anything is issued.
+/// Each method is the one of the same name of
+/// [`DynCollectives`](crate::collective::DynCollectives). The types of a source and a destination,
+/// which the compiler checks for a [`Recorder`], are checked when the operation is put down; a
+/// mistake comes back from [`group`](super::group()) before anything is issued.
 ///
 /// ```
 /// use hccl::dtype::{DType, ReduceKind};
