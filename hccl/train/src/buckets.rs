@@ -183,11 +183,14 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
         let (mut buckets, mut places) = (Vec::new(), Vec::new());
         let mut end = lengths.len();
         while end > 0 {
+            // A sum that is too large stays so, and is refused as a length of memory.
             let (mut start, mut elements) = (end, 0usize);
+            let is_full =
+                |elements: usize| elements.saturating_mul(size_of::<W>()) >= options.bytes;
             // At least one tensor, however large it is.
-            while start > 0 && (start == end || elements * size_of::<W>() < options.bytes) {
+            while start > 0 && (start == end || !is_full(elements)) {
                 start -= 1;
-                let range = elements..elements + lengths[start];
+                let range = elements..elements.saturating_add(lengths[start]);
                 elements = range.end;
                 let bucket = buckets.len();
                 places.push(Place { bucket, range, is_accumulated: false, is_pushed: false });

@@ -18,7 +18,7 @@ impl Parts {
 
     /// The elements of a rank.
     pub(crate) fn of(self, rank: usize) -> Range<usize> {
-        let at = |rank: usize| self.elements.min(rank * self.share);
+        let at = |rank: usize| self.elements.min(rank.saturating_mul(self.share));
         at(rank)..at(rank + 1)
     }
 }

@@ -59,21 +59,24 @@ impl<T: Gradient> Shards<T> {
     /// on all ranks. Allocates on the device of the stream and in pinned memory.
     pub fn new(lengths: &[usize], comm: &Communicator, stream: &Stream) -> Result<Self> {
         let (mut places, mut end) = (Vec::with_capacity(lengths.len()), 0usize);
-        for length in lengths {
-            places.push(end..end + length);
-            end += length;
+        // A sum that is too large stays so, and is refused as a length of memory.
+        for &length in lengths {
+            let start = end;
+            end = start.saturating_add(length);
+            places.push(start..end);
         }
         let (rank, ranks) = (comm.rank() as usize, comm.world_size() as usize);
         let parts = Parts::new(end, ranks);
         let share = parts.share;
+        let whole = share.saturating_mul(ranks);
         let (device, runtime) = (stream.device(), stream.device().runtime());
         Ok(Self {
             places,
             own: parts.of(rank),
             factor: 1.0 / ranks as f32,
-            gradients: runtime.host_buffer(share * ranks)?,
-            parameters: runtime.host_buffer(share * ranks)?,
-            whole: device.zeros(share * ranks, stream)?,
+            gradients: runtime.host_buffer(whole)?,
+            parameters: runtime.host_buffer(whole)?,
+            whole: device.zeros(whole, stream)?,
             part: device.zeros(share, stream)?,
             part_host: runtime.host_buffer(share)?,
         })

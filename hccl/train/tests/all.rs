@@ -180,6 +180,24 @@ fn mistakes_in_a_step_are_told_before_anything_moves() {
 }
 
 #[test]
+fn lengths_that_no_memory_has_are_told_and_not_added_up() {
+    on_ranks(|_, comm, stream| {
+        let is_told = |made: Result<(), Error>| {
+            let error = made.unwrap_err().to_string();
+            assert!(error.contains("are more than an address space holds"), "{error}");
+        };
+        for lengths in [&[usize::MAX][..], &[usize::MAX, 2], &[3, usize::MAX / 2, usize::MAX / 2]] {
+            is_told(GradientBuckets::<f32>::new(lengths, stream).map(drop));
+            is_told(Shards::<f32>::new(lengths, comm, stream).map(drop));
+        }
+        // The closure gives no elements.
+        let made = LayerShards::<f32>::new(&[usize::MAX], comm, stream, |_, _| Vec::new());
+        assert!(matches!(made.map(drop), Err(Error::Length { .. })));
+        Ok(())
+    });
+}
+
+#[test]
 fn a_step_that_was_dropped_on_its_way_is_not_added_to_the_next() {
     on_ranks(|_, comm, stream| {
         let options = BucketOptions::default().bytes(4);
