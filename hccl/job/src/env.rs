@@ -247,7 +247,7 @@ impl Variables<'_> {
         let Some(value) = self.text(name) else { return Ok(None) };
         match value.trim().parse::<u32>() {
             Ok(number) => Ok(Some(number)),
-            Err(_) => Err(wrong(name, value, "a number from 0 on belongs there")),
+            Err(_) => Err(wrong(name, value, "a number from 0 to 4294967295 belongs there")),
         }
     }
 
@@ -281,6 +281,9 @@ impl Variables<'_> {
             };
         };
         let ranks = self.needed(world_size, rank)?;
+        if ranks == 0 {
+            return Err(wrong(world_size, "0".into(), "a job has at least one rank"));
+        }
         let below = |name, number: u32, limit: u32, of: &str| match number < limit {
             true => Ok(number),
             false => {

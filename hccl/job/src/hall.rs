@@ -43,6 +43,7 @@ pub(crate) struct Hall {
 
 struct Client {
     rank: u32,
+    process: u32,
     waits: Option<Wait>,
 }
 
@@ -118,11 +119,19 @@ impl Hall {
             return Err(format!("it is rank {rank} of {world_size}, and this job has {own} ranks"));
         }
         if let Some((_, client)) = self.clients.iter().find(|(_, client)| client.rank == rank) {
-            let rank = client.rank;
-            return Err(format!("there is a rank {rank} already; this one is process {process}"));
+            let (rank, first) = (client.rank, client.process);
+            return Err(match first == process {
+                true => format!(
+                    "process {process} is rank {rank} of this job already, and a process joins \
+                     its job once"
+                ),
+                false => format!(
+                    "there is a rank {rank} already, process {first}; this one is process {process}"
+                ),
+            });
         }
         self.ranks.insert(rank, Fate::Here);
-        self.clients.insert(id, Client { rank, waits: None });
+        self.clients.insert(id, Client { rank, process, waits: None });
         Ok(())
     }
 

@@ -36,7 +36,11 @@ fn strangers_are_told_why() {
     assert!(wrong(&mut hall, hello(3, 3)).contains("rank 3 of 3"));
     assert!(wrong(&mut hall, Request::Bye).contains("no hello"));
     hall.hello(1, hello(1, 3)).unwrap();
-    assert!(wrong(&mut hall, hello(1, 3)).contains("a rank 1 already"));
+    let other = Request::Hello { secret: "s".into(), rank: 1, world_size: 3, process: 77 };
+    let twice = wrong(&mut hall, other);
+    assert!(twice.contains("a rank 1 already") && twice.contains("is process 77"), "{twice}");
+    let again = wrong(&mut hall, hello(1, 3));
+    assert!(again.contains("is rank 1 of this job already"), "{again}");
 }
 
 #[test]

@@ -291,7 +291,7 @@ fn a_store_lives_through_strangers() {
     let wrong = Store::join(&env(1, &server, "guess"), Duration::from_secs(30)).err().unwrap();
     assert!(wrong.to_string().contains("does not know the secret"), "{wrong}");
     let twice = Store::join(&env(0, &server, "secret"), Duration::from_secs(30)).err().unwrap();
-    assert!(twice.to_string().contains("there is a rank 0 already"), "{twice}");
+    assert!(twice.to_string().contains("is rank 0 of this job already"), "{twice}");
     Store::join(&env(1, &server, "secret"), Duration::from_secs(30)).unwrap();
 }
 
