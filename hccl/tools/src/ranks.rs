@@ -76,7 +76,9 @@ impl RankProcess {
             // A process group of its own, so that signals reach the processes that it starts, and
             // the terminal's signals reach it once: through hcclrun.
             .process_group(0);
-        if std::env::var_os("ASCEND_EMULATOR_DEVICES").is_none() {
+        // A choice among the devices counts them as they are without a launcher.
+        let said = ["ASCEND_EMULATOR_DEVICES", "ASCEND_RT_VISIBLE_DEVICES"];
+        if said.into_iter().all(|name| std::env::var_os(name).is_none()) {
             command.env("ASCEND_EMULATOR_DEVICES", &ranks);
         }
         if let Some(file) = timeline {

@@ -27,6 +27,16 @@ fn ranks_find_their_communicator() {
 }
 
 #[test]
+fn there_are_as_many_emulated_devices_as_ranks_unless_the_user_has_said_which() {
+    let mut command = shell(&["-n", "2"], "echo ${ASCEND_EMULATOR_DEVICES-as without a launcher}");
+    Job::of(&mut command).succeeds().says(&["[0] 2\n", "[1] 2\n"]);
+    let job = Job::of(command.env("ASCEND_RT_VISIBLE_DEVICES", "3,5")).succeeds();
+    job.says(&["[1] as without a launcher"]);
+    let job = Job::of(command.env("ASCEND_EMULATOR_DEVICES", "7")).succeeds();
+    job.says(&["[1] 7"]);
+}
+
+#[test]
 fn without_a_launcher_the_ranks_are_threads() {
     let job = Job::of(&mut super::process("sum", &[])).succeeds();
     job.says(&["rank 2 on device 2 by nobody: 6"]);
