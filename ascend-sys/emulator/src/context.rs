@@ -85,9 +85,9 @@ fn by_default(current: Current) -> Result<Current, Failure> {
         return Ok(current);
     }
     CURRENT.set(NONE);
+    refuse_after_fork()?;
     let number = DEFAULT_DEVICE.load(Ordering::Relaxed);
     if number >= 0 {
-        refuse_after_fork()?;
         let device = machine::find_device(number)?;
         // Nobody gives it back, so it does not count.
         let context = primary_context(number, device, &mut device.primary.lock())?;

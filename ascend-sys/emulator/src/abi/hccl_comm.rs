@@ -33,6 +33,7 @@ entries! {
 
     fn HcclGetRootInfo(root_info: Out<RootInfo, *mut HcclRootInfo>) {
         let root_info = root_info.required("rootInfo")?;
+        context::refuse_after_fork()?;
         if let Ok((_, device)) = context::current_device()
             && let Some(settings) = device.settings()
         {
@@ -314,6 +315,7 @@ fn exec_timeout(config: &CommConfig, settings: &Settings) -> Option<Duration> {
 }
 
 fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Failure> {
+    context::refuse_after_fork()?;
     let internal = |text| Failure::new(HcclResult::HCCL_E_INTERNAL, format!("EI0015: {text}"));
     let mut applicants = Vec::with_capacity(devices.len());
     for (rank, id) in devices.iter().enumerate() {
