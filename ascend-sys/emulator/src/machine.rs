@@ -34,6 +34,7 @@ use ascend_sys::{
 };
 use primary::PrimaryContext;
 use ranges::BlockRanges;
+pub(crate) use request::variable;
 use request::{DEFAULT_IDS, faults_from_environment, request_from_environment};
 use shares::Shares;
 use std::collections::{BTreeMap, BTreeSet};
@@ -408,7 +409,6 @@ fn seen_by_programs() -> Result<&'static DefaultBlock, String> {
     static DEFAULT: OnceLock<Result<DefaultBlock, String>> = OnceLock::new();
     DEFAULT
         .get_or_init(|| {
-            let variable = |name: &str| std::env::var(name).ok();
             let mut request = request_from_environment(variable)?;
             let visible = Visible::of_environment(variable, request.count)?;
             let hccl = request.read_hccl_variables(variable);

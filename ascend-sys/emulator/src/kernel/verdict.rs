@@ -7,6 +7,7 @@
 //! kernel once.
 
 use super::global::Region;
+use crate::machine::variable;
 use crate::profile;
 use ascend_program::Program;
 use ascend_program::check::{Finding, Setting, Severity, check};
@@ -102,11 +103,11 @@ enum Strictness {
 
 fn strictness() -> Result<Strictness, String> {
     static ASKED: OnceLock<Result<Strictness, String>> = OnceLock::new();
-    let ask = || match std::env::var("ASCEND_EMULATOR_KERNELS").as_deref() {
-        Err(_) | Ok("" | "strict") => Ok(Strictness::Strict),
-        Ok("tolerant") => Ok(Strictness::Tolerant),
-        Ok("unchecked") => Ok(Strictness::Unchecked),
-        Ok(other) => {
+    let ask = || match variable("ASCEND_EMULATOR_KERNELS").as_deref() {
+        None | Some("" | "strict") => Ok(Strictness::Strict),
+        Some("tolerant") => Ok(Strictness::Tolerant),
+        Some("unchecked") => Ok(Strictness::Unchecked),
+        Some(other) => {
             let text = "strict, tolerant and unchecked are possible";
             Err(format!("ASCEND_EMULATOR_KERNELS={other}: {text}"))
         }

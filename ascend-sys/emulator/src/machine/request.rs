@@ -43,12 +43,18 @@ pub(super) fn faults_from_environment(
     asked::parse(&text, devices).map_err(|why| format!("{NAME}: {why}"))
 }
 
+/// Returns a variable of the environment. Bytes that are no UTF-8 become the replacement character,
+/// which no setting accepts, so that they are an error as any other wrong value is.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
 /// The seed of kernels, also for blocks that name none: so any test can be run under seeds.
 const KERNEL_SEED: &str = "ASCEND_EMULATOR_KERNEL_SEED";
 
 /// Returns the seed of kernels for blocks that name none.
 pub(crate) fn kernel_seed_from_environment() -> Result<u64, Failure> {
-    number(KERNEL_SEED, std::env::var(KERNEL_SEED).ok(), 0..=u64::MAX, 0)
+    number(KERNEL_SEED, variable(KERNEL_SEED), 0..=u64::MAX, 0)
         .map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))
 }
 
@@ -57,7 +63,7 @@ const KERNEL_LATE: &str = "ASCEND_EMULATOR_KERNEL_LATE";
 
 /// Returns the late participant in kernels of blocks that name none.
 pub(crate) fn kernel_late_from_environment() -> Result<Option<Late>, Failure> {
-    late(KERNEL_LATE, std::env::var(KERNEL_LATE).ok())
+    late(KERNEL_LATE, variable(KERNEL_LATE))
         .map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))
 }
 

@@ -5,7 +5,8 @@ use ascend_emulator_testing::common::{malloc, malloc_host};
 use ascend_emulator_testing::ranks::{config, root_info};
 use ascend_emulator_testing::{alone, fails, hccl, ok, refuses};
 use ascend_sys::*;
-use std::ffi::c_void;
+use std::ffi::{OsStr, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
 
 fn set(variables: &[(&str, &str)]) {
@@ -84,6 +85,14 @@ fn a_list_of_devices_that_are_not_there_is_an_error() {
     let mut count = 0;
     fails!(107001, ["ASCEND_RT_VISIBLE_DEVICES=0,4"], aclrtGetDeviceCount(&mut count));
     fails!(107001, ["ASCEND_RT_VISIBLE_DEVICES=0,4"], aclrtSetDevice(0));
+}
+
+#[test]
+fn a_value_that_is_no_text_is_an_error_and_not_taken_as_unset() {
+    alone!();
+    // SAFETY: the only test of this program, before anything else reads the environment.
+    unsafe { std::env::set_var("ASCEND_RT_VISIBLE_DEVICES", OsStr::from_bytes(b"0\xff")) };
+    fails!(107001, ["ASCEND_RT_VISIBLE_DEVICES=0\u{fffd}"], aclrtSetDevice(0));
 }
 
 /// Checks that HCCL does not start, and that the runtime is untouched.
