@@ -16,6 +16,7 @@ mod order;
 mod protocols;
 mod recorded;
 mod registered;
+mod replays;
 mod waiting;
 
 use std::future::Future;

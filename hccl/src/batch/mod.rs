@@ -60,7 +60,7 @@ use crate::order::issue::Touch;
 use crate::order::label::Takes;
 #[cfg(doc)]
 use crate::order::work::Work;
-use crate::record::member::RecordedOp;
+use crate::record::member::{RecordedName, RecordedOp};
 use crate::trace::span;
 
 const BATCH: &str = "batch";
@@ -244,9 +244,7 @@ impl<'buffers> Batch<'_, 'buffers> {
 
     #[cold]
     fn record_before<S: StreamState>(&self, stream: &Stream<S>) -> Result<Vec<RecordedOp>> {
-        let (Some(record), Some(stream)) = (&self.member.record, S::open(stream)) else {
-            return Ok(Vec::new());
-        };
+        let Some(record) = &self.member.record else { return Ok(Vec::new()) };
         let given = self.recorded.iter().map(|(direction, _, _, region)| {
             record.before((*direction == Direction::Send).then(|| region.clone()), stream)
         });
@@ -261,18 +259,17 @@ impl<'buffers> Batch<'_, 'buffers> {
         sequence: u64,
         stream: &Stream<S>,
     ) -> Result<()> {
-        let (Some(record), Some(stream)) = (&self.member.record, S::open(stream)) else {
-            return Ok(());
-        };
+        let Some(record) = &self.member.record else { return Ok(()) };
         for (recorded, message) in recorded.into_iter().zip(&self.recorded) {
             let (direction, peer, dtype, region) = message;
             let (which, got) = match direction {
                 Direction::Send => ("send to", None),
                 Direction::Receive => ("recv from", Some(region.clone())),
             };
-            let communicator = &self.member.label.communicator;
-            let title = format!("{communicator} {BATCH} {which} {peer} {sequence}");
-            record.after(recorded, (title, *dtype), got, stream)?;
+            let (label, operation) = (&self.member.label, format!("{BATCH} {which} {peer}"));
+            let takes = Takes::Batch(&self.items);
+            let name = RecordedName { label, operation, sequence, takes, dtype: *dtype };
+            record.after(recorded, name, got, stream)?;
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ impl Member {
         sequence: u64,
         stream: &Stream<S>,
     ) -> Result<Option<RecordedOp>> {
-        let (Some(record), Some(stream)) = (&self.record, S::open(stream)) else { return Ok(None) };
+        let Some(record) = &self.record else { return Ok(None) };
         // An operation that the checks refuse is not issued.
         if operation.checked.is_err() {
             return Ok(None);
@@ -67,9 +67,9 @@ impl Member {
         sequence: u64,
         stream: &Stream<S>,
     ) -> Result<()> {
-        let (Some(record), Some(stream)) = (&self.record, S::open(stream)) else { return Ok(()) };
-        let what = (operation.title(&self.label.communicator, sequence), operation.dtype());
-        let done = record.after(recorded, what, operation.got(self.label.rank), stream);
+        let Some(record) = &self.record else { return Ok(()) };
+        let name = operation.recorded_as(&self.label, sequence);
+        let done = record.after(recorded, name, operation.got(self.label.rank), stream);
         done.map_err(|error| self.explain(operation.name(), sequence, error))
     }
 

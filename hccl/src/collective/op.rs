@@ -5,6 +5,7 @@
 
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::Arc;
 
 use ascend_sys::{HcclComm, HcclDataType, HcclReduceOp, aclrtStream};
 use tracing::span::EnteredSpan;
@@ -17,7 +18,8 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::error::batch::Direction;
 use crate::memory::allocation::Region;
-use crate::order::label::Takes;
+use crate::order::label::{Label, Takes};
+use crate::record::member::RecordedName;
 
 /// One operation of one rank, and the outcome of its checks.
 pub(crate) struct CollectiveOp<'a> {
@@ -228,20 +230,14 @@ impl<'a> CollectiveOp<'a> {
 
     /// As a record calls it.
     #[cold]
-    pub(crate) fn title(&self, communicator: &str, sequence: u64) -> String {
+    pub(crate) fn recorded_as<'l>(&self, label: &'l Arc<Label>, sequence: u64) -> RecordedName<'l> {
         let name = self.name();
-        match self.message() {
-            None => format!("{communicator} {name} {sequence}"),
-            Some((Direction::Send, to)) => format!("{communicator} {name} to {to} {sequence}"),
-            Some((Direction::Receive, from)) => {
-                format!("{communicator} {name} from {from} {sequence}")
-            }
-        }
-    }
-
-    #[inline]
-    pub(crate) fn dtype(&self) -> DType {
-        self.dtype
+        let operation = match self.message() {
+            None => name.to_owned(),
+            Some((Direction::Send, to)) => format!("{name} to {to}"),
+            Some((Direction::Receive, from)) => format!("{name} from {from}"),
+        };
+        RecordedName { label, operation, sequence, takes: self.takes(), dtype: self.dtype }
     }
 
     /// The memory of this rank that its outcome depends on: for a record.

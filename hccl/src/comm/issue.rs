@@ -34,11 +34,23 @@ impl Member {
         match takes {
             Takes::Nothing => {}
             Takes::Collective => self.label.count(),
-            Takes::Message(direction, peer) => self.peers.add(direction, peer),
+            Takes::Message(direction, peer) => {
+                self.peers.add(direction, peer);
+                self.count_recorded(takes);
+            }
             Takes::Batch(items) => {
                 self.batches += 1;
                 self.peers.count(items);
+                self.count_recorded(takes);
             }
+        }
+    }
+
+    /// Tells the record, which numbers the operations of graphs.
+    #[inline]
+    fn count_recorded(&self, takes: Takes<'_>) {
+        if let Some(record) = &self.record {
+            record.count(takes);
         }
     }
 

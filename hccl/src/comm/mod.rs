@@ -197,7 +197,7 @@ pub(crate) struct Member {
     /// The seconds for which its operations may wait for peers on the device; 0: for ever.
     pub(crate) exec_seconds: u32,
     /// Where its operations are recorded, if they are.
-    pub(crate) record: Option<Box<MemberRecord>>,
+    pub(crate) record: Option<Arc<MemberRecord>>,
     /// The number of splits so far.
     splits: u64,
     /// Set by a run, which then tells the peers itself when the rank is gone.

@@ -64,7 +64,9 @@ impl<S> Communicator<S> {
     ///
     /// Use it for data that differs between two runs of one program, such as times, which
     /// `hccl-compare-runs` would call the first difference. All ranks leave out the same
-    /// operations. Communicators that `split` makes are recorded by themselves. Does not block.
+    /// operations. Communicators that `split` makes are recorded by themselves. An operation of a
+    /// [graph](crate::Graph) is recorded if it is not left out when it is captured, nor when it is
+    /// replayed. Does not block.
     ///
     /// ```
     /// # use hccl::prelude::*;

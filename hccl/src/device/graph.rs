@@ -59,6 +59,7 @@ use ascend_sys::aclrtStream;
 use smallvec::SmallVec;
 
 use super::deferred::Retire;
+use super::state::sealed::ReplayHook;
 use super::state::{StreamState, sealed};
 use super::{Device, Stream};
 use crate::api::Table;
@@ -123,6 +124,8 @@ struct GraphRecording {
     uses: Vec<GraphUse>,
     communicators: Vec<GraphComm>,
     operations: u64,
+    /// For the operations that are recorded, in their order.
+    hooks: Vec<Box<dyn ReplayHook>>,
 }
 
 /// A communicator in whose name a graph issues, and the numbers that a replay takes of it.
@@ -221,8 +224,8 @@ impl Stream<Capturing> {
     /// ```
     pub fn end(self) -> Result<Graph> {
         let Capturing { queue, recording } = self.state();
-        let Some(GraphRecording { uses, communicators, operations }) = lock(recording).take()
-        else {
+        let ended = lock(recording).take();
+        let Some(GraphRecording { uses, communicators, operations, hooks }) = ended else {
             let problem = "the capture has ended".into();
             return Err(Error::Invalid { operation: "end", problem });
         };
@@ -236,6 +239,7 @@ impl Stream<Capturing> {
             label: Label::of_graph(communicators.iter().map(|known| &known.label)),
             communicators: communicators.into(),
             operations,
+            hooks,
             device,
         })
     }
@@ -296,6 +300,21 @@ impl sealed::StreamState for Capturing {
     fn open(_: &Stream<Self>) -> Option<&Stream> {
         None
     }
+
+    fn at_replay(
+        stream: &Stream<Self>,
+        operation: Operation<'_>,
+        copies: u64,
+        hook: impl FnOnce(u64) -> Box<dyn ReplayHook>,
+    ) {
+        let Some(recording) = &mut *lock(&stream.state().recording) else { return };
+        recording.operations = recording.operations.saturating_sub(copies);
+        let Some((label, _)) = operation.communicator else { return };
+        let known = recording.communicators.iter().find(|known| Arc::ptr_eq(&known.label, label));
+        // With the operation itself, which is the last.
+        let taken = known.map_or(0, |known| known.numbers.of(operation.takes));
+        recording.hooks.push(hook(taken.saturating_sub(1)));
+    }
 }
 
 /// Recorded operations that run together. See the [module](self).
@@ -329,6 +348,8 @@ pub struct Graph {
     /// Shared with helpers that are about to replay it.
     communicators: Arc<[GraphComm]>,
     operations: u64,
+    /// For the operations that are recorded, in their order.
+    hooks: Vec<Box<dyn ReplayHook>>,
     device: Device,
 }
 
@@ -411,6 +432,8 @@ impl Graph {
         let number = self.communicators.first().map_or(0, |first| first.label.next());
         let communicator = self.label.as_ref().map(|label| (label, number));
         let operation = Operation { name: REPLAY, communicator, takes: Takes::Nothing };
+        // Before the replay takes its numbers.
+        let begun: Vec<_> = self.hooks.iter().map(|hook| hook.before()).collect();
         let linking = self.device.linking();
         let issued = if self.communicators.is_empty() || linking.is_idle() {
             issue_number((stream.slot(), stream.queue()), operation, &touches, |raw| {
@@ -442,6 +465,11 @@ impl Graph {
         let work = Work::new(stream.slot(), issued, REPLAY);
         for GraphComm { label, numbers, .. } in &*self.communicators {
             label.count_replayed(numbers);
+        }
+        for (hook, begun) in self.hooks.iter().zip(begun) {
+            if let Some(begun) = begun {
+                hook.after(begun, stream)?;
+            }
         }
         Ok(work)
     }

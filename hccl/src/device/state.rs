@@ -26,6 +26,25 @@ pub(crate) mod sealed {
         fn handle(stream: &Stream<Self>, issued: Issued, name: &'static str) -> Self::Handle;
         /// The stream, if it runs what it is given.
         fn open(stream: &Stream<Self>) -> Option<&Stream<Open>>;
+        /// This operation of a communicator has been captured: adds a hook to the graph. `hook`
+        /// gets the number of operations before it in the graph whose numbers are of the same kind.
+        /// `copies` operations of the graph belong to the hook, and do not
+        /// [count](super::super::Graph::len). Does nothing on a stream that runs.
+        fn at_replay(
+            stream: &Stream<Self>,
+            operation: Operation<'_>,
+            copies: u64,
+            hook: impl FnOnce(u64) -> Box<dyn ReplayHook>,
+        );
+    }
+
+    /// The record of an operation that was captured.
+    pub trait ReplayHook: Send + Sync {
+        /// The graph is about to be replayed: the place and the number of the operation, unless it
+        /// is left out.
+        fn before(&self) -> Option<(u64, u64)>;
+        /// The replay has been issued on this stream. An error is one of the stream.
+        fn after(&self, begun: (u64, u64), stream: &Stream) -> Result<()>;
     }
 }
 
@@ -104,6 +123,14 @@ impl sealed::StreamState for Open {
 
     fn open(stream: &Stream) -> Option<&Stream> {
         Some(stream)
+    }
+
+    fn at_replay(
+        _: &Stream,
+        _: Operation<'_>,
+        _: u64,
+        _: impl FnOnce(u64) -> Box<dyn sealed::ReplayHook>,
+    ) {
     }
 }
 

@@ -198,9 +198,9 @@ impl<'env> Group<'env> {
         {
             let Entry { member, stream, .. } = entry;
             if let (Some(record), Some(recorded)) = (&member.record, recorded) {
-                let title = operation.title(&member.label.communicator, *sequence);
+                let name = operation.recorded_as(&member.label, *sequence);
                 let got = operation.got(member.label.rank);
-                let done = record.after(recorded, (title, operation.dtype()), got, stream);
+                let done = record.after(recorded, name, got, stream);
                 done.map_err(|error| member.explain(operation.name(), *sequence, error))?;
             }
         }

@@ -128,8 +128,10 @@ use crate::memory::allocation::Region;
 use crate::memory::traits::{Lend, LendMut};
 use crate::memory::{Destination, Source};
 use crate::order::issue::{MemoryPlace, Touch};
+use crate::order::label::Takes;
 use crate::order::stamps::{AccessKind, Stamps};
 use crate::order::work::Work;
+use crate::record::member::RecordedName;
 
 /// The most blocks that `aclrtLaunchKernel...` takes.
 const MOST_BLOCKS: u32 = 65_535;
@@ -402,10 +404,15 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
             for (at, (recorded, given)) in recorded.into_iter().zip(given.iter()).enumerate() {
                 let Some(recorded) = recorded else { continue };
                 let (name, tensor) = (&kernel.program.name, &kernel.program.parameters[at].name);
-                let title =
-                    format!("{} kernel {name} {tensor} {number}", member.label.communicator);
+                let name = RecordedName {
+                    label: &member.label,
+                    operation: format!("kernel {name} {tensor}"),
+                    sequence: number,
+                    takes: Takes::Nothing,
+                    dtype: given.dtype,
+                };
                 let got = given.output.then(|| given.region.clone());
-                record.after(recorded, (title, given.dtype), got, stream)?;
+                record.after(recorded, name, got, stream)?;
             }
         }
         work.note(notes);

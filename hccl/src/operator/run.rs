@@ -25,6 +25,7 @@ use crate::memory::{Destination, Source};
 use crate::order::issue::Touch;
 use crate::order::label::Takes;
 use crate::order::work::Work;
+use crate::record::member::RecordedName;
 use crate::trace::span;
 
 const INPUT: &str = "the input";
@@ -264,8 +265,10 @@ impl<'a> Run<'a> {
         self.member.count(Takes::Collective);
         let work = handle(stream, Ok(issued), name)?;
         if let (Some(record), Some(recorded)) = (&self.member.record, recorded) {
-            let title = format!("{} {name} {sequence}", self.member.label.communicator);
-            record.after(recorded, (title, dtype), output, stream)?;
+            let (label, operation) = (&self.member.label, name.to_owned());
+            let takes = Takes::Collective;
+            let name = RecordedName { label, operation, sequence, takes, dtype };
+            record.after(recorded, name, output, stream)?;
         }
         Ok(work)
     }

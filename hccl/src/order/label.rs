@@ -65,7 +65,7 @@ pub(crate) enum Takes<'a> {
     Batch(&'a [Item]),
 }
 
-/// The number of operations of each kind that a graph issues at every replay.
+/// The number of operations of each kind, for example that a graph issues at every replay.
 #[derive(Default)]
 pub(crate) struct Numbers {
     collectives: u64,
@@ -73,8 +73,34 @@ pub(crate) struct Numbers {
     messages: Vec<(Direction, u32, u64)>,
 }
 
+impl Takes<'_> {
+    /// The same kind of number, without the items of a batch.
+    pub(crate) fn without_items(self) -> Takes<'static> {
+        match self {
+            Takes::Nothing => Takes::Nothing,
+            Takes::Collective => Takes::Collective,
+            Takes::Message(direction, peer) => Takes::Message(direction, peer),
+            Takes::Batch(_) => Takes::Batch(&[]),
+        }
+    }
+}
+
 impl Numbers {
-    fn add(&mut self, takes: Takes<'_>) {
+    /// How many operations take a number of this kind.
+    pub(crate) fn of(&self, takes: Takes<'_>) -> u64 {
+        match takes {
+            Takes::Nothing => 0,
+            Takes::Collective => self.collectives,
+            Takes::Batch(_) => self.batches,
+            Takes::Message(direction, peer) => {
+                let mut messages = self.messages.iter();
+                let same = messages.find(|(d, p, _)| (*d, *p) == (direction, peer));
+                same.map_or(0, |(_, _, count)| *count)
+            }
+        }
+    }
+
+    pub(crate) fn add(&mut self, takes: Takes<'_>) {
         match takes {
             Takes::Nothing => {}
             Takes::Collective => self.collectives += 1,

@@ -6,17 +6,20 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{self, Sender};
 
 use super::records::Records;
-use crate::device::Stream;
+use super::replay::{CapturedOp, Snapshot};
+use crate::device::{Stream, StreamState};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::memory::allocation::{Owned, Region};
 use crate::memory::transfer;
-use crate::order::label::Label;
+use crate::order::issue::Operation;
+use crate::order::label::{Label, Numbers, Takes};
 use crate::order::work::Work;
 use crate::runtime::Runtime;
 use crate::sync::lock;
@@ -30,6 +33,8 @@ pub(crate) struct MemberRecord {
     is_paused: AtomicBool,
     /// How many kernels were launched with the communicator.
     launches: AtomicU64,
+    /// The messages and batches that the communicator has issued itself.
+    issued: Mutex<Numbers>,
 }
 
 /// An operation that was recorded, whose copies may be under way.
@@ -42,21 +47,32 @@ struct RecordEntry {
 }
 
 /// A copy to the host.
-struct RecordedBytes {
+pub(crate) struct RecordedBytes {
     work: Work,
     block: Owned,
     bytes: usize,
 }
 
-/// An operation that is about to be issued, with what it is given.
-pub(crate) struct RecordedOp {
-    at: u64,
-    given: Option<RecordedBytes>,
+/// An operation that is about to be issued or captured, with what it is given.
+pub(crate) enum RecordedOp {
+    Issued { at: u64, given: Option<RecordedBytes> },
+    Captured { given: Option<Snapshot> },
+}
+
+/// The name of an operation that is recorded.
+pub(crate) struct RecordedName<'a> {
+    pub(crate) label: &'a Arc<Label>,
+    /// Without the communicator and the number.
+    pub(crate) operation: String,
+    pub(crate) sequence: u64,
+    /// The numbers that it takes.
+    pub(crate) takes: Takes<'a>,
+    pub(crate) dtype: DType,
 }
 
 impl MemberRecord {
     /// For a new communicator, if its run is recorded.
-    pub(crate) fn of(label: &Label, device: usize, runtime: &Runtime) -> Option<Box<MemberRecord>> {
+    pub(crate) fn of(label: &Label, device: usize, runtime: &Runtime) -> Option<Arc<MemberRecord>> {
         let records = lock(&runtime.shared().records).upgrade()?;
         if records.is_finished() {
             return None;
@@ -88,7 +104,8 @@ impl MemberRecord {
         match begun {
             Ok(_) => {
                 let (is_paused, launches) = (AtomicBool::new(false), AtomicU64::new(0));
-                Some(Box::new(MemberRecord { records, entries, is_paused, launches }))
+                let issued = Mutex::default();
+                Some(Arc::new(MemberRecord { records, entries, is_paused, launches, issued }))
             }
             Err(error) => {
                 records.note_problem(format!("{}: {error}", path.display()));
@@ -107,52 +124,123 @@ impl MemberRecord {
         self.launches.fetch_add(1, Relaxed) + 1
     }
 
-    /// An operation is about to be issued: copies what it is given. An error is one of the stream.
+    /// The communicator has issued a message or a batch itself.
     #[cold]
-    pub(crate) fn before(
-        &self,
-        given: Option<Region<'_>>,
-        stream: &Stream,
-    ) -> Result<Option<RecordedOp>> {
-        if self.is_paused.load(Relaxed) || self.records.is_finished() {
-            return Ok(None);
-        }
-        let at = self.records.number();
-        Ok(Some(RecordedOp { at, given: copy(given, stream)? }))
+    pub(crate) fn count(&self, takes: Takes<'_>) {
+        lock(&self.issued).add(takes);
     }
 
-    /// The operation of this name and type has been issued: copies what it gets. The operation goes
-    /// on without its line when there is no memory for the copy or CANN refuses it:
+    /// How many operations with this kind of number the communicator has issued itself.
+    pub(super) fn issued(&self, takes: Takes<'_>) -> u64 {
+        lock(&self.issued).of(takes)
+    }
+
+    fn is_left_out(&self) -> bool {
+        self.is_paused.load(Relaxed) || self.records.is_finished()
+    }
+
+    /// The place of the next operation, unless it is left out.
+    pub(super) fn place(&self) -> Option<u64> {
+        (!self.is_left_out()).then(|| self.records.number())
+    }
+
+    /// An operation is about to be issued or captured: copies what it is given. An error is one of
+    /// the stream.
+    #[cold]
+    pub(crate) fn before<S: StreamState>(
+        &self,
+        given: Option<Region<'_>>,
+        stream: &Stream<S>,
+    ) -> Result<Option<RecordedOp>> {
+        if self.is_left_out() {
+            return Ok(None);
+        }
+        Ok(Some(match S::open(stream) {
+            Some(stream) => {
+                let at = self.records.number();
+                RecordedOp::Issued { at, given: copy(given, stream)? }
+            }
+            None => RecordedOp::Captured { given: Snapshot::capture(given, stream)? },
+        }))
+    }
+
+    /// The operation of this name has been issued or captured: copies what it gets. The operation
+    /// goes on without its line when there is no memory for the copy or CANN refuses it:
     /// [`finish`](super::RunRecording::finish) returns that error. Another error is one of the
     /// stream.
     #[cold]
-    pub(crate) fn after(
-        &self,
+    pub(crate) fn after<S: StreamState>(
+        self: &Arc<Self>,
         recorded: RecordedOp,
-        (operation, dtype): (String, DType),
+        name: RecordedName<'_>,
         got: Option<Region<'_>>,
-        stream: &Stream,
+        stream: &Stream<S>,
     ) -> Result<()> {
-        let RecordedOp { at, given } = recorded;
-        let got = match copy(got, stream) {
-            Ok(got) => got,
+        let RecordedName { label, operation, sequence, takes, dtype } = name;
+        match recorded {
+            RecordedOp::Issued { at, given } => {
+                let Some(stream) = S::open(stream) else { return Ok(()) };
+                let title = format!("{} {operation} {sequence}", label.communicator);
+                if let Some(got) = self.unless_full(&title, copy(got, stream))? {
+                    self.write(at, title, dtype, given, got);
+                }
+            }
+            RecordedOp::Captured { given } => {
+                let got = self.unless_full(&operation, Snapshot::capture(got, stream))?;
+                let Some(got) = got else { return Ok(()) };
+                let copies = u64::from(given.is_some()) + u64::from(got.is_some());
+                let (record, of_graph, kind) = (self.clone(), label.clone(), takes.without_items());
+                let communicator = Some((label, sequence));
+                let captured = Operation { name: "record", communicator, takes };
+                S::at_replay(stream, captured, copies, |earlier| {
+                    Box::new(CapturedOp {
+                        record,
+                        label: of_graph,
+                        operation,
+                        takes: kind,
+                        earlier,
+                        dtype,
+                        given,
+                        got,
+                    })
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing, and a problem of the record, when there is no memory for a copy or CANN refuses it.
+    pub(super) fn unless_full<T>(&self, operation: &str, copied: Result<T>) -> Result<Option<T>> {
+        match copied {
+            Ok(copied) => Ok(Some(copied)),
             Err(error @ (Error::OutOfMemory { .. } | Error::Call { .. })) => {
                 self.records.note_problem(format!("{operation}: {error}"));
-                return Ok(());
+                Ok(None)
             }
-            Err(error) => return Err(error),
-        };
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has the line of an operation written when its copies are complete.
+    pub(super) fn write(
+        &self,
+        at: u64,
+        operation: String,
+        dtype: DType,
+        given: Option<RecordedBytes>,
+        got: Option<RecordedBytes>,
+    ) {
         let entry = RecordEntry { at, operation, dtype, given, got };
         self.records.begin();
         if self.entries.send(entry).is_err() {
             self.records.end();
             self.records.note_problem("the thread that writes a record has ended".into());
         }
-        Ok(())
     }
 }
 
-fn copy(region: Option<Region<'_>>, stream: &Stream) -> Result<Option<RecordedBytes>> {
+/// Begins to copy a region to the host, unless it is empty.
+pub(super) fn copy(region: Option<Region<'_>>, stream: &Stream) -> Result<Option<RecordedBytes>> {
     let Some(region) = region.filter(|region| region.bytes() > 0) else { return Ok(None) };
     let bytes = region.bytes();
     let (work, block) = transfer::download("download", &region, stream)?;

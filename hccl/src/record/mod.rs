@@ -41,23 +41,33 @@
 //!   is in the file of the first, and a pause of the first leaves the whole launch out. Launches
 //!   are counted for each communicator apart.
 //!
-//! Not recorded are replays of a [graph](crate::Graph), kernels without a communicator, copies and
-//! fills, so a difference that arises there shows in the next operation that reads it. A program
-//! leaves out times and the like with
+//! * Each of these operations in a [graph](crate::Graph), at each replay, under the number that it
+//!   takes then: a run that replays a step leaves the same lines as a run that issues it again. An
+//!   operation is left out if the record was paused when it was captured, and also when it is
+//!   paused at the replay.
+//!
+//! Kernels without a communicator, copies and fills are not recorded, because they belong to no
+//! communicator: a difference that arises there shows in the next operation that reads it. A
+//! program leaves out times and the like with
 //! [`Communicator::set_recorded`](crate::Communicator::set_recorded).
 //!
 //! # What it costs
 //!
-//! Nothing when it is off, but for one comparison an operation. When it is on, each operation
+//! Nothing when it is off, but for a comparison or two an operation. When it is on, each operation
 //! brings two copies to pinned memory of the host, in its stream, of what it reads and of what it
 //! writes; pinned memory holds them until a thread of the communicator has read them once and
 //! written a line. Operations do not wait for that thread. So a program whose operations take most
 //! of its time takes several times as long.
+//!
+//! A graph needs device memory for all that its recorded operations read and write: it copies both
+//! there, since later operations of the graph may write to the same place. The copies are not among
+//! the operations that [`Graph::len`](crate::Graph::len) counts.
 
 #![forbid(unsafe_code)]
 
 pub(crate) mod member;
 pub(crate) mod records;
+mod replay;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,0 +1,90 @@
+//! Operations of graphs in a record: they leave a line at each replay.
+//!
+//! A later operation of the graph may write what an earlier one has read or written. So the graph
+//! copies both to memory of its own (*snapshots*), and each replay is followed by copies of the
+//! snapshots to the host.
+
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::member::{MemberRecord, copy};
+use crate::device::state::sealed::ReplayHook;
+use crate::device::{Stream, StreamState};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::memory::allocation::{Owned, Region};
+use crate::memory::transfer;
+use crate::order::label::{Label, Takes};
+
+/// Memory of the device to which a graph copies bytes that one of its operations reads or writes.
+pub(crate) struct Snapshot {
+    memory: Owned,
+    bytes: usize,
+}
+
+impl Snapshot {
+    /// Captures the copy of a region, unless it is empty.
+    pub(super) fn capture<S: StreamState>(
+        region: Option<Region<'_>>,
+        stream: &Stream<S>,
+    ) -> Result<Option<Snapshot>> {
+        let Some(region) = region.filter(|region| region.bytes() > 0) else { return Ok(None) };
+        let bytes = region.bytes();
+        let memory = Owned::device(stream.device(), bytes)?;
+        transfer::copy::<u8, S>(&region, &memory.region(0..bytes), stream)?;
+        Ok(Some(Snapshot { memory, bytes }))
+    }
+
+    fn region(&self) -> Region<'_> {
+        self.memory.region(0..self.bytes)
+    }
+}
+
+/// An operation of a graph that leaves a line at each replay.
+pub(super) struct CapturedOp {
+    pub(super) record: Arc<MemberRecord>,
+    pub(super) label: Arc<Label>,
+    /// Its name, without the communicator and the number.
+    pub(super) operation: String,
+    /// The kind of its number. A batch is without its items.
+    pub(super) takes: Takes<'static>,
+    /// How many operations before it in the graph take a number of the same kind.
+    pub(super) earlier: u64,
+    pub(super) dtype: DType,
+    pub(super) given: Option<Snapshot>,
+    pub(super) got: Option<Snapshot>,
+}
+
+impl CapturedOp {
+    /// The number that it takes at the replay that is issued next.
+    fn number(&self) -> u64 {
+        let next = match self.takes {
+            Takes::Nothing | Takes::Collective => self.label.next(),
+            Takes::Message(direction, peer) => {
+                self.record.issued(self.takes) + self.label.replayed_messages(direction, peer) + 1
+            }
+            Takes::Batch(_) => self.record.issued(self.takes) + self.label.replayed_batches() + 1,
+        };
+        next + self.earlier
+    }
+}
+
+impl ReplayHook for CapturedOp {
+    fn before(&self) -> Option<(u64, u64)> {
+        self.record.place().map(|at| (at, self.number()))
+    }
+
+    fn after(&self, (at, number): (u64, u64), stream: &Stream) -> Result<()> {
+        let title = format!("{} {} {number}", self.label.communicator, self.operation);
+        let copies = |snapshot: &Option<Snapshot>| {
+            let region = snapshot.as_ref().map(Snapshot::region);
+            self.record.unless_full(&title, copy(region, stream))
+        };
+        let (Some(given), Some(got)) = (copies(&self.given)?, copies(&self.got)?) else {
+            return Ok(());
+        };
+        self.record.write(at, title, self.dtype, given, got);
+        Ok(())
+    }
+}
