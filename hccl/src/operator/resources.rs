@@ -36,7 +36,7 @@ use crate::order::stream_slot::StreamSlot;
 #[derive(Default)]
 pub(crate) struct Operators {
     /// The last recording, whose room the next one takes.
-    pub(super) tape: Tape,
+    pub(crate) tape: Tape,
     buffer: Option<Buffer>,
     /// The operators that were not known to be complete when the last one was issued.
     pub(super) issued: Vec<Last>,

@@ -1,8 +1,10 @@
-//! Recorded runs whose record fails.
+//! Recorded runs whose record fails, or is refused.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use super::*;
+use crate::dtype::Sum;
+use crate::operator::Operator;
 use crate::record::RunRecord;
 
 /// The bytes of a buffer, for which no other allocation here is made.
@@ -49,4 +51,68 @@ fn an_operation_goes_on_when_there_is_no_memory_to_record_its_result() {
     let text = std::fs::read_to_string(file).unwrap();
     std::fs::remove_dir_all(&directory).unwrap();
     assert!(text.lines().count() == 2 && text.contains(" barrier 2\t"), "{text}");
+}
+
+/// A communicator of the first device alone, which is recorded in a new directory.
+fn recorded(
+    name: &str,
+    runtime: &Runtime,
+) -> (crate::record::RunRecording, std::path::PathBuf, Communicator) {
+    let directory = std::env::temp_dir().join(format!("hccl-{name}-{}", std::process::id()));
+    let recording = runtime.record_run(RunRecord::new(&directory)).unwrap();
+    let device = runtime.device(0).unwrap();
+    let root = RootInfo::new(&device).unwrap();
+    // With a buffer for which these devices have the memory.
+    let config = CommConfig::builder().buffer_mib(1).build();
+    let making = Communicator::builder().device(&device).rank(0).world_size(1).root_info(&root);
+    let comm = making.config(config).build().wait().unwrap();
+    (recording, directory, comm)
+}
+
+#[test]
+fn an_operation_of_a_group_that_cannot_be_recorded_is_named_in_the_error() {
+    let runtime = runtime_with(2);
+    let (recording, directory, mut comm) = recorded("named", &runtime);
+    let (device, elsewhere) = (runtime.device(0).unwrap(), runtime.device(1).unwrap());
+    let (stream, wrong) = (device.stream().unwrap(), elsewhere.stream().unwrap());
+    let mut x = device.zeros::<f32>(4, &stream).unwrap();
+    let mut y = device.zeros::<f32>(4, &stream).unwrap();
+    comm.barrier(&stream).unwrap().wait().unwrap();
+    // The copies for the record are the first to find that the stream is on another device.
+    let refused = crate::group(|group| {
+        let recorder = group.on(&mut comm, &wrong);
+        recorder.all_reduce_in_place(&mut x, Sum).broadcast(&mut y, 0);
+        Ok(())
+    });
+    let error = refused.expect_err("the stream is on another device");
+    let context = error.context().expect("it names the operation");
+    assert_eq!((context.operation, context.sequence), ("all_reduce", 2), "{error}");
+    // Nothing was issued, and no number taken.
+    comm.all_reduce_in_place(&mut x, Sum, &stream).unwrap().wait().unwrap();
+    recording.finish().unwrap();
+    let file = std::fs::read_dir(&directory).unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(file).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert!(text.lines().count() == 3 && text.contains(" all_reduce 2\t"), "{text}");
+}
+
+#[test]
+fn an_operator_that_cannot_be_recorded_leaves_its_tape_to_the_next_one() {
+    let runtime = runtime_with(2);
+    let (recording, directory, mut comm) = recorded("tape", &runtime);
+    let (device, elsewhere) = (runtime.device(0).unwrap(), runtime.device(1).unwrap());
+    let (stream, wrong) = (device.stream().unwrap(), elsewhere.stream().unwrap());
+    let x = device.upload(&[1.5f32; 4], &stream).unwrap();
+    let mut y = device.zeros::<f32>(4, &stream).unwrap();
+    let gather = Operator::all_gather("gather", crate::operator::algorithms::mesh::all_gather);
+    let refused = comm.run(&gather).input(&x).output(&mut y).submit(&wrong);
+    let error = refused.expect_err("the stream is on another device");
+    assert_eq!(error.context().map(|context| context.operation), Some("gather"), "{error}");
+    assert!(error.to_string().contains("the stream belongs to device"), "{error}");
+    // Recording again allocates nothing for the threads of the tape.
+    assert!(!comm.member.operators.tape.tasks.threads.is_empty());
+    comm.run(&gather).input(&x).output(&mut y).submit(&stream).unwrap().wait().unwrap();
+    assert_eq!(y.to_vec(&stream).wait().unwrap(), [1.5; 4]);
+    recording.finish().unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
 }
