@@ -41,8 +41,9 @@ use crate::memory::{DynSlice, DynSliceMut};
 /// writes:
 ///
 /// ```compile_fail,E0502
-/// # use hccl::prelude::*;
+/// # use hccl::DynBuffer;
 /// # use hccl::dtype::ReduceKind;
+/// # use hccl::prelude::*;
 /// # fn f(comm: &mut Communicator, stream: &Stream, x: &DynBuffer, y: &mut DynBuffer, z: &mut DynBuffer) -> hccl::Result<()> {
 /// hccl::group(|group| {
 ///     let rank = group.on(comm, stream).dynamic();
