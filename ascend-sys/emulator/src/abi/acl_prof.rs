@@ -2,7 +2,11 @@
 //! configuration names. CANN's `acl_prof.h`.
 //!
 //! A block that records for the program already is left as it is, so its recording ends when the
-//! program says so.
+//! program says so. A recording has a number (`timeline::begin`): a configuration ends those whose
+//! numbers it has, and none that began since.
+//!
+//! A start holds the lock of its configuration, and begins nothing once the configuration or the
+//! profiling has ended. What ends these takes the lock afterwards, so it finds all that was begun.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Named};
@@ -39,7 +43,7 @@ entries! {
         if !INITIALISED.swap(false, Ordering::Relaxed) {
             return not_initialised();
         }
-        CONFIGS.all().for_each(ProfilingConfig::stop);
+        CONFIGS.all().for_each(|config| lock(&config.blocks).stop());
         Ok(())
     }
 
@@ -48,32 +52,24 @@ entries! {
         if !CONFIGS.retire(config.number()) {
             return Err(slots::unknown(HandleKind::ProfilingConfig, config.number()));
         }
-        found.stop();
+        found.destroy();
         CONFIGS.recycle(found.index);
         Ok(())
     }
 
     fn aclprofStart(config: Handle<ProfilingConfig, *const aclprofConfig>) {
-        initialised(config)?.start();
-        Ok(())
+        let found = config.required("profilerConfig")?.find()?;
+        found.while_profiling(config.number(), ProfiledBlocks::start)
     }
 
     fn aclprofStop(config: Handle<ProfilingConfig, *const aclprofConfig>) {
-        initialised(config)?.stop();
-        Ok(())
+        let found = config.required("profilerConfig")?.find()?;
+        found.while_profiling(config.number(), ProfiledBlocks::stop)
     }
 }
 
 /// Between `aclprofInit` and `aclprofFinalize`.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
-
-/// Returns a configuration while the profiling is initialised.
-fn initialised(
-    config: Handle<ProfilingConfig, *const aclprofConfig>,
-) -> Result<&'static ProfilingConfig, Failure> {
-    let found = config.required("profilerConfig")?.find()?;
-    if INITIALISED.load(Ordering::Relaxed) { Ok(found) } else { not_initialised() }
-}
 
 fn not_initialised<T>() -> Result<T, Failure> {
     fail!(ACL_ERROR_PROF_NOT_RUN, "the profiling is not initialised; call aclprofInit first")
@@ -88,30 +84,54 @@ struct ProfilingConfig {
 
 #[derive(Default)]
 struct ProfiledBlocks {
+    /// The handle of the configuration; 0 once it is destroyed.
+    handle: u64,
     /// The blocks of the devices in the list.
     named: Vec<u32>,
-    /// The blocks whose timeline was begun and not ended.
-    begun: Vec<u32>,
+    /// The recordings that were begun and not ended: block and number.
+    begun: Vec<(u32, u64)>,
 }
 
 impl ProfilingConfig {
-    fn start(&self) {
+    /// Runs something for the blocks of the configuration with this handle. Neither it nor the
+    /// profiling has ended, and both wait with their end for the return.
+    fn while_profiling(
+        &self,
+        handle: u64,
+        run: impl FnOnce(&mut ProfiledBlocks),
+    ) -> Result<(), Failure> {
         let mut blocks = lock(&self.blocks);
-        let ProfiledBlocks { named, begun } = &mut *blocks;
-        for &block in named.iter() {
+        if blocks.handle != handle {
+            return Err(slots::unknown(HandleKind::ProfilingConfig, handle));
+        }
+        if !INITIALISED.load(Ordering::Relaxed) {
+            return not_initialised();
+        }
+        run(&mut blocks);
+        Ok(())
+    }
+
+    fn destroy(&self) {
+        let mut blocks = lock(&self.blocks);
+        blocks.stop();
+        blocks.handle = 0;
+    }
+}
+
+impl ProfiledBlocks {
+    fn start(&mut self) {
+        for &block in &self.named {
             // A block that is gone, or records already, is left out.
             let Ok(settings) = machine::block(block) else { continue };
             let devices = settings.first..settings.first + settings.count;
-            if timeline::begin(block, devices).is_ok() {
-                begun.push(block);
-            }
+            self.begun.extend(timeline::begin(block, devices).map(|number| (block, number)));
         }
     }
 
-    fn stop(&self) {
-        for block in lock(&self.blocks).begun.drain(..) {
+    fn stop(&mut self) {
+        for (block, number) in self.begun.drain(..) {
             // The program may have ended it, or the block.
-            let _ = timeline::end(block);
+            let _ = timeline::end(block, Some(number));
         }
     }
 }
@@ -161,12 +181,60 @@ unsafe extern "C" fn aclprofCreateConfig(
                 );
             }
         }
-        let prepare = |config: &ProfilingConfig, _| {
-            *lock(&config.blocks) = ProfiledBlocks { named, begun: Vec::new() };
+        let prepare = |config: &ProfilingConfig, handle| {
+            *lock(&config.blocks) = ProfiledBlocks { handle, named, begun: Vec::new() };
         };
         match CONFIGS.take(prepare) {
             Some((_, handle)) => Ok(handle as *mut aclprofConfig),
             None => fail!(ACL_ERROR_BAD_ALLOC, "every configuration of the profiling is in use"),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ascend_sys::ACL_ERROR_RT_INVALID_HANDLE;
+
+    fn code(result: Result<(), Failure>) -> i32 {
+        result.map_or_else(|failure| failure.acl_code(), |()| 0)
+    }
+
+    /// The order of a race, step by step: a start has found its configuration, and goes on when the
+    /// configuration or the profiling has ended.
+    #[test]
+    fn a_start_begins_nothing_when_its_configuration_or_the_profiling_has_ended() {
+        let new = || {
+            let metrics = aclprofAicoreMetrics::ACL_AICORE_NONE;
+            // SAFETY: a list without devices.
+            let config = unsafe { aclprofCreateConfig(null_mut(), 0, metrics, null_mut(), 0) };
+            (config, ProfilingConfig::find(config as u64).ok())
+        };
+        let (config, Some(found)) = new() else { panic!("no configuration") };
+        let start = |handle: *mut aclprofConfig| {
+            let mut starts = 0;
+            let code = code(found.while_profiling(handle as u64, |_| starts += 1));
+            (code, starts)
+        };
+        assert_eq!(start(config), (ACL_ERROR_PROF_NOT_RUN, 0));
+        // SAFETY: a path with its end.
+        assert_eq!(unsafe { aclprofInit(c"profile".as_ptr(), 7) }, 0);
+        assert_eq!(start(config), (0, 1));
+        // SAFETY: without arguments.
+        assert_eq!(unsafe { aclprofFinalize() }, 0);
+        assert_eq!(start(config), (ACL_ERROR_PROF_NOT_RUN, 0));
+        // SAFETY: as above.
+        assert_eq!(unsafe { aclprofInit(c"profile".as_ptr(), 7) }, 0);
+        assert_eq!(start(config), (0, 1));
+        // SAFETY: a handle.
+        assert_eq!(unsafe { aclprofDestroyConfig(config) }, 0);
+        assert_eq!(start(config), (ACL_ERROR_RT_INVALID_HANDLE, 0));
+        // Nor for the one that has its slot now.
+        let (next, again) = new();
+        assert!(again.is_some_and(|again| std::ptr::eq(again, found)));
+        assert_eq!(start(config), (ACL_ERROR_RT_INVALID_HANDLE, 0));
+        assert_eq!(start(next), (0, 1));
+        // SAFETY: a handle, and without arguments.
+        assert_eq!(unsafe { (aclprofDestroyConfig(next), aclprofFinalize()) }, (0, 0));
+    }
 }

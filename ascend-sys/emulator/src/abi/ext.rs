@@ -194,9 +194,9 @@ entries! {
         match on {
             1 => {
                 let settings = machine::block(block)?;
-                timeline::begin(block, settings.first..settings.first + settings.count)
+                timeline::begin(block, settings.first..settings.first + settings.count).map(|_| ())
             }
-            0 => timeline::end(block),
+            0 => timeline::end(block, None),
             other => fail!(ACL_ERROR_INVALID_PARAM, "on is {other}; 0 or 1 is expected"),
         }
     }

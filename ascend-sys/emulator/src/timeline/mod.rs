@@ -22,7 +22,7 @@ use ascend_sync::lock_std as lock;
 use ascend_sys::{ACL_ERROR_INVALID_PARAM, AscendExtTimelineForm};
 use ascend_timeline::{Record, Records};
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The recording of a block.
@@ -36,9 +36,11 @@ struct BlockRecording {
     asked: Option<AskedPart>,
 }
 
-/// The part of a log that the program asked for.
+/// The part of a log that the program, or a profiling configuration of it, asked for.
 #[derive(Clone, Copy)]
 struct AskedPart {
+    /// Names this recording; its owner has the number.
+    number: u64,
     from: LogMark,
     /// `None` as long as it goes on.
     to: Option<LogMark>,
@@ -76,29 +78,36 @@ fn find(device: u32) -> Option<Arc<Log>> {
     recordings.iter().find(wanted).map(|one| Arc::clone(&one.log))
 }
 
-/// Begins a recording for the program. The one before is forgotten.
-pub(crate) fn begin(block: u32, devices: Range<u32>) -> Result<(), Failure> {
+/// Begins a recording, and returns its number: the owner of the recording is whoever has it. The
+/// recording before is forgotten.
+pub(crate) fn begin(block: u32, devices: Range<u32>) -> Result<u64, Failure> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let part = |from| Some(AskedPart { number, from, to: None });
     let mut recordings = lock(&RECORDINGS);
     match recordings.iter_mut().find(|one| one.block == block) {
         Some(one) if one.is_asked_now() => {
             return fail!(ACL_ERROR_INVALID_PARAM, "block {block} records already: end that first");
         }
-        Some(one) if one.is_whole => one.asked = Some(AskedPart { from: one.log.mark(), to: None }),
+        Some(one) if one.is_whole => one.asked = part(one.log.mark()),
         _ => {
             recordings.retain(|one| one.block != block);
             let log = Arc::new(Log::new(block));
-            let asked = Some(AskedPart { from: LogMark::default(), to: None });
+            let asked = part(LogMark::default());
             recordings.push(BlockRecording { block, devices, log, is_whole: false, asked });
         }
     }
     count(&recordings);
-    Ok(())
+    Ok(number)
 }
 
-/// Ends the recording of the program.
-pub(crate) fn end(block: u32) -> Result<(), Failure> {
+/// Ends the recording of a block: the one with this number, or without a number the one that goes
+/// on, whoever owns it.
+pub(crate) fn end(block: u32, number: Option<u64>) -> Result<(), Failure> {
     let mut recordings = lock(&RECORDINGS);
-    let asked = |one: &&mut BlockRecording| one.block == block && one.is_asked_now();
+    let wanted =
+        |part: AskedPart| part.to.is_none() && number.is_none_or(|number| part.number == number);
+    let asked = |one: &&mut BlockRecording| one.block == block && one.asked.is_some_and(wanted);
     let Some(recording) = recordings.iter_mut().find(asked) else {
         return fail!(ACL_ERROR_INVALID_PARAM, "block {block} does not record");
     };
@@ -151,7 +160,7 @@ pub(crate) fn tell(block: u32, form: AscendExtTimelineForm) -> Result<String, Fa
                     "block {block} still records: end that first"
                 );
             }
-            Some((one, AskedPart { from, to: Some(to) })) => (Arc::clone(&one.log), from, to),
+            Some((one, AskedPart { from, to: Some(to), .. })) => (Arc::clone(&one.log), from, to),
             None => {
                 return fail!(ACL_ERROR_INVALID_PARAM, "block {block} has recorded nothing");
             }

@@ -67,6 +67,25 @@ fn a_program_that_profiles_itself_runs() {
     ok!(aclprofStart(profile));
     ok!(aclprofStop(profile));
     ok!(ascendExtTimelineRecord(block.number, 0));
+    // So is one that the program began in the place of the profiler's.
+    for ends in [0, 1, 2] {
+        let profile = config(&mut [first]);
+        ok!(aclprofStart(profile));
+        ok!(ascendExtTimelineRecord(block.number, 0));
+        ok!(ascendExtTimelineRecord(block.number, 1));
+        match ends {
+            0 => ok!(aclprofStop(profile)),
+            1 => ok!(aclprofFinalize()),
+            _ => {}
+        }
+        ok!(aclprofDestroyConfig(profile));
+        launched();
+        ok!(ascendExtTimelineRecord(block.number, 0));
+        assert!(told(&block) > lengths[0], "the launch is in it");
+        if ends == 1 {
+            ok!(aclprofInit(PATH.as_ptr(), PATH.count_bytes()));
+        }
+    }
     fails!(100000, ["profilerConfig is NULL"], aclprofStart(null()));
     ok!(aclprofStart(profile));
     ok!(aclprofDestroyConfig(profile));
