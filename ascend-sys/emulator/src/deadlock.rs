@@ -23,7 +23,7 @@
 use crate::callback;
 use crate::closed::{Closed, cpu_time};
 use crate::fabric::stillness::{self, BeforeLook, Told};
-use crate::poll::{STOPPED, polling};
+use crate::poll::polling;
 use crate::queue::Outcome;
 use crate::sleep::{self, Enders, SHORT, SleepingThread, Until, WaitingCall};
 use crate::step::{Helpers, Need, Reason};
@@ -353,7 +353,7 @@ fn lines(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> Vec<String> {
         let head = stream.look(|_, task| task.describe());
         match head {
             Some(head) => format!("{}: {head}", stream.describe()),
-            None if stream.queue.is_held() => format!("{} {STOPPED}", stream.describe()),
+            None if stream.queue.is_held() => format!("{} {}", stream.describe(), stream.stopped()),
             None => format!("{}: a task", stream.describe()),
         }
     };

@@ -377,10 +377,10 @@ impl Event {
         self.waits.load(Ordering::Acquire) != 0
     }
 
-    /// Describes what the event waits for, for messages.
-    pub(crate) fn waiting_for(&self) -> String {
+    /// The state of an event that is not reached, for the error of a wait that has ended.
+    pub(crate) fn unfinished(&self) -> String {
         match self.mark().and_then(Mark::stream) {
-            Some(stream) => stream.waiting_for(),
+            Some(stream) => stream.unfinished(),
             None => "nobody has recorded the event".into(),
         }
     }

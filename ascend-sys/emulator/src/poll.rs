@@ -13,7 +13,7 @@ use crate::message::Failure;
 use crate::os_thread;
 use crate::queue::{Fresh, Job, Outcome};
 use crate::step::{Reason, Step};
-use crate::stream::{STREAMS, Stream, Task};
+use crate::stream::{Hold, STREAMS, Stream, Task};
 use crate::task::{self, Awaited, TaskBody};
 use ascend_sync::lock_std as lock;
 use ascend_sys::{ACL_ERROR_RT_TASK_ABORT_STOP, aclError};
@@ -28,10 +28,6 @@ use std::time::{Duration, Instant};
 pub(crate) const HELP: u32 = 4;
 /// How long a message tries to find out which task a stream is at.
 const A_LOOK: Duration = Duration::from_millis(100);
-
-/// The state of a stream that is held, for messages.
-pub(crate) const STOPPED: &str =
-    "is stopped (aclrtStreamStop) and begins no task until aclrtStreamAbort drops those it has";
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
@@ -150,6 +146,10 @@ impl Stream {
 
     /// Begins no more tasks: queued and new ones stay in the queue.
     pub(crate) fn hold(&'static self) {
+        // A stream that is held already was stopped by an earlier call.
+        if !self.queue.is_held() {
+            *lock(&self.hold) = Some(Hold { at: Instant::now(), by: os_thread::number() });
+        }
         self.queue.hold();
         // A thread that is about to end the stream waits no longer.
         self.queue.unpark_threads();
@@ -211,10 +211,34 @@ impl Stream {
     /// Describes what holds the stream up, for messages.
     pub(crate) fn waiting_for(&'static self) -> String {
         match self.look(|ticket, task| (ticket, task.describe())) {
+            Some((ticket, task)) if self.queue.is_held() => {
+                format!("{} is at task {ticket}: {task}. It {}", self.describe(), self.stopped())
+            }
             Some((ticket, task)) => format!("{} is at task {ticket}: {task}", self.describe()),
-            None if self.queue.is_held() => format!("{} {STOPPED}", self.describe()),
+            None if self.queue.is_held() => format!("{} {}", self.describe(), self.stopped()),
             None => format!("{} is running", self.describe()),
         }
+    }
+
+    /// The state of a stream with unfinished work, for the error of a wait that has ended.
+    #[cold]
+    pub(crate) fn unfinished(&'static self) -> String {
+        // No task of a stopped stream goes on, except one that has begun.
+        let rests = self.is_at_rest();
+        let state = self.waiting_for();
+        if rests { state } else { format!("its work goes on: {state}") }
+    }
+
+    /// How a held stream came to be, and the way out, for messages.
+    #[cold]
+    pub(crate) fn stopped(&self) -> String {
+        let since = match &*lock(&self.hold) {
+            Some(Hold { at, by }) => format!(" for {:.1?}, by thread {by},", at.elapsed()),
+            None => String::new(),
+        };
+        format!(
+            "is stopped (aclrtStreamStop){since} and begins no task until aclrtStreamAbort drops those it has"
+        )
     }
 
     /// Looks at the head of the stream, if there is one. If a thread is polling the stream at this

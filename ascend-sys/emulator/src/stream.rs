@@ -16,6 +16,7 @@ use ascend_sys::ACL_ERROR_RT_NO_STREAM_RESOURCE;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
 
 /// A task of a stream. It lies inline in the queue.
 pub(crate) type Task = task::ErasedTask<Stream>;
@@ -47,6 +48,14 @@ pub(crate) struct Stream {
     pub(crate) failures: Failures,
     /// Why the voided tasks give up.
     pub(crate) reason: Mutex<Option<Reason>>,
+    /// The last `aclrtStreamStop` that held the queue.
+    pub(crate) hold: Mutex<Option<Hold>>,
+}
+
+/// When a stream was stopped, and by which thread.
+pub(crate) struct Hold {
+    pub(crate) at: Instant,
+    pub(crate) by: u32,
 }
 
 impl Slotted for Stream {
@@ -70,6 +79,7 @@ impl Slotted for Stream {
             watchers: Watchers::new(),
             failures: Failures::default(),
             reason: Mutex::new(None),
+            hold: Mutex::new(None),
         }
     }
 }

@@ -255,8 +255,8 @@ impl StreamQueue {
         let moment = Duration::from_millis(1);
         self.wait_a_little(number, self.slot.timeline.ticket(number), moment, moment)?;
         // The program does not care which entry was asked, and that its work is not complete.
-        let without_entry = |message: Box<str>| match message.split_once("its work goes on: ") {
-            Some((_, what)) => what.into(),
+        let without_entry = |message: Box<str>| match message.split_once("not complete yet, and ") {
+            Some((_, what)) => what.strip_prefix("its work goes on: ").unwrap_or(what).into(),
             None => message,
         };
         Ok(self.table().recent_message().map(without_entry))

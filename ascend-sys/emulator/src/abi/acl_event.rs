@@ -223,9 +223,9 @@ fn synchronise(event: &Handle<Event>, limit: Option<Duration>) -> Result<(), Fai
     }
     fail!(
         ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
-        "not complete after {:?}, and its work goes on: {}",
+        "not complete after {:?}, and {}",
         limit.unwrap_or_default(),
-        found.waiting_for()
+        found.unfinished()
     )
 }
 

@@ -304,8 +304,8 @@ fn synchronise(stream: Handle<Stream>, limit: Option<Duration>) -> Result<(), Fa
     }
     fail!(
         ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-        "not idle after {:?}, and its work goes on: {}",
+        "not idle after {:?}, and {}",
         limit.unwrap_or_default(),
-        stream.waiting_for()
+        stream.unfinished()
     )
 }

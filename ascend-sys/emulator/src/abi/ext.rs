@@ -70,8 +70,8 @@ entries! {
         }
         fail!(
             ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-            "not complete yet, and its work goes on: {}",
-            if timeout < patience { "the call is repeated".into() } else { stream.waiting_for() }
+            "not complete yet, and {}",
+            if timeout < patience { "the call is repeated".into() } else { stream.unfinished() }
         )
     }
 

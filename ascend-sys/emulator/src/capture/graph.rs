@@ -244,9 +244,9 @@ pub(crate) fn execute_and_wait(handle: u64, limit: Option<Duration>) -> Result<(
     }
     fail!(
         ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-        "not complete after {:?}, and its work goes on: {}",
+        "not complete after {:?}, and {}",
         limit.unwrap_or_default(),
-        stream.waiting_for()
+        stream.unfinished()
     )
 }
 

@@ -1,7 +1,7 @@
 //! Streams that are stopped: what is queued stays, and none of it begins.
 
 use ascend_emulator_testing::common::*;
-use ascend_emulator_testing::{fails, ok};
+use ascend_emulator_testing::{call, fails, ok};
 use ascend_sys::*;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -62,6 +62,11 @@ fn a_task_that_has_begun_ends_and_the_next_one_does_not_begin() {
         thread::yield_now();
     }
     ok!(aclrtStreamStop(s));
+    fails!(
+        507046,
+        ["its work goes on: stream", "at task", ". It is stopped (aclrtStreamStop) for"],
+        aclrtSynchronizeStreamWithTimeout(s, 20)
+    );
     STATE.store(2, Ordering::Release);
     while STATE.load(Ordering::Acquire) != 3 {
         thread::yield_now();
@@ -74,6 +79,43 @@ fn a_task_that_has_begun_ends_and_the_next_one_does_not_begin() {
     ones(a, s);
     ok!(aclrtSynchronizeStream(s));
     assert_eq!(read(a, 8), [1; 8]);
+}
+
+#[test]
+fn a_wait_that_ends_early_says_who_stopped_the_stream_and_what_to_do() {
+    let block = Block::one();
+    let (s, mut event) = (stream(), null_mut());
+    ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
+    ok!(aclrtStreamStop(s));
+    // SAFETY: a call without arguments.
+    let by = format!(", by thread {},", unsafe { libc::gettid() });
+    // Another thread stops nothing: the stream is stopped.
+    let (first, address) = (block.first, s as usize);
+    let again = move || {
+        ok!(aclrtSetDevice(first));
+        ok!(aclrtStreamStop(address as aclrtStream));
+    };
+    thread::spawn(again).join().unwrap();
+    ok!(aclrtRecordEvent(event, s));
+    let _ = message();
+    let waits = [
+        (call!(aclrtSynchronizeStreamWithTimeout(s, 20)), message()),
+        (call!(aclrtSynchronizeEventWithTimeout(event, 20)), message()),
+        (call!(ascendExtAwaitTask(s, u64::MAX, 20, 20)), message()),
+    ];
+    for (code, text) in waits {
+        assert_ne!(code, 0);
+        for piece in [
+            ", and stream",
+            "is stopped (aclrtStreamStop) for ",
+            by.as_str(),
+            "begins no task until aclrtStreamAbort drops those it has",
+        ] {
+            assert!(text.contains(piece), "{piece:?} is not in: {text}");
+        }
+        assert!(!text.contains("goes on"), "{text}");
+    }
+    ok!(aclrtStreamAbort(s));
 }
 
 #[test]
