@@ -160,7 +160,8 @@ unsafe fn read(from: *const HcommChannelDesc) -> Result<HcommChannelDesc, Failur
     // SAFETY: plain numbers and pointers, and a truth value that was made one.
     let mut desc: HcommChannelDesc =
         unsafe { bytes.as_ptr().cast::<HcommChannelDesc>().read_unaligned() };
-    if header.version < NAMED || desc.channelName.addr() == usize::MAX {
+    // A pointer of which only a part is there names nothing.
+    if header.version < NAMED || length < BYTES || desc.channelName.addr() == usize::MAX {
         desc.channelName = std::ptr::null();
     }
     Ok(desc)

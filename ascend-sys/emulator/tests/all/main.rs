@@ -73,5 +73,6 @@ mod timelines;
 mod unregistering;
 mod unsupported;
 mod values;
+mod versions;
 mod virtual_memory;
 mod windows;
