@@ -2,6 +2,7 @@
 //! file: it forks.
 
 use ascend_emulator_testing::common::*;
+use ascend_emulator_testing::ranks::root_info;
 use ascend_emulator_testing::{alone, call, ok};
 
 #[test]
