@@ -331,32 +331,52 @@ fn a_wait_that_lasts_inside_the_poll_of_a_task_says_so() {
     let mut comms = Communicator::init_all(&devices).wait().unwrap();
     let stream = devices[0].stream().unwrap();
     let work = std::sync::Arc::new(comms[0].barrier(&stream).unwrap());
-    let wait = move || {
-        let before = warned("barrier");
-        work.wait_timeout(Duration::from_millis(1300)).unwrap_err();
-        warned("barrier") - before
+    let wait = move || drop(work.wait_timeout(Duration::from_millis(1300)).unwrap_err());
+    let workers = |name| {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(1).thread_name(name).build().unwrap()
     };
-    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    let on_its_own = |wait: &(dyn Fn() -> usize + Sync)| {
-        std::thread::scope(|scope| scope.spawn(wait).join().unwrap())
+    let on_its_own = |name: &str, wait: &(dyn Fn() + Sync)| {
+        std::thread::scope(|scope| {
+            let builder = std::thread::Builder::new().name(name.into());
+            builder.spawn_scoped(scope, wait).unwrap().join().unwrap();
+        });
     };
-    let (in_a_task, may_block) = (wait.clone(), wait.clone());
-    let told = [
-        tokio.block_on(tokio.spawn(async move { in_a_task() })).unwrap(),
-        on_its_own(&|| futures::executor::block_on(async { wait() })),
-        on_its_own(&|| smol::block_on(async { wait() })),
-        on_its_own(&|| {
-            let executor = smol::LocalExecutor::new();
-            smol::block_on(executor.run(executor.spawn(async { wait() })))
-        }),
-    ];
-    assert_eq!(told, [1; 4]);
-    let quiet = [
-        on_its_own(&wait),
-        tokio.block_on(tokio.spawn_blocking(may_block)).unwrap(),
-        smol::block_on(smol::unblock(wait)),
-    ];
-    assert_eq!(quiet, [0; 3]);
+    let told = || {
+        let warnings = events(Level::WARN).into_iter();
+        let of_barrier = warnings.filter(|text| text.starts_with("barrier: this wait has"));
+        let thread = |text: String| Some(text.split_once('(')?.1.split_once(')')?.0.to_owned());
+        let ours = |name: &String| name.starts_with("told ") || name.starts_with("quiet ");
+        of_barrier.filter_map(thread).filter(ours).collect::<Vec<_>>()
+    };
+    // One stack is looked at at a time, so the looks at these are over when the last one is told.
+    on_its_own("quiet thread", &wait);
+    let may_block = wait.clone();
+    workers("quiet worker")
+        .block_on(async { tokio::task::spawn_blocking(may_block).await })
+        .unwrap();
+    on_its_own("quiet smol", &|| smol::block_on(smol::unblock(wait.clone())));
+    // A wait during which another stack is looked at goes without.
+    let until_told = move |name: &str| {
+        let began = std::time::Instant::now();
+        while !told().iter().any(|told| told == name) {
+            assert!(began.elapsed() < Duration::from_secs(300), "{name} was not told");
+            wait();
+        }
+    };
+    let in_a_task = until_told.clone();
+    workers("told worker")
+        .block_on(async { tokio::spawn(async move { in_a_task("told worker") }).await })
+        .unwrap();
+    on_its_own("told executor", &|| {
+        futures::executor::block_on(async { until_told("told executor") });
+    });
+    on_its_own("told smol", &|| smol::block_on(async { until_told("told smol") }));
+    on_its_own("told local", &|| {
+        let executor = smol::LocalExecutor::new();
+        smol::block_on(executor.run(executor.spawn(async { until_told("told local") })));
+    });
+    assert_eq!(told(), ["told worker", "told executor", "told smol", "told local"]);
 }
 
 #[test]
