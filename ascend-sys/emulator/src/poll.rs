@@ -13,7 +13,7 @@ use crate::message::Failure;
 use crate::os_thread;
 use crate::queue::{Fresh, Job, Outcome};
 use crate::step::{Reason, Step};
-use crate::stream::{Hold, STREAMS, Stream, Task};
+use crate::stream::{StreamHold, STREAMS, Stream, Task};
 use crate::task::{self, Awaited, TaskBody};
 use ascend_sync::lock_std as lock;
 use ascend_sys::{ACL_ERROR_RT_TASK_ABORT_STOP, aclError};
@@ -148,7 +148,7 @@ impl Stream {
     pub(crate) fn hold(&'static self) {
         // A stream that is held already was stopped by an earlier call.
         if !self.queue.is_held() {
-            *lock(&self.hold) = Some(Hold { at: Instant::now(), by: os_thread::number() });
+            *lock(&self.hold) = Some(StreamHold { at: Instant::now(), by: os_thread::number() });
         }
         self.queue.hold();
         // A thread that is about to end the stream waits no longer.
@@ -233,7 +233,7 @@ impl Stream {
     #[cold]
     pub(crate) fn stopped(&self) -> String {
         let since = match &*lock(&self.hold) {
-            Some(Hold { at, by }) => format!(" for {:.1?}, by thread {by},", at.elapsed()),
+            Some(StreamHold { at, by }) => format!(" for {:.1?}, by thread {by},", at.elapsed()),
             None => String::new(),
         };
         format!(

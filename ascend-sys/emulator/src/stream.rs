@@ -49,11 +49,11 @@ pub(crate) struct Stream {
     /// Why the voided tasks give up.
     pub(crate) reason: Mutex<Option<Reason>>,
     /// The last `aclrtStreamStop` that held the queue.
-    pub(crate) hold: Mutex<Option<Hold>>,
+    pub(crate) hold: Mutex<Option<StreamHold>>,
 }
 
-/// When a stream was stopped, and by which thread.
-pub(crate) struct Hold {
+/// The time at which a stream was stopped, and the thread that did it.
+pub(crate) struct StreamHold {
     pub(crate) at: Instant,
     pub(crate) by: u32,
 }

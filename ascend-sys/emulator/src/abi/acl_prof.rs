@@ -6,7 +6,8 @@
 //! numbers it has, and none that began since.
 //!
 //! A start holds the lock of its configuration, and begins nothing once the configuration or the
-//! profiling has ended. What ends these takes the lock afterwards, so it finds all that was begun.
+//! profiling has ended. A call that ends these takes the lock afterwards, so it finds all that was
+//! begun.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Named};
