@@ -13,7 +13,7 @@ use crate::message::Failure;
 use crate::os_thread;
 use crate::queue::{Fresh, Job, Outcome};
 use crate::step::{Reason, Step};
-use crate::stream::{StreamHold, STREAMS, Stream, Task};
+use crate::stream::{STREAMS, Stream, StreamHold, Task};
 use crate::task::{self, Awaited, TaskBody};
 use ascend_sync::lock_std as lock;
 use ascend_sys::{ACL_ERROR_RT_TASK_ABORT_STOP, aclError};
