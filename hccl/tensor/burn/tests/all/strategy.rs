@@ -1,5 +1,7 @@
 //! The strategy: its steps are those of burn on one device, and ranks end together.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -41,8 +43,15 @@ fn loader(from: usize, to: usize, batch: usize, rank: usize, ranks: usize) -> Lo
 }
 
 fn training(loader: impl DataLoader<Batch> + 'static) -> SupervisedTraining<Toy> {
+    training_in("".as_ref(), loader)
+}
+
+fn training_in(
+    directory: &Path,
+    loader: impl DataLoader<Batch> + 'static,
+) -> SupervisedTraining<Toy> {
     let valid = self::loader(0, 2, 2, 0, 1);
-    SupervisedTraining::<Toy>::new("", Arc::new(loader), Arc::new(valid))
+    SupervisedTraining::<Toy>::new(directory, Arc::new(loader), Arc::new(valid))
         .num_epochs(3)
         .with_metric_logger(InMemoryMetricLogger::new())
         .with_application_logger(None)
@@ -223,6 +232,32 @@ fn if_one_rank_stops_early_all_do_after_the_same_epoch() {
     let two = training(loader(0, 9, 3, 0, 1)).num_epochs(2).launch(learner(0.0));
     let two = numbers(two);
     of_ranks.iter().for_each(|of_rank| assert_near(of_rank, &two));
+}
+
+#[test]
+fn only_rank_0_writes_checkpoints_and_all_go_on_from_them() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("checkpoints");
+    let _ = fs::remove_dir_all(&folder);
+    let launch = |strategy, rank: usize, of_rank: usize, epochs, checkpoint: Option<usize>| {
+        let directory = folder.join(of_rank.to_string());
+        let training = training_in(&directory, loader(0, 8, 4, rank, 2)).num_epochs(epochs);
+        let training = training.with_default_checkpointers();
+        let training = match checkpoint {
+            Some(epoch) => training.checkpoint(epoch),
+            None => training,
+        };
+        numbers(training.with_training_strategy(custom(strategy)).launch(learner(0.0)))
+    };
+    // A folder for each rank shows which ranks write.
+    on_ranks(2, |rank, strategy| Ok(launch(strategy, rank, rank, 2, None)));
+    let files =
+        |rank: &str| fs::read_dir(folder.join(rank).join("checkpoint")).map_or(0, Iterator::count);
+    assert!(files("0") > 0);
+    assert_eq!(files("1"), 0);
+    // All ranks read those of rank 0.
+    let went_on = on_ranks(2, |rank, strategy| Ok(launch(strategy, rank, 0, 3, Some(2))));
+    let at_once = numbers(training(loader(0, 8, 4, 0, 1)).launch(learner(0.0)));
+    went_on.iter().for_each(|of_rank| assert_near(of_rank, &at_once));
 }
 
 #[test]
