@@ -59,9 +59,9 @@ impl Runtime {
     /// | --- | --- | --- | --- |
     /// | `devices` | `usize` | 8 | how many, 1 to 4,096 |
     /// | `product` | [`Product`] | `A3` | what they pretend to be |
-    /// | `memory` | `u64` | what the product has, or less where the process has no addresses left for it | memory of each, in bytes; pages are used when they are written |
-    /// | `connect_timeout` | `Duration` | 120 s | how long ranks wait for one another when they connect, at most 49 days |
-    /// | `exec_timeout` | `Duration` | 1836 s | how long an operation may take on the device, at most 49 days |
+    /// | `memory` | `u64` | what the product has, or less where the process has no addresses left for it | memory of each, in bytes, 0 for the default; pages are used when they are written |
+    /// | `connect_timeout` | `Duration` | 120 s | how long ranks wait for one another when they connect, 1 ms to 49 days; less counts as 1 ms |
+    /// | `exec_timeout` | `Duration` | 1836 s | how long an operation may take on the device, 1 ms to 49 days; less counts as 1 ms, where a `HCCL_EXEC_TIMEOUT` of 0 is no limit |
     /// | `checked` | `bool` | `false` | whether accesses that nothing orders are looked for ([`findings`](Self::findings)) |
     /// | `kernel_seed` | `u64` | 0 | not 0: chooses the order in which the units of a core, cores and servers of kernels go on |
     /// | `kernel_late` | [`Late`](crate::kernel::Late) | nobody | who does their work in kernels as late as the rules allow: of an error, its [witness](crate::kernel::Witness) says who |
