@@ -130,10 +130,10 @@ fn a_wrong_value_is_named_with_what_belongs_there() {
         all.push((name, value));
         all
     };
-    refuses(&with("RANK", "x"), &["RANK is \"x\"", "a number from 0 on"]);
+    refuses(&with("RANK", "x"), &["RANK is \"x\"", "a number from 0 to 4294967295"]);
     refuses(&with("RANK", "-1"), &["RANK is \"-1\""]);
     refuses(&with("RANK", "4"), &["RANK is \"4\"", "WORLD_SIZE is 4, so it must be below 4"]);
-    refuses(&with("WORLD_SIZE", "0"), &["below 0"]);
+    refuses(&with("WORLD_SIZE", "0"), &["WORLD_SIZE is \"0\"", "at least one rank"]);
     refuses(&with("LOCAL_RANK", "2"), &["LOCAL_WORLD_SIZE is 2, so it must be below 2"]);
     refuses(&with("LOCAL_WORLD_SIZE", "9"), &["LOCAL_WORLD_SIZE is \"9\"", "at most 4"]);
     refuses(&with("MASTER_PORT", "0"), &["MASTER_PORT is \"0\"", "1 to 65535"]);
