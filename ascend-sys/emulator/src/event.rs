@@ -9,14 +9,14 @@
 mod tasks;
 
 use crate::check;
-use crate::executor::{self, Goal, block, wait};
+use crate::executor::{self, wait};
 use crate::ipc::shared_event::{SharedEvent, SharedWait, WaitShared};
 use crate::machine;
 use crate::message::{Failure, fail};
-use crate::queue::Readiness;
+use crate::sleep::Enders;
 use crate::slots::{CAPACITY, HandleKind, Slots, Slotted};
 use crate::stream::{Mark, Stream};
-use ascend_sync::{Thread, lock_std as lock};
+use ascend_sync::lock_std as lock;
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_NOT_COMPLETE, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
     ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_NO_EVENT_RESOURCE, ACL_ERROR_RT_PARAM_INVALID,
@@ -51,7 +51,8 @@ pub(crate) struct Event {
     captured_node: AtomicU32,
     /// The number of waits of streams that have not passed yet.
     waits: AtomicU32,
-    sleepers: Mutex<EventWaiters>,
+    /// The streams that wait for the record.
+    sleepers: Mutex<Vec<&'static Stream>>,
     /// For an event with `ACL_EVENT_IPC`: the part of it that other processes can have.
     shared: Mutex<Option<Arc<SharedEvent>>>,
 }
@@ -59,12 +60,6 @@ pub(crate) struct Event {
 /// The error for an event that counts only once it is recorded, and is not recorded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotRecorded;
-
-#[derive(Default)]
-struct EventWaiters {
-    threads: Vec<Thread>,
-    streams: Vec<&'static Stream>,
-}
 
 impl Slotted for Event {
     const KIND: HandleKind = HandleKind::Event;
@@ -80,7 +75,7 @@ impl Slotted for Event {
             captured: AtomicU64::new(0),
             captured_node: AtomicU32::new(0),
             waits: AtomicU32::new(0),
-            sleepers: Mutex::new(EventWaiters::default()),
+            sleepers: Mutex::default(),
             shared: Mutex::new(None),
         }
     }
@@ -243,8 +238,8 @@ impl Event {
 
     #[cold]
     fn wake_sleepers(&self) {
-        let EventWaiters { threads, streams } = std::mem::take(&mut *lock_sleepers(self));
-        threads.iter().for_each(Thread::unpark);
+        let streams = std::mem::take(&mut *lock(&self.sleepers));
+        executor::announce();
         streams.into_iter().for_each(Stream::wake);
     }
 
@@ -338,36 +333,37 @@ impl Event {
     }
 
     /// Registers a waiter for the record. Returns true if the event is recorded already.
-    fn await_record(&self, join: impl FnOnce(&mut EventWaiters)) -> bool {
+    fn await_record(&self, join: impl FnOnce(&mut Vec<&'static Stream>)) -> bool {
         // First the list, then the word: a record that finds the word set finds the waiter in the
         // list.
-        join(&mut lock_sleepers(self));
+        join(&mut lock(&self.sleepers));
         self.state.fetch_or(AWAITED, Ordering::AcqRel) & RECORDED != 0
     }
 
-    pub(crate) fn await_record_by(&self, thread: &Thread) -> bool {
-        self.await_record(|sleepers| sleepers.threads.push(thread.clone()))
-    }
-
-    pub(crate) fn forget_thread(&self, thread: &Thread) {
-        lock_sleepers(self).threads.retain(|sleeper| sleeper.id() != thread.id());
-    }
-
     /// Waits on the calling thread until the event is complete, and before that recorded. Returns
-    /// false if `limit` passed first.
-    pub(crate) fn await_complete(&'static self, limit: Option<Duration>) -> bool {
+    /// false if `limit` passed first, and the deadlock as text if it is certain that nobody can
+    /// record it.
+    pub(crate) fn await_complete(&'static self, limit: Option<Duration>) -> Result<bool, Arc<str>> {
         match self.pending() {
-            Ok(None) => true,
-            Ok(Some(mark)) => mark.stream().is_none_or(|stream| wait(stream, mark.ticket(), limit)),
+            Ok(None) => Ok(true),
+            Ok(Some(mark)) => {
+                Ok(mark.stream().is_none_or(|stream| wait(stream, mark.ticket(), limit)))
+            }
             Err(NotRecorded) => {
                 let began = Instant::now();
-                if !block(&RecordGoal { event: self }, limit) {
-                    return false;
+                let what = || "a thread that waits for an event that nobody has recorded".into();
+                let only_here = Enders::Processes(Vec::new());
+                let most = limit.unwrap_or(Duration::MAX);
+                let is_recorded =
+                    || self.await_record(|_| {}) || self.pending() != Err(NotRecorded);
+                if !executor::await_others(most, only_here, what, is_recorded)? {
+                    return Ok(false);
                 }
                 let left = limit.map(|limit| limit.saturating_sub(began.elapsed()));
-                self.mark()
+                Ok(self
+                    .mark()
                     .and_then(|mark| Some((mark, mark.stream()?)))
-                    .is_none_or(|(m, s)| wait(s, m.ticket(), left))
+                    .is_none_or(|(m, s)| wait(s, m.ticket(), left)))
             }
         }
     }
@@ -403,31 +399,6 @@ impl Event {
     }
 }
 
-/// The goal of a thread that waits for the record.
-struct RecordGoal {
-    event: &'static Event,
-}
-
-impl Goal for RecordGoal {
-    fn done(&self) -> bool {
-        self.event.pending() != Err(NotRecorded)
-    }
-
-    fn work(&self) {}
-
-    fn prepare(&self, me: &Thread) -> Readiness {
-        if self.event.await_record_by(me) { Readiness::Done } else { Readiness::Sleep }
-    }
-
-    fn forget(&self, me: &Thread) {
-        self.event.forget_thread(me);
-    }
-}
-
-fn lock_sleepers(event: &Event) -> std::sync::MutexGuard<'_, EventWaiters> {
-    event.sleepers.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
 /// Nanoseconds since the first call.
 pub(crate) fn nanoseconds() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
@@ -438,7 +409,6 @@ pub(crate) fn nanoseconds() -> u64 {
 mod tests {
     use super::*;
     use crate::task::TaskBody;
-    use ascend_sync::current_thread;
     use std::sync::LazyLock;
 
     #[test]
@@ -447,15 +417,11 @@ mod tests {
         static STREAMS: LazyLock<[Stream; 2]> = LazyLock::new(|| [1, 2].map(Stream::new));
         let event = LazyLock::force(&EVENT);
         let [records, waits] = LazyLock::force(&STREAMS);
-        assert!(!event.await_record_by(&current_thread()));
         let mut wait =
             WaitEvent { event, target: Target::Record { event, handle: 0 }, limit: None };
         event.waits.store(1, Ordering::Relaxed);
         assert!(!wait.arm(waits), "there is no record");
         assert!(event.record(records).is_ok());
-        let EventWaiters { threads, streams } = &*lock_sleepers(event);
-        assert!(threads.is_empty() && streams.is_empty(), "they sleep on");
-        // The waiter was woken just now.
-        std::thread::park();
+        assert!(lock(&event.sleepers).is_empty(), "it sleeps on");
     }
 }

@@ -218,7 +218,10 @@ fn synchronise(event: &Handle<Event>, limit: Option<Duration>) -> Result<(), Fai
         return shared.synchronise(limit);
     }
     let mark = found.mark();
-    if found.await_complete(limit) {
+    let complete = found.await_complete(limit).map_err(|deadlock| {
+        Failure::new(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, format!("deadlock: {deadlock}"))
+    });
+    if complete? {
         return mark.or_else(|| found.mark()).map_or(Ok(()), Mark::take_unreported);
     }
     fail!(

@@ -54,8 +54,8 @@ impl TaskBody<Stream> for WaitEvent {
     fn arm(&mut self, stream: &'static Stream) -> bool {
         match self.target {
             Target::Record { event, .. } => event.await_record(|sleepers| {
-                if !sleepers.streams.iter().any(|s| std::ptr::eq(*s, stream)) {
-                    sleepers.streams.push(stream);
+                if !sleepers.iter().any(|s| std::ptr::eq(*s, stream)) {
+                    sleepers.push(stream);
                 }
             }),
             Target::Mark(_) => false,

@@ -56,6 +56,22 @@ fn an_event_that_only_the_sleeping_thread_could_record() {
 }
 
 #[test]
+fn an_event_that_only_the_sleeping_thread_could_record_while_it_waits_for_it() {
+    alone!(beside);
+    let _block = Block::one();
+    let e = event();
+    fails!(507047, ["deadlock", "an event that nobody has recorded"], aclrtSynchronizeEvent(e));
+    // A limit that is short is no deadlock.
+    fails!(
+        507047,
+        ["not complete after 20ms", "nobody has recorded"],
+        aclrtSynchronizeEventWithTimeout(e, 20)
+    );
+    ok!(aclrtRecordEvent(e, stream()));
+    ok!(aclrtSynchronizeEvent(e));
+}
+
+#[test]
 fn a_stopped_stream_that_only_the_sleeping_thread_could_abort() {
     alone!(beside);
     let _block = Block::one();
