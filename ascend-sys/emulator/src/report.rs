@@ -49,37 +49,46 @@ pub(crate) fn subscribe(thread: u64, stream: &'static Stream) -> Result<(), Fail
 /// `aclrtUnSubscribeReport`. Callbacks that the thread has not run yet run on a thread of the
 /// runtime.
 pub(crate) fn unsubscribe(thread: u64, stream: &'static Stream) -> Result<(), Failure> {
-    let left: VecDeque<_> = {
-        let mut inboxes = lock(&INBOXES);
-        if thread == 0 || stream.subscriber.load(Ordering::Acquire) != thread {
-            return fail!(
-                ACL_ERROR_STREAM_NOT_SUBSCRIBE,
-                "{} is not subscribed by thread {thread:#x}",
-                stream.describe()
-            );
-        }
-        stream.subscriber.store(0, Ordering::Release);
-        let Some(inbox) = inboxes.get_mut(&thread) else { return Ok(()) };
-        let (mine, others) = inbox.jobs.drain(..).partition(|(s, _)| std::ptr::eq(*s, stream));
-        inbox.jobs = others;
-        inbox.streams -= 1;
-        if inbox.streams == 0 {
-            inboxes.remove(&thread);
-        }
-        mine
-    };
-    ARRIVED.notify_all();
-    left.into_iter().try_for_each(|(_, job)| run_elsewhere(job))
+    end_subscription(thread, stream)?.into_iter().try_for_each(run_elsewhere)
 }
 
-/// The stream goes: its thread need not be waited for.
+/// The stream goes, and its queued tasks give up: its thread need not be waited for. Callbacks that
+/// the stream waits for are not called any more, also if it has not given them up yet.
 pub(crate) fn release(stream: &'static Stream) {
     let thread = stream.subscriber.load(Ordering::Acquire);
-    if thread != 0 {
-        // Somebody else may have ended the subscription just now, and a callback without a thread
-        // is as lost as its stream.
-        let _ = unsubscribe(thread, stream);
+    if thread == 0 {
+        return;
     }
+    // Somebody else may have ended the subscription just now.
+    let left = end_subscription(thread, stream).unwrap_or_default();
+    for job in left.into_iter().filter(|job| job.caller.is_none()) {
+        // A callback without a thread is as lost as its stream.
+        let _ = run_elsewhere(job);
+    }
+}
+
+/// Ends a subscription. Returns the callbacks that the thread has not run yet.
+fn end_subscription(thread: u64, stream: &'static Stream) -> Result<Vec<CallbackJob>, Failure> {
+    let mut inboxes = lock(&INBOXES);
+    if thread == 0 || stream.subscriber.load(Ordering::Acquire) != thread {
+        return fail!(
+            ACL_ERROR_STREAM_NOT_SUBSCRIBE,
+            "{} is not subscribed by thread {thread:#x}",
+            stream.describe()
+        );
+    }
+    stream.subscriber.store(0, Ordering::Release);
+    let Some(inbox) = inboxes.get_mut(&thread) else { return Ok(Vec::new()) };
+    let (own, others) = inbox.jobs.drain(..).partition(|(s, _)| std::ptr::eq(*s, stream));
+    inbox.jobs = others;
+    inbox.streams -= 1;
+    if inbox.streams == 0 {
+        inboxes.remove(&thread);
+    }
+    drop(inboxes);
+    ARRIVED.notify_all();
+    let own: VecDeque<(&Stream, CallbackJob)> = own;
+    Ok(own.into_iter().map(|(_, job)| job).collect())
 }
 
 /// `aclrtProcessReport`: waits for a callback for the calling thread, and runs all that are there.
@@ -191,5 +200,44 @@ impl TaskBody<Stream> for Callback {
 
     fn describe(&self) -> String {
         "callback for the thread that subscribed".into()
+    }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::*;
+    use crate::machine;
+    use crate::stream_end;
+    use ascend_sys::ACL_ERROR_RT_STREAM_ABORT;
+    use std::sync::atomic::AtomicU32;
+    use std::time::Duration;
+
+    unsafe extern "C" fn count(counter: *mut c_void) {
+        // SAFETY: the counter is a static.
+        unsafe { &*counter.cast::<AtomicU32>() }.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_stream_that_ends_while_it_is_polled_calls_no_callback_that_it_waits_for() {
+        static CALLED: AtomicU32 = AtomicU32::new(0);
+        static ELSEWHERE: AtomicU32 = AtomicU32::new(0);
+        let pointer = |counter: &'static AtomicU32| std::ptr::from_ref(counter).cast_mut().cast();
+        let stream = Stream::create(1, machine::device_slot(0), 0).unwrap();
+        // No thread has this number.
+        subscribe(1, stream).unwrap();
+        launch(count, pointer(&CALLED), true, stream).unwrap();
+        let looked = stream.queue.with_head(stream, |_, _| {
+            // As by another thread while this one polls: the task cannot give up yet.
+            let destroy =
+                || stream_end::destroy(stream, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
+            std::thread::scope(|scope| scope.spawn(destroy).join().unwrap());
+            let job = CallbackJob { function: count, argument: pointer(&ELSEWHERE), caller: None };
+            run_elsewhere(job).unwrap();
+            while ELSEWHERE.load(Ordering::Relaxed) == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        assert!(looked.is_some());
+        assert_eq!(CALLED.load(Ordering::Relaxed), 0);
     }
 }
