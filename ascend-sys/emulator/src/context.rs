@@ -5,6 +5,7 @@
 //! a default stream and owns the streams that were created in it.
 
 use crate::faults::hold;
+use crate::fork;
 use crate::machine::primary::{LONGEST_END, Primary, Reset};
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
@@ -16,8 +17,8 @@ use ascend_sys::{
 };
 use std::cell::Cell;
 use std::ops::Range;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use std::sync::{MutexGuard, Once};
 
 static CONTEXTS: Slots<Context> = Slots::new();
 
@@ -85,7 +86,6 @@ fn by_default(current: Current) -> Result<Current, Failure> {
         return Ok(current);
     }
     CURRENT.set(NONE);
-    refuse_after_fork()?;
     let number = DEFAULT_DEVICE.load(Ordering::Relaxed);
     if number >= 0 {
         let device = machine::find_device(number)?;
@@ -162,6 +162,7 @@ pub(crate) fn create_stream(
 
 /// A new context with its default stream.
 fn create(device: &'static Device, primary: bool) -> Result<u64, Failure> {
+    fork::devices_are_used();
     let Some((context, handle)) = CONTEXTS.take(|context, _| {
         context.device.store(device.id, Ordering::Relaxed);
         context.primary.store(primary, Ordering::Relaxed);
@@ -204,35 +205,8 @@ pub(crate) fn destroy(handle: u64, end: impl Fn(&'static Stream)) -> bool {
     true
 }
 
-/// Set in a child that was forked from a process which used devices.
-static FORKED: AtomicBool = AtomicBool::new(false);
-
-/// Devices do not survive a fork: the child has none of the threads that run its streams, and
-/// shares the memory. The child's thread loses its context, and every way to a new one is refused;
-/// the parent is untouched.
-pub(crate) fn refuse_after_fork() -> Result<(), Failure> {
-    static WATCH: Once = Once::new();
-    unsafe extern "C" fn in_child() {
-        FORKED.store(true, Ordering::Relaxed);
-        CURRENT.set(NONE);
-    }
-    // SAFETY: the handler only writes an atomic and a thread local without destructor, which is
-    // allowed after a fork.
-    WATCH.call_once(|| unsafe {
-        libc::pthread_atfork(None, None, Some(in_child));
-    });
-    if FORKED.load(Ordering::Relaxed) {
-        return fail!(
-            ACL_ERROR_RT_CONTEXT_NULL,
-            "this process was forked from one that used devices, which do not survive a fork; start it with exec, or fork first"
-        );
-    }
-    Ok(())
-}
-
 /// `aclrtSetDevice`.
 pub(crate) fn set_device(id: i32) -> Result<(), Failure> {
-    refuse_after_fork()?;
     let device = machine::find_device(id)?;
     let mut primary = settled(device)?;
     let context = primary_context(id, device, &mut primary)?;
@@ -295,7 +269,6 @@ pub(crate) fn forget_current(is_gone: impl FnOnce(Current) -> bool) {
 
 /// `aclrtCreateContext`: made and current.
 pub(crate) fn create_context(id: i32) -> Result<u64, Failure> {
-    refuse_after_fork()?;
     let device = machine::find_device(id)?;
     let _settled = settled(device)?;
     // The block of the device may be gone since it was found.
@@ -322,7 +295,6 @@ pub(crate) fn is_not_primary(handle: u64) -> Result<(), Failure> {
 
 /// `aclrtSetCurrentContext`.
 pub(crate) fn set_current(handle: u64) -> Result<(), Failure> {
-    refuse_after_fork()?;
     let Some(context) = CONTEXTS.get(handle) else {
         return Err(unknown(HandleKind::Context, handle));
     };

@@ -37,6 +37,7 @@ mod executor;
 mod fabric;
 mod failures;
 mod faults;
+mod fork;
 /// Fuzz targets: see the directory `fuzz`.
 #[cfg(all(any(test, fuzzing), not(loom), not(miri)))]
 #[doc(hidden)]

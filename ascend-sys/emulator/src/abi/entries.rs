@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use ascend_sys::{ACL_ERROR_INTERNAL_ERROR, ACL_SUCCESS, HcclResult, HcommResult, aclError};
 
 use crate::check::OneHost;
+use crate::fork;
 use crate::message::{Failure, PANICKED, add_text, report};
 
 /// A family of C functions: which codes they return, and how they tell a failure.
@@ -78,12 +79,15 @@ impl Family for Hcomm {
     }
 }
 
-/// Runs the body of an entry: catches panics, and makes a code of a failure.
+/// Runs the body of an entry: refuses in a forked child, catches panics, and makes a code of a failure.
 #[inline]
 pub(super) fn run<F: Family>(
     name: &'static str,
     body: impl FnOnce() -> Result<(), Failure>,
 ) -> F::Code {
+    if let Err(failure) = fork::refuse_in_child(name) {
+        return F::tell(name, &failure);
+    }
     let _call = OneHost::begin();
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => F::SUCCESS,

@@ -23,6 +23,7 @@ use crate::fabric::rank_table::RankTable;
 use crate::fabric::root;
 use crate::fabric::root_info::ROOT_INFO;
 use crate::fabric::{Comm, Member, SubCommRequest, attempt, cluster, hooks, registry};
+use crate::fork;
 use crate::issue::group::{self, Enter};
 use crate::machine::{self, MAX_DEVICES, Settings};
 use crate::message::{Failure, refuse};
@@ -33,7 +34,7 @@ entries! {
 
     fn HcclGetRootInfo(root_info: Out<RootInfo, *mut HcclRootInfo>) {
         let root_info = root_info.required("rootInfo")?;
-        context::refuse_after_fork()?;
+        fork::devices_are_used();
         if let Ok((_, device)) = context::current_device()
             && let Some(settings) = device.settings()
         {
@@ -315,7 +316,7 @@ fn exec_timeout(config: &CommConfig, settings: &Settings) -> Option<Duration> {
 }
 
 fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Failure> {
-    context::refuse_after_fork()?;
+    fork::devices_are_used();
     let internal = |text| Failure::new(HcclResult::HCCL_E_INTERNAL, format!("EI0015: {text}"));
     let mut applicants = Vec::with_capacity(devices.len());
     for (rank, id) in devices.iter().enumerate() {

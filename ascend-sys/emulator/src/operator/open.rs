@@ -12,7 +12,6 @@ use super::endpoint_home::EndpointHome;
 use super::handles::Handles;
 use super::registered_import::MemoryImport;
 use super::{endpoint_channel, endpoint_link};
-use crate::context::refuse_after_fork;
 use crate::fabric::place::DevicePlace as Stand;
 use crate::fabric::topology::layers_of;
 use crate::fabric::{Seat, processes};
@@ -63,7 +62,6 @@ pub(crate) fn open(endpoint: Endpoint) -> u64 {
 
 /// Closes an endpoint: its channels end, and the memory registered on it is out of reach.
 pub(crate) fn close(handle: u64) -> Result<(), Failure> {
-    refuse_after_fork()?;
     OPEN.take(handle).map(|open| end(handle, open))
 }
 
@@ -163,8 +161,6 @@ fn not_registered<T>(number: u64) -> Result<T, Failure> {
 }
 
 pub(crate) fn unregister(handle: u64, number: u64) -> Result<(), Failure> {
-    // In a child nothing that is queued goes on, so it would wait for ever.
-    refuse_after_fork()?;
     let (owner, gone) = OPEN.with(handle, |open| match open.registered.remove(&number) {
         Some(gone) => Ok((open.endpoint, gone)),
         None => not_registered(number),

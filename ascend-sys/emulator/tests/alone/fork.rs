@@ -1,5 +1,7 @@
-//! A forked child gets an error from its first call, and the parent does not notice. Alone in its
-//! file: it forks.
+//! A forked child gets an error from its first call, and the parent does not notice. Alone in their
+//! file: they fork.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::ranks::root_info;
@@ -38,4 +40,52 @@ fn devices_do_not_survive_a_fork() {
     assert_eq!(status, 0);
     ok!(aclrtSynchronizeStream(s));
     assert_eq!(read(a, 8), [4; 8]);
+}
+
+/// A lock that another thread held at the fork stays locked in the child. So no function takes one
+/// there, also where it needs no context.
+#[test]
+fn no_call_of_a_forked_child_waits_for_a_lock_that_the_parent_held() {
+    alone!();
+    let _block = Block::one();
+    let notify = {
+        let mut notify = std::ptr::null_mut();
+        ok!(aclrtCreateNotify(&mut notify, 0));
+        let mut key = [0; 128];
+        ok!(aclrtNotifyGetExportKey(notify, key.as_mut_ptr(), key.len(), 0));
+        notify as usize
+    };
+    let permit = || {
+        let (mut process, notify) = (1, std::ptr::with_exposed_provenance_mut(notify));
+        call!(aclrtNotifySetImportPid(notify, &mut process, 1))
+    };
+    let at_work = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while at_work.load(Ordering::Relaxed) {
+                assert_eq!(permit(), 0);
+            }
+        });
+        let mut children = (0..100).map(|_| {
+            // SAFETY: the child calls functions of the table, sets an alarm and leaves by `_exit`.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: without a handler it ends the child.
+                unsafe { libc::alarm(20) };
+                let refused = permit() == 107002 && message().contains("was forked");
+                // What is constant is told.
+                let (mut major, mut minor, mut patch) = (0, 0, 0);
+                let told = call!(aclrtGetVersion(&mut major, &mut minor, &mut patch)) == 0;
+                // SAFETY: ends the child at once.
+                unsafe { libc::_exit(if refused && told { 0 } else { 1 }) };
+            }
+            let mut status = -1;
+            // SAFETY: waits for the child made above.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            status
+        });
+        let badly = children.find(|status| *status != 0);
+        at_work.store(false, Ordering::Relaxed);
+        assert_eq!(badly, None, "the status of the first child that has ended badly");
+    });
 }

@@ -1,0 +1,53 @@
+//! Devices do not survive a fork: the child has none of the threads that run streams and answer
+//! other processes, and shares the memory. A lock that one of those threads held stays locked in
+//! the child for ever. So [every entry](crate::abi) refuses there before it does anything; the
+//! parent is untouched.
+
+use crate::message::{Failure, fail};
+use ascend_sys::ACL_ERROR_RT_CONTEXT_NULL;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set in a child that was forked from a process which used devices.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// The functions that work in such a child too: they name constants.
+const CONSTANTS: [&str; 8] = [
+    "aclDataTypeSize",
+    "aclGetCannAttribute",
+    "aclGetCannAttributeList",
+    "aclrtGetRunMode",
+    "aclrtGetVersion",
+    "aclsysGetCANNVersion",
+    "aclsysGetVersionNum",
+    "aclsysGetVersionStr",
+];
+
+/// From now on a child that is forked from this process is refused devices.
+pub(crate) fn devices_are_used() {
+    static WATCH: Once = Once::new();
+    unsafe extern "C" fn in_child() {
+        FORKED.store(true, Ordering::Relaxed);
+    }
+    // SAFETY: the handler only writes an atomic, which is allowed after a fork.
+    WATCH.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(in_child));
+    });
+}
+
+/// Refuses a function of the C ABI in a process that was forked from one which used devices.
+#[inline]
+pub(crate) fn refuse_in_child(function: &str) -> Result<(), Failure> {
+    if FORKED.load(Ordering::Relaxed) && !CONSTANTS.contains(&function) {
+        return refused();
+    }
+    Ok(())
+}
+
+#[cold]
+fn refused() -> Result<(), Failure> {
+    fail!(
+        ACL_ERROR_RT_CONTEXT_NULL,
+        "this process was forked from one that used devices, which do not survive a fork; start it with exec, or fork first"
+    )
+}
