@@ -66,7 +66,7 @@ impl Runtime {
     where
         E: Into<Box<dyn StdError + Send + Sync>>,
     {
-        let (device, own) = process_of(self, env)?;
+        let (device, own) = process_of(self, env, "run_job")?;
         let rank = Rank { device, place: RankPlace::Process(Arc::clone(&own)) };
         match rank.call(&f) {
             Err(cause) => {
@@ -83,9 +83,13 @@ impl Runtime {
 }
 
 /// The rank that this process is, and its device, when all ranks of the job have come.
-fn process_of(runtime: &Runtime, env: &JobEnv) -> Result<(Device, Arc<ProcessRank>)> {
+fn process_of(
+    runtime: &Runtime,
+    env: &JobEnv,
+    operation: &'static str,
+) -> Result<(Device, Arc<ProcessRank>)> {
     let device = device_of(runtime, env)?;
-    let rank = ProcessRank::join(env, connect_limit(runtime))?;
+    let rank = ProcessRank::join(env, connect_limit(runtime, operation)?)?;
     let (generation, launcher) = (rank.generation, rank.launcher);
     tracing::debug!(rank = rank.index, generation, %launcher, "the ranks of the job have met");
     Ok((device, Arc::new(rank)))
@@ -108,7 +112,7 @@ impl Rank {
     pub fn from_env(runtime: &Runtime) -> Result<Rank> {
         match JobEnv::from_env()? {
             Some(env) => {
-                let (device, rank) = process_of(runtime, &env)?;
+                let (device, rank) = process_of(runtime, &env, "Rank::from_env")?;
                 Ok(Rank { device, place: RankPlace::Process(rank) })
             }
             None => {
@@ -157,7 +161,7 @@ impl Rank {
     /// table, else [`Error::Job`].
     pub fn regroup(self) -> Result<Rank> {
         let RankPlace::Process(rank) = &self.place else { return Err(a_thread("regroup")) };
-        let rank = rank.regroup(connect_limit(self.runtime()))?;
+        let rank = rank.regroup(connect_limit(self.runtime(), "regroup")?)?;
         Ok(Rank { device: self.device, place: RankPlace::Process(Arc::new(rank)) })
     }
 

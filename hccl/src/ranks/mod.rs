@@ -198,7 +198,7 @@ impl Rank {
         let slot = match &self.place {
             RankPlace::Thread(slot) => slot,
             RankPlace::Process(rank) => {
-                let limit = process::connect_limit(self.runtime());
+                let limit = process::connect_limit(self.runtime(), "Rank::communicator")?;
                 return rank.communicator(&self.device, config, limit);
             }
         };

@@ -1,6 +1,5 @@
 //! A rank that a launcher has started as a process of its own.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,6 +13,8 @@ use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 use crate::sync::lock;
 
+/// The variable by which a program sets how long ranks may take to connect.
+const CONNECT_VARIABLE: &str = "HCCL_CONNECT_TIMEOUT";
 /// CANN's own limit for ranks that connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -188,10 +189,21 @@ pub(super) fn device_of(runtime: &Runtime, env: &JobEnv) -> Result<Device> {
 }
 
 /// How long ranks wait for one another at the store: as long as HCCL lets them connect.
-pub(super) fn connect_limit(runtime: &Runtime) -> Duration {
-    let seconds = |text: OsString| text.to_str()?.trim().parse().ok().map(Duration::from_secs);
-    let said = std::env::var_os("HCCL_CONNECT_TIMEOUT").and_then(seconds);
-    said.unwrap_or(CONNECT_TIMEOUT).min(runtime.deadline())
+pub(super) fn connect_limit(runtime: &Runtime, operation: &'static str) -> Result<Duration> {
+    let limit = match std::env::var_os(CONNECT_VARIABLE) {
+        None => CONNECT_TIMEOUT,
+        Some(said) => match said.to_str().and_then(|said| said.trim().parse().ok()) {
+            Some(seconds @ 1..=7200) => Duration::from_secs(seconds),
+            _ => {
+                let problem = format!(
+                    "{CONNECT_VARIABLE}={}: a whole number of seconds from 1 to 7200 is expected",
+                    said.display()
+                );
+                return Err(Error::Invalid { operation, problem: problem.into() });
+            }
+        },
+    };
+    Ok(limit.min(runtime.deadline()))
 }
 
 impl From<JobError> for Error {

@@ -240,6 +240,24 @@ fn nobody_at_the_address_is_said_with_what_to_do() {
     ]);
 }
 
+#[test]
+fn a_time_limit_that_is_no_number_is_refused_before_anybody_waits() {
+    for wrong in ["soon", "0", "7201", ""] {
+        let variables = vec![
+            ("RANK", "1".into()),
+            ("WORLD_SIZE", "2".into()),
+            ("MASTER_ADDR", "127.0.0.1".into()),
+            ("MASTER_PORT", free_port().to_string()),
+            ("HCCL_CONNECT_TIMEOUT", wrong.into()),
+        ];
+        let job = Job::of(&mut process("sum", &variables));
+        assert_eq!(job.status, Some(1));
+        job.says(&[&format!(
+            "HCCL_CONNECT_TIMEOUT={wrong}: a whole number of seconds from 1 to 7200 is expected"
+        )]);
+    }
+}
+
 fn env(rank: u32, server: &StoreServer, secret: &str) -> JobEnv {
     let variable = |name: &str| {
         Some(match name {
