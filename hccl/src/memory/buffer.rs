@@ -11,7 +11,7 @@ use super::slice::{bytes, part};
 use super::{DeviceSlice, DeviceSliceMut, Download, DownloadInto, Source, transfer};
 use crate::device::{Device, Stream, StreamState};
 use crate::dtype::Element;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::order::work::Work;
 
 /// The state of a buffer that has been written.
@@ -186,8 +186,28 @@ impl<T: Element> DeviceBuffer<T> {
     /// allocated until every operation that was given the buffer is complete, and every
     /// [`Graph`](crate::Graph) that captured one is dropped; nobody else uses it meanwhile (or is
     /// ordered with those operations by events).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a null pointer with elements, and one that is not aligned for them;
+    /// an error for more bytes than any memory has.
     pub unsafe fn from_raw(device: &Device, pointer: *mut c_void, len: usize) -> Result<Self> {
         let bytes = size_in_bytes::<T>(len)?;
+        let wrong = match pointer {
+            _ if len == 0 => None,
+            pointer if pointer.is_null() => {
+                Some(format!("the pointer is null, for {len} elements"))
+            }
+            pointer if !pointer.cast::<T>().is_aligned() => {
+                let align = align_of::<T>();
+                Some(format!("the pointer {pointer:p} is no multiple of {align}, as elements need"))
+            }
+            _ => None,
+        };
+        if let Some(problem) = wrong {
+            let operation = "DeviceBuffer::from_raw";
+            return Err(Error::Invalid { operation, problem: problem.into() });
+        }
         let memory = Owned::foreign(device, pointer, bytes);
         Ok(Self { memory, len, device: device.clone(), marker: PhantomData })
     }

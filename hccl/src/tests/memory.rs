@@ -69,6 +69,29 @@ fn sizes_are_checked_before_anything_moves() {
 }
 
 #[test]
+fn a_foreign_pointer_that_cannot_hold_the_elements_is_refused() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let x = device.upload(&[1_u8, 2, 3, 4, 5, 6, 7, 8], &stream).unwrap();
+        let foreign = |pointer: *mut std::ffi::c_void, len: usize| {
+            // SAFETY: nothing uses the memory through the buffer.
+            unsafe { DeviceBuffer::<f32>::from_raw(&device, pointer, len) }.map(|x| x.len())
+        };
+        let (null, odd) = (std::ptr::null_mut(), x.as_ptr().wrapping_byte_add(1));
+        for (pointer, problem) in [(null, "is null, for 1 elements"), (odd, "no multiple of 4")] {
+            let wrong = foreign(pointer, 1).unwrap_err();
+            assert!(matches!(wrong, Error::Invalid { .. }), "{wrong}");
+            assert!(wrong.to_string().contains(problem), "{wrong}");
+            // Memory of no elements has no address.
+            assert_eq!(foreign(pointer, 0).unwrap(), 0);
+        }
+        assert!(matches!(foreign(null, usize::MAX).unwrap_err(), Error::TooLarge { .. }));
+        assert_eq!(foreign(x.as_ptr(), 2).unwrap(), 2);
+    });
+}
+
+#[test]
 fn buffer_of_another_device_is_refused() {
     on_both(2, |runtime| {
         let (first, second) = (runtime.device(0).unwrap(), runtime.device(1).unwrap());
