@@ -12,8 +12,8 @@ use crate::memory::allocation::Region;
 /// A type and a reduction that have been checked.
 #[derive(Clone, Copy)]
 pub(crate) struct CheckedReduction {
-    pub(crate) dtype: DType,
-    pub(crate) kind: ReduceKind,
+    pub(super) dtype: DType,
+    pub(super) kind: ReduceKind,
 }
 
 impl CheckedReduction {

@@ -1,15 +1,14 @@
 //! The collectives for elements whose type is known at run time only.
 
-use super::CheckedReduction;
-use super::op::CollectiveOp;
-use super::partition::DESTINATION;
 use super::{CountMatrix, Partition};
 use crate::comm::Communicator;
 use crate::device::{Stream, StreamState};
-use crate::dtype::{DType, ReduceKind};
-use crate::error::batch::Direction;
-use crate::error::{Error, Result};
+use crate::dtype::ReduceKind;
+use crate::error::Result;
 use crate::memory::{DynSlice, DynSliceMut};
+
+#[cfg(doc)]
+use crate::error::Error;
 
 /// The collectives of a communicator, for [`DynBuffer`](crate::DynBuffer)s and parts of them. Made
 /// by [`Communicator::dynamic`].
@@ -68,35 +67,6 @@ impl Communicator {
     }
 }
 
-impl CollectiveOp<'_> {
-    /// Refuses the operation for a mistake that makes what its other checks say pointless.
-    fn unless(mut self, mistake: impl FnOnce(&'static str) -> Result<()>) -> Self {
-        if let Err(error) = mistake(self.name()) {
-            self.checked = Err(error);
-        }
-        self
-    }
-
-    /// Both sides have elements of one type.
-    pub(crate) fn of_types(self, send: DType, recv: DType) -> Self {
-        self.unless(|operation| {
-            if send == recv {
-                return Ok(());
-            }
-            Err(Error::WrongType { operation, what: DESTINATION, expected: send, found: recv })
-        })
-    }
-
-    /// Some product reduces them.
-    pub(crate) fn reduced(self, what: CheckedReduction) -> Self {
-        let CheckedReduction { dtype, kind } = what;
-        self.unless(|_| match dtype.is_reduced_by(kind) {
-            true => Ok(()),
-            false => Err(Error::NotReduced { dtype, kind }),
-        })
-    }
-}
-
 impl DynCollectives<'_> {
     /// As [`Communicator::all_reduce`].
     pub fn all_reduce<'a, S: StreamState>(
@@ -107,10 +77,8 @@ impl DynCollectives<'_> {
         stream: &Stream<S>,
     ) -> Result<S::Work> {
         let (send, recv) = (send.into(), recv.into());
-        let what = CheckedReduction { dtype: send.dtype(), kind: op };
         let member = &mut self.comm.member;
-        let operation = member.all_reduce(what, &send.region(), &recv.region());
-        let operation = operation.reduced(what).of_types(send.dtype(), recv.dtype());
+        let operation = member.dynamic().all_reduce(&send, &recv, op);
         member.issue(operation, stream)
     }
 
@@ -122,9 +90,8 @@ impl DynCollectives<'_> {
         stream: &Stream<S>,
     ) -> Result<S::Work> {
         let buffer = buffer.into();
-        let what = CheckedReduction { dtype: buffer.dtype(), kind: op };
         let member = &mut self.comm.member;
-        let operation = member.all_reduce_in_place(what, &buffer.region()).reduced(what);
+        let operation = member.dynamic().all_reduce_in_place(&buffer, op);
         member.issue(operation, stream)
     }
 
@@ -138,15 +105,9 @@ impl DynCollectives<'_> {
         stream: &Stream<S>,
     ) -> Result<S::Work> {
         let send = send.into();
-        let what = CheckedReduction { dtype: send.dtype(), kind: op };
-        let (dtype, to) =
-            (recv.as_ref().map(DynSliceMut::dtype), recv.as_ref().map(DynSliceMut::region));
         let member = &mut self.comm.member;
         let mut scratch = std::mem::take(&mut member.scratch);
-        let operation = member
-            .reduce(what, &send.region(), to.as_ref(), root, &mut scratch)
-            .reduced(what)
-            .of_types(send.dtype(), dtype.unwrap_or(send.dtype()));
+        let operation = member.dynamic().reduce(&send, recv.as_ref(), op, root, &mut scratch);
         let outcome = member.issue(operation, stream);
         member.scratch = scratch;
         outcome
@@ -161,11 +122,9 @@ impl DynCollectives<'_> {
         stream: &Stream<S>,
     ) -> Result<S::Work> {
         let buffer = buffer.into();
-        let what = CheckedReduction { dtype: buffer.dtype(), kind: op };
         let member = &mut self.comm.member;
         let mut scratch = std::mem::take(&mut member.scratch);
-        let region = buffer.region();
-        let operation = member.reduce_in_place(what, &region, root, &mut scratch).reduced(what);
+        let operation = member.dynamic().reduce_in_place(&buffer, op, root, &mut scratch);
         let outcome = member.issue(operation, stream);
         member.scratch = scratch;
         outcome
@@ -180,10 +139,8 @@ impl DynCollectives<'_> {
         stream: &Stream<S>,
     ) -> Result<S::Work> {
         let (send, recv) = (send.into(), recv.into());
-        let what = CheckedReduction { dtype: send.dtype(), kind: op };
         let member = &mut self.comm.member;
-        let operation = member.reduce_scatter(what, &send.region(), &recv.region());
-        let operation = operation.reduced(what).of_types(send.dtype(), recv.dtype());
+        let operation = member.dynamic().reduce_scatter(&send, &recv, op);
         member.issue(operation, stream)
     }
 
@@ -195,9 +152,8 @@ impl DynCollectives<'_> {
         stream: &Stream<S>,
     ) -> Result<S::Work> {
         let buffer = buffer.into();
-        let what = CheckedReduction { dtype: buffer.dtype(), kind: op };
         let member = &mut self.comm.member;
-        let operation = member.reduce_scatter_in_place(what, &buffer.region()).reduced(what);
+        let operation = member.dynamic().reduce_scatter_in_place(&buffer, op);
         member.issue(operation, stream)
     }
 
@@ -211,11 +167,8 @@ impl DynCollectives<'_> {
         stream: &Stream<S>,
     ) -> Result<S::Work> {
         let (send, recv) = (send.into(), recv.into());
-        let what = CheckedReduction { dtype: send.dtype(), kind: op };
         let member = &mut self.comm.member;
-        let (from, to) = (send.region(), recv.region());
-        let operation = member.reduce_scatter_v(what, &from, &to, parts);
-        let operation = operation.reduced(what).of_types(send.dtype(), recv.dtype());
+        let operation = member.dynamic().reduce_scatter_v(&send, &recv, op, parts);
         member.issue(operation, stream)
     }
 
@@ -228,7 +181,7 @@ impl DynCollectives<'_> {
     ) -> Result<S::Work> {
         let buffer = buffer.into();
         let member = &mut self.comm.member;
-        let operation = member.broadcast(buffer.dtype(), &buffer.region(), root);
+        let operation = member.dynamic().broadcast(&buffer, root);
         member.issue(operation, stream)
     }
 
@@ -241,8 +194,8 @@ impl DynCollectives<'_> {
     ) -> Result<S::Work> {
         let (send, recv) = (send.into(), recv.into());
         let member = &mut self.comm.member;
-        let operation = member.all_gather(send.dtype(), &send.region(), &recv.region());
-        member.issue(operation.of_types(send.dtype(), recv.dtype()), stream)
+        let operation = member.dynamic().all_gather(&send, &recv);
+        member.issue(operation, stream)
     }
 
     /// As [`Communicator::all_gather_in_place`].
@@ -253,7 +206,7 @@ impl DynCollectives<'_> {
     ) -> Result<S::Work> {
         let buffer = buffer.into();
         let member = &mut self.comm.member;
-        let operation = member.all_gather_in_place(buffer.dtype(), &buffer.region());
+        let operation = member.dynamic().all_gather_in_place(&buffer);
         member.issue(operation, stream)
     }
 
@@ -267,9 +220,8 @@ impl DynCollectives<'_> {
     ) -> Result<S::Work> {
         let (send, recv) = (send.into(), recv.into());
         let member = &mut self.comm.member;
-        let (from, to) = (send.region(), recv.region());
-        let operation = member.all_gather_v(send.dtype(), &from, &to, false, parts);
-        member.issue(operation.of_types(send.dtype(), recv.dtype()), stream)
+        let operation = member.dynamic().all_gather_v(&send, &recv, parts);
+        member.issue(operation, stream)
     }
 
     /// As [`Communicator::scatter`].
@@ -281,12 +233,9 @@ impl DynCollectives<'_> {
         stream: &Stream<S>,
     ) -> Result<S::Work> {
         let recv = recv.into();
-        let (dtype, from) =
-            (send.as_ref().map(DynSlice::dtype), send.as_ref().map(DynSlice::region));
         let member = &mut self.comm.member;
-        let operation = member.scatter(recv.dtype(), from.as_ref(), &recv.region(), root);
-        let dtype = dtype.unwrap_or(recv.dtype());
-        member.issue(operation.of_types(dtype, recv.dtype()), stream)
+        let operation = member.dynamic().scatter(send.as_ref(), &recv, root);
+        member.issue(operation, stream)
     }
 
     /// As [`Communicator::all_to_all`].
@@ -298,8 +247,8 @@ impl DynCollectives<'_> {
     ) -> Result<S::Work> {
         let (send, recv) = (send.into(), recv.into());
         let member = &mut self.comm.member;
-        let operation = member.all_to_all(send.dtype(), &send.region(), &recv.region());
-        member.issue(operation.of_types(send.dtype(), recv.dtype()), stream)
+        let operation = member.dynamic().all_to_all(&send, &recv);
+        member.issue(operation, stream)
     }
 
     /// As [`Communicator::all_to_all_v`].
@@ -313,10 +262,8 @@ impl DynCollectives<'_> {
     ) -> Result<S::Work> {
         let (send, recv) = (send.into(), recv.into());
         let member = &mut self.comm.member;
-        let (from, to) = (send.region(), recv.region());
-        let (sent, received) = ((&from, send_parts), (&to, recv_parts));
-        let operation = member.all_to_all_v(send.dtype(), sent, received, false);
-        member.issue(operation.of_types(send.dtype(), recv.dtype()), stream)
+        let operation = member.dynamic().all_to_all_v((&send, send_parts), (&recv, recv_parts));
+        member.issue(operation, stream)
     }
 
     /// As [`Communicator::all_to_all_vc`].
@@ -329,9 +276,8 @@ impl DynCollectives<'_> {
     ) -> Result<S::Work> {
         let (send, recv) = (send.into(), recv.into());
         let member = &mut self.comm.member;
-        let (from, to) = (send.region(), recv.region());
-        let operation = member.all_to_all_vc(send.dtype(), &from, &to, counts);
-        member.issue(operation.of_types(send.dtype(), recv.dtype()), stream)
+        let operation = member.dynamic().all_to_all_vc(&send, &recv, counts);
+        member.issue(operation, stream)
     }
 
     /// As [`Communicator::send`].
@@ -343,7 +289,7 @@ impl DynCollectives<'_> {
     ) -> Result<S::Work> {
         let source = source.into();
         let member = &mut self.comm.member;
-        let operation = member.message(Direction::Send, source.dtype(), &source.region(), to);
+        let operation = member.dynamic().send(&source, to);
         member.issue(operation, stream)
     }
 
@@ -356,8 +302,7 @@ impl DynCollectives<'_> {
     ) -> Result<S::Work> {
         let destination = destination.into();
         let member = &mut self.comm.member;
-        let region = destination.region();
-        let operation = member.message(Direction::Receive, destination.dtype(), &region, from);
+        let operation = member.dynamic().recv(&destination, from);
         member.issue(operation, stream)
     }
 }

@@ -65,7 +65,9 @@
 //! 2. The file of its family: a method of `Member`, which checks it and makes a `CollectiveOp`, and
 //!    its public methods, which `issue` that.
 //! 3. `group/record.rs`, if groups take it: a method which `put`s the same `CollectiveOp`.
-//! 4. A row in the table above, one in `benches/operations`, and its tests.
+//! 4. `dynamic_ops.rs`: the same for elements whose type is known at run time only, and the methods
+//!    in both `dynamic.rs`.
+//! 5. A row in the table above, one in `benches/operations`, and its tests.
 //!
 //! The book has the steps in the emulator: Design, The house.
 
@@ -83,6 +85,7 @@ mod barrier;
 mod dynamic;
 
 mod check;
+mod dynamic_ops;
 mod issue;
 mod matrix;
 mod op;

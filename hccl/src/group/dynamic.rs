@@ -1,9 +1,8 @@
 //! Recording operations on elements whose type is known at run time only.
 
 use super::Recorder;
-use crate::collective::{CheckedReduction, CountMatrix, Partition};
+use crate::collective::{CountMatrix, Partition};
 use crate::dtype::ReduceKind;
-use crate::error::batch::Direction;
 use crate::memory::{DynSlice, DynSliceMut};
 
 /// Puts down operations of one communicator whose element type is known at run time only. Made by
@@ -78,17 +77,15 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         op: ReduceKind,
     ) -> Self {
         let (send, recv) = (send.into(), recv.into());
-        let what = CheckedReduction { dtype: send.dtype(), kind: op };
-        let operation = self.0.entry.member.all_reduce(what, &send.region(), &recv.region());
-        Self(self.0.put(operation.reduced(what).of_types(send.dtype(), recv.dtype())))
+        let operation = self.0.entry.member.dynamic().all_reduce(&send, &recv, op);
+        Self(self.0.put(operation))
     }
 
     /// [`Communicator::all_reduce_in_place`](crate::Communicator::all_reduce_in_place).
     pub fn all_reduce_in_place(self, buffer: impl Into<DynSliceMut<'env>>, op: ReduceKind) -> Self {
         let buffer = buffer.into();
-        let what = CheckedReduction { dtype: buffer.dtype(), kind: op };
-        let operation = self.0.entry.member.all_reduce_in_place(what, &buffer.region());
-        Self(self.0.put(operation.reduced(what)))
+        let operation = self.0.entry.member.dynamic().all_reduce_in_place(&buffer, op);
+        Self(self.0.put(operation))
     }
 
     /// [`Communicator::reduce_scatter`](crate::Communicator::reduce_scatter).
@@ -99,9 +96,8 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         op: ReduceKind,
     ) -> Self {
         let (send, recv) = (send.into(), recv.into());
-        let what = CheckedReduction { dtype: send.dtype(), kind: op };
-        let operation = self.0.entry.member.reduce_scatter(what, &send.region(), &recv.region());
-        Self(self.0.put(operation.reduced(what).of_types(send.dtype(), recv.dtype())))
+        let operation = self.0.entry.member.dynamic().reduce_scatter(&send, &recv, op);
+        Self(self.0.put(operation))
     }
 
     /// [`Communicator::reduce_scatter_v`](crate::Communicator::reduce_scatter_v).
@@ -113,16 +109,14 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         parts: &'env Partition,
     ) -> Self {
         let (send, recv) = (send.into(), recv.into());
-        let what = CheckedReduction { dtype: send.dtype(), kind: op };
-        let (from, to) = (send.region(), recv.region());
-        let operation = self.0.entry.member.reduce_scatter_v(what, &from, &to, parts);
-        Self(self.0.put(operation.reduced(what).of_types(send.dtype(), recv.dtype())))
+        let operation = self.0.entry.member.dynamic().reduce_scatter_v(&send, &recv, op, parts);
+        Self(self.0.put(operation))
     }
 
     /// [`Communicator::broadcast`](crate::Communicator::broadcast).
     pub fn broadcast(self, buffer: impl Into<DynSliceMut<'env>>, root: u32) -> Self {
         let buffer = buffer.into();
-        let operation = self.0.entry.member.broadcast(buffer.dtype(), &buffer.region(), root);
+        let operation = self.0.entry.member.dynamic().broadcast(&buffer, root);
         Self(self.0.put(operation))
     }
 
@@ -133,9 +127,8 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         recv: impl Into<DynSliceMut<'env>>,
     ) -> Self {
         let (send, recv) = (send.into(), recv.into());
-        let (from, to) = (send.region(), recv.region());
-        let operation = self.0.entry.member.all_gather(send.dtype(), &from, &to);
-        Self(self.0.put(operation.of_types(send.dtype(), recv.dtype())))
+        let operation = self.0.entry.member.dynamic().all_gather(&send, &recv);
+        Self(self.0.put(operation))
     }
 
     /// [`Communicator::all_gather_v`](crate::Communicator::all_gather_v).
@@ -146,9 +139,8 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         parts: &'env Partition,
     ) -> Self {
         let (send, recv) = (send.into(), recv.into());
-        let (from, to) = (send.region(), recv.region());
-        let operation = self.0.entry.member.all_gather_v(send.dtype(), &from, &to, false, parts);
-        Self(self.0.put(operation.of_types(send.dtype(), recv.dtype())))
+        let operation = self.0.entry.member.dynamic().all_gather_v(&send, &recv, parts);
+        Self(self.0.put(operation))
     }
 
     /// [`Communicator::scatter`](crate::Communicator::scatter).
@@ -159,11 +151,8 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         root: u32,
     ) -> Self {
         let recv = recv.into();
-        let from = send.as_ref().map(DynSlice::region);
-        let dtype = send.as_ref().map_or(recv.dtype(), DynSlice::dtype);
-        let member = &self.0.entry.member;
-        let operation = member.scatter(recv.dtype(), from.as_ref(), &recv.region(), root);
-        Self(self.0.put(operation.of_types(dtype, recv.dtype())))
+        let operation = self.0.entry.member.dynamic().scatter(send.as_ref(), &recv, root);
+        Self(self.0.put(operation))
     }
 
     /// [`Communicator::all_to_all`](crate::Communicator::all_to_all).
@@ -173,9 +162,8 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         recv: impl Into<DynSliceMut<'env>>,
     ) -> Self {
         let (send, recv) = (send.into(), recv.into());
-        let (from, to) = (send.region(), recv.region());
-        let operation = self.0.entry.member.all_to_all(send.dtype(), &from, &to);
-        Self(self.0.put(operation.of_types(send.dtype(), recv.dtype())))
+        let operation = self.0.entry.member.dynamic().all_to_all(&send, &recv);
+        Self(self.0.put(operation))
     }
 
     /// [`Communicator::all_to_all_v`](crate::Communicator::all_to_all_v).
@@ -187,10 +175,9 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         recv_parts: &'env Partition,
     ) -> Self {
         let (send, recv) = (send.into(), recv.into());
-        let (from, to) = (send.region(), recv.region());
-        let (sent, received) = ((&from, send_parts), (&to, recv_parts));
-        let operation = self.0.entry.member.all_to_all_v(send.dtype(), sent, received, false);
-        Self(self.0.put(operation.of_types(send.dtype(), recv.dtype())))
+        let operation =
+            self.0.entry.member.dynamic().all_to_all_v((&send, send_parts), (&recv, recv_parts));
+        Self(self.0.put(operation))
     }
 
     /// [`Communicator::all_to_all_vc`](crate::Communicator::all_to_all_vc).
@@ -201,17 +188,15 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         counts: &'env CountMatrix,
     ) -> Self {
         let (send, recv) = (send.into(), recv.into());
-        let (from, to) = (send.region(), recv.region());
-        let operation = self.0.entry.member.all_to_all_vc(send.dtype(), &from, &to, counts);
-        Self(self.0.put(operation.of_types(send.dtype(), recv.dtype())))
+        let operation = self.0.entry.member.dynamic().all_to_all_vc(&send, &recv, counts);
+        Self(self.0.put(operation))
     }
 
     /// [`Communicator::send`](crate::Communicator::send), without its order: within a group
     /// messages do not wait for one another.
     pub fn send(self, source: impl Into<DynSlice<'env>>, to: u32) -> Self {
         let source = source.into();
-        let (member, region) = (&self.0.entry.member, source.region());
-        let operation = member.message(Direction::Send, source.dtype(), &region, to);
+        let operation = self.0.entry.member.dynamic().send(&source, to);
         Self(self.0.put(operation))
     }
 
@@ -219,8 +204,7 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
     /// messages do not wait for one another.
     pub fn recv(self, destination: impl Into<DynSliceMut<'env>>, from: u32) -> Self {
         let destination = destination.into();
-        let (member, region) = (&self.0.entry.member, destination.region());
-        let operation = member.message(Direction::Receive, destination.dtype(), &region, from);
+        let operation = self.0.entry.member.dynamic().recv(&destination, from);
         Self(self.0.put(operation))
     }
 }
