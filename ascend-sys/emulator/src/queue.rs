@@ -23,7 +23,6 @@ use crate::progress::Progress;
 use ascend_sync::{
     AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, SpinLock, Thread, TryLock, lock,
 };
-use hold::HELD;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -35,6 +34,9 @@ mod models;
 #[cfg(all(test, not(loom)))]
 #[path = "queue_tests.rs"]
 mod tests;
+
+/// The gate of a held queue. No error has this code.
+const HELD: i32 = i32::MIN;
 
 /// The result of a poll of a job.
 #[derive(Debug)]

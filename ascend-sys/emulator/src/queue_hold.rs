@@ -5,12 +5,9 @@
 //! before a job begins, and written under it, so no job is taken once [`TaskQueue::hold`] has
 //! returned. A job that was taken before counts as begun.
 
-use super::{Job, TaskQueue};
+use super::{HELD, Job, TaskQueue};
 use ascend_sync::Ordering;
 use std::collections::VecDeque;
-
-/// The gate of a held queue. No error has this code.
-pub(super) const HELD: i32 = i32::MIN;
 
 impl<J: Job> TaskQueue<J> {
     /// From now on new jobs are refused with `code`; 0 opens the queue again.

@@ -3,8 +3,9 @@
 
 use super::arguments::{Argument, ByteSlice, FromC, Handle, Out};
 use super::entries::{Acl, entries};
-use crate::kernel::arguments::{self, ArgumentList};
+use crate::kernel::arguments::ArgumentList;
 use crate::kernel::binary::{self, KernelFunction};
+use crate::kernel::cpu_arguments::MOST_BYTES;
 use crate::message::{Failure, fail};
 use crate::program_memory;
 use ascend_sys::{ACL_ERROR_INVALID_PARAM, aclrtArgsHandle, aclrtParamHandle};
@@ -74,7 +75,7 @@ entries! {
         param_handle: Out<aclrtParamHandle>,
     ) {
         let value = param.some("param")?;
-        let value = value.counted(arguments::MOST_BYTES, "paramSize", ACL_ERROR_INVALID_PARAM)?;
+        let value = value.counted(MOST_BYTES, "paramSize", ACL_ERROR_INVALID_PARAM)?;
         let to = param_handle.required("paramHandle")?;
         to.write(args_handle.with(|list| list.append(&value))? as aclrtParamHandle);
         Ok(())
@@ -96,11 +97,11 @@ entries! {
         buffer: Out<*mut c_void>,
     ) {
         let to = buffer.required("bufferAddr")?;
-        if size == 0 || size > arguments::MOST_BYTES {
+        if size == 0 || size > MOST_BYTES {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
                 "dataSize is {size}; it goes from 1 to {}",
-                arguments::MOST_BYTES
+                MOST_BYTES
             );
         }
         let at = args_handle.with(|list| list.buffer(param_handle as u64, size))?;
@@ -115,7 +116,7 @@ entries! {
         size: usize,
     ) {
         let value = param.some("param")?;
-        let value = value.counted(arguments::MOST_BYTES, "paramSize", ACL_ERROR_INVALID_PARAM)?;
+        let value = value.counted(MOST_BYTES, "paramSize", ACL_ERROR_INVALID_PARAM)?;
         args_handle.with(|list| list.update(param_handle as u64, &value))
     }
 

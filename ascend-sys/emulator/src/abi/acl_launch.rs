@@ -6,7 +6,7 @@ use super::arguments::{ByteSlice, Handle, In, Slice};
 use super::entries::{Acl, entries};
 use crate::kernel::arguments::{self, Arguments, KernelArgument};
 use crate::kernel::binary::{Code, KernelFunction};
-use crate::kernel::cpu_arguments::{CpuArguments, CpuBlock};
+use crate::kernel::cpu_arguments::{CpuArguments, CpuBlock, MOST_BYTES};
 use crate::kernel::cpu_kernel;
 use crate::kernel::launch::launch;
 use crate::memory::{self, MemoryPlace};
@@ -87,7 +87,7 @@ entries! {
     ) {
         let function = func_handle.find()?;
         let block = host_args.some("hostArgs")?;
-        let block = block.counted(arguments::MOST_BYTES, "argsSize", ACL_ERROR_INVALID_PARAM)?;
+        let block = block.counted(MOST_BYTES, "argsSize", ACL_ERROR_INVALID_PARAM)?;
         let limit = limit_of(&cfg)?;
         let places: Vec<_> = match place_count {
             0 => Vec::new(),
@@ -208,11 +208,11 @@ fn launch_in_memory(
             "argsData is NULL, or argsSize ({bytes}) is no positive multiple of 8"
         );
     }
-    if bytes > arguments::MOST_BYTES {
+    if bytes > MOST_BYTES {
         return fail!(
             ACL_ERROR_INVALID_PARAM,
             "argsSize is {bytes}; at most {} are possible",
-            arguments::MOST_BYTES
+            MOST_BYTES
         );
     }
     let limit = cfg.map_or(Ok(None), limit_of)?;

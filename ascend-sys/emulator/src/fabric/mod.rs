@@ -35,6 +35,7 @@ pub(crate) mod rank_table;
 pub(crate) mod registry;
 pub(crate) mod root;
 pub(crate) mod root_info;
+mod still_news;
 pub(crate) mod stillness;
 pub(crate) mod subs;
 pub(crate) mod topology;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::endpoint_news::EndpointNews;
 use super::part_news::PartNews;
-use super::stillness::StillNews;
+use super::still_news::StillNews;
 use crate::collective::comm_error::CommError;
 use crate::collective::request::CollectiveRequest;
 use crate::processes::peer::Home;

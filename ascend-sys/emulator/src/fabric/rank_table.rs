@@ -5,6 +5,7 @@
 //! the valid values. Two things are not checked, since the format does not say: keys beyond those
 //! below, and which of the keys that version 1.2 adds a table must have.
 
+mod entry;
 mod field;
 // There is nothing unsafe here, and Miri takes minutes for it.
 #[cfg(all(test, not(loom), not(miri)))]
@@ -18,7 +19,8 @@ use std::io::Read;
 use std::path::Path;
 
 use ascend_sys::HcclResult;
-use field::Field;
+use entry::TableRank;
+use field::{Field, WrongTable};
 use serde_json::Value;
 use unique::Unique;
 
@@ -38,13 +40,6 @@ pub(crate) struct RankTable {
     /// The ranks, in order.
     ranks: Vec<TableRank>,
     servers: usize,
-}
-
-/// A rank's entry.
-struct TableRank {
-    server: usize,
-    /// Its number in the server.
-    device: u32,
 }
 
 impl RankTable {
@@ -155,35 +150,4 @@ fn too_long(bytes: u64) -> String {
 fn unreadable(path: &Path, why: &str) -> Failure {
     let text = format!("EI0004: the rank table {} cannot be read: {why}", path.display());
     Failure::new(HcclResult::HCCL_E_INTERNAL, text)
-}
-
-/// An error in a table.
-#[derive(Debug)]
-struct WrongTable {
-    /// CANN's number for it.
-    report: &'static str,
-    text: String,
-}
-
-impl WrongTable {
-    fn in_file(self, path: &Path) -> String {
-        format!("{}: the rank table {}: {}", self.report, path.display(), self.text)
-    }
-}
-
-/// Sorts the ranks by their numbers: each number must occur once, from 0.
-fn in_order(mut ranks: Vec<(u64, Field<'_>, TableRank)>) -> Result<Vec<TableRank>, WrongTable> {
-    let count = ranks.len() as u64;
-    ranks.sort_by_key(|(number, ..)| *number);
-    if let Some((number, field, _)) = ranks.iter().find(|(number, ..)| *number >= count) {
-        return Err(
-            field.wrong(format!("is {number}, and there are {count} ranks, numbered from 0"))
-        );
-    }
-    // There are as many numbers as ranks, and none twice: so none is missing.
-    if let Some(two) = ranks.windows(2).find(|two| two[0].0 == two[1].0) {
-        let (number, field, _) = &two[1];
-        return Err(field.wrong(format!("is {number}, as another one's is")));
-    }
-    Ok(ranks.into_iter().map(|(.., rank)| rank).collect())
 }

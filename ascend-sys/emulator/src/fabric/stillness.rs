@@ -23,9 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
 use super::news::News;
+use super::still_news::{FrameCounts, StillAnswer, StillNews, StillProcess};
 use crate::processes::listener::{self, as_bytes};
 use crate::processes::peer::Peer;
 use ascend_sync::lock_std as lock;
@@ -41,50 +40,6 @@ const KEPT: usize = 8;
 /// A process that has not answered after this is asked again: one that could go on for a moment
 /// says nothing.
 const AGAIN: Duration = Duration::from_secs(2);
-
-/// News about whether a process is still.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum StillNews {
-    Still(StillProcess),
-    /// The process is no longer still.
-    Moves,
-    /// Asks whether the process is still in the state that it gave. The number is that of the
-    /// question.
-    Asks {
-        round: u64,
-    },
-    /// It is still.
-    Yes {
-        round: u64,
-        answer: StillAnswer,
-    },
-    /// None of these processes, in these states, can go on.
-    Deadlock {
-        states: BTreeMap<u64, u64>,
-        text: String,
-    },
-}
-
-/// A process that is still.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct StillProcess {
-    /// The number of the state: it changes whenever the process was not still in between.
-    state: u64,
-    /// The names of the processes for which it waits.
-    waits_for: BTreeSet<u64>,
-    /// The waits in it, in words, and how many more there are.
-    lines: Vec<String>,
-    more: usize,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct StillAnswer {
-    state: u64,
-    frames: FrameCounts,
-}
-
-/// How many frames were said to each process and heard from it, by its name.
-type FrameCounts = BTreeMap<u64, (u64, u64)>;
 
 /// This process's knowledge about stillness.
 struct Stillness {

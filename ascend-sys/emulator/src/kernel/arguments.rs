@@ -11,8 +11,6 @@ use std::sync::Arc;
 
 /// The most arguments that a kernel takes.
 const MOST: usize = 128;
-/// The most bytes that a launch copies from the host.
-pub(crate) const MOST_BYTES: usize = 16 << 20;
 
 /// An argument of a kernel.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,13 +1,14 @@
 //! The arguments of a CPU kernel: one block of bytes, which is copied at the launch. The kernel
 //! gets the address of a copy of its own.
 
-use super::arguments::MOST_BYTES;
 use crate::memory;
 use crate::message::{Failure, fail};
 use ascend_reduce::Store;
 use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 use std::sync::Arc;
 
+/// The most bytes that a launch copies from the host.
+pub(crate) const MOST_BYTES: usize = 16 << 20;
 /// The alignment of an argument in a list, and the size of an address in the block.
 const WORD: usize = 8;
 

@@ -2,10 +2,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 use serde_json::Value;
-
-use super::WrongTable;
 
 /// A value in a table, with its path, as `server_list[0].device[1].rank_id`.
 pub(super) struct Field<'a> {
@@ -175,5 +174,19 @@ impl<'a> Field<'a> {
     /// Makes the error for a number or name that another entry has already.
     pub(super) fn twice(&self) -> WrongTable {
         self.wrong(format!("is {}, as another one's is", self.is()))
+    }
+}
+
+/// An error in a table.
+#[derive(Debug)]
+pub(super) struct WrongTable {
+    /// CANN's number for it.
+    pub(super) report: &'static str,
+    pub(super) text: String,
+}
+
+impl WrongTable {
+    pub(super) fn in_file(self, path: &Path) -> String {
+        format!("{}: the rank table {}: {}", self.report, path.display(), self.text)
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::field::Field;
-use super::{TableRank, WrongTable, in_order};
+use super::entry::{TableRank, in_order};
+use super::field::{Field, WrongTable};
 
 const PORTS: std::ops::RangeInclusive<u64> = 1..=65_535;
 

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::field::Field;
-use super::{TableRank, WrongTable, in_order};
+use super::entry::{TableRank, in_order};
+use super::field::{Field, WrongTable};
 
 const MOST_RANKS: u64 = 65_536;
 

@@ -1,0 +1,49 @@
+//! What processes tell one another about whether they are still.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+/// News about whether a process is still.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum StillNews {
+    Still(StillProcess),
+    /// The process is no longer still.
+    Moves,
+    /// Asks whether the process is still in the state that it gave. The number is that of the
+    /// question.
+    Asks {
+        round: u64,
+    },
+    /// It is still.
+    Yes {
+        round: u64,
+        answer: StillAnswer,
+    },
+    /// None of these processes, in these states, can go on.
+    Deadlock {
+        states: BTreeMap<u64, u64>,
+        text: String,
+    },
+}
+
+/// A process that is still.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct StillProcess {
+    /// The number of the state: it changes whenever the process was not still in between.
+    pub(super) state: u64,
+    /// The names of the processes for which it waits.
+    pub(super) waits_for: BTreeSet<u64>,
+    /// The waits in it, in words, and how many more there are.
+    pub(super) lines: Vec<String>,
+    pub(super) more: usize,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StillAnswer {
+    pub(super) state: u64,
+    pub(super) frames: FrameCounts,
+}
+
+/// How many frames were said to each process and heard from it, by its name.
+pub(super) type FrameCounts = BTreeMap<u64, (u64, u64)>;
