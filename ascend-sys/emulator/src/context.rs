@@ -86,6 +86,8 @@ fn by_default(current: Current) -> Result<Current, Failure> {
         return Ok(current);
     }
     CURRENT.set(NONE);
+    // Also for the functions that return no code, which no entry refuses.
+    fork::refuse_devices()?;
     let number = DEFAULT_DEVICE.load(Ordering::Relaxed);
     if number >= 0 {
         let device = machine::find_device(number)?;

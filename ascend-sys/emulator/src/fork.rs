@@ -38,10 +38,17 @@ pub(crate) fn devices_are_used() {
 /// Refuses a function of the C ABI in a process that was forked from one which used devices.
 #[inline]
 pub(crate) fn refuse_in_child(function: &str) -> Result<(), Failure> {
-    if FORKED.load(Ordering::Relaxed) && !CONSTANTS.contains(&function) {
-        return refused();
-    }
-    Ok(())
+    if is_child() && !CONSTANTS.contains(&function) { refused() } else { Ok(()) }
+}
+
+/// Refuses devices in such a process.
+pub(crate) fn refuse_devices() -> Result<(), Failure> {
+    if is_child() { refused() } else { Ok(()) }
+}
+
+#[inline]
+fn is_child() -> bool {
+    FORKED.load(Ordering::Relaxed)
 }
 
 #[cold]

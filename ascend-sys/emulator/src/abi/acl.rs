@@ -4,9 +4,9 @@
 use super::acl_config::AclConfig;
 use super::arguments::{CText, Out};
 use super::entries::{Acl, entries};
+use super::hccl_entry::product_of_thread;
+use crate::init_hooks;
 use crate::message::{self, Failure, fail};
-use crate::profile::Product;
-use crate::{context, init_hooks, machine};
 use ascend_sys::{
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_REPEAT_FINALIZE, ACL_ERROR_REPEAT_INITIALIZE,
     aclCANNPackageName, aclCANNPackageVersion, aclCannAttr, aclError, aclFinalizeCallbackFunc,
@@ -253,9 +253,5 @@ unsafe extern "C" fn drop_line(
 }
 
 unsafe extern "C" fn aclrtGetSocName() -> *const c_char {
-    let product = match context::current() {
-        Ok(current) => machine::device_slot(current.device).product(),
-        Err(_) => machine::default_block().map_or(Product::A3, |block| block.product),
-    };
-    product.soc_name().as_ptr()
+    product_of_thread().soc_name().as_ptr()
 }
