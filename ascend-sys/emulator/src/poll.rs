@@ -226,7 +226,29 @@ impl Stream {
         // No task of a stopped stream goes on, except one that has begun.
         let rests = self.is_at_rest();
         let state = self.waiting_for();
-        if rests { state } else { format!("its work goes on: {state}") }
+        if rests {
+            return state;
+        }
+        match self.awaits_stopped() {
+            Some(stopped) => format!("{state}, and {}", stopped.waiting_for()),
+            None => format!("its work goes on: {state}"),
+        }
+    }
+
+    /// The stopped stream for which the head waits, if it does: for a point in it, or for one in a
+    /// stream that waits so.
+    #[cold]
+    fn awaits_stopped(&'static self) -> Option<&'static Stream> {
+        const MOST: usize = 16;
+        let mut at = self;
+        for _ in 0..MOST {
+            let (awaited, _) = at.look(|_, task| task.upstream()).flatten()?;
+            if awaited.is_at_rest() {
+                return Some(awaited);
+            }
+            at = awaited;
+        }
+        None
     }
 
     /// How a held stream came to be, and the way out, for messages.

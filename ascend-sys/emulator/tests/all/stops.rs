@@ -82,6 +82,38 @@ fn a_task_that_has_begun_ends_and_the_next_one_does_not_begin() {
 }
 
 #[test]
+fn a_stream_that_waits_for_a_stopped_one_does_not_go_on() {
+    let _block = Block::one();
+    let (s, between, last) = (stream(), stream(), stream());
+    let events = [s, between].map(|stream| {
+        let mut event = null_mut();
+        ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
+        (stream, event)
+    });
+    ok!(aclrtStreamStop(s));
+    for ((stream, event), waiting) in events.into_iter().zip([between, last]) {
+        ok!(aclrtRecordEvent(event, stream));
+        ok!(aclrtStreamWaitEvent(waiting, event));
+    }
+    for waiting in [between, last] {
+        fails!(
+            507046,
+            [
+                "not idle after 20ms, and stream",
+                " of stream",
+                "is stopped (aclrtStreamStop) for",
+                "aclrtStreamAbort"
+            ],
+            aclrtSynchronizeStreamWithTimeout(waiting, 20)
+        );
+    }
+    ok!(aclrtStreamAbort(s));
+    for waiting in [between, last] {
+        ok!(aclrtSynchronizeStream(waiting));
+    }
+}
+
+#[test]
 fn a_wait_that_ends_early_says_who_stopped_the_stream_and_what_to_do() {
     let block = Block::one();
     let (s, mut event) = (stream(), null_mut());
