@@ -79,7 +79,8 @@ impl Family for Hcomm {
     }
 }
 
-/// Runs the body of an entry: refuses in a forked child, catches panics, and makes a code of a failure.
+/// Runs the body of an entry: refuses in a forked child, catches panics, and makes a code of a
+/// failure.
 #[inline]
 pub(super) fn run<F: Family>(
     name: &'static str,

@@ -73,7 +73,7 @@ fn no_call_of_a_forked_child_waits_for_a_lock_that_the_parent_held() {
                 // SAFETY: without a handler it ends the child.
                 unsafe { libc::alarm(20) };
                 let refused = permit() == 107002 && message().contains("was forked");
-                // What is constant is told, and so is the product.
+                // Constants are told, and so is the product.
                 let (mut major, mut minor, mut patch) = (0, 0, 0);
                 let told = call!(aclrtGetVersion(&mut major, &mut minor, &mut patch)) == 0
                     && !call!(aclrtGetSocName()).is_null();
