@@ -1,4 +1,4 @@
-//! What processes tell one another about whether they are still.
+//! News between processes about whether they are still.
 
 use std::collections::{BTreeMap, BTreeSet};
 
