@@ -4,8 +4,9 @@
 //!
 //! - Queued tasks wait for each other in a *cycle*, each bound to something that is queued already:
 //!   an event to the record it was told to wait for, a rank to a collective that its peer has
-//!   issued. Nothing that any thread does can change this. (A notify and a message are bound to
-//!   nothing: another stream may bring them.) All tasks of the cycle are told to give up.
+//!   issued. Nothing that any thread does can change this. (A notify, a message and the flag of an
+//!   event are bound to nothing: another stream may bring them.) All tasks of the cycle are told to
+//!   give up.
 //! - Nothing in the process can run. Every stream that has work is parked on another one or on a
 //!   thread, and every thread sleeps in one of our calls or in a wait for another thread. That is a
 //!   [closed](crate::closed) process, and it has to be closed for [`STILL`]. The tasks and calls

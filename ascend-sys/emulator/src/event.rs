@@ -1,10 +1,16 @@
 //! Events: a point in a stream that others wait for.
 //!
-//! Recording is a snapshot of the stream's newest ticket, and no task, unless the event keeps time.
-//! Events of `aclrtCreateEventExWithFlag` are snapshots for waiting too: a wait takes the latest
-//! record before it, and an event that was never recorded counts as complete. The older kind is a
-//! flag of the hardware: a wait that reaches the head of its stream blocks until the event is
-//! recorded, and `aclrtResetEvent` clears it in stream order.
+//! For the host, recording is a snapshot of the stream's newest ticket. Events of
+//! `aclrtCreateEventExWithFlag` are snapshots for waiting too: a wait takes the latest record before
+//! it, and an event that was never recorded counts as complete. Unless they keep time, their record
+//! is no task.
+//!
+//! The older kind is a flag of the hardware, which streams read and write in their order: the task
+//! of a record sets it, a wait that reaches the head of its stream blocks until it is set, and
+//! `aclrtResetEvent` clears it. So a program can issue several rounds of record, wait and reset
+//! before the first has run. In a program that resets nothing the flag would stay set, and the wait
+//! of a later round would not wait. CANN does not publish what happens then. Here a wait also waits
+//! for the latest record before it, if that was under way when the wait was issued.
 
 mod tasks;
 
@@ -14,6 +20,7 @@ use crate::ipc::shared_event::{SharedEvent, SharedWait, WaitShared};
 use crate::machine;
 use crate::message::{Failure, fail};
 use crate::sleep::Enders;
+use crate::sleeping_streams::SleepingStreams;
 use crate::slots::{CAPACITY, HandleKind, Slots, Slotted};
 use crate::stream::{Mark, Stream};
 use ascend_sync::lock_std as lock;
@@ -26,14 +33,19 @@ use ascend_sys::{
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
-use tasks::{RecordTime, ResetEvent, Target, WaitEvent};
+use tasks::{RecordEvent, ResetEvent, Target, WaitEvent};
 
 pub(crate) static EVENTS: Slots<Event> = Slots::new();
 
 /// A bit of the state word, beside the mark: the event is recorded.
 const RECORDED: u64 = 1 << 62;
-/// A bit of the state word: somebody sleeps until the event is recorded.
+/// A bit of the state word: a thread sleeps until the event is recorded.
 const AWAITED: u64 = 1 << 63;
+
+/// In the flag: it is set.
+const SET: u32 = 1;
+/// In the flag: a stream sleeps until it is set.
+const FLAG_AWAITED: u32 = 2;
 
 pub(crate) struct Event {
     index: u32,
@@ -41,7 +53,12 @@ pub(crate) struct Event {
     flags: AtomicU32,
     /// Whether it was made by `aclrtCreateEventExWithFlag`.
     ex: AtomicBool,
+    /// The latest record, as the host sees it.
     state: AtomicU64,
+    /// The flag of the older kind.
+    flag: AtomicU32,
+    /// The record that has set it last: the bits of its mark. Written before the flag.
+    setter: AtomicU64,
     /// Nanoseconds since the machine's start, of the last completed record of an event that keeps
     /// time.
     time: AtomicU64,
@@ -51,8 +68,8 @@ pub(crate) struct Event {
     captured_node: AtomicU32,
     /// The number of waits of streams that have not passed yet.
     waits: AtomicU32,
-    /// The streams that wait for the record.
-    sleepers: Mutex<Vec<&'static Stream>>,
+    /// The streams that wait for the flag.
+    sleepers: SleepingStreams,
     /// For an event with `ACL_EVENT_IPC`: the part of it that other processes can have.
     shared: Mutex<Option<Arc<SharedEvent>>>,
 }
@@ -71,11 +88,13 @@ impl Slotted for Event {
             flags: AtomicU32::new(0),
             ex: AtomicBool::new(false),
             state: AtomicU64::new(0),
+            flag: AtomicU32::new(0),
+            setter: AtomicU64::new(0),
             time: AtomicU64::new(0),
             captured: AtomicU64::new(0),
             captured_node: AtomicU32::new(0),
             waits: AtomicU32::new(0),
-            sleepers: Mutex::default(),
+            sleepers: SleepingStreams::default(),
             shared: Mutex::new(None),
         }
     }
@@ -118,6 +137,7 @@ impl Event {
             event.flags.store(flags, Ordering::Relaxed);
             event.ex.store(ex, Ordering::Relaxed);
             event.state.store(0, Ordering::Relaxed);
+            event.flag.store(0, Ordering::Relaxed);
             event.time.store(0, Ordering::Relaxed);
             event.captured.store(0, Ordering::Relaxed);
             *lock(&event.shared) = shared;
@@ -146,8 +166,9 @@ impl Event {
         if let Some(shared) = lock(&event.shared).take() {
             shared.close();
         }
-        // A wait that never saw a record has nothing left to wait for.
-        event.wake_sleepers();
+        // Who has waited for a record has nothing left to wait for.
+        executor::announce();
+        event.sleepers.wake();
         EVENTS.recycle(event.index);
         Ok(())
     }
@@ -155,7 +176,11 @@ impl Event {
     /// Marks the newest task of a stream. See [`capture`](crate::capture) for a stream that is
     /// captured.
     #[inline]
-    pub(crate) fn record(&'static self, stream: &'static Stream) -> Result<(), Failure> {
+    pub(crate) fn record(
+        &'static self,
+        handle: u64,
+        stream: &'static Stream,
+    ) -> Result<(), Failure> {
         self.same_device(stream)?;
         if let Some(shared) = self.shared() {
             return shared.record(stream);
@@ -164,8 +189,8 @@ impl Event {
         let marked = check::marks(stream)?;
         let keeps_time = self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0;
         // A held stream begins no record either, so the record has to be a task.
-        let mark = if keeps_time || stream.queue.is_held() {
-            let ticket = stream.enqueue(RecordTime { event: self })?;
+        let mark = if keeps_time || self.is_flag() || stream.queue.is_held() {
+            let ticket = stream.enqueue(RecordEvent { event: self, handle, keeps_time })?;
             Mark::new(stream, ticket)
         } else {
             marked.unwrap_or_else(|| Mark::now(stream))
@@ -173,9 +198,15 @@ impl Event {
         // One step sets the mark and reads whether anybody sleeps, so neither can miss the other.
         let before = self.state.swap(mark.to_bits() | RECORDED, Ordering::AcqRel);
         if before & AWAITED != 0 {
-            self.wake_sleepers();
+            executor::announce();
         }
         Ok(())
+    }
+
+    /// Whether it is of the older kind, and streams wait for it.
+    #[inline]
+    fn is_flag(&self) -> bool {
+        !self.ex.load(Ordering::Relaxed) && self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC != 0
     }
 
     /// Returns the part of it that other processes can have.
@@ -236,13 +267,6 @@ impl Event {
         )
     }
 
-    #[cold]
-    fn wake_sleepers(&self) {
-        let streams = std::mem::take(&mut *lock(&self.sleepers));
-        executor::announce();
-        streams.into_iter().for_each(Stream::wake);
-    }
-
     /// Returns the point that the event marks, if it is recorded.
     #[inline]
     pub(crate) fn mark(&self) -> Option<Mark> {
@@ -282,7 +306,7 @@ impl Event {
                 }
             };
         }
-        if !ex && self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC == 0 {
+        if !ex && !self.is_flag() {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
                 "the event was created without ACL_EVENT_SYNC: streams cannot wait for it"
@@ -291,7 +315,10 @@ impl Event {
         let target = match self.mark() {
             Some(mark) if ex => Target::Mark(mark),
             None if ex => return Ok(()),
-            _ => Target::Record { event: self, handle },
+            latest => {
+                let latest = latest.filter(|latest| !latest.is_complete());
+                Target::Flag { event: self, handle, latest }
+            }
         };
         if let Target::Mark(mark) = target
             && mark.is_complete()
@@ -321,9 +348,7 @@ impl Event {
     ) -> Result<ResetEvent, Failure> {
         self.same_device(stream)?;
         self.is_for_one_process("reset")?;
-        if self.ex.load(Ordering::Relaxed)
-            || self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC == 0
-        {
+        if !self.is_flag() {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
                 "only events of aclrtCreateEventWithFlag with ACL_EVENT_SYNC can be reset"
@@ -332,11 +357,8 @@ impl Event {
         Ok(ResetEvent { event: self, handle })
     }
 
-    /// Registers a waiter for the record. Returns true if the event is recorded already.
-    fn await_record(&self, join: impl FnOnce(&mut Vec<&'static Stream>)) -> bool {
-        // First the list, then the word: a record that finds the word set finds the waiter in the
-        // list.
-        join(&mut lock(&self.sleepers));
+    /// Asks to be woken by a record. Returns true if the event is recorded already.
+    fn await_record(&self) -> bool {
         self.state.fetch_or(AWAITED, Ordering::AcqRel) & RECORDED != 0
     }
 
@@ -354,8 +376,7 @@ impl Event {
                 let what = || "a thread that waits for an event that nobody has recorded".into();
                 let only_here = Enders::Processes(Vec::new());
                 let most = limit.unwrap_or(Duration::MAX);
-                let is_recorded =
-                    || self.await_record(|_| {}) || self.pending() != Err(NotRecorded);
+                let is_recorded = || self.await_record() || self.pending() != Err(NotRecorded);
                 if !executor::await_others(most, only_here, what, is_recorded)? {
                     return Ok(false);
                 }
@@ -408,20 +429,26 @@ pub(crate) fn nanoseconds() -> u64 {
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests {
     use super::*;
+    use crate::step::Step;
     use crate::task::TaskBody;
     use std::sync::LazyLock;
 
     #[test]
-    fn a_record_wakes_who_waits_for_it() {
-        static EVENT: LazyLock<Event> = LazyLock::new(|| Event::new(0));
+    fn the_task_of_a_record_wakes_who_waits_for_the_flag() {
         static STREAMS: LazyLock<[Stream; 2]> = LazyLock::new(|| [1, 2].map(Stream::new));
-        let event = LazyLock::force(&EVENT);
         let [records, waits] = LazyLock::force(&STREAMS);
-        let mut wait =
-            WaitEvent { event, target: Target::Record { event, handle: 0 }, limit: None };
+        let handle = Event::create(0, ACL_EVENT_SYNC, false).unwrap();
+        let event = Event::named(handle).unwrap();
+        let target = Target::Flag { event, handle, latest: None };
+        let mut wait = WaitEvent { event, target, limit: None };
         event.waits.store(1, Ordering::Relaxed);
-        assert!(!wait.arm(waits), "there is no record");
-        assert!(event.record(records).is_ok());
-        assert!(lock(&event.sleepers).is_empty(), "it sleeps on");
+        assert!(!wait.arm(waits), "the flag is not set");
+        let mut record = RecordEvent { event, handle, keeps_time: false };
+        assert!(matches!(record.poll(records), Step::Done(Ok(()))));
+        assert!(event.sleepers.is_empty(), "it sleeps on");
+        assert!(wait.arm(waits), "the flag is set");
+        assert!(matches!(event.reset(handle, records).unwrap().poll(records), Step::Done(Ok(()))));
+        assert!(matches!(wait.poll(waits), Step::Park), "the flag is cleared");
+        Event::destroy(handle).unwrap();
     }
 }

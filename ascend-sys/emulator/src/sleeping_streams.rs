@@ -25,4 +25,9 @@ impl SleepingStreams {
         let streams = std::mem::take(&mut *lock(&self.0));
         streams.into_iter().for_each(Stream::wake);
     }
+
+    #[cfg(all(test, not(loom), not(miri)))]
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.0).is_empty()
+    }
 }

@@ -371,7 +371,7 @@ pub(crate) fn record_event(
         event.is_for_one_process("recorded in a capture")?;
         return record_in_graph(event, handle, stream);
     }
-    event.record(stream)
+    event.record(handle, stream)
 }
 
 /// Records an event on a diverted stream.
@@ -382,7 +382,7 @@ fn record_in_graph(
     stream: &'static Stream,
 ) -> Result<(), Failure> {
     if event.is_external() {
-        let issue = move |stream| Event::named(event_handle)?.record(stream);
+        let issue = move |stream| Event::named(event_handle)?.record(event_handle, stream);
         let name = "record of an external event".to_string();
         return record_call(stream, name, &[], Box::new(issue));
     }

@@ -1,6 +1,6 @@
-//! The tasks of events: a wait, a reset, and a record that keeps time.
+//! The tasks of events: a wait, a reset, and a record that sets a flag or keeps time.
 
-use super::{AWAITED, EVENTS, Event, RECORDED, nanoseconds};
+use super::{AWAITED, EVENTS, Event, FLAG_AWAITED, RECORDED, SET, nanoseconds};
 use crate::message::Failure;
 use crate::step::{Helpers, Need, Step};
 use crate::stream::{Mark, Stream};
@@ -11,11 +11,23 @@ use std::time::Duration;
 #[derive(Clone, Copy)]
 pub(super) enum Target {
     Mark(Mark),
-    /// An event that may not be recorded yet.
-    Record {
+    /// The flag of an event of the older kind.
+    Flag {
         event: &'static Event,
         handle: u64,
+        /// The latest record before the wait, if that was under way.
+        latest: Option<Mark>,
     },
+}
+
+impl Target {
+    /// The point to wait for now. `None`: it is the flag.
+    fn point(&self) -> Option<Mark> {
+        match self {
+            Target::Mark(mark) => Some(*mark),
+            Target::Flag { latest, .. } => latest.filter(|latest| !latest.is_complete()),
+        }
+    }
 }
 
 /// A task that makes later work of the stream wait for an event.
@@ -33,15 +45,17 @@ impl Drop for WaitEvent {
 
 impl TaskBody<Stream> for WaitEvent {
     fn poll(&mut self, _: &'static Stream) -> Step {
-        if let Target::Record { event, handle } = self.target {
+        if let Target::Flag { event, handle, .. } = self.target {
+            if self.target.point().is_some() {
+                return Step::Park;
+            }
             if EVENTS.get(handle).is_none() {
                 return Step::Done(Ok(()));
             }
-            match event.mark() {
-                // The first record that the wait sees counts.
-                Some(mark) => self.target = Target::Mark(mark),
-                None => return Step::Park,
+            if event.flag.load(Ordering::Acquire) & SET == 0 {
+                return Step::Park;
             }
+            self.target = Target::Mark(Mark::from_bits(event.setter.load(Ordering::Relaxed)));
         }
         match self.target {
             Target::Mark(mark) if mark.is_complete() => Step::Done(Ok(())),
@@ -49,32 +63,31 @@ impl TaskBody<Stream> for WaitEvent {
         }
     }
 
-    /// Waits for a record are registered here. Waits for a stream are registered by the executor,
+    /// Waits for a flag are registered here. Waits for a stream are registered by the executor,
     /// which arms that stream too.
     fn arm(&mut self, stream: &'static Stream) -> bool {
         match self.target {
-            Target::Record { event, .. } => event.await_record(|sleepers| {
-                if !sleepers.iter().any(|s| std::ptr::eq(*s, stream)) {
-                    sleepers.push(stream);
-                }
-            }),
-            Target::Mark(_) => false,
+            Target::Flag { event, .. } if self.target.point().is_none() => {
+                event.sleepers.add(stream);
+                // A record that finds the bit finds the stream in the list.
+                event.flag.fetch_or(FLAG_AWAITED, Ordering::AcqRel) & SET != 0
+            }
+            _ => false,
         }
     }
 
     /// Returns what could end the wait.
     fn helpers(&self) -> Helpers {
         match self.target {
-            Target::Mark(_) => Helpers::Point,
-            Target::Record { .. } => Helpers::Queued(vec![Need::Call]),
+            Target::Flag { handle, .. } if self.target.point().is_none() => {
+                Helpers::Queued(vec![Need::Signal(handle)])
+            }
+            _ => Helpers::Point,
         }
     }
 
     fn upstream(&self) -> Option<(&'static Stream, u64)> {
-        match self.target {
-            Target::Mark(mark) => mark.point(),
-            Target::Record { .. } => None,
-        }
+        self.target.point().and_then(Mark::point)
     }
 
     fn passed(&self, _: &Result<(), Failure>) -> Option<Passed<Stream>> {
@@ -82,12 +95,19 @@ impl TaskBody<Stream> for WaitEvent {
     }
 
     fn describe(&self) -> String {
-        match self.target {
-            Target::Record { .. } => "wait for an event that nobody has recorded yet".into(),
-            Target::Mark(mark) => match mark.stream() {
-                Some(stream) => format!("wait for task {} of {}", mark.ticket(), stream.describe()),
-                None => "wait for an event".into(),
-            },
+        let (at, of_flag) = match self.target {
+            Target::Flag { event, .. } => (self.target.point().or_else(|| event.mark()), true),
+            Target::Mark(mark) => (Some(mark), false),
+        };
+        match at.map(|mark| (mark, mark.stream())) {
+            None => "wait for an event that nobody has recorded yet".into(),
+            Some((mark, _)) if of_flag && mark.is_complete() => {
+                "wait for an event whose record was dropped or reset".into()
+            }
+            Some((mark, Some(stream))) => {
+                format!("wait for task {} of {}", mark.ticket(), stream.describe())
+            }
+            Some((_, None)) => "wait for an event".into(),
         }
     }
 
@@ -105,6 +125,7 @@ pub(crate) struct ResetEvent {
 impl TaskBody<Stream> for ResetEvent {
     fn poll(&mut self, _: &'static Stream) -> Step {
         if EVENTS.get(self.handle).is_some() {
+            self.event.flag.fetch_and(!SET, Ordering::AcqRel);
             let state = self.event.state.load(Ordering::Acquire);
             // A record that is not reached yet comes after this reset.
             if state & RECORDED != 0 && Mark::from_bits(state & !(RECORDED | AWAITED)).is_complete()
@@ -125,18 +146,39 @@ impl TaskBody<Stream> for ResetEvent {
     }
 }
 
-/// A task that notes when an event was reached.
-pub(crate) struct RecordTime {
+/// A task that sets the flag of an event, and notes when the event was reached.
+pub(crate) struct RecordEvent {
     pub(super) event: &'static Event,
+    pub(super) handle: u64,
+    pub(super) keeps_time: bool,
 }
 
-impl TaskBody<Stream> for RecordTime {
-    fn poll(&mut self, _: &'static Stream) -> Step {
-        self.event.time.store(nanoseconds(), Ordering::Release);
+impl TaskBody<Stream> for RecordEvent {
+    fn poll(&mut self, stream: &'static Stream) -> Step {
+        if EVENTS.get(self.handle).is_none() {
+            return Step::Done(Ok(()));
+        }
+        let event = self.event;
+        if self.keeps_time {
+            event.time.store(nanoseconds(), Ordering::Release);
+        }
+        if event.is_flag() {
+            let own = Mark::new(stream, stream.queue.completed() + 1);
+            event.setter.store(own.to_bits(), Ordering::Relaxed);
+            // One step sets the flag and reads whether anybody sleeps, so neither can miss the
+            // other. It publishes the setter.
+            if event.flag.swap(SET, Ordering::AcqRel) & FLAG_AWAITED != 0 {
+                event.sleepers.wake();
+            }
+        }
         Step::Done(Ok(()))
     }
 
+    fn provides(&self, need: &Need) -> bool {
+        matches!(need, Need::Signal(number) if *number == self.handle)
+    }
+
     fn describe(&self) -> String {
-        "record of an event with its time".into()
+        "record of an event".into()
     }
 }

@@ -6,13 +6,13 @@ use ascend_sys::*;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-fn event(flag: u32) -> aclrtEvent {
+pub(crate) fn event(flag: u32) -> aclrtEvent {
     let mut event = null_mut();
     ok!(aclrtCreateEventWithFlag(&mut event, flag));
     event
 }
 
-fn event_ex(flag: u32) -> aclrtEvent {
+pub(crate) fn event_ex(flag: u32) -> aclrtEvent {
     let mut event = null_mut();
     ok!(aclrtCreateEventExWithFlag(&mut event, flag));
     event
@@ -143,6 +143,68 @@ fn waiting_for_an_event_never_recorded_blocks_until_it_is() {
         assert_eq!(read(a, 1), [round as u8]);
         assert!(!recorded(e));
     }
+}
+
+/// Two streams take turns, and each resets what it has waited for. All rounds are issued before the
+/// first has run.
+#[test]
+fn a_round_of_record_wait_and_reset_takes_the_record_of_its_own_round() {
+    let _block = Block::one();
+    for reuses in ["with a reset", "without one"] {
+        for make in [|| event(ACL_EVENT_SYNC), || event(ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE)] {
+            let (a, s, t, gate) = (malloc(16), stream(), stream(), Gate::new());
+            let (there, back) = (make(), make());
+            gate.close(s);
+            let b = a.wrapping_byte_add(8);
+            for round in 1..=30 {
+                ok!(aclrtMemsetAsync(a, 8, round, 8, s));
+                ok!(aclrtRecordEvent(there, s));
+                ok!(aclrtStreamWaitEvent(t, there));
+                if reuses == "with a reset" {
+                    ok!(aclrtResetEvent(there, t));
+                }
+                ok!(aclrtMemcpyAsync(b, 8, a, 8, D2D, t));
+                ok!(aclrtRecordEvent(back, t));
+                ok!(aclrtStreamWaitEvent(s, back));
+                if reuses == "with a reset" {
+                    ok!(aclrtResetEvent(back, s));
+                }
+                // What it reads is of this round.
+                ok!(aclrtMemcpyAsync(a, 8, b, 8, D2D, s));
+            }
+            assert!(!idle(t) && !idle(s));
+            gate.open();
+            ok!(aclrtSynchronizeStream(s));
+            ok!(aclrtSynchronizeStream(t));
+            assert_eq!(read(a, 16), [30; 16], "{reuses}");
+        }
+    }
+}
+
+/// The flag is set and cleared in the order of the streams, and not in that of the calls.
+#[test]
+fn a_record_that_is_issued_before_a_reset_has_run_is_cleared_by_it() {
+    let _block = Block::one();
+    let (a, s, t, gate) = (malloc(8), stream(), stream(), Gate::new());
+    let e = event(ACL_EVENT_SYNC);
+    ok!(aclrtMemset(a, 8, 0, 8));
+    gate.close(t);
+    // Both waits and resets are queued before the first record has run.
+    for round in 1..=2 {
+        ok!(aclrtStreamWaitEvent(s, e));
+        ok!(aclrtResetEvent(e, s));
+        ok!(aclrtMemsetAsync(a, 8, round, 8, s));
+        if round == 1 {
+            ok!(aclrtRecordEvent(e, t));
+        }
+    }
+    gate.open();
+    ok!(aclrtSynchronizeStream(t));
+    fails!(507046, [], aclrtSynchronizeStreamWithTimeout(s, 50));
+    assert_eq!(read(a, 8), [1; 8], "the second wait has taken the first record");
+    ok!(aclrtRecordEvent(e, t));
+    ok!(aclrtSynchronizeStream(s));
+    assert_eq!(read(a, 8), [2; 8]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Streams that are stopped: what is queued stays, and none of it begins.
 
+use crate::events::{event, event_ex};
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{call, fails, ok};
 use ascend_sys::*;
@@ -85,11 +86,7 @@ fn a_task_that_has_begun_ends_and_the_next_one_does_not_begin() {
 fn a_stream_that_waits_for_a_stopped_one_does_not_go_on() {
     let _block = Block::one();
     let (s, between, last) = (stream(), stream(), stream());
-    let events = [s, between].map(|stream| {
-        let mut event = null_mut();
-        ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
-        (stream, event)
-    });
+    let events = [s, between].map(|stream| (stream, event_ex(ACL_EVENT_SYNC)));
     ok!(aclrtStreamStop(s));
     for ((stream, event), waiting) in events.into_iter().zip([between, last]) {
         ok!(aclrtRecordEvent(event, stream));
@@ -111,6 +108,19 @@ fn a_stream_that_waits_for_a_stopped_one_does_not_go_on() {
     for waiting in [between, last] {
         ok!(aclrtSynchronizeStream(waiting));
     }
+}
+
+#[test]
+fn a_record_that_an_abort_has_dropped_sets_no_flag() {
+    let _block = Block::one();
+    let (s, t, event) = (stream(), stream(), event(ACL_EVENT_SYNC));
+    ok!(aclrtStreamStop(s));
+    ok!(aclrtRecordEvent(event, s));
+    ok!(aclrtStreamWaitEvent(t, event));
+    ok!(aclrtStreamAbort(s));
+    fails!(507046, ["an event whose record was dropped"], aclrtSynchronizeStreamWithTimeout(t, 20));
+    ok!(aclrtRecordEvent(event, s));
+    ok!(aclrtSynchronizeStream(t));
 }
 
 #[test]

@@ -24,7 +24,8 @@ fn have_wait_for_each_other([s, t]: [aclrtStream; 2]) {
 }
 
 #[test]
-fn two_streams_that_wait_for_each_other() {
+fn two_streams_whose_cycle_only_the_sleeping_thread_could_end() {
+    alone!(beside);
     let _block = Block::one();
     let [s, t] = [stream(), stream()];
     have_wait_for_each_other([s, t]);
@@ -32,7 +33,8 @@ fn two_streams_that_wait_for_each_other() {
 }
 
 #[test]
-fn all_streams_of_a_cycle_fail_whichever_comes_first() {
+fn all_streams_of_a_cycle_that_only_the_sleeping_thread_could_end_fail_whichever_comes_first() {
+    alone!(beside);
     for turned in [false, true] {
         let _block = Block::one();
         let mut streams = [stream(), stream()];
@@ -285,30 +287,13 @@ fn a_first_contact_that_waits_for_a_rank_in_a_collective_is_told_at_once() {
     });
 }
 
-#[test]
-fn a_cycle_is_told_whatever_the_threads_do() {
-    let _block = Block::one();
-    let [s, t] = [stream(), stream()];
-    have_wait_for_each_other([s, t]);
-    // This thread never sleeps.
-    let mut status = aclrtStreamStatus::ACL_STREAM_STATUS_NOT_READY;
-    let code = loop {
-        match call!(aclrtStreamQuery(s, &mut status)) {
-            0 => assert_eq!(status, aclrtStreamStatus::ACL_STREAM_STATUS_NOT_READY),
-            code => break code,
-        }
-        std::thread::yield_now();
-    };
-    let text = message();
-    assert!(text.contains("deadlock") && text.contains("wait for task"), "{code} {text}");
-}
-
-#[test]
-fn ranks_that_use_two_communicators_in_different_order() {
+/// Issues operations of two communicators on two ranks, which begin with different ones. `ends`
+/// waits for the end, and returns the code and the text.
+fn in_different_order(ends: impl Fn(&Rank) -> (aclError, String) + Sync) -> Vec<String> {
     let config = AscendExtBlockConfig { deviceCount: 2, ..Block::config() };
     let mut second = HcclRootInfo::default();
     hccl!(HcclGetRootInfo(&mut second));
-    let texts = on_block(config, |rank: &mut Rank| {
+    on_block(config, |rank: &mut Rank| {
         rank.join();
         let one = rank.comm;
         let mut two = null_mut();
@@ -321,10 +306,30 @@ fn ranks_that_use_two_communicators_in_different_order() {
         let (first, then) = if rank.rank == 0 { (one, two) } else { (two, one) };
         reduce(first);
         reduce(then);
-        let (code, text) = rank.sync_fails();
+        let (code, text) = ends(rank);
         assert_ne!(code, 0);
         text
+    })
+}
+
+#[test]
+fn a_cycle_is_told_whatever_the_threads_do() {
+    // No thread ever sleeps.
+    let texts = in_different_order(|rank| {
+        let mut status = aclrtStreamStatus::ACL_STREAM_STATUS_NOT_READY;
+        loop {
+            match call!(aclrtStreamQuery(rank.stream, &mut status)) {
+                0 => std::thread::yield_now(),
+                code => return (code, message()),
+            }
+        }
     });
+    assert!(texts.iter().any(|text| text.contains("deadlock")), "{texts:?}");
+}
+
+#[test]
+fn ranks_that_use_two_communicators_in_different_order() {
+    let texts = in_different_order(|rank| rank.sync_fails());
     assert!(texts.iter().any(|text| text.contains("deadlock")), "{texts:?}");
 }
 
