@@ -82,7 +82,7 @@ entries! {
 
     fn aclrtMemset(dev_ptr: *mut c_void, max_count: usize, value: i32, count: usize) {
         may_block()?;
-        check_sizes(dev_ptr, max_count, dev_ptr, count)?;
+        check_fill(dev_ptr, max_count, count)?;
         fill_now(ENTRY, dev_ptr, count, "devPtr", |to| Fill::new(to, value as u8, count))
     }
 
@@ -93,7 +93,7 @@ entries! {
         count: usize,
         stream: Handle<Stream>,
     ) {
-        check_sizes(dev_ptr, max_count, dev_ptr, count)?;
+        check_fill(dev_ptr, max_count, count)?;
         fill_later(ENTRY, dev_ptr, count, "devPtr", stream, |to| Fill::new(to, value as u8, count))
     }
 
@@ -330,23 +330,30 @@ pub(super) fn check_sizes(
     count: usize,
 ) -> Result<(), Failure> {
     if dst.is_null() || src.is_null() || count == 0 || count > most {
-        return bad_sizes(dst, most, src, count);
+        let nulls = [(dst, "dst"), (src, "src")];
+        return bad_sizes(&nulls, count, (most, "destMax"));
+    }
+    Ok(())
+}
+
+#[inline]
+fn check_fill(start: *const c_void, most: usize, count: usize) -> Result<(), Failure> {
+    if start.is_null() || count == 0 || count > most {
+        return bad_sizes(&[(start, "devPtr")], count, (most, "maxCount"));
     }
     Ok(())
 }
 
 #[cold]
 fn bad_sizes(
-    dst: *const c_void,
-    most: usize,
-    src: *const c_void,
+    pointers: &[(*const c_void, &str)],
     count: usize,
+    (most, name): (usize, &str),
 ) -> Result<(), Failure> {
-    let what = match () {
-        () if dst.is_null() => "dst is NULL".to_string(),
-        () if src.is_null() => "src is NULL".to_string(),
-        () if count == 0 => "count is 0".to_string(),
-        () => format!("count is {count}, but destMax is only {most}"),
+    let what = match pointers.iter().find(|(pointer, _)| pointer.is_null()) {
+        Some((_, pointer)) => format!("{pointer} is NULL"),
+        None if count == 0 => "count is 0".to_string(),
+        None => format!("count is {count}, but {name} is only {most}"),
     };
     fail!(ACL_ERROR_RT_PARAM_INVALID, "{what}")
 }

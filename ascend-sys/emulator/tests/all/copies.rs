@@ -59,6 +59,8 @@ fn wrong_arguments_are_named() {
     fails!(107000, ["src is NULL"], aclrtMemcpyAsync(a, 8, null_mut(), 8, D2D, s));
     fails!(107000, ["count is 0"], aclrtMemcpyAsync(a, 8, behind, 0, D2D, s));
     fails!(107000, ["count is 9", "destMax is only 8"], aclrtMemcpyAsync(a, 8, behind, 9, D2D, s));
+    fails!(107000, ["devPtr is NULL"], aclrtMemsetAsync(null_mut(), 8, 0, 8, s));
+    fails!(107000, ["count is 9", "maxCount is only 8"], aclrtMemset(a, 8, 0, 9));
     fails!(107000, ["kind is 8"], aclrtMemcpyAsync(a, 8, behind, 8, aclrtMemcpyKind(8), s));
     fails!(
         207000,
