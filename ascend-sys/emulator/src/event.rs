@@ -1,9 +1,9 @@
 //! Events: a point in a stream that others wait for.
 //!
 //! For the host, recording is a snapshot of the stream's newest ticket. Events of
-//! `aclrtCreateEventExWithFlag` are snapshots for waiting too: a wait takes the latest record before
-//! it, and an event that was never recorded counts as complete. Unless they keep time, their record
-//! is no task.
+//! `aclrtCreateEventExWithFlag` are snapshots for waiting too: a wait takes the latest record
+//! before it, and an event that was never recorded counts as complete. Unless they keep time, their
+//! record is no task.
 //!
 //! The older kind is a flag of the hardware, which streams read and write in their order: the task
 //! of a record sets it, a wait that reaches the head of its stream blocks until it is set, and
@@ -166,7 +166,7 @@ impl Event {
         if let Some(shared) = lock(&event.shared).take() {
             shared.close();
         }
-        // Who has waited for a record has nothing left to wait for.
+        // Streams and threads that wait for a record have nothing left to wait for.
         executor::announce();
         event.sleepers.wake();
         EVENTS.recycle(event.index);

@@ -169,7 +169,7 @@ fn a_round_of_record_wait_and_reset_takes_the_record_of_its_own_round() {
                 if reuses == "with a reset" {
                     ok!(aclrtResetEvent(back, s));
                 }
-                // What it reads is of this round.
+                // It reads bytes of this round.
                 ok!(aclrtMemcpyAsync(a, 8, b, 8, D2D, s));
             }
             assert!(!idle(t) && !idle(s));
