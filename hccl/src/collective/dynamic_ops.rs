@@ -8,6 +8,7 @@ use crate::comm::scratch::ScratchBlock;
 use crate::dtype::{DType, ReduceKind};
 use crate::error::batch::Direction;
 use crate::error::{Error, Result};
+use crate::memory::allocation::Region;
 use crate::memory::{DynSlice, DynSliceMut};
 
 /// Makes the operations of a communicator on such elements, and checks what the compiler checks for
@@ -49,20 +50,49 @@ impl CollectiveOp<'_> {
     }
 }
 
-fn reduction(dtype: DType, kind: ReduceKind) -> CheckedReduction {
-    CheckedReduction { dtype, kind }
-}
-
 impl DynOps<'_> {
+    /// An operation from one place to another: both have elements of one type.
+    fn moving<'a>(
+        &self,
+        send: &DynSlice<'a>,
+        recv: &DynSliceMut<'a>,
+        make: impl FnOnce(&Member, DType, &Region<'a>, &Region<'a>) -> CollectiveOp<'a>,
+    ) -> CollectiveOp<'a> {
+        let operation = make(self.0, send.dtype(), &send.region(), &recv.region());
+        operation.of_types(send.dtype(), recv.dtype())
+    }
+
+    /// The same of one that reduces.
+    fn reducing<'a>(
+        &self,
+        send: &DynSlice<'a>,
+        recv: &DynSliceMut<'a>,
+        kind: ReduceKind,
+        make: impl FnOnce(&Member, CheckedReduction, &Region<'a>, &Region<'a>) -> CollectiveOp<'a>,
+    ) -> CollectiveOp<'a> {
+        self.moving(send, recv, |member, dtype, from, to| {
+            let what = CheckedReduction { dtype, kind };
+            make(member, what, from, to).reduced(what)
+        })
+    }
+
+    fn reducing_in_place<'a>(
+        &self,
+        buffer: &DynSliceMut<'a>,
+        kind: ReduceKind,
+        make: impl FnOnce(&Member, CheckedReduction, &Region<'a>) -> CollectiveOp<'a>,
+    ) -> CollectiveOp<'a> {
+        let what = CheckedReduction { dtype: buffer.dtype(), kind };
+        make(self.0, what, &buffer.region()).reduced(what)
+    }
+
     pub(crate) fn all_reduce<'a>(
         &self,
         send: &DynSlice<'a>,
         recv: &DynSliceMut<'a>,
         op: ReduceKind,
     ) -> CollectiveOp<'a> {
-        let what = reduction(send.dtype(), op);
-        let operation = self.0.all_reduce(what, &send.region(), &recv.region());
-        operation.reduced(what).of_types(send.dtype(), recv.dtype())
+        self.reducing(send, recv, op, Member::all_reduce)
     }
 
     pub(crate) fn all_reduce_in_place<'a>(
@@ -70,8 +100,7 @@ impl DynOps<'_> {
         buffer: &DynSliceMut<'a>,
         op: ReduceKind,
     ) -> CollectiveOp<'a> {
-        let what = reduction(buffer.dtype(), op);
-        self.0.all_reduce_in_place(what, &buffer.region()).reduced(what)
+        self.reducing_in_place(buffer, op, Member::all_reduce_in_place)
     }
 
     /// `scratch` is where the ranks that are not the root get what they do not keep.
@@ -83,7 +112,7 @@ impl DynOps<'_> {
         root: u32,
         scratch: &'a mut ScratchBlock,
     ) -> CollectiveOp<'a> {
-        let what = reduction(send.dtype(), op);
+        let what = CheckedReduction { dtype: send.dtype(), kind: op };
         let to = recv.map(DynSliceMut::region);
         let operation = self.0.reduce(what, &send.region(), to.as_ref(), root, scratch);
         operation
@@ -98,8 +127,9 @@ impl DynOps<'_> {
         root: u32,
         scratch: &'a mut ScratchBlock,
     ) -> CollectiveOp<'a> {
-        let what = reduction(buffer.dtype(), op);
-        self.0.reduce_in_place(what, &buffer.region(), root, scratch).reduced(what)
+        self.reducing_in_place(buffer, op, |member, what, region| {
+            member.reduce_in_place(what, region, root, scratch)
+        })
     }
 
     pub(crate) fn reduce_scatter<'a>(
@@ -108,9 +138,7 @@ impl DynOps<'_> {
         recv: &DynSliceMut<'a>,
         op: ReduceKind,
     ) -> CollectiveOp<'a> {
-        let what = reduction(send.dtype(), op);
-        let operation = self.0.reduce_scatter(what, &send.region(), &recv.region());
-        operation.reduced(what).of_types(send.dtype(), recv.dtype())
+        self.reducing(send, recv, op, Member::reduce_scatter)
     }
 
     pub(crate) fn reduce_scatter_in_place<'a>(
@@ -118,8 +146,7 @@ impl DynOps<'_> {
         buffer: &DynSliceMut<'a>,
         op: ReduceKind,
     ) -> CollectiveOp<'a> {
-        let what = reduction(buffer.dtype(), op);
-        self.0.reduce_scatter_in_place(what, &buffer.region()).reduced(what)
+        self.reducing_in_place(buffer, op, Member::reduce_scatter_in_place)
     }
 
     pub(crate) fn reduce_scatter_v<'a>(
@@ -129,9 +156,9 @@ impl DynOps<'_> {
         op: ReduceKind,
         parts: &'a Partition,
     ) -> CollectiveOp<'a> {
-        let what = reduction(send.dtype(), op);
-        let operation = self.0.reduce_scatter_v(what, &send.region(), &recv.region(), parts);
-        operation.reduced(what).of_types(send.dtype(), recv.dtype())
+        self.reducing(send, recv, op, |member, what, from, to| {
+            member.reduce_scatter_v(what, from, to, parts)
+        })
     }
 
     pub(crate) fn broadcast<'a>(&self, buffer: &DynSliceMut<'a>, root: u32) -> CollectiveOp<'a> {
@@ -143,8 +170,7 @@ impl DynOps<'_> {
         send: &DynSlice<'a>,
         recv: &DynSliceMut<'a>,
     ) -> CollectiveOp<'a> {
-        let operation = self.0.all_gather(send.dtype(), &send.region(), &recv.region());
-        operation.of_types(send.dtype(), recv.dtype())
+        self.moving(send, recv, Member::all_gather)
     }
 
     pub(crate) fn all_gather_in_place<'a>(&self, buffer: &DynSliceMut<'a>) -> CollectiveOp<'a> {
@@ -157,9 +183,9 @@ impl DynOps<'_> {
         recv: &DynSliceMut<'a>,
         parts: &'a Partition,
     ) -> CollectiveOp<'a> {
-        let (from, to) = (send.region(), recv.region());
-        let operation = self.0.all_gather_v(send.dtype(), &from, &to, false, parts);
-        operation.of_types(send.dtype(), recv.dtype())
+        self.moving(send, recv, |member, dtype, from, to| {
+            member.all_gather_v(dtype, from, to, false, parts)
+        })
     }
 
     pub(crate) fn scatter<'a>(
@@ -178,8 +204,7 @@ impl DynOps<'_> {
         send: &DynSlice<'a>,
         recv: &DynSliceMut<'a>,
     ) -> CollectiveOp<'a> {
-        let operation = self.0.all_to_all(send.dtype(), &send.region(), &recv.region());
-        operation.of_types(send.dtype(), recv.dtype())
+        self.moving(send, recv, Member::all_to_all)
     }
 
     pub(crate) fn all_to_all_v<'a>(
@@ -187,9 +212,9 @@ impl DynOps<'_> {
         (send, sent): (&DynSlice<'a>, &'a Partition),
         (recv, received): (&DynSliceMut<'a>, &'a Partition),
     ) -> CollectiveOp<'a> {
-        let (from, to) = (send.region(), recv.region());
-        let operation = self.0.all_to_all_v(send.dtype(), (&from, sent), (&to, received), false);
-        operation.of_types(send.dtype(), recv.dtype())
+        self.moving(send, recv, |member, dtype, from, to| {
+            member.all_to_all_v(dtype, (from, sent), (to, received), false)
+        })
     }
 
     pub(crate) fn all_to_all_vc<'a>(
@@ -198,9 +223,9 @@ impl DynOps<'_> {
         recv: &DynSliceMut<'a>,
         counts: &'a CountMatrix,
     ) -> CollectiveOp<'a> {
-        let (from, to) = (send.region(), recv.region());
-        let operation = self.0.all_to_all_vc(send.dtype(), &from, &to, counts);
-        operation.of_types(send.dtype(), recv.dtype())
+        self.moving(send, recv, |member, dtype, from, to| {
+            member.all_to_all_vc(dtype, from, to, counts)
+        })
     }
 
     pub(crate) fn send<'a>(&self, source: &DynSlice<'a>, to: u32) -> CollectiveOp<'a> {
