@@ -17,10 +17,10 @@ mod tasks;
 use crate::check;
 use crate::executor::{self, wait};
 use crate::ipc::shared_event::{SharedEvent, SharedWait, WaitShared};
+use crate::latched_bit::LatchedBit;
 use crate::machine;
 use crate::message::{Failure, fail};
 use crate::sleep::Enders;
-use crate::sleeping_streams::SleepingStreams;
 use crate::slots::{CAPACITY, HandleKind, Slots, Slotted};
 use crate::stream::{Mark, Stream};
 use ascend_sync::lock_std as lock;
@@ -42,11 +42,6 @@ const RECORDED: u64 = 1 << 62;
 /// A bit of the state word: a thread sleeps until the event is recorded.
 const AWAITED: u64 = 1 << 63;
 
-/// In the flag: it is set.
-const SET: u32 = 1;
-/// In the flag: a stream sleeps until it is set.
-const FLAG_AWAITED: u32 = 2;
-
 pub(crate) struct Event {
     index: u32,
     device: AtomicU32,
@@ -56,7 +51,7 @@ pub(crate) struct Event {
     /// The latest record, as the host sees it.
     state: AtomicU64,
     /// The flag of the older kind.
-    flag: AtomicU32,
+    flag: LatchedBit,
     /// The record that has set it last: the bits of its mark. Written before the flag.
     setter: AtomicU64,
     /// Nanoseconds since the machine's start, of the last completed record of an event that keeps
@@ -68,8 +63,6 @@ pub(crate) struct Event {
     captured_node: AtomicU32,
     /// The number of waits of streams that have not passed yet.
     waits: AtomicU32,
-    /// The streams that wait for the flag.
-    sleepers: SleepingStreams,
     /// For an event with `ACL_EVENT_IPC`: the part of it that other processes can have.
     shared: Mutex<Option<Arc<SharedEvent>>>,
 }
@@ -88,13 +81,12 @@ impl Slotted for Event {
             flags: AtomicU32::new(0),
             ex: AtomicBool::new(false),
             state: AtomicU64::new(0),
-            flag: AtomicU32::new(0),
+            flag: LatchedBit::default(),
             setter: AtomicU64::new(0),
             time: AtomicU64::new(0),
             captured: AtomicU64::new(0),
             captured_node: AtomicU32::new(0),
             waits: AtomicU32::new(0),
-            sleepers: SleepingStreams::default(),
             shared: Mutex::new(None),
         }
     }
@@ -137,7 +129,7 @@ impl Event {
             event.flags.store(flags, Ordering::Relaxed);
             event.ex.store(ex, Ordering::Relaxed);
             event.state.store(0, Ordering::Relaxed);
-            event.flag.store(0, Ordering::Relaxed);
+            event.flag.renew();
             event.time.store(0, Ordering::Relaxed);
             event.captured.store(0, Ordering::Relaxed);
             *lock(&event.shared) = shared;
@@ -168,7 +160,7 @@ impl Event {
         }
         // Streams and threads that wait for a record have nothing left to wait for.
         executor::announce();
-        event.sleepers.wake();
+        event.flag.wake();
         EVENTS.recycle(event.index);
         Ok(())
     }
@@ -187,10 +179,9 @@ impl Event {
         }
         self.captured.store(0, Ordering::Relaxed);
         let marked = check::marks(stream)?;
-        let keeps_time = self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0;
         // A held stream begins no record either, so the record has to be a task.
-        let mark = if keeps_time || self.is_flag() || stream.queue.is_held() {
-            let ticket = stream.enqueue(RecordEvent { event: self, handle, keeps_time })?;
+        let mark = if self.keeps_time() || self.is_flag() || stream.queue.is_held() {
+            let ticket = stream.enqueue(RecordEvent { event: self, handle })?;
             Mark::new(stream, ticket)
         } else {
             marked.unwrap_or_else(|| Mark::now(stream))
@@ -201,6 +192,10 @@ impl Event {
             executor::announce();
         }
         Ok(())
+    }
+
+    fn keeps_time(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0
     }
 
     /// Whether it is of the older kind, and streams wait for it.
@@ -404,7 +399,7 @@ impl Event {
 
     /// Returns the time at which the event was reached, in nanoseconds since the machine's start.
     pub(crate) fn time(&self) -> Result<u64, Failure> {
-        if self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE == 0 {
+        if !self.keeps_time() {
             return fail!(
                 ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
                 "the event was created without ACL_EVENT_TIME_LINE"
@@ -443,9 +438,9 @@ mod tests {
         let mut wait = WaitEvent { event, target, limit: None };
         event.waits.store(1, Ordering::Relaxed);
         assert!(!wait.arm(waits), "the flag is not set");
-        let mut record = RecordEvent { event, handle, keeps_time: false };
+        let mut record = RecordEvent { event, handle };
         assert!(matches!(record.poll(records), Step::Done(Ok(()))));
-        assert!(event.sleepers.is_empty(), "it sleeps on");
+        assert!(!event.flag.is_awaited(), "it sleeps on");
         assert!(wait.arm(waits), "the flag is set");
         assert!(matches!(event.reset(handle, records).unwrap().poll(records), Step::Done(Ok(()))));
         assert!(matches!(wait.poll(waits), Step::Park), "the flag is cleared");

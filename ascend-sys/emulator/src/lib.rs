@@ -48,6 +48,7 @@ mod init_hooks;
 mod ipc;
 mod issue;
 mod kernel;
+mod latched_bit;
 mod later;
 mod leaf;
 mod lent;

@@ -4,10 +4,10 @@ use crate::check;
 use crate::ipc::exports::{ExportedThing, end, export};
 use crate::ipc::key::ExportKey;
 use crate::ipc::shared_notify::SharedNotify;
+use crate::latched_bit::LatchedBit;
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
 use crate::processes::peer::Home;
-use crate::sleeping_streams::SleepingStreams;
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::step::{Helpers, Need, Step};
 use crate::stream::{Stream, Task};
@@ -23,16 +23,10 @@ use std::time::Duration;
 
 static NOTIFIES: Slots<Notify> = Slots::new();
 
-/// In the state word: the bit is set.
-const SET: u32 = 1;
-/// In the state word: a stream is to be woken when the bit is set.
-const AWAITED: u32 = 2;
-
 pub(crate) struct Notify {
     index: u32,
     device: AtomicU32,
-    state: AtomicU32,
-    sleepers: SleepingStreams,
+    bit: LatchedBit,
     /// Its link to other processes, if it has one.
     shared: Mutex<Option<NotifyLink>>,
     /// So that nobody takes the lock of one that is for this process only.
@@ -53,8 +47,7 @@ impl Slotted for Notify {
         Notify {
             index,
             device: AtomicU32::new(0),
-            state: AtomicU32::new(0),
-            sleepers: SleepingStreams::default(),
+            bit: LatchedBit::default(),
             shared: Mutex::new(None),
             is_shared: AtomicBool::new(false),
         }
@@ -80,7 +73,7 @@ impl Notify {
     fn take(device: u32, link: Option<NotifyLink>) -> Option<u64> {
         let taken = NOTIFIES.take(|notify, _| {
             notify.device.store(device, Ordering::Relaxed);
-            notify.state.store(0, Ordering::Relaxed);
+            notify.bit.renew();
             notify.is_shared.store(link.is_some(), Ordering::Relaxed);
             *lock(&notify.shared) = link;
         });
@@ -114,7 +107,7 @@ impl Notify {
         self.is_shared.store(true, Ordering::Release);
         drop(link);
         // Those that wait already look at the other processes too.
-        self.sleepers.wake();
+        self.bit.wake();
         Ok(key)
     }
 
@@ -157,7 +150,7 @@ impl Notify {
             shared.close();
             end(key.number);
         }
-        notify.sleepers.wake();
+        notify.bit.wake();
         NOTIFIES.recycle(notify.index);
         Ok(())
     }
@@ -185,7 +178,7 @@ impl Notify {
             return Err(not_here("cleared", shared));
         }
         check::notify_cleared(self.device.load(Ordering::Relaxed), handle);
-        self.state.fetch_and(!SET, Ordering::AcqRel);
+        self.bit.clear();
         if let Some(shared) = shared {
             shared.take();
         }
@@ -253,10 +246,7 @@ impl TaskBody<Stream> for RecordNotify {
         if let Some(shared) = self.notify.imported() {
             return Step::Done(shared.record());
         }
-        // One step sets the bit and asks for sleepers.
-        if self.notify.state.swap(SET, Ordering::AcqRel) & AWAITED != 0 {
-            self.notify.sleepers.wake();
-        }
+        self.notify.bit.set();
         Step::Done(Ok(()))
     }
 
@@ -305,24 +295,17 @@ impl TaskBody<Stream> for WaitNotify {
         if NOTIFIES.get(self.handle).is_none() {
             return gone();
         }
-        let state = &self.notify.state;
+        let bit = &self.notify.bit;
         if let Some(shared) = self.notify.shared() {
-            let (there, here) = (shared.take(), state.fetch_and(!SET, Ordering::AcqRel) & SET != 0);
+            let (there, here) = (shared.take(), bit.clear());
             self.by_other = !here;
             return if there || here { Step::Done(Ok(())) } else { Step::Park };
         }
-        if state.load(Ordering::Acquire) & SET != 0
-            && state.fetch_and(!SET, Ordering::AcqRel) & SET != 0
-        {
-            Step::Done(Ok(()))
-        } else {
-            Step::Park
-        }
+        if bit.is_set() && bit.clear() { Step::Done(Ok(())) } else { Step::Park }
     }
 
     fn arm(&mut self, stream: &'static Stream) -> bool {
-        self.notify.sleepers.add(stream);
-        let here = self.notify.state.fetch_or(AWAITED, Ordering::AcqRel) & SET != 0;
+        let here = self.notify.bit.arm(stream);
         match self.notify.shared() {
             Some(shared) => {
                 shared.add_waiter(stream);

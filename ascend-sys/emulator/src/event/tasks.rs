@@ -1,6 +1,6 @@
 //! The tasks of events: a wait, a reset, and a record that sets a flag or keeps time.
 
-use super::{AWAITED, EVENTS, Event, FLAG_AWAITED, RECORDED, SET, nanoseconds};
+use super::{AWAITED, EVENTS, Event, RECORDED, nanoseconds};
 use crate::message::Failure;
 use crate::step::{Helpers, Need, Step};
 use crate::stream::{Mark, Stream};
@@ -52,7 +52,7 @@ impl TaskBody<Stream> for WaitEvent {
             if EVENTS.get(handle).is_none() {
                 return Step::Done(Ok(()));
             }
-            if event.flag.load(Ordering::Acquire) & SET == 0 {
+            if !event.flag.is_set() {
                 return Step::Park;
             }
             self.target = Target::Mark(Mark::from_bits(event.setter.load(Ordering::Relaxed)));
@@ -67,11 +67,7 @@ impl TaskBody<Stream> for WaitEvent {
     /// which arms that stream too.
     fn arm(&mut self, stream: &'static Stream) -> bool {
         match self.target {
-            Target::Flag { event, .. } if self.target.point().is_none() => {
-                event.sleepers.add(stream);
-                // A record that finds the bit finds the stream in the list.
-                event.flag.fetch_or(FLAG_AWAITED, Ordering::AcqRel) & SET != 0
-            }
+            Target::Flag { event, .. } if self.target.point().is_none() => event.flag.arm(stream),
             _ => false,
         }
     }
@@ -125,7 +121,7 @@ pub(crate) struct ResetEvent {
 impl TaskBody<Stream> for ResetEvent {
     fn poll(&mut self, _: &'static Stream) -> Step {
         if EVENTS.get(self.handle).is_some() {
-            self.event.flag.fetch_and(!SET, Ordering::AcqRel);
+            self.event.flag.clear();
             let state = self.event.state.load(Ordering::Acquire);
             // A record that is not reached yet comes after this reset.
             if state & RECORDED != 0 && Mark::from_bits(state & !(RECORDED | AWAITED)).is_complete()
@@ -150,7 +146,6 @@ impl TaskBody<Stream> for ResetEvent {
 pub(crate) struct RecordEvent {
     pub(super) event: &'static Event,
     pub(super) handle: u64,
-    pub(super) keeps_time: bool,
 }
 
 impl TaskBody<Stream> for RecordEvent {
@@ -159,17 +154,13 @@ impl TaskBody<Stream> for RecordEvent {
             return Step::Done(Ok(()));
         }
         let event = self.event;
-        if self.keeps_time {
+        if event.keeps_time() {
             event.time.store(nanoseconds(), Ordering::Release);
         }
         if event.is_flag() {
             let own = Mark::new(stream, stream.queue.completed() + 1);
             event.setter.store(own.to_bits(), Ordering::Relaxed);
-            // One step sets the flag and reads whether anybody sleeps, so neither can miss the
-            // other. It publishes the setter.
-            if event.flag.swap(SET, Ordering::AcqRel) & FLAG_AWAITED != 0 {
-                event.sleepers.wake();
-            }
+            event.flag.set();
         }
         Step::Done(Ok(()))
     }
