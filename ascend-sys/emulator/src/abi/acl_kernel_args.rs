@@ -100,8 +100,7 @@ entries! {
         if size == 0 || size > MOST_BYTES {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
-                "dataSize is {size}; it goes from 1 to {}",
-                MOST_BYTES
+                "dataSize is {size}; it goes from 1 to {MOST_BYTES}"
             );
         }
         let at = args_handle.with(|list| list.buffer(param_handle as u64, size))?;

@@ -211,8 +211,7 @@ fn launch_in_memory(
     if bytes > MOST_BYTES {
         return fail!(
             ACL_ERROR_INVALID_PARAM,
-            "argsSize is {bytes}; at most {} are possible",
-            MOST_BYTES
+            "argsSize is {bytes}; at most {MOST_BYTES} are possible"
         );
     }
     let limit = cfg.map_or(Ok(None), limit_of)?;

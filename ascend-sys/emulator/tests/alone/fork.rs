@@ -7,16 +7,31 @@ use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::ranks::root_info;
 use ascend_emulator_testing::{alone, call, ok};
 
+/// Forks. Returns the status with which the child ends: 0 if `run` returns true there.
+fn status_of_child(run: impl FnOnce() -> bool) -> i32 {
+    // SAFETY: the child only calls functions of the table, which refuse without taking a lock that
+    // another thread may have held, sets an alarm, and leaves by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: without a handler the alarm ends the child, and `_exit` ends it at once.
+        unsafe {
+            libc::alarm(20);
+            libc::_exit(if run() { 0 } else { 1 })
+        };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child made above.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    status
+}
+
 #[test]
 fn devices_do_not_survive_a_fork() {
     alone!();
     let block = Block::one();
     let (a, s, other) = (malloc(8), stream(), root_info());
     ok!(aclrtMemsetAsync(a, 8, 4, 8, s));
-    // SAFETY: the child only calls functions of the table, which refuse without taking a lock that
-    // another thread may have held, and leaves by `_exit`.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
+    let status = status_of_child(|| {
         let codes = [
             call!(aclrtSynchronizeStream(s)),
             call!(aclrtMemsetAsync(a, 8, 9, 8, s)),
@@ -31,12 +46,8 @@ fn devices_do_not_survive_a_fork() {
         // Nothing that waits for queued work begins to wait, whatever it names.
         let any = std::ptr::without_provenance_mut(1);
         let refused = call!(HcommMemUnreg(any, any)) != 0 && message().contains("was forked");
-        // SAFETY: ends the child at once.
-        unsafe { libc::_exit(if codes == [107002; 3] && refused && none_begins { 0 } else { 1 }) };
-    }
-    let mut status = -1;
-    // SAFETY: waits for the child made above.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        codes == [107002; 3] && refused && none_begins
+    });
     assert_eq!(status, 0);
     ok!(aclrtSynchronizeStream(s));
     assert_eq!(read(a, 8), [4; 8]);
@@ -67,23 +78,14 @@ fn no_call_of_a_forked_child_waits_for_a_lock_that_the_parent_held() {
             }
         });
         let mut children = (0..100).map(|_| {
-            // SAFETY: the child calls functions of the table, sets an alarm and leaves by `_exit`.
-            let child = unsafe { libc::fork() };
-            if child == 0 {
-                // SAFETY: without a handler it ends the child.
-                unsafe { libc::alarm(20) };
+            status_of_child(|| {
                 let refused = permit() == 107002 && message().contains("was forked");
                 // Constants are told, and so is the product.
                 let (mut major, mut minor, mut patch) = (0, 0, 0);
                 let told = call!(aclrtGetVersion(&mut major, &mut minor, &mut patch)) == 0
                     && !call!(aclrtGetSocName()).is_null();
-                // SAFETY: ends the child at once.
-                unsafe { libc::_exit(if refused && told { 0 } else { 1 }) };
-            }
-            let mut status = -1;
-            // SAFETY: waits for the child made above.
-            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-            status
+                refused && told
+            })
         });
         let badly = children.find(|status| *status != 0);
         at_work.store(false, Ordering::Relaxed);
