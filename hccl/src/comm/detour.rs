@@ -28,7 +28,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use ascend_sys::HcclComm;
@@ -49,6 +49,7 @@ use crate::order::label::{Label, Takes};
 use crate::order::queue::StreamQueue;
 use crate::order::stamps::{Conflicts, Stamps};
 use crate::order::stream_slot::{Elsewhere, StreamSlot};
+use crate::sync::lock;
 
 /// How long a by-way may need to complete once its notify has come. It takes microseconds; an
 /// operation whose outcome is not known by then counts as failed.
@@ -122,6 +123,13 @@ struct DetourHold {
     handles: Handles,
     /// The stamps of the other things that it touches.
     _touched: Vec<Arc<Stamps>>,
+}
+
+impl DetourHold {
+    fn new(handles: Handles, touched: Vec<Arc<Stamps>>) -> Self {
+        handles.iter().for_each(|handle| handle.hold());
+        DetourHold { handles, _touched: touched }
+    }
 }
 
 impl Drop for DetourHold {
@@ -237,8 +245,7 @@ pub(crate) fn issue_by_helper<S: StreamState>(
         }
     };
     let kept = handles.iter().map(|handle| KeptComm::new(handle, device)).collect();
-    handles.iter().for_each(|handle| handle.hold());
-    let held = DetourHold { handles, _touched: touched };
+    let held = DetourHold::new(handles, touched);
     let (queue, number, call) = (stream.queue().clone(), issued.number, Box::new(call));
     let communicator = (label.clone(), sequence);
     let detour = Detour {
@@ -263,7 +270,7 @@ pub(crate) fn issue_by_helper<S: StreamState>(
 impl Detour {
     /// Makes the call, on the helper thread. Blocks until the links are made.
     fn make_call(self, open: OpenJob) {
-        let Detour { by_way, call, kept, held, .. } = self;
+        let Detour { by_way, call, kept, held, end, .. } = self;
         let (queue, number, event) = (&self.queue, self.number, &self.event);
         let (name, (label, sequence)) = (self.name, self.communicator);
         let (slot, way, device) = (by_way.slot(), by_way.queue().clone(), by_way.device().clone());
@@ -277,8 +284,9 @@ impl Detour {
         let mut uses = vec![(queue.slot, number)];
         // Kept until it has its tasks: a stream that is dropped without any is gone at once.
         let mut by_way = Some(by_way);
-        let mut aborts = false;
-        self.end.begun.store(true, Release);
+        // Kept for the abort, if there is to be one.
+        let mut to_abort = None;
+        end.begun.store(true, Release);
         let issued = issue_number((slot, &way), operation, &[], |_| {
             let before = slot.ticket();
             let waits = table.wait_event(way.handle(), event).map_err(CallFailure::from);
@@ -300,19 +308,20 @@ impl Detour {
                 }
                 Err(failure) => {
                     fail(failure.error);
-                    aborts = failure.aborts;
+                    let to_keep = failure.aborts.then(|| handles.clone());
+                    to_abort = to_keep.map(|handles| DetourHold::new(handles, Vec::new()));
                     failure.is_out
                 }
             };
             if is_out && let Some(stream) = by_way.take() {
-                let way = ByWay { number: own, tickets, stream, _held: held };
-                drop(self.end.way.set(way));
+                let held = Mutex::new(Some(held));
+                drop(end.way.set(ByWay { number: own, tickets, stream, held }));
             } else {
                 // Nothing was issued. A program that finds the operation complete may make another
                 // communicator of this name.
                 drop(held);
             }
-            drop((kept, open));
+            drop((kept, open, end));
             uses.push((slot, own));
             table.record_notify(&self.notify, way.handle())
         });
@@ -323,10 +332,10 @@ impl Detour {
             }
         }
         device.retire(RetiredNotify { notify: self.notify, uses });
-        for handle in &handles {
-            if aborts && let Ok(_bound) = device.bind() {
-                handle.abort(table);
-            }
+        if let Some(DetourHold { handles, .. }) = &to_abort
+            && let Ok(_bound) = device.bind()
+        {
+            handles.iter().for_each(|handle| handle.abort(table));
         }
     }
 }
@@ -336,7 +345,17 @@ struct ByWay {
     number: u64,
     tickets: (u64, u64),
     stream: Stream,
-    _held: DetourHold,
+    /// Let go with the outcome. Others may have the end for longer, to describe a wait.
+    held: Mutex<Option<DetourHold>>,
+}
+
+impl Drop for ByWay {
+    fn drop(&mut self) {
+        if let Some(held) = lock(&self.held).take() {
+            let (slot, number) = (self.stream.slot(), self.number);
+            self.stream.device().retire(RetiredHold { slot, number, _held: held });
+        }
+    }
 }
 
 /// The outcome of the operation.
@@ -351,7 +370,7 @@ struct End {
 
 impl Elsewhere for End {
     fn failure(&self, gave_up: bool) -> Option<Error> {
-        let ByWay { number, tickets, stream, .. } = self.way.get()?;
+        let ByWay { number, tickets, stream, held } = self.way.get()?;
         let slot = stream.slot();
         // The notify may have come before its record has returned on the helper thread. Then that
         // is about to publish the number, with the lock held.
@@ -369,6 +388,7 @@ impl Elsewhere for End {
             }
             std::thread::sleep(Duration::from_micros(20));
         }
+        drop(lock(held).take());
         slot.outcome(*number, *tickets).err()
     }
 
@@ -402,6 +422,40 @@ fn not_while_capturing() -> Error {
     let problem = "its links are not made yet, and a stream that captures cannot wait for other ranks: \
                    await `connect`, or `connect_to` for messages, before the capture";
     Error::Invalid { operation: "capture", problem: problem.into() }
+}
+
+/// What an operation holds on a by-way that goes on after the caller's stream has given up.
+struct RetiredHold {
+    slot: &'static StreamSlot,
+    number: u64,
+    _held: DetourHold,
+}
+
+impl Retire for RetiredHold {
+    fn name(&self) -> &'static str {
+        "operation"
+    }
+
+    /// It frees communicators.
+    fn order(&self) -> u8 {
+        0
+    }
+
+    fn is_free(&mut self) -> bool {
+        self.slot.is_complete(self.number)
+    }
+
+    fn unfinished(&self) -> Conflicts {
+        let mut unfinished = Conflicts::default();
+        if !self.slot.is_complete(self.number) {
+            unfinished.add(self.slot, self.number);
+        }
+        unfinished
+    }
+
+    fn destroy(self: Box<Self>, _table: &Table) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A notify that nobody needs any more, once these operations are complete.

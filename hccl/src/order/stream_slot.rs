@@ -121,8 +121,9 @@ pub(crate) struct StreamSlot {
 
 /// The outcome of an operation whose call was made for another stream: see `comm::detour`.
 pub(crate) trait Elsewhere: Send + Sync {
-    /// The failure, if it has failed. Asked when the operation is complete; `gave_up` says that its
-    /// stream may have failed before it got there. Does not wait for other ranks.
+    /// Lets go what the operation has held, and returns the failure, if it has failed. Asked when
+    /// the operation is complete; `gave_up` says that its stream may have failed before it got
+    /// there. Does not wait for other ranks.
     fn failure(&self, gave_up: bool) -> Option<Error>;
 
     /// Returns the backend's words for what it waits for; `None` when nobody knows.

@@ -62,6 +62,27 @@ fn ranks_of_a_table_compute_together_and_meet_again() {
     });
 }
 
+/// The first operation of a communicator is called by a helper thread, which may be behind with its
+/// own last steps when the operation is complete.
+#[test]
+fn a_device_is_free_for_the_next_table_once_the_work_is_complete_and_the_communicator_dropped() {
+    both_backends(|runtime| {
+        let file = table("again-and-again", 2);
+        let outcome = runtime.run_ranks(2, |rank| {
+            let stream = rank.device().stream()?;
+            for _ in 0..200 {
+                let config = CommConfig::default();
+                let comm =
+                    Communicator::from_rank_table(rank.device(), &file.0, rank.index(), config);
+                let mut comm = comm.wait()?;
+                comm.barrier(&stream)?.wait()?;
+            }
+            Ok::<_, hccl::Error>(())
+        });
+        outcome.unwrap();
+    });
+}
+
 #[test]
 fn what_is_wrong_with_a_table_is_told_with_its_field() {
     both_backends(|runtime| {
