@@ -424,7 +424,7 @@ fn not_while_capturing() -> Error {
     Error::Invalid { operation: "capture", problem: problem.into() }
 }
 
-/// What an operation holds on a by-way that goes on after the caller's stream has given up.
+/// The hold of an operation whose by-way goes on after the caller's stream has given up.
 struct RetiredHold {
     slot: &'static StreamSlot,
     number: u64,
