@@ -39,6 +39,51 @@ fn a_part_is_destroyed_before_the_whole() {
     assert_eq!(*GONE.lock().unwrap(), [part_raw, whole_raw]);
 }
 
+/// The first operation of a communicator runs on a stream of its own, and may go on when the program's
+/// stream has been aborted.
+#[test]
+fn a_communicator_whose_operation_goes_on_after_its_stream_is_aborted_is_destroyed_behind_it() {
+    static GONE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    unsafe extern "C" fn destroy(comm: HcclComm) -> HcclResult {
+        GONE.lock().unwrap().push(comm.addr());
+        let real = ascend_emulator::table().HcclCommDestroy.unwrap();
+        // SAFETY: the caller's argument is passed on.
+        unsafe { real(comm) }
+    }
+    let mut table = ascend_emulator::table();
+    table.HcclCommDestroy = Some(destroy);
+    let runtime = own(2, table);
+    let devices = [0, 1].map(|index| runtime.device(index).unwrap());
+    let [mut here, mut there] =
+        <[_; 2]>::try_from(Communicator::init_all(&devices).wait().unwrap())
+            .expect("one for each device");
+    let [stream, other] = [0, 1].map(|index| devices[index].stream().unwrap());
+    let gate = Gate::on(&other);
+    let work = here.barrier(&stream).unwrap();
+    let others = there.barrier(&other).unwrap();
+    eventually("both calls are made", || devices.iter().all(|device| device.linking().is_idle()));
+    {
+        let _bound = devices[0].bind().unwrap();
+        let abort = ascend_emulator::table().aclrtStreamAbort.unwrap();
+        // SAFETY: a live stream.
+        assert_eq!(unsafe { abort(stream.as_raw()) }, 0);
+    }
+    assert!(work.wait().is_err());
+    let raw = here.as_raw().addr();
+    drop((here, stream));
+    for _ in 0..50 {
+        devices[0].reap();
+        assert!(GONE.lock().unwrap().is_empty(), "its operation waits for the other rank");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    gate.open();
+    let _ = others.wait();
+    eventually("it is destroyed", || {
+        devices[0].reap();
+        GONE.lock().unwrap().contains(&raw)
+    });
+}
+
 /// Where nothing counts, a failure is told once only, to one of several threads.
 #[test]
 fn a_failure_that_another_thread_is_being_told_is_not_overlooked() {
