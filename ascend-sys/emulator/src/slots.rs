@@ -232,7 +232,9 @@ fn complaint(kind: HandleKind, handle: u64) -> String {
     match HandleKind::of(handle) {
         _ if handle == 0 => format!("the {name} is NULL"),
         None => format!("{handle:#x} is no {name} handle of this process"),
-        Some(what) if what == kind => format!("the {name} {handle:#x} was destroyed"),
+        Some(what) if what == kind => {
+            format!("the {name} {handle:#x} was destroyed, by a call or with its device")
+        }
         Some(what) => {
             let (what, name) = (with_article(what.name()), with_article(name));
             format!("{handle:#x} is the handle of {what}, not of {name}")

@@ -345,7 +345,7 @@ fn check_fill(start: *const c_void, most: usize, count: usize) -> Result<(), Fai
 }
 
 #[cold]
-fn bad_sizes(
+pub(super) fn bad_sizes(
     pointers: &[(*const c_void, &str)],
     count: usize,
     (most, name): (usize, &str),

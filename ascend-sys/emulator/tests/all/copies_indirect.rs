@@ -190,7 +190,7 @@ fn arguments_that_are_wrong_are_refused() {
     fails!(207000, ["kind is 1"], aclrtGetMemcpyDescSize(H2D, &mut bytes));
     fails!(100000, ["desc is NULL"], aclrtSetMemcpyDesc(null_mut(), D2D, a, c, 64, null_mut()));
     fails!(107000, ["count is 0"], aclrtSetMemcpyDesc(d, D2D, a, c, 0, null_mut()));
-    fails!(107000, ["src is NULL"], aclrtSetMemcpyDesc(d, D2D, null_mut(), c, 1, null_mut()));
+    fails!(107000, ["srcAddr is NULL"], aclrtSetMemcpyDesc(d, D2D, null_mut(), c, 1, null_mut()));
     fails!(207000, ["kind is 1"], aclrtSetMemcpyDesc(d, H2D, a, c, 64, null_mut()));
     fails!(107000, ["config is"], aclrtSetMemcpyDesc(d, D2D, a, c, 64, a));
     fails!(107000, ["dstAddr: "], aclrtSetMemcpyDesc(d, D2D, a, c, 65, null_mut()));
