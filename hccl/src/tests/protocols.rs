@@ -39,8 +39,8 @@ fn a_part_is_destroyed_before_the_whole() {
     assert_eq!(*GONE.lock().unwrap(), [part_raw, whole_raw]);
 }
 
-/// The first operation of a communicator runs on a stream of its own, and may go on when the program's
-/// stream has been aborted.
+/// The first operation of a communicator runs on a stream of its own, and may go on when the
+/// program's stream has been aborted.
 #[test]
 fn a_communicator_whose_operation_goes_on_after_its_stream_is_aborted_is_destroyed_behind_it() {
     static GONE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
