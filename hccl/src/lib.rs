@@ -47,9 +47,10 @@
 //! # Three rules
 //!
 //! * **An operation starts when it is called**, in program order, never in a poll. Dropping its
-//!   [`Work`] cancels nothing. If nobody saw an error, the next operation or synchronise of the
-//!   stream returns it. So end with a synchronise, or the error of the last operation is only a
-//!   warning in the log when its stream goes.
+//!   [`Work`] cancels nothing. If nobody saw its error, the next operation, wait or synchronise
+//!   behind it returns that, and so does every read by the host of what it should have written. So
+//!   end with a synchronise, or the error of the last operation is only a warning in the log when
+//!   its stream goes.
 //! * **Memory lives as long as an operation uses it**, whatever is dropped, forgotten, cancelled or
 //!   panics.
 //! * **Counts are elements**, and the crate checks before the call what types cannot check.

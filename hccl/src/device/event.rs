@@ -9,7 +9,7 @@ use super::{Device, Stream};
 use crate::api::handles::EventHandle;
 use crate::error::{Error, Result};
 use crate::order::issue::Operation;
-use crate::order::stream_slot::StreamSlot;
+use crate::order::stream_slot::{StreamSlot, Unseen};
 use crate::order::work::Work;
 
 impl Stream {
@@ -61,18 +61,19 @@ pub struct Event {
 }
 
 impl Event {
-    /// Waits for everything before it, up to the runtime's deadline. Failures are told by the
-    /// `Work`s and the stream.
+    /// Waits for everything before it, up to the runtime's deadline, and returns a failure of that
+    /// whose [`Work`] was dropped.
     pub fn wait(&self) -> Result<()> {
-        match self.slot.queue(self.number) {
-            Some(queue) => queue.wait(self.number, queue.device().runtime().deadline(), EVENT),
-            None => Ok(()),
+        if let Some(queue) = self.slot.queue(self.number) {
+            queue.wait(self.number, queue.device().runtime().deadline(), EVENT)?;
         }
+        self.slot.take_unseen(self.number, Unseen::Dropped)
     }
 
     /// As [`wait`](Self::wait), up to `limit`.
     pub fn wait_timeout(&self, limit: Duration) -> Result<()> {
-        self.slot.wait(self.number, limit, EVENT)
+        self.slot.wait(self.number, limit, EVENT)?;
+        self.slot.take_unseen(self.number, Unseen::Dropped)
     }
 
     /// Whether everything before it is complete. Does not block.

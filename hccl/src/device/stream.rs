@@ -14,7 +14,7 @@ use crate::api::handles::StreamHandle;
 use crate::error::{Error, OpContext, Result, panic_text};
 use crate::order::issue::Operation;
 use crate::order::queue::StreamQueue;
-use crate::order::stream_slot::StreamSlot;
+use crate::order::stream_slot::{StreamSlot, Unseen};
 use crate::order::work::Work;
 
 /// A queue of one device: operations run in the order in which they were issued. Streams of one
@@ -24,7 +24,8 @@ use crate::order::work::Work;
 /// never blocks and cancels nothing: what it holds runs to its end.
 ///
 /// An operation that failed says so through its [`Work`]. When nobody has the `Work` any more, the
-/// next operation or synchronise of the stream returns the error.
+/// error is returned by the next operation, wait or synchronise behind it: of this stream, or of
+/// one that waited for it.
 ///
 /// A `Stream<Capturing>` records operations instead of running them: see [`Graph`](super::Graph).
 ///
@@ -104,9 +105,11 @@ impl Stream {
 
     /// As [`synchronize`](Self::synchronize), up to `limit`.
     pub fn synchronize_timeout(&self, limit: Duration) -> Result<()> {
-        self.queue.wait(self.slot.timeline.submitted(), limit, "synchronize")?;
+        let submitted = self.slot.timeline.submitted();
+        self.queue.wait(submitted, limit, "synchronize")?;
         self.device().reap();
-        self.queue.take_failure()
+        self.queue.take_failure()?;
+        self.slot.take_unseen(submitted, Unseen::Dropped)
     }
 
     /// Later operations of this stream wait for `work`, which may be on another stream of the same
@@ -187,7 +190,12 @@ impl Stream {
                 found,
             });
         }
-        if Arc::ptr_eq(own, &other) || other.is_complete(number) {
+        if Arc::ptr_eq(own, &other) {
+            return Ok(());
+        }
+        // Also when it is complete: what comes behind the wait comes behind its failure.
+        own.slot.feed(other.slot, number);
+        if other.is_complete(number) {
             return Ok(());
         }
         let Some((event, _)) = other.event_behind(number)? else { return Ok(()) };

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::order::issue::{MemoryPlace, Touch};
 use crate::order::patience::Patience;
 use crate::order::stamps::{AccessKind, Conflicts};
+use crate::order::stream_slot::Unseen;
 use crate::runtime::Runtime;
 
 /// Where an allocation is, and so who frees it.
@@ -62,9 +63,28 @@ impl Owned {
         }
     }
 
+    /// As [`host_waits`](Self::host_waits). Then returns a failure that nobody has seen: of what
+    /// has written the bytes, or of what came before that.
+    pub(super) fn host_accesses(
+        &self,
+        range: &Range<usize>,
+        write: bool,
+        waiter: &'static str,
+    ) -> Result<()> {
+        self.host_waits(range, write, waiter)?;
+        self.take_unseen(range)
+    }
+
+    /// Returns a failure that nobody has seen of the operations that have written these bytes, or
+    /// of those before them.
+    pub(super) fn take_unseen(&self, range: &Range<usize>) -> Result<()> {
+        let mut unseen = self.unseen(range).into_iter();
+        unseen.try_for_each(|(slot, number)| slot.take_unseen(number, Unseen::Any))
+    }
+
     /// The host is about to access these bytes of pinned memory. Waits until no device writes them,
     /// and for a write until none reads them either, up to the runtime's deadline.
-    pub(super) fn host_accesses(
+    pub(super) fn host_waits(
         &self,
         range: &Range<usize>,
         write: bool,
@@ -166,7 +186,7 @@ impl Owned {
         mut self,
         waiter: &'static str,
     ) -> Result<Option<Box<dyn Any + Send>>, (Error, Owned)> {
-        let closed = self.host_accesses(&self.all(), true, waiter).and_then(|()| {
+        let closed = self.host_waits(&self.all(), true, waiter).and_then(|()| {
             let device = match &self.backing {
                 Backing::Registered(device) => device.clone(),
                 Backing::Device(_) | Backing::Pinned(_) | Backing::Foreign(_) => return Ok(None),

@@ -99,7 +99,8 @@ impl<T: Element> DeviceBuffer<T> {
     }
 
     /// Copies to the host: a future that gives a `Vec`. The copy is enqueued now; if that is
-    /// refused, the future says so.
+    /// refused, the future says so. It also tells a failure that nobody has seen of what came
+    /// before the copy, so that it never gives bytes that a failed operation should have written.
     pub fn to_vec(&self, stream: &Stream) -> Download<T> {
         self.whole().to_vec(stream)
     }

@@ -135,12 +135,14 @@ impl Landing {
     fn wait(self) -> Result<Owned> {
         let (work, block) = self.state.map_err(|error| taken(self.operation, error))?;
         work.wait()?;
+        work.host_reads()?;
         Ok(block)
     }
 
     fn wait_timeout(self, limit: Duration) -> Result<Owned> {
         let (work, block) = self.state.map_err(|error| taken(self.operation, error))?;
         work.wait_timeout(limit)?;
+        work.host_reads()?;
         Ok(block)
     }
 
@@ -151,7 +153,7 @@ impl Landing {
     /// The block, when the device has written it.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Owned>> {
         let outcome = match &mut self.state {
-            Ok((work, _)) => ready!(Pin::new(work).poll(cx)),
+            Ok((work, _)) => ready!(Pin::new(&mut *work).poll(cx)).and_then(|()| work.host_reads()),
             Err(_) => Ok(()),
         };
         let landed = std::mem::replace(&mut self.state, Err(None));

@@ -193,7 +193,11 @@ impl<M: HostMemory> Registered<M> {
     /// copy to them failed.
     #[allow(clippy::result_large_err, reason = "the memory comes back, and it is called seldom")]
     pub fn into_inner(self) -> Result<M, GivenBack<Self>> {
-        match self.memory.unregister("into_inner") {
+        const INTO_INNER: &str = "into_inner";
+        if let Err(error) = self.memory.host_accesses(&self.memory.all(), true, INTO_INNER) {
+            return Err(GivenBack { error, value: self });
+        }
+        match self.memory.unregister(INTO_INNER) {
             Ok(owner) => match owner.map(|owner| owner.downcast::<M>()) {
                 Some(Ok(memory)) => Ok(*memory),
                 _ => unreachable!("it was registered with its owner, which is taken once"),
@@ -205,7 +209,8 @@ impl<M: HostMemory> Registered<M> {
     }
 
     /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it
-    /// is an error. Contents are unspecified when a copy to them failed.
+    /// is an error. When a copy to them, or what came
+    /// before it, has failed and nobody has seen that, it is that error.
     pub fn as_slice(&self) -> Result<&[M::Element]> {
         self.whole().as_slice()
     }
@@ -323,7 +328,8 @@ impl Runtime {
         // SAFETY: the slice is borrowed until the guard has ended the registration, and only read,
         // as a `HostSlice` is.
         let lent = Lent::new(unsafe { self.register_slice(NonNull::from(data)) }?);
-        scope(HostSlice::new(lent.memory(), 0..data.len()))
+        let outcome = scope(HostSlice::new(lent.memory(), 0..data.len()))?;
+        lent.end().map(|()| outcome)
     }
 
     /// As [`lend`](Self::lend), for memory that devices copy to as well.
@@ -350,7 +356,8 @@ impl Runtime {
         let len = data.len();
         // SAFETY: the slice is borrowed mutably until the guard has ended the registration.
         let lent = Lent::new(unsafe { self.register_slice(NonNull::from(data)) }?);
-        scope(HostSliceMut::new(lent.memory(), 0..len))
+        let outcome = scope(HostSliceMut::new(lent.memory(), 0..len))?;
+        lent.end().map(|()| outcome)
     }
 
     /// # Safety
@@ -376,28 +383,36 @@ impl Lent {
             None => unreachable!("only a drop takes it"),
         }
     }
-}
 
-impl Drop for Lent {
-    fn drop(&mut self) {
+    /// Waits until no device uses it. Returns a failure that nobody has seen of what has written
+    /// it.
+    fn end(self) -> Result<()> {
+        self.wait();
+        self.memory().take_unseen(&self.memory().all())
+    }
+
+    fn wait(&self) {
         /// A wait that fails at once, since another rank has failed, is tried again after this
         /// time.
         const PAUSE: Duration = Duration::from_millis(20);
-        while let Some(memory) = self.0.take() {
-            // Looked at before the try: a wait that fails may be over by the time it says so, and
-            // then the bytes of the ends are not the caller's yet.
-            let done = memory.unfinished(&memory.all(), true).is_empty();
-            let Err((error, memory)) = memory.unregister("lend") else { return };
-            if done {
-                // There was nothing to wait for. The pages stay registered.
-                tracing::warn!("memory could not be unregistered: {error}");
-                return memory.abandon();
-            }
+        let (memory, all) = (self.memory(), self.memory().all());
+        while let Err(error) = memory.host_waits(&all, true, "lend") {
             if error.is_timeout() {
                 tracing::warn!("memory that was lent is still in use: {error}");
             }
             std::thread::sleep(PAUSE);
-            self.0 = Some(memory);
+        }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.wait();
+        let Some(memory) = self.0.take() else { return };
+        if let Err((error, memory)) = memory.unregister("lend") {
+            // The pages stay registered.
+            tracing::warn!("memory could not be unregistered: {error}");
+            memory.abandon();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Operations that failed after they had been issued, kept until the failure is told.
 //!
 //! A failure is told to the task or thread that awaits the operation. If its `Work` was dropped,
-//! the next operation or synchronise of the stream returns the failure, so that none is lost. A
+//! the next one that comes behind it in the order of the streams returns the failure. A
 //! failure is kept after it was told, because the `Work` of a failed operation must not say that
 //! all is well later.
 //!

@@ -28,7 +28,7 @@ use smallvec::SmallVec;
 use super::label::{Label, Takes};
 use super::queue::StreamQueue;
 use super::stamps::{AccessKind, Conflicts, Stamps};
-use super::stream_slot::StreamSlot;
+use super::stream_slot::{StreamSlot, Unseen};
 use crate::api::handles::EventHandle;
 use crate::device::Device;
 use crate::error::{Error, OpContext, Result};
@@ -149,7 +149,7 @@ pub(crate) fn issue_behind(
     enqueue: impl FnOnce(ascend_sys::aclrtStream) -> Result<()>,
 ) -> Result<Issued> {
     check_places(queue, operation.name, touches)?;
-    queue.take_detached_failure()?;
+    slot.take_failure_up_to(u64::MAX, Unseen::Dropped)?;
     let bound = queue.device().bind()?;
     queue.reuse_marks();
     let mut prepared = PreparedWaits::new(queue);
@@ -260,14 +260,19 @@ impl<'a> PreparedWaits<'a> {
         self.points.iter().any(|(other, covered, _)| ptr::eq(*other, slot) && *covered >= number)
     }
 
-    /// Records events for the conflicts, without the lock of the own stream.
+    /// Records events for the conflicts, without the lock of the own stream. Returns the failure of
+    /// one that nobody has seen.
     #[cold]
     pub(crate) fn add(&mut self, conflicts: Conflicts, operation: &'static str) -> Result<()> {
         let own = self.own.device();
         for (slot, number) in conflicts.into_iter() {
+            self.own.slot.feed(slot, number);
             let unfinished = slot.queue(number).filter(|queue| !queue.is_complete(number));
             let point = match unfinished {
-                None => (slot, number, None),
+                None => {
+                    slot.take_unseen(number, Unseen::Dropped)?;
+                    (slot, number, None)
+                }
                 Some(queue) if queue.device().index() == own.index() => {
                     match queue.event_behind(number)? {
                         Some((event, covered)) => (slot, covered, Some(event)),
@@ -277,6 +282,7 @@ impl<'a> PreparedWaits<'a> {
                 // Events do not reach across devices. Only pinned memory gets here.
                 Some(queue) => {
                     queue.wait(number, own.runtime().deadline(), operation)?;
+                    slot.take_unseen(number, Unseen::Dropped)?;
                     (slot, number, None)
                 }
             };

@@ -36,7 +36,9 @@
 //!    ticket that the stream had reached.
 //! 3. *Complete*: everything that it enqueued is complete. Nothing touches its memory any more.
 //! 4. *Told*: its outcome is known to the task or thread that awaited it. If nobody awaited it, the
-//!    next operation or synchronise of the stream tells the failure ([`faults`]).
+//!    failure is told by whoever comes behind it in the order of the streams: the next operation or
+//!    synchronise of its stream, the next operation that uses what it has written, or the next wait
+//!    behind it ([`faults`], `take_unseen` of the slot).
 //!
 //! # Rules
 //!

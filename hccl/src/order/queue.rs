@@ -193,20 +193,6 @@ impl StreamQueue {
         }
     }
 
-    /// Takes a failure whose `Work` nobody has any more.
-    #[inline]
-    pub(crate) fn take_detached_failure(&self) -> Result<()> {
-        if !self.slot.has_news() && !self.slot.faults.any_untold() {
-            return Ok(());
-        }
-        self.examine();
-        let is_detached = |number| self.slot.is_detached(number);
-        self.slot
-            .faults
-            .take_untold(|numbers| numbers.clone().rev().take(64).all(is_detached))
-            .map_or(Ok(()), Err)
-    }
-
     /// Takes any failure that has not been told.
     pub(crate) fn take_failure(&self) -> Result<()> {
         self.examine();

@@ -96,7 +96,8 @@ impl Stamps {
     }
 
     /// Stamps `range` for operation `number` of `slot` and collects the operations that it has to
-    /// wait for. With the slot's issue lock held.
+    /// wait for, and those that have written there and may have failed without anybody knowing.
+    /// With the slot's issue lock held.
     ///
     /// The caller must order an operation that conflicts with this one, as a borrow does, unless
     /// the stamps are shared.
@@ -144,6 +145,13 @@ impl Stamps {
                 }
             } else if old.slot.is_known_complete(old.number) {
                 keep = false;
+                if old.access == AccessKind::Write
+                    && overlap(&old.range, range)
+                    && !ptr::eq(old.slot, slot)
+                    && old.slot.may_have_unseen()
+                {
+                    conflicts.add(old.slot, old.number);
+                }
             } else if !ptr::eq(old.slot, slot)
                 && overlap(&old.range, range)
                 && (access == AccessKind::Write || old.access == AccessKind::Write)
@@ -215,6 +223,10 @@ impl Stamps {
                     }
                     return false;
                 }
+                let written = self.regular.last(false);
+                if written != 0 && overlap(&self.regular.range(), range) && old.may_have_unseen() {
+                    conflicts.add(old, written);
+                }
                 self.regular.restart(number, range, access, false);
             }
             None => self.regular.restart(number, range, access, false),
@@ -239,6 +251,30 @@ impl Stamps {
     /// Returns all operations that use the allocation.
     pub(crate) fn all_unfinished(&self) -> Conflicts {
         self.unfinished(&(0..usize::MAX), true)
+    }
+
+    /// Returns complete operations that have written some of these bytes, and may have failed
+    /// without anybody knowing.
+    pub(crate) fn unseen(&self, range: &Range<usize>) -> Conflicts {
+        let mut unseen = Conflicts::default();
+        let list = self.list.lock();
+        let written = self.regular.last(false);
+        if let Some(slot) = &list.regular
+            && written != 0
+            && overlap(&self.regular.range(), range)
+            && slot.may_have_unseen()
+        {
+            unseen.add(slot, written);
+        }
+        for stamp in &list.stamps {
+            if stamp.access == AccessKind::Write
+                && overlap(&stamp.range, range)
+                && stamp.slot.may_have_unseen()
+            {
+                unseen.add(stamp.slot, stamp.number);
+            }
+        }
+        unseen
     }
 
     /// Returns the operations that a host access has to wait for: unfinished writes, and with

@@ -17,7 +17,7 @@ use std::ptr;
 
 use super::issue::{Operation, PreparedWaits, Publish, Touch, check_places};
 use super::stamps::Conflicts;
-use super::stream_slot::{Issuing, StreamSlot};
+use super::stream_slot::{Issuing, StreamSlot, Unseen};
 use super::work::Work;
 use crate::device::{Device, Stream};
 use crate::error::Result;
@@ -69,7 +69,7 @@ pub(crate) fn issue_together(
 ) -> Result<Vec<Work>> {
     for Part { stream, operation, touches } in parts {
         check_places(stream.queue(), operation.name, touches)?;
-        stream.queue().take_detached_failure()?;
+        stream.slot().take_failure_up_to(u64::MAX, Unseen::Dropped)?;
     }
     let mut order: Vec<usize> = (0..parts.len()).collect();
     order.sort_by_key(|&at| ptr::from_ref(parts[at].slot()));

@@ -4,8 +4,10 @@
 //! The operation is on its stream already when its [`Work`] is returned: a `Work` only watches.
 //! `.await` it, [`Work::wait`] for it, poll it with [`Work::is_done`], make another stream wait for
 //! it ([`Stream::wait_for`](crate::Stream::wait_for)), or drop it. After a drop the operation goes
-//! on, and its buffers stay reserved until it is complete. If it fails, the next operation or
-//! synchronise of its stream says so.
+//! on, and its buffers stay reserved until it is complete. If it fails, that is told by the next
+//! operation or synchronise of its stream, or by the next wait for an operation that came behind
+//! it: on the same stream, or on one that waited for it, because it used the same memory for
+//! instance.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +26,7 @@ use super::issue::Issued;
 use super::patience::alarms;
 use super::reactor::{Awaited, Reactor};
 use super::registry::look_and_register;
-use super::stream_slot::StreamSlot;
+use super::stream_slot::{StreamSlot, Unseen};
 use crate::error::Result;
 
 const UNSEEN: u8 = 0;
@@ -136,6 +138,12 @@ impl Work {
         }
     }
 
+    /// For a read by the host of what the operation has written: a failure that nobody has seen of
+    /// the operations before it. It is complete, and was well.
+    pub(crate) fn host_reads(&self) -> Result<()> {
+        self.slot.take_unseen(self.issued.number, Unseen::Any)
+    }
+
     fn wait_for(&self, limit: Option<Duration>) -> Result<()> {
         let Issued { number, tickets } = self.issued;
         if !self.is_done()
@@ -152,7 +160,9 @@ impl Work {
         if self.seen.load(Relaxed) == WELL {
             return Ok(());
         }
-        let outcome = self.slot.outcome(self.issued.number, self.issued.tickets);
+        let Issued { number, tickets } = self.issued;
+        let outcome = self.slot.outcome(number, tickets);
+        let outcome = outcome.and_then(|()| self.slot.take_unseen(number, Unseen::Dropped));
         self.seen.store(if outcome.is_ok() { WELL } else { SEEN }, Relaxed);
         outcome
     }

@@ -33,5 +33,6 @@ mod support;
 mod tiling;
 mod timelines;
 mod turns;
+mod unseen_failures;
 mod waits;
 mod walkthrough;

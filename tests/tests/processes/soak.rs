@@ -184,8 +184,9 @@ impl Soak {
         }
         for one in &mut self.living {
             let told = one.told().unwrap_or_else(|| panic!("{aim:?}: {}", one.complaint()));
-            let has_ended = told.text.contains("has ended");
-            assert!(told.gone || told.missing || has_ended, "{aim:?}: {told:?}");
+            // On a busy machine the third may be too slow to be there before the limit.
+            let known = ["has ended", "did not call"].iter().any(|part| told.text.contains(part));
+            assert!(told.gone || told.missing || known, "{aim:?}: {told:?}");
         }
         drop(third.lives);
         third.end.join().unwrap();
