@@ -9,7 +9,8 @@ use super::{Device, Stream};
 use crate::api::handles::EventHandle;
 use crate::error::{Error, Result};
 use crate::order::issue::Operation;
-use crate::order::stream_slot::{StreamSlot, Unseen};
+use crate::order::stream_slot::StreamSlot;
+use crate::order::unseen::Unseen;
 use crate::order::work::Work;
 
 impl Stream {

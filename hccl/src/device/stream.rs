@@ -14,7 +14,8 @@ use crate::api::handles::StreamHandle;
 use crate::error::{Error, OpContext, Result, panic_text};
 use crate::order::issue::Operation;
 use crate::order::queue::StreamQueue;
-use crate::order::stream_slot::{StreamSlot, Unseen};
+use crate::order::stream_slot::StreamSlot;
+use crate::order::unseen::Unseen;
 use crate::order::work::Work;
 
 /// A queue of one device: operations run in the order in which they were issued. Streams of one

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::order::issue::{MemoryPlace, Touch};
 use crate::order::patience::Patience;
 use crate::order::stamps::{AccessKind, Conflicts};
-use crate::order::stream_slot::Unseen;
+use crate::order::unseen::Unseen;
 use crate::runtime::Runtime;
 
 /// Where an allocation is, and so who frees it.

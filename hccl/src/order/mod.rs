@@ -38,7 +38,7 @@
 //! 4. *Told*: its outcome is known to the task or thread that awaited it. If nobody awaited it, the
 //!    failure is told by whoever comes behind it in the order of the streams: the next operation or
 //!    synchronise of its stream, the next operation that uses what it has written, or the next wait
-//!    behind it ([`faults`], `take_unseen` of the slot).
+//!    behind it ([`unseen`]).
 //!
 //! # Rules
 //!
@@ -97,5 +97,6 @@ pub(crate) mod stamps;
 pub(crate) mod stream_slot;
 pub(crate) mod timeline;
 pub(crate) mod together;
+pub(crate) mod unseen;
 pub(crate) mod wait;
 pub mod work;

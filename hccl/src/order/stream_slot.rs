@@ -18,24 +18,21 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::RangeInclusive;
-use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use super::faults::Faults;
 use super::issue_order::Issuer;
 use super::label::Label;
 use super::timeline::{StreamTimeline, WINDOW};
+use super::unseen::Feed;
 use crate::api::entries::Progress;
 use crate::error::{Error, OpContext, Result};
 use crate::sync::lock;
 use ascend_program::check::Finding;
-use ascend_sync::{Biased, Guard, SpinLock, pause};
+use ascend_sync::{Biased, Guard, SpinLock};
 
 /// The record of an operation, for messages.
 #[derive(Default)]
@@ -120,29 +117,11 @@ pub(crate) struct StreamSlot {
     /// The number of these operations.
     elsewhere_count: AtomicUsize,
     /// The operations of other streams that operations of this one wait for.
-    fed: Mutex<Vec<Feed>>,
+    pub(super) fed: Mutex<Vec<Feed>>,
     /// The number of these.
-    fed_count: AtomicUsize,
+    pub(super) fed_count: AtomicUsize,
     /// The notes of the kernel checker, by operation.
     notes: Mutex<VecDeque<(u64, Arc<[Finding]>)>>,
-}
-
-/// The failures that a wait tells besides that of its own operation.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unseen {
-    /// Those whose `Work` nobody has any more.
-    Dropped,
-    /// All that nobody has seen: the host reads what the operations have written. A `Work` that is
-    /// left tells its own failure once more.
-    Any,
-}
-
-/// Operations from `own` on wait for operation `number` of another stream.
-#[derive(Clone, Copy)]
-struct Feed {
-    own: u64,
-    slot: &'static StreamSlot,
-    number: u64,
 }
 
 /// The outcome of an operation whose call was made for another stream: see `comm::detour`.
@@ -377,95 +356,6 @@ impl StreamSlot {
             return Ok(());
         }
         self.faults.of(number, tickets).map_or(Ok(()), Err)
-    }
-
-    /// Notes that operations from now on wait for operation `number` of another stream.
-    pub(crate) fn feed(&self, other: &'static StreamSlot, number: u64) {
-        let mut fed = lock(&self.fed);
-        match fed.iter_mut().find(|feed| ptr::eq(feed.slot, other)) {
-            // Operations in between are then said to wait for more than they do.
-            Some(feed) => feed.number = feed.number.max(number),
-            None => fed.push(Feed { own: self.timeline.next(), slot: other, number }),
-        }
-        self.fed_count.store(fed.len(), Release);
-    }
-
-    /// Takes a failure that nobody has seen: of the operations up to `number`, of the operations of
-    /// other streams that these waited for, and so on. For an operation that is complete, before
-    /// which all of these are.
-    #[inline]
-    pub(crate) fn take_unseen(&'static self, number: u64, unseen: Unseen) -> Result<()> {
-        if !self.may_have_unseen() && self.fed_count.load(Acquire) == 0 {
-            return Ok(());
-        }
-        self.take_unseen_of_all(number, unseen)
-    }
-
-    /// Whether there may be a failure that nobody has seen.
-    #[inline]
-    pub(crate) fn may_have_unseen(&self) -> bool {
-        self.has_news() || self.faults.any_untold()
-    }
-
-    #[cold]
-    fn take_unseen_of_all(&'static self, number: u64, unseen: Unseen) -> Result<()> {
-        let mut all: SmallVec<[(&'static StreamSlot, u64); 4]> = SmallVec::new();
-        all.push((self, number));
-        let mut at = 0;
-        while let Some(&(slot, number)) = all.get(at) {
-            at += 1;
-            slot.learn_outcome(number);
-            slot.take_failure_up_to(number, unseen)?;
-            for Feed { slot, number, .. } in slot.fed_up_to(number) {
-                if !all.iter().any(|(known, upto)| ptr::eq(*known, slot) && *upto >= number) {
-                    all.push((slot, number));
-                }
-            }
-        }
-        // All that they waited for was well.
-        if all.iter().all(|(slot, _)| !slot.may_have_unseen()) {
-            let mut fed = lock(&self.fed);
-            fed.retain(|feed| feed.own > number || !feed.slot.is_known_complete(feed.number));
-            self.fed_count.store(fed.len(), Release);
-        }
-        Ok(())
-    }
-
-    /// Where events tell: asks how an operation has ended that is complete on the device.
-    fn learn_outcome(&self, number: u64) {
-        /// Another thread that asks is soon ready.
-        const MOST_LOOKS: u32 = 1000;
-        let _ = (0..MOST_LOOKS).find(|&look| {
-            let is_known = self.is_complete(number);
-            if !is_known {
-                pause(look);
-            }
-            is_known
-        });
-    }
-
-    fn fed_up_to(&self, number: u64) -> SmallVec<[Feed; 4]> {
-        if self.fed_count.load(Acquire) == 0 {
-            return SmallVec::new();
-        }
-        lock(&self.fed).iter().copied().filter(|feed| feed.own <= number).collect()
-    }
-
-    /// Takes a failure of this stream up to `number`.
-    #[inline]
-    pub(crate) fn take_failure_up_to(&self, number: u64, unseen: Unseen) -> Result<()> {
-        if !self.may_have_unseen() {
-            return Ok(());
-        }
-        if let Some(stream) = self.occupant() {
-            stream.examine();
-        }
-        let is_meant = |numbers: &RangeInclusive<u64>| {
-            let mut last = numbers.clone().rev().take(WINDOW as usize);
-            *numbers.start() <= number
-                && (unseen == Unseen::Any || last.all(|one| self.is_detached(one)))
-        };
-        self.faults.take_untold(is_meant).map_or(Ok(()), Err)
     }
 
     /// Whether there may be failures that nobody has looked at: the backend has counted some, or

@@ -17,7 +17,8 @@ use std::ptr;
 
 use super::issue::{Operation, PreparedWaits, Publish, Touch, check_places};
 use super::stamps::Conflicts;
-use super::stream_slot::{Issuing, StreamSlot, Unseen};
+use super::stream_slot::{Issuing, StreamSlot};
+use super::unseen::Unseen;
 use super::work::Work;
 use crate::device::{Device, Stream};
 use crate::error::Result;

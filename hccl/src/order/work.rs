@@ -26,7 +26,8 @@ use super::issue::Issued;
 use super::patience::alarms;
 use super::reactor::{Awaited, Reactor};
 use super::registry::look_and_register;
-use super::stream_slot::{StreamSlot, Unseen};
+use super::stream_slot::StreamSlot;
+use super::unseen::Unseen;
 use crate::error::Result;
 
 const UNSEEN: u8 = 0;
