@@ -302,7 +302,8 @@ impl Hall {
             }
             Awaited::Generation => {
                 let (first, _) = *self.members.first()?;
-                self.is_over().then(|| (first, "the job is done".into()))
+                self.is_over()
+                    .then(|| (first, "the job is done, and a process takes part once".into()))
             }
         }
     }

@@ -27,7 +27,8 @@ impl Communicator {
     /// `server_id`.
     ///
     /// Returns at once, with a future of the communicator, which is there when all ranks have
-    /// called this: see [`Pending`]. A device is in one communicator of a rank table at a time.
+    /// called this: see [`Pending`]. A device is in one communicator of a rank table at a time; one
+    /// that was dropped counts until its operations are complete, so wait for these first.
     /// CANN: `HcclCommInitClusterInfoConfig`.
     ///
     /// # Errors

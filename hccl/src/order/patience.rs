@@ -129,6 +129,12 @@ impl Patience {
         self.since.elapsed()
     }
 
+    /// Returns how long it may last in all. The backend is told this: a wait of half a minute or
+    /// more is one whose deadlock is told, to its end.
+    pub(crate) fn limit(&self) -> Duration {
+        self.limit
+    }
+
     /// Returns how long it may still last.
     pub(crate) fn left(&self) -> Duration {
         self.limit.saturating_sub(self.elapsed())

@@ -87,7 +87,7 @@ impl Conflicts {
         let _ = awaiting::blocks(waiter);
         let slice = patience.check(&queue, number, waiter)?.min(slice);
         let _bound = queue.device().bind()?;
-        queue.wait_unnoted(number, None, slice, patience.left()).map(drop)
+        queue.wait_unnoted(number, None, slice, patience.limit()).map(drop)
     }
 
     /// Waits until all of the operations are complete. Says nothing about how they ended.
@@ -156,7 +156,7 @@ impl StreamQueue {
         loop {
             blocking.has_lasted(patience.elapsed());
             let slice = patience.check(self, number, waiter)?.min(LOOK_UP);
-            wait(slice, patience.left())?;
+            wait(slice, patience.limit())?;
             if is_complete() {
                 return Ok(());
             }

@@ -102,7 +102,9 @@ impl Rank {
     /// Blocks until all ranks have called it, for at most `HCCL_CONNECT_TIMEOUT` seconds (120
     /// unless told), and no longer than [`Runtime::deadline`]. Its device is that of its number
     /// among the ranks of its machine, or the only one that it sees. The rank is done when the last
-    /// clone is dropped.
+    /// clone is dropped, and the process does not come back: it calls this once.
+    /// [`communicator`](Self::communicator) makes any number of communicators, and
+    /// [`regroup`](Self::regroup) meets again.
     ///
     /// # Errors
     ///

@@ -34,12 +34,6 @@ impl RunningKernel {
     ) -> Result<RunningKernel, String> {
         let program = &launched.recorded.program;
         let device = stream.device();
-        if launched.blocks > RESIDENT && synchronises(program) {
-            return Err(format!(
-                "{} blocks, whose cores wait for each other: they must all fit the device at once, which takes {RESIDENT}",
-                launched.blocks
-            ));
-        }
         let given = launched.arguments.read()?;
         let names = arguments::names(program);
         let Sorted { contexts, buffers, extents, tiling } = arguments::sort(program, &given)?;
@@ -82,6 +76,12 @@ impl RunningKernel {
         found: Vec<Result<Arc<Area>, String>>,
     ) -> Result<RunningKernel, String> {
         let (program, device) = (&launched.recorded.program, stream.device());
+        if launched.blocks > RESIDENT && synchronises(program) {
+            return Err(format!(
+                "{} blocks, whose cores wait for each other: they must all fit the device at once, which takes {RESIDENT}",
+                launched.blocks
+            ));
+        }
         let ranks = found.iter().map(|found| match found {
             Ok(area) => (area.member.rank as u32, area.member.comm.ranks() as u32),
             Err(_) => (0, 0),

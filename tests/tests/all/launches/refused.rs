@@ -336,21 +336,28 @@ fn all_threads_that_ask_are_told_that_a_kernel_was_refused() {
 fn a_refused_kernel_says_why_and_leaves_no_server_waiting() {
     let kernel = reduce_scatter::reduce_scatter_custom::record().unwrap();
     let runtime = runtime_with(RANKS as usize);
-    let errors = runtime.run_ranks(RANKS, |rank| {
-        let device = rank.device();
-        let stream = device.stream()?;
-        let mut comm = rank.communicator()?;
-        let tiling = reduce_scatter::ReduceScatterTiling { recv_count: 301, ..Tiling::zeroed() };
-        let tiling = filled(tiling, CmdType::ReduceScatter, comm.name());
-        let x = device.upload(&small(rank.index()), &stream)?;
-        let mut y = device.zeros::<f16>(300, &stream)?;
-        let mut loaded = kernel.load(device)?;
-        let launch = loaded.launch(8).tiling(&tiling).group(&mut comm);
-        let work = launch.input(&x).output(&mut y).submit(&stream)?;
-        Ok::<_, hccl::Error>(work.wait().unwrap_err().to_string())
-    });
-    for error in errors.unwrap() {
-        assert!(error.contains("reduce_scatter.rs"), "{error}");
+    let bounds = (8, 301, "reduce_scatter.rs");
+    // More than the emulator runs at a time.
+    let cores = (65, 300, "65 blocks, whose cores wait for each other");
+    for (blocks, recv_count, piece) in [bounds, cores] {
+        let errors = runtime.run_ranks(RANKS, |rank| {
+            let device = rank.device();
+            let stream = device.stream()?;
+            let mut comm = rank.communicator()?;
+            let tiling = reduce_scatter::ReduceScatterTiling { recv_count, ..Tiling::zeroed() };
+            let tiling = filled(tiling, CmdType::ReduceScatter, comm.name());
+            let x = device.upload(&small(rank.index()), &stream)?;
+            let mut y = device.zeros::<f16>(300, &stream)?;
+            let mut loaded = kernel.load(device)?;
+            let launch = loaded.launch(blocks).tiling(&tiling).group(&mut comm);
+            let work = launch.input(&x).output(&mut y).submit(&stream)?;
+            // Too short for a report of a deadlock, which would end the server too.
+            let error = work.wait_timeout(Duration::from_secs(20)).unwrap_err();
+            Ok::<_, hccl::Error>(error.to_string())
+        });
+        for error in errors.unwrap() {
+            assert!(error.contains(piece), "{error}");
+        }
     }
 }
 
