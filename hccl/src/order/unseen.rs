@@ -2,9 +2,9 @@
 //!
 //! An operation may fail while nobody looks at its [`Work`](super::work::Work). Then whoever comes
 //! behind it is told, since what came behind may have used what it should have written. *Behind* is
-//! the order of the streams: later on the same stream, or on a stream that has waited for it, for its
-//! memory or by an event. A stream keeps what it has waited for, its *feeds*, until all of that is
-//! complete and has been looked at.
+//! the order of the streams: later on the same stream, or on a stream that has waited for it, for
+//! its memory or by an event. A stream keeps what it has waited for, its *feeds*, until all of that
+//! is complete and has been looked at.
 //!
 //! * The next operation of the stream is refused with the failure, and so is one of another stream
 //!   that uses what the failed one has written.
