@@ -334,8 +334,13 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        if !self.is_lost && !self.has_failed {
-            // If the store is gone, nobody wants to know.
+        // If the store is gone, nobody wants to know.
+        if self.is_lost || self.has_failed {
+            return;
+        }
+        if std::thread::panicking() {
+            let _ = self.report_failure("a thread of the rank has panicked", false);
+        } else {
             let _ = send(&mut self.connection, &Request::Bye);
         }
     }

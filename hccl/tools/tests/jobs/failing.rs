@@ -40,6 +40,18 @@ fn the_rank_that_panics_is_the_first() {
 }
 
 #[test]
+fn the_rank_that_panics_by_itself_is_the_first() {
+    for victim in 0..3 {
+        let job = with_victim("panics by itself", victim);
+        others_are_told(&job, victim);
+        job.says(&[
+            &format!("hcclrun: rank {victim} failed first"),
+            "hcclrun:     a thread of the rank has panicked\n",
+        ]);
+    }
+}
+
+#[test]
 fn the_rank_that_is_killed_is_the_first() {
     for victim in 0..3 {
         let job = with_victim("is killed", victim);

@@ -17,6 +17,7 @@ pub(crate) fn call(name: &str) {
         "communicator" => communicator(),
         "fails" => fails("an error of its own"),
         "panics" => fails("panic"),
+        "panics by itself" => panics_by_itself(),
         "is killed" => fails("kill"),
         "two communicators" => two_communicators(),
         "elastic" => elastic(),
@@ -144,6 +145,18 @@ fn fails(how: &str) -> Result<()> {
         Err(error.into())
     })?;
     Ok(())
+}
+
+/// The rank of `HCCL_TEST_VICTIM` panics, and `run_job` is not there to see it.
+fn panics_by_itself() -> Result<()> {
+    let victim: u32 = std::env::var("HCCL_TEST_VICTIM")?.parse()?;
+    let rank = Rank::from_env(&runtime()?)?;
+    let mut comm = rank.communicator()?;
+    added(&rank, &mut comm, 1)?;
+    assert_ne!(rank.index(), victim, "a panic of rank {victim}");
+    let error = added(&rank, &mut comm, 1).unwrap_err();
+    println!("rank {}: {:?} {:?}", rank.index(), error.kind(), error.gone_ranks());
+    Err(error.into())
 }
 
 fn kill_this_process() -> ! {
