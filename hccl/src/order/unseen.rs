@@ -37,6 +37,9 @@ pub(crate) enum Unseen {
     Any,
 }
 
+/// From this number of feeds on, those of one stream are merged.
+const MOST_FEEDS: usize = 32;
+
 /// Operations from `own` on wait for operation `number` of another stream.
 #[derive(Clone, Copy)]
 pub(super) struct Feed {
@@ -49,7 +52,12 @@ impl StreamSlot {
     /// Notes that operations from now on wait for operation `number` of another stream.
     pub(crate) fn feed(&self, other: &'static StreamSlot, number: u64) {
         let mut fed = lock(&self.fed);
-        match fed.iter_mut().find(|feed| ptr::eq(feed.slot, other)) {
+        fed.retain(|Feed { slot, number, .. }| {
+            let clean = !slot.may_have_unseen() && slot.fed_count.load(Acquire) == 0;
+            !(clean && slot.is_known_complete(*number))
+        });
+        let is_full = fed.len() >= MOST_FEEDS;
+        match fed.iter_mut().find(|feed| is_full && ptr::eq(feed.slot, other)) {
             // Operations in between are then said to wait for more than they do.
             Some(feed) => feed.number = feed.number.max(number),
             None => fed.push(Feed { own: self.timeline.next(), slot: other, number }),
@@ -101,7 +109,10 @@ impl StreamSlot {
     /// Where events tell: asks how an operation has ended that is complete on the device.
     fn learn_outcome(&self, number: u64) {
         /// Another thread that asks is soon ready.
-        const MOST_LOOKS: u32 = 1000;
+        const MOST_LOOKS: u32 = 100;
+        if self.progress.is_some() {
+            return;
+        }
         let _ = (0..MOST_LOOKS).find(|&look| {
             let is_known = self.is_complete(number);
             if !is_known {
