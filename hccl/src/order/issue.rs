@@ -182,6 +182,7 @@ pub(crate) fn issue_behind(
         if let Err(error) = enqueued {
             // The number is not of the communicator, whose end must not end a wait for it.
             issuing.note(number, operation.name, None, position);
+            slot.refuse(number);
             return Err(error.in_operation(|| operation.context(position)));
         }
         break publish.with_work();

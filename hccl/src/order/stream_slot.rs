@@ -109,6 +109,8 @@ pub(crate) struct StreamSlot {
     /// For each of the last numbers: the number itself when its `Work` was dropped before it was
     /// seen complete.
     detached: [AtomicU64; WINDOW as usize],
+    /// The same for numbers whose call has returned an error: no `Work` was made.
+    refused: [AtomicU64; WINDOW as usize],
     /// The last number while its `Work` is alive; only where events tell.
     watched: AtomicU64,
     occupant: SpinLock<Option<Arc<dyn Occupant>>>,
@@ -177,6 +179,7 @@ impl StreamSlot {
             faults: Faults::default(),
             failed_seen: AtomicU64::new(0),
             detached: std::array::from_fn(|_| AtomicU64::new(0)),
+            refused: std::array::from_fn(|_| AtomicU64::new(0)),
             watched: AtomicU64::new(0),
             occupant: SpinLock::new(None),
             elsewhere: Mutex::default(),
@@ -424,6 +427,16 @@ impl StreamSlot {
         if number + WINDOW > self.timeline.submitted() {
             self.detached[(number % WINDOW) as usize].store(number, Release);
         }
+    }
+
+    /// Notes that the call of this number has returned an error, so that its caller knows.
+    pub(crate) fn refuse(&self, number: u64) {
+        self.refused[(number % WINDOW) as usize].store(number, Release);
+    }
+
+    /// Whether the call of this number has returned an error, as far as that is remembered.
+    pub(crate) fn is_refused(&self, number: u64) -> bool {
+        number != 0 && self.refused[(number % WINDOW) as usize].load(Acquire) == number
     }
 
     /// Whether the `Work` of this number was dropped before it was seen complete, or the number is

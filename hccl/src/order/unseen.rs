@@ -33,7 +33,8 @@ pub(crate) enum Unseen {
     /// Those whose `Work` nobody has any more.
     Dropped,
     /// All that nobody has seen: the host reads what the operations have written. A `Work` that is
-    /// left tells its own failure once more.
+    /// left tells its own failure once more. If the call itself has returned an error, that was
+    /// seen.
     Any,
 }
 
@@ -141,7 +142,10 @@ impl StreamSlot {
         let is_meant = |numbers: &RangeInclusive<u64>| {
             let mut last = numbers.clone().rev().take(WINDOW as usize);
             *numbers.start() <= number
-                && (unseen == Unseen::Any || last.all(|one| self.is_detached(one)))
+                && match unseen {
+                    Unseen::Dropped => last.all(|one| self.is_detached(one)),
+                    Unseen::Any => last.any(|one| !self.is_refused(one)),
+                }
         };
         self.faults.take_untold(is_meant).map_or(Ok(()), Err)
     }
