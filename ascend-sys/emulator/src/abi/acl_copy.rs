@@ -329,23 +329,30 @@ pub(super) fn check_sizes(
     src: *const c_void,
     count: usize,
 ) -> Result<(), Failure> {
-    if dst.is_null() || src.is_null() || count == 0 || count > most {
-        let nulls = [(dst, "dst"), (src, "src")];
-        return bad_sizes(&nulls, count, (most, "destMax"));
-    }
-    Ok(())
+    check_arguments([(dst, "dst"), (src, "src")], count, (most, "destMax"))
 }
 
 #[inline]
 fn check_fill(start: *const c_void, most: usize, count: usize) -> Result<(), Failure> {
-    if start.is_null() || count == 0 || count > most {
-        return bad_sizes(&[(start, "devPtr")], count, (most, "maxCount"));
+    check_arguments([(start, "devPtr")], count, (most, "maxCount"))
+}
+
+/// Refuses a pointer that is null, and a count that is 0 or more than `most`. Each comes with the
+/// name of its argument.
+#[inline]
+pub(super) fn check_arguments<const N: usize>(
+    pointers: [(*const c_void, &str); N],
+    count: usize,
+    most: (usize, &str),
+) -> Result<(), Failure> {
+    if pointers.iter().any(|(pointer, _)| pointer.is_null()) || count == 0 || count > most.0 {
+        return bad_sizes(&pointers, count, most);
     }
     Ok(())
 }
 
 #[cold]
-pub(super) fn bad_sizes(
+fn bad_sizes(
     pointers: &[(*const c_void, &str)],
     count: usize,
     (most, name): (usize, &str),

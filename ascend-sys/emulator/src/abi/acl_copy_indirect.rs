@@ -1,7 +1,7 @@
 //! Copies whose addresses lie in memory: as words, or in a description.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::acl_copy::{CopyManner, Planned, bad_sizes, check_sizes, may_reach};
+use super::acl_copy::{CopyManner, Planned, check_arguments, check_sizes, may_reach};
 use super::acl_memory::resolve;
 use super::arguments::{Handle, Out};
 use super::entries::{Acl, entries};
@@ -66,10 +66,8 @@ entries! {
         if desc.is_null() {
             return Err(Failure::null("desc"));
         }
-        if dst_addr.is_null() || src_addr.is_null() || count == 0 {
-            let pointers = [(dst_addr.cast_const(), "dstAddr"), (src_addr.cast_const(), "srcAddr")];
-            return bad_sizes(&pointers, count, (count, "count"));
-        }
+        let pointers = [(dst_addr.cast_const(), "dstAddr"), (src_addr.cast_const(), "srcAddr")];
+        check_arguments(pointers, count, (count, "count"))?;
         between_devices(kind)?;
         if !config.is_null() {
             return fail!(ACL_ERROR_RT_PARAM_INVALID, "config is {config:?}; it must be NULL");
