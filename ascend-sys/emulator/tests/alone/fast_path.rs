@@ -1,39 +1,19 @@
 //! The steady state allocates nothing: collectives, batches and messages of two ranks that wait in
 //! turn, small and large.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-
 use ascend_emulator_testing::alone;
-use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::hccl;
 use ascend_emulator_testing::ranks::{self, on_ranks};
 use ascend_sys::*;
 
-/// The allocations of the quietest of many rounds, on all threads together. Ends with the first
-/// round that has none. A thread that loses its core puts the other to sleep, which may allocate;
-/// on a busy machine few rounds go undisturbed.
+use super::rounds::Rounds;
+
+/// The allocations of the quietest of many rounds.
 fn least_of_rounds(round: impl Fn(&mut ranks::Rank, *mut std::ffi::c_void) + Sync) -> u64 {
-    const ROUNDS: usize = 10_000;
-    let (turn, is_quiet) = (Barrier::new(2), AtomicBool::new(false));
+    let rounds = Rounds::new();
     let least = on_ranks(2, |rank| {
         let buffer = rank.upload(&[0; 2 * BYTES]);
-        let mut least = u64::MAX;
-        for _ in 0..ROUNDS {
-            turn.wait();
-            let before = counting_allocator::in_process();
-            round(rank, buffer);
-            // The next round does not begin before this one is counted.
-            turn.wait();
-            least = least.min(counting_allocator::in_process() - before);
-            is_quiet.fetch_or(least == 0, Relaxed);
-            turn.wait();
-            // Both ranks read the same: the next change is behind the next turn but one.
-            if is_quiet.load(Relaxed) {
-                break;
-            }
-        }
-        least
+        rounds.least_allocations(|| round(rank, buffer))
     });
     least.into_iter().min().unwrap()
 }

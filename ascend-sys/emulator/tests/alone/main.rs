@@ -19,6 +19,7 @@ mod memory_of_mistakes;
 mod opened_memory;
 mod operator_fast_path;
 mod picture;
+mod rounds;
 #[cfg(any(sanitizer = "address", sanitizer = "thread"))]
 mod sanitized;
 mod thousand;

@@ -1,10 +1,11 @@
 //! Primitives in the steady state allocate nothing.
 
 use ascend_emulator_testing::alone;
-use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::issue;
 use ascend_emulator_testing::operator::*;
 use ascend_sys::*;
+
+use super::rounds::Rounds;
 
 const BYTES: usize = 400 * 1024;
 
@@ -12,8 +13,7 @@ const BYTES: usize = 400 * 1024;
 #[test]
 fn primitives_in_the_steady_state_allocate_nothing() {
     alone!();
-    const ROUNDS: usize = 500;
-    let turn = Barrier::new(2);
+    let rounds = Rounds::new();
     let least = on_product(3, 2, |rank| {
         let host = stream_thread(rank, 1);
         let device = threads(rank, AICPU, 2, 2);
@@ -22,10 +22,7 @@ fn primitives_in_the_steady_state_allocate_nothing() {
         let (own, theirs) = (buffer(rank).0, remote_buffer(rank, channel).0);
         let memory = upload(&[0; 2 * BYTES]);
         let (int32, sum) = (HcommDataType::HCOMM_DATA_TYPE_INT32, HcommReduceOp::HCOMM_REDUCE_SUM);
-        let mut least = u64::MAX;
-        for _ in 0..ROUNDS {
-            turn.wait();
-            let before = counting_allocator::in_process();
+        rounds.least_allocations(|| {
             for bytes in [64, BYTES as u64] {
                 issue!(HcommThreadNotifyRecordOnThread(host, main, 1));
                 issue!(HcommThreadNotifyWaitOnThread(host, 0, LONG));
@@ -49,12 +46,7 @@ fn primitives_in_the_steady_state_allocate_nothing() {
                 issue!(HcommBatchModeEnd(std::ptr::null()));
                 rank.sync();
             }
-            // The next round does not begin before this one is counted.
-            turn.wait();
-            least = least.min(counting_allocator::in_process() - before);
-            turn.wait();
-        }
-        least
+        })
     });
     assert_eq!(least.into_iter().min(), Some(0));
 }
