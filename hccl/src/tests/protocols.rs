@@ -8,51 +8,56 @@ use ascend_sys::{HcclComm, HcclResult, aclrtEventRecordedStatus};
 
 use super::*;
 
-#[test]
-fn a_part_is_destroyed_before_the_whole() {
-    static GONE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+/// The communicators that were destroyed behind [`noting_destroyed`].
+static DESTROYED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// The functions of the emulator, of which one notes the communicators that it destroys.
+fn noting_destroyed() -> ascend_sys::Functions {
     unsafe extern "C" fn destroy(comm: HcclComm) -> HcclResult {
-        GONE.lock().unwrap().push(comm.addr());
+        DESTROYED.lock().unwrap().push(comm.addr());
         let real = ascend_emulator::table().HcclCommDestroy.unwrap();
         // SAFETY: the caller's argument is passed on.
         unsafe { real(comm) }
     }
     let mut table = ascend_emulator::table();
     table.HcclCommDestroy = Some(destroy);
-    let runtime = own(1, table);
+    table
+}
+
+/// Those of these communicators that were destroyed, in their order. A handle is used only once, so
+/// other tests have others.
+fn destroyed(of: [usize; 2]) -> Vec<usize> {
+    let all = DESTROYED.lock().unwrap();
+    all.iter().copied().filter(|comm| of.contains(comm)).collect()
+}
+
+#[test]
+fn a_part_is_destroyed_before_the_whole() {
+    let runtime = own(1, noting_destroyed());
     let device = runtime.device(0).unwrap();
     let mut whole = Communicator::init_all(std::slice::from_ref(&device)).wait().unwrap().remove(0);
     let part = whole.split(Some(0), 0).wait().unwrap().unwrap();
-    let [part_raw, whole_raw] = [&part, &whole].map(|comm| comm.as_raw().addr());
+    let both = [&part, &whole].map(|comm| comm.as_raw().addr());
     drop(whole);
     // Long enough for whatever else has held it.
     for _ in 0..50 {
         device.reap();
-        assert!(GONE.lock().unwrap().is_empty(), "the part is alive");
+        assert!(destroyed(both).is_empty(), "the part is alive");
         std::thread::sleep(Duration::from_millis(1));
     }
     drop(part);
     eventually("both are destroyed", || {
         device.reap();
-        GONE.lock().unwrap().len() == 2
+        destroyed(both).len() == 2
     });
-    assert_eq!(*GONE.lock().unwrap(), [part_raw, whole_raw]);
+    assert_eq!(destroyed(both), both);
 }
 
 /// The first operation of a communicator runs on a stream of its own, and may go on when the
 /// program's stream has been aborted.
 #[test]
 fn a_communicator_whose_operation_goes_on_after_its_stream_is_aborted_is_destroyed_behind_it() {
-    static GONE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-    unsafe extern "C" fn destroy(comm: HcclComm) -> HcclResult {
-        GONE.lock().unwrap().push(comm.addr());
-        let real = ascend_emulator::table().HcclCommDestroy.unwrap();
-        // SAFETY: the caller's argument is passed on.
-        unsafe { real(comm) }
-    }
-    let mut table = ascend_emulator::table();
-    table.HcclCommDestroy = Some(destroy);
-    let runtime = own(2, table);
+    let runtime = own(2, noting_destroyed());
     let devices = [0, 1].map(|index| runtime.device(index).unwrap());
     let [mut here, mut there] =
         <[_; 2]>::try_from(Communicator::init_all(&devices).wait().unwrap())
@@ -69,18 +74,18 @@ fn a_communicator_whose_operation_goes_on_after_its_stream_is_aborted_is_destroy
         assert_eq!(unsafe { abort(stream.as_raw()) }, 0);
     }
     assert!(work.wait().is_err());
-    let raw = here.as_raw().addr();
+    let both = [&here, &there].map(|comm| comm.as_raw().addr());
     drop((here, stream));
     for _ in 0..50 {
         devices[0].reap();
-        assert!(GONE.lock().unwrap().is_empty(), "its operation waits for the other rank");
+        assert!(destroyed(both).is_empty(), "its operation waits for the other rank");
         std::thread::sleep(Duration::from_millis(1));
     }
     gate.open();
     let _ = others.wait();
     eventually("it is destroyed", || {
         devices[0].reap();
-        GONE.lock().unwrap().contains(&raw)
+        destroyed(both).contains(&both[0])
     });
 }
 
