@@ -78,7 +78,7 @@ impl Owned {
     /// Returns a failure that nobody has seen of the operations that have written these bytes, or
     /// of those before them.
     pub(super) fn take_unseen(&self, range: &Range<usize>) -> Result<()> {
-        let mut unseen = self.unseen(range).into_iter();
+        let mut unseen = self.stamps.unseen(range).into_iter();
         unseen.try_for_each(|(slot, number)| slot.take_unseen(number, Unseen::Any))
     }
 
@@ -179,24 +179,23 @@ impl Owned {
         }
     }
 
-    /// Ends a registration when no device uses the memory any more; its owner. After an error it
-    /// goes on.
+    /// Ends a registration, for a caller that has seen that no device uses the memory any more, as
+    /// by [`host_waits`](Self::host_waits). Returns its owner. After an error it goes on.
     #[allow(clippy::result_large_err, reason = "the memory comes back, and it is called seldom")]
-    pub(super) fn unregister(
-        mut self,
-        waiter: &'static str,
-    ) -> Result<Option<Box<dyn Any + Send>>, (Error, Owned)> {
-        let closed = self.host_waits(&self.all(), true, waiter).and_then(|()| {
-            let device = match &self.backing {
-                Backing::Registered(device) => device.clone(),
-                Backing::Device(_) | Backing::Pinned(_) | Backing::Foreign(_) => return Ok(None),
-            };
-            let _bound = device.bind()?;
-            let Some(registration) = self.block.registration_mut() else { return Ok(None) };
-            registration.close(device.table())?;
-            Ok(registration.take_owner())
-        });
+    pub(super) fn unregister(mut self) -> Result<Option<Box<dyn Any + Send>>, (Error, Owned)> {
+        let closed = self.close_registration();
         closed.map_err(|error| (error, self))
+    }
+
+    fn close_registration(&mut self) -> Result<Option<Box<dyn Any + Send>>> {
+        let device = match &self.backing {
+            Backing::Registered(device) => device.clone(),
+            Backing::Device(_) | Backing::Pinned(_) | Backing::Foreign(_) => return Ok(None),
+        };
+        let _bound = device.bind()?;
+        let Some(registration) = self.block.registration_mut() else { return Ok(None) };
+        registration.close(device.table())?;
+        Ok(registration.take_owner())
     }
 
     /// Leaves registered memory registered, which no device uses any more, and forgets of it.

@@ -96,12 +96,6 @@ impl Block {
         self.stamps.unfinished(range, reads)
     }
 
-    /// The complete operations that have written these bytes and may have failed without anybody
-    /// knowing.
-    pub(crate) fn unseen(&self, range: &Range<usize>) -> Conflicts {
-        self.stamps.unseen(range)
-    }
-
     /// Gives the memory back. It must be complete, and some context of the runtime be current.
     pub(crate) fn free(self: Box<Self>, table: &Table) {
         if let Err((_, error)) = self.try_free(table) {

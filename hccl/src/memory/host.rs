@@ -39,8 +39,8 @@ pub struct HostBuffer<T: Element> {
 
 impl<T: Element> HostBuffer<T> {
     /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it
-    /// is an error. When a copy to them, or what came
-    /// before it, has failed and nobody has seen that, it is that error.
+    /// is an error. When a copy to them, or what came before it, has failed and nobody has seen
+    /// that, it is that error.
     pub fn as_slice(&self) -> Result<&[T]> {
         self.whole().as_slice()
     }

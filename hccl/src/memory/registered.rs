@@ -189,15 +189,15 @@ impl<M: HostMemory> Registered<M> {
     ///
     /// # Errors
     ///
-    /// The memory stays registered and comes back with the error. Contents are unspecified when a
-    /// copy to them failed.
+    /// The memory stays registered and comes back with the error: also with that of a copy to it,
+    /// or of what came before it, that has failed and nobody has seen. A second call then gives the
+    /// memory back, with unspecified contents.
     #[allow(clippy::result_large_err, reason = "the memory comes back, and it is called seldom")]
     pub fn into_inner(self) -> Result<M, GivenBack<Self>> {
-        const INTO_INNER: &str = "into_inner";
-        if let Err(error) = self.memory.host_accesses(&self.memory.all(), true, INTO_INNER) {
+        if let Err(error) = self.memory.host_accesses(&self.memory.all(), true, "into_inner") {
             return Err(GivenBack { error, value: self });
         }
-        match self.memory.unregister(INTO_INNER) {
+        match self.memory.unregister() {
             Ok(owner) => match owner.map(|owner| owner.downcast::<M>()) {
                 Some(Ok(memory)) => Ok(*memory),
                 _ => unreachable!("it was registered with its owner, which is taken once"),
@@ -209,8 +209,8 @@ impl<M: HostMemory> Registered<M> {
     }
 
     /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it
-    /// is an error. When a copy to them, or what came
-    /// before it, has failed and nobody has seen that, it is that error.
+    /// is an error. When a copy to them, or what came before it, has failed and nobody has seen
+    /// that, it is that error.
     pub fn as_slice(&self) -> Result<&[M::Element]> {
         self.whole().as_slice()
     }
@@ -409,7 +409,7 @@ impl Drop for Lent {
     fn drop(&mut self) {
         self.wait();
         let Some(memory) = self.0.take() else { return };
-        if let Err((error, memory)) = memory.unregister("lend") {
+        if let Err((error, memory)) = memory.unregister() {
             // The pages stay registered.
             tracing::warn!("memory could not be unregistered: {error}");
             memory.abandon();

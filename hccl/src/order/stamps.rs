@@ -143,20 +143,15 @@ impl Stamps {
                 } else {
                     keep = false;
                 }
-            } else if old.slot.is_known_complete(old.number) {
-                keep = false;
-                if old.access == AccessKind::Write
-                    && overlap(&old.range, range)
-                    && !ptr::eq(old.slot, slot)
-                    && old.slot.may_have_unseen()
-                {
+            } else {
+                keep = !old.slot.is_known_complete(old.number);
+                let concerns = match old.access {
+                    AccessKind::Write => keep || old.slot.may_have_unseen(),
+                    AccessKind::Read => keep && access == AccessKind::Write,
+                };
+                if concerns && !ptr::eq(old.slot, slot) && overlap(&old.range, range) {
                     conflicts.add(old.slot, old.number);
                 }
-            } else if !ptr::eq(old.slot, slot)
-                && overlap(&old.range, range)
-                && (access == AccessKind::Write || old.access == AccessKind::Write)
-            {
-                conflicts.add(old.slot, old.number);
             }
             if keep {
                 at += 1;
@@ -213,19 +208,17 @@ impl Stamps {
                 // Its issue lock keeps it from the short way. Only tried: this thread holds an
                 // issue lock already.
                 let issuing = old.try_issuing();
-                if issuing.is_none() || !old.is_known_complete(self.regular.last(true)) {
+                if overlap(&self.regular.range(), range) {
                     let last = self.regular.last(access == AccessKind::Write);
-                    if last != 0
-                        && overlap(&self.regular.range(), range)
-                        && !old.is_known_complete(last)
-                    {
+                    let written = self.regular.last(false);
+                    if last != 0 && !old.is_known_complete(last) {
                         conflicts.add(old, last);
+                    } else if written != 0 && old.may_have_unseen() {
+                        conflicts.add(old, written);
                     }
-                    return false;
                 }
-                let written = self.regular.last(false);
-                if written != 0 && overlap(&self.regular.range(), range) && old.may_have_unseen() {
-                    conflicts.add(old, written);
+                if issuing.is_none() || !old.is_known_complete(self.regular.last(true)) {
+                    return false;
                 }
                 self.regular.restart(number, range, access, false);
             }
@@ -253,52 +246,45 @@ impl Stamps {
         self.unfinished(&(0..usize::MAX), true)
     }
 
-    /// Returns complete operations that have written some of these bytes, and may have failed
-    /// without anybody knowing.
+    /// Returns operations that have written some of these bytes, and may have failed without
+    /// anybody knowing.
     pub(crate) fn unseen(&self, range: &Range<usize>) -> Conflicts {
-        let mut unseen = Conflicts::default();
-        let list = self.list.lock();
-        let written = self.regular.last(false);
-        if let Some(slot) = &list.regular
-            && written != 0
-            && overlap(&self.regular.range(), range)
-            && slot.may_have_unseen()
-        {
-            unseen.add(slot, written);
-        }
-        for stamp in &list.stamps {
-            if stamp.access == AccessKind::Write
-                && overlap(&stamp.range, range)
-                && stamp.slot.may_have_unseen()
-            {
-                unseen.add(stamp.slot, stamp.number);
-            }
-        }
-        unseen
+        self.find(range, false, |slot, _| slot.may_have_unseen())
     }
 
     /// Returns the operations that a host access has to wait for: unfinished writes, and with
     /// `reads` also unfinished reads.
     pub(crate) fn unfinished(&self, range: &Range<usize>, reads: bool) -> Conflicts {
-        let mut conflicts = Conflicts::default();
+        self.find(range, reads, |slot, number| !slot.is_known_complete(number))
+    }
+
+    /// Returns those of the operations that have written some of these bytes, and with `reads` that
+    /// have read some, which `wanted` takes.
+    fn find(
+        &self,
+        range: &Range<usize>,
+        reads: bool,
+        wanted: impl Fn(&StreamSlot, u64) -> bool,
+    ) -> Conflicts {
+        let mut found = Conflicts::default();
         let list = self.list.lock();
         let last = self.regular.last(reads);
-        if let Some(slot) = &list.regular
+        if let Some(slot) = list.regular
             && last != 0
             && overlap(&self.regular.range(), range)
-            && !slot.is_known_complete(last)
+            && wanted(slot, last)
         {
-            conflicts.add(slot, last);
+            found.add(slot, last);
         }
         for stamp in &list.stamps {
             if overlap(&stamp.range, range)
                 && (reads || stamp.access == AccessKind::Write)
-                && !stamp.slot.is_known_complete(stamp.number)
+                && wanted(stamp.slot, stamp.number)
             {
-                conflicts.add(stamp.slot, stamp.number);
+                found.add(stamp.slot, stamp.number);
             }
         }
-        conflicts
+        found
     }
 }
 
