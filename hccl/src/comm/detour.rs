@@ -308,8 +308,7 @@ impl Detour {
                 }
                 Err(failure) => {
                     fail(failure.error);
-                    let to_keep = failure.aborts.then(|| handles.clone());
-                    to_abort = to_keep.map(|handles| DetourHold::new(handles, Vec::new()));
+                    to_abort = failure.aborts.then(|| DetourHold::new(handles.clone(), Vec::new()));
                     failure.is_out
                 }
             };

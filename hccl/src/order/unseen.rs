@@ -28,7 +28,7 @@ use crate::error::Result;
 use crate::sync::lock;
 
 /// The failures that a wait tells besides that of its own operation.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Unseen {
     /// Those whose `Work` nobody has any more.
     Dropped,
@@ -114,13 +114,12 @@ impl StreamSlot {
         if self.progress.is_some() {
             return;
         }
-        let _ = (0..MOST_LOOKS).find(|&look| {
-            let is_known = self.is_complete(number);
-            if !is_known {
-                pause(look);
+        for look in 0..MOST_LOOKS {
+            if self.is_complete(number) {
+                return;
             }
-            is_known
-        });
+            pause(look);
+        }
     }
 
     fn fed_up_to(&self, number: u64) -> SmallVec<[Feed; 4]> {

@@ -140,12 +140,12 @@ impl StreamQueue {
         }
         let mut blocking = awaiting::blocks(waiter);
         let _bound = self.device().bind()?;
-        let wait = |slice, patience| self.wait_unnoted(number, ticket, slice, patience);
+        let wait = |slice| self.wait_unnoted(number, ticket, slice, limit);
         let mut patience = if alarms() == 0 {
             // Most waits are over after a microsecond, of which looking at the clock would be a
             // part.
             let first = limit.min(LOOK_UP);
-            let all_of_it = wait(first, limit)?;
+            let all_of_it = wait(first)?;
             if is_complete() {
                 return Ok(());
             }
@@ -156,7 +156,7 @@ impl StreamQueue {
         loop {
             blocking.has_lasted(patience.elapsed());
             let slice = patience.check(self, number, waiter)?.min(LOOK_UP);
-            wait(slice, patience.limit())?;
+            wait(slice)?;
             if is_complete() {
                 return Ok(());
             }
