@@ -19,6 +19,7 @@ mod bound;
 use ascend_emulator::reduce::{DataType, Store};
 use ascend_sys::*;
 use bound::{Bound, FILL, Line, Piece, map, pieces, unmap};
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::hint::spin_loop;
 use std::sync::Mutex;
@@ -36,6 +37,8 @@ enum Op {
     AllReduce,
     Reduce,
     Broadcast,
+    /// Broadcasts with another root each time, so that no rank can run ahead of the others.
+    BroadcastFromEach,
     AllGather,
     ReduceScatter,
     Scatter,
@@ -51,12 +54,13 @@ enum Op {
     Barrier,
 }
 
-const OPS: [Op; 14] = {
+const OPS: [Op; 15] = {
     use Op::*;
     [
         AllReduce,
         Reduce,
         Broadcast,
+        BroadcastFromEach,
         AllGather,
         ReduceScatter,
         Scatter,
@@ -145,12 +149,15 @@ struct Rank {
     stream: aclrtStream,
     send: *mut c_void,
     recv: *mut c_void,
+    /// The root of the next broadcast from each.
+    root: Cell<usize>,
 }
 
 impl Rank {
     fn new(first: i32, info: &HcclRootInfo, rank: usize, ranks: usize, bytes: usize) -> Rank {
         let null = std::ptr::null_mut();
-        let mut r = Rank { rank, ranks, comm: null, stream: null, send: null, recv: null };
+        let root = Cell::new(0);
+        let mut r = Rank { rank, ranks, comm: null, stream: null, send: null, recv: null, root };
         let policy = aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_FIRST;
         ok!(aclrtSetDevice(first + rank as i32));
         ok!(aclrtCreateStream(&mut r.stream));
@@ -173,6 +180,10 @@ impl Rank {
             Op::AllReduce => ok!(HcclAllReduce(send, recv, all, t, SUM, comm, stream)),
             Op::Reduce => ok!(HcclReduce(send, recv, all, t, SUM, 0, comm, stream)),
             Op::Broadcast => ok!(HcclBroadcast(send, all, t, 0, comm, stream)),
+            Op::BroadcastFromEach => {
+                let root = self.root.replace((self.root.get() + 1) % self.ranks) as u32;
+                ok!(HcclBroadcast(send, all, t, root, comm, stream));
+            }
             Op::AllGather => ok!(HcclAllGather(send, recv, block, t, comm, stream)),
             Op::ReduceScatter => ok!(HcclReduceScatter(send, recv, block, t, SUM, comm, stream)),
             Op::Scatter => ok!(HcclScatter(send, recv, block, t, 0, comm, stream)),
@@ -425,7 +436,7 @@ fn table(ranks: usize, bytes: usize, ops: &[(Op, DataType)], latency: f64) {
         let [time, bound] = times.map(|times| best_and_median(times)[0]);
         // A barrier has no bytes; the bound of its size is the meeting of two threads.
         println!(
-            "| {ranks:5} | {bytes:9} | {:14} | {:5} | {time:11.3} | {bound:11.3} | {:6.2} | {:9.1} |",
+            "| {ranks:5} | {bytes:9} | {:17} | {:5} | {time:11.3} | {bound:11.3} | {:6.2} | {:9.1} |",
             format!("{:?}", case.op),
             format!("{:?}", case.dtype),
             time / bound,
@@ -442,11 +453,11 @@ fn main() {
     if !flag("lines") {
         println!("one-way latency between the cores: {:.1} ns", latency * 1e3);
         println!(
-            "| {:5} | {:9} | {:14} | {:5} | {:>11} | {:>11} | {:>6} | {:>9} |",
+            "| {:5} | {:9} | {:17} | {:5} | {:>11} | {:>11} | {:>6} | {:>9} |",
             "ranks", "bytes", "operation", "type", "us", "bound us", "ratio", "latencies"
         );
         println!(
-            "|------:|----------:|----------------|-------|------------:|------------:|-------:|----------:|"
+            "|------:|----------:|-------------------|-------|------------:|------------:|-------:|----------:|"
         );
     }
     let mut ops: Vec<_> = OPS.iter().map(|op| (*op, DataType::Fp32)).collect();

@@ -57,7 +57,7 @@ pub fn pieces(op: Op, bytes: usize, memory: &[[usize; 2]]) -> Vec<Piece> {
             (all().map(|r| send(r, at)).collect(), all().map(|r| recv(r, at)).collect())
         }),
         Op::Reduce => add(bytes, &|at| (all().map(|r| send(r, at)).collect(), vec![recv(0, at)])),
-        Op::Broadcast => {
+        Op::Broadcast | Op::BroadcastFromEach => {
             add(bytes, &|at| (vec![send(0, at)], (1..ranks).map(|r| send(r, at)).collect()));
         }
         Op::ReduceScatter | Op::ReduceScatterV => all().for_each(|to| {

@@ -40,7 +40,6 @@ struct Operations {
         all_to_all.setInput(my.out, my.block * my.ranks);
         all_to_all.setOutput(my.in, my.block * my.ranks);
         broadcast.setOutput(my.in, my.all);
-        broadcast.setRoot(0);
     }
 };
 
@@ -75,7 +74,14 @@ static void all_gather() { gloo::allgather(operations->all_gather); }
 
 static void all_to_all() { gloo::alltoall(operations->all_to_all); }
 
-static void broadcast() { gloo::broadcast(operations->broadcast); }
+static void broadcast_from(int root) {
+    operations->broadcast.setRoot(root);
+    gloo::broadcast(operations->broadcast);
+}
+
+static void broadcast() { broadcast_from(0); }
+
+static void broadcast_from_each() { broadcast_from(next_root()); }
 
 static void exchange() {
     // Any number that no other operation in flight has.
@@ -89,4 +95,6 @@ static void exchange() {
 // Not pinned: Gloo moves the bytes in a thread of its own beside each rank. A call takes tens of
 // microseconds, so that a batch of 16 is as long as the other libraries' are.
 extern "C" const struct library library = {
-    begin, {all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, exchange}, 0, 0, 16};
+    begin,
+    {all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, broadcast_from_each, exchange},
+    0, 0, 16};

@@ -21,6 +21,10 @@ static void all_to_all(void) {
 
 static void broadcast(void) { MPI_Bcast(my.in, my.all, MPI_FLOAT, 0, MPI_COMM_WORLD); }
 
+static void broadcast_from_each(void) {
+    MPI_Bcast(my.in, my.all, MPI_FLOAT, next_root(), MPI_COMM_WORLD);
+}
+
 static void exchange(void) {
     int next = (my.rank + 1) % my.ranks, previous = (my.rank + my.ranks - 1) % my.ranks;
     MPI_Sendrecv(my.out, my.all, MPI_FLOAT, next, 0, my.in, my.all, MPI_FLOAT, previous, 0,
@@ -28,4 +32,6 @@ static void exchange(void) {
 }
 
 const struct library library = {
-    NULL, {all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, exchange}, 1, 0, 0};
+    NULL,
+    {all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, broadcast_from_each, exchange},
+    1, 0, 0};

@@ -34,6 +34,10 @@ static void all_to_all() { ccl::alltoall(my.out, my.in, my.block, F32, *comm).wa
 
 static void broadcast() { ccl::broadcast(my.in, my.all, F32, 0, *comm).wait(); }
 
+static void broadcast_from_each() {
+    ccl::broadcast(my.in, my.all, F32, next_root(), *comm).wait();
+}
+
 static void exchange() {
     auto received = ccl::recv(my.in, my.all, F32, (my.rank + my.ranks - 1) % my.ranks, *comm);
     auto sent = ccl::send(my.out, my.all, F32, (my.rank + 1) % my.ranks, *comm);
@@ -42,4 +46,6 @@ static void exchange() {
 }
 
 extern "C" const struct library library = {
-    begin, {all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, exchange}, 1, 0, 0};
+    begin,
+    {all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, broadcast_from_each, exchange},
+    1, 0, 0};

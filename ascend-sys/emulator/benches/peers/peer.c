@@ -45,6 +45,13 @@ static float of_all_to_all(int i) { return given(i / my.block, my.rank * my.bloc
 static float of_broadcast(int i) { return given(0, i); }
 static float of_exchange(int i) { return given((my.rank + my.ranks - 1) % my.ranks, i); }
 
+int next_root(void) {
+    static int root;
+    int now = root;
+    root = (root + 1) % my.ranks;
+    return now;
+}
+
 void share(void *bytes, int count) { MPI_Bcast(bytes, count, MPI_BYTE, 0, MPI_COMM_WORLD); }
 
 void meet(void) { MPI_Barrier(MPI_COMM_WORLD); }
@@ -59,12 +66,14 @@ static const struct {
     [ALL_GATHER] = {"AllGather", of_all_gather, BLOCKS},
     [ALL_TO_ALL] = {"AlltoAll", of_all_to_all, BLOCKS},
     [BROADCAST] = {"Broadcast", of_broadcast, WHOLE},
+    [BROADCAST_FROM_EACH] = {"BroadcastFromEach", of_broadcast, WHOLE},
     [EXCHANGE] = {"Exchange", of_exchange, WHOLE},
 };
 
 static void check(int op, int room) {
     /* An operation in place replaces its input, all others replace a number that is none. */
-    int in_place = op == BROADCAST || (op == ALL_REDUCE && library.in_place);
+    int in_place =
+        op == BROADCAST || op == BROADCAST_FROM_EACH || (op == ALL_REDUCE && library.in_place);
     for (int i = 0; i < room; i++) {
         my.out[i] = given(my.rank, i);
         my.in[i] = in_place ? given(my.rank, i) : -1;

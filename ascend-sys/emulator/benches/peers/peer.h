@@ -3,7 +3,16 @@
 extern "C" {
 #endif
 
-enum { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, BROADCAST, EXCHANGE, OPERATIONS };
+enum {
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    ALL_GATHER,
+    ALL_TO_ALL,
+    BROADCAST,
+    BROADCAST_FROM_EACH,
+    EXCHANGE,
+    OPERATIONS
+};
 
 /* This rank: its buffers, with `all` elements each (at least a `block` for every rank). */
 struct rank {
@@ -17,8 +26,8 @@ extern struct rank my;
 struct library {
     /* Called once, after MPI is initialised and before any operation. May be null. */
     void (*begin)(void);
-    /* Null where the library lacks the operation. A broadcast has rank 0 as its root and works on
-     * `in`, all others read `out` and write `in`. */
+    /* Null where the library lacks the operation. A broadcast has rank 0 as its root, or that of
+     * `next_root()`, and works on `in`; all others read `out` and write `in`. */
     void (*run[OPERATIONS])(void);
     /* Rank r runs on core r % 2. */
     int pinned;
@@ -28,6 +37,9 @@ struct library {
     int calls;
 };
 extern const struct library library;
+
+/* The root of this broadcast from each: rank 0 at first, then the next one at every call. */
+int next_root(void);
 
 /* For `begin`, which all ranks call. */
 

@@ -49,18 +49,18 @@ $1 == "ours" { before[figure] = $4 + 0; next }
 }
 
 END {
-    printf "| %-13s | %9s | %9s |", "operation", "bytes", "ours us"
+    printf "| %-17s | %9s | %9s |", "operation", "bytes", "ours us"
     heads(libraries, columns)
     printf " %9s | %9s |", "best/ours", "in turns"
     heads(others, more)
-    printf "\n|---------------|----------:|----------:|"
+    printf "\n|-------------------|----------:|----------:|"
     for (i = 1; i <= columns + 2 + more; i++) printf "----------:|"
     print ""
     for (row = 1; row <= rows; row++) {
         figure = figures[row]
         split(figure, part, SUBSEP)
         ours = best[figure, "ours"]
-        printf "| %-13s | %9d | %9.3f |", part[1], part[2], ours
+        printf "| %-17s | %9d | %9.3f |", part[1], part[2], ours
         split("", fastest)
         for (i = 1; i <= columns; i++) {
             at = figure SUBSEP libraries[i]
