@@ -30,13 +30,12 @@ use crate::stream::{Mark, STREAMS, Stream, Task};
 use ascend_sync::{self as sync, Thread, lock_std as lock};
 use ascend_sys::aclError;
 use std::ops::Range;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The number of polls before a waiting thread counts as waiting, reads a clock or looks at other
-/// streams.
-const FIRST_SPIN: u32 = 64;
+/// The number of polls between two looks at the clock.
+const LOOK: u32 = 64;
 /// The first poll after which a waiting thread looks at other streams.
 const FIRST_HELP: u32 = 16;
 /// The longest sleep without a look around, in any case.
@@ -235,7 +234,7 @@ fn block_with_patience(
     limit: Option<Duration>,
     patience: Option<Duration>,
 ) -> bool {
-    for _ in 0..FIRST_SPIN {
+    for _ in 0..Pace::of(WAITING.load(Ordering::Relaxed) + 1).first {
         goal.work();
         if goal.done() {
             return true;
@@ -255,7 +254,7 @@ fn block_with_patience(
             if goal.done() {
                 return true;
             }
-            if n.is_multiple_of(FIRST_SPIN) && passed(deadline) {
+            if n.is_multiple_of(LOOK) && passed(deadline) {
                 return goal.done();
             }
             if n.is_power_of_two() && n >= FIRST_HELP {

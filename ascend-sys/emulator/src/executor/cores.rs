@@ -28,35 +28,36 @@ static ELSEWHERE: AtomicUsize = AtomicUsize::new(0);
 static SHARED_CORES: AtomicUsize = AtomicUsize::new(0);
 
 /// The pace at which a thread waits before it sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
-    /// Polls without a break.
+    /// Polls before the thread counts as waiting.
+    pub(super) first: u32,
+    /// Then, polls without a break.
     pub(super) spins: u32,
-    /// Polls with the core given away between them.
+    /// Then, polls with the core given away between them.
     pub(super) yields: u32,
 }
 
 impl Pace {
-    const LONG: Pace = Pace { spins: 2000, yields: 4 };
-    const SHORT: Pace = Pace { spins: 16, yields: 4 };
-    /// For processes of a communicator that have less than a core each. Between threads, a waiter
-    /// runs the streams of others; a process cannot, and waking it costs two system calls and a
-    /// thread.
-    const GIVING: Pace = Pace { spins: 16, yields: 64 };
+    /// While each waiting thread has a core of its own.
+    const LONG: Pace = Pace { first: 64, spins: 2000, yields: 4 };
+    /// Otherwise: the one that is awaited may need this core. To give the core away costs less than
+    /// to sleep and be woken, which is two system calls.
+    const GIVING: Pace = Pace { first: 2, spins: 4, yields: 64 };
 
     /// Returns the pace of the last of `waiting` waiting threads. About 100 microseconds while they
     /// fit the cores.
     pub(super) fn of(waiting: usize) -> Pace {
-        match ELSEWHERE.load(Ordering::Relaxed) {
-            0 if waiting <= cores() => Pace::LONG,
-            0 => Pace::SHORT,
-            ranks if waiting + ranks <= SHARED_CORES.load(Ordering::Relaxed) => Pace::LONG,
-            _ => Pace::GIVING,
-        }
+        let fits = match ELSEWHERE.load(Ordering::Relaxed) {
+            0 => waiting <= cores(),
+            ranks => waiting + ranks <= SHARED_CORES.load(Ordering::Relaxed),
+        };
+        if fits { Pace::LONG } else { Pace::GIVING }
     }
 
     /// Returns the pace of a thread that has slept.
     pub(super) fn again(self) -> Pace {
-        Pace { spins: Pace::SHORT.spins, ..self }
+        Pace { spins: 16, ..self }
     }
 }
 
@@ -156,21 +157,16 @@ mod tests {
     #[cfg_attr(miri, ignore = "asks the kernel")]
     fn a_process_gives_its_core_away_when_the_ranks_have_not_one_each() {
         let cores = cores();
-        let pace = |waiting| {
-            let Pace { spins, yields } = Pace::of(waiting);
-            (spins, yields)
-        };
-        let of = |pace: Pace| (pace.spins, pace.yields);
-        assert_eq!(pace(cores), of(Pace::LONG));
-        assert_eq!(pace(cores + 1), of(Pace::SHORT));
+        assert_eq!(Pace::of(cores), Pace::LONG);
+        assert_eq!(Pace::of(cores + 1), Pace::GIVING);
         // This process may run where the calling thread may, and so may the other one.
         let all = Mask::of([0].into_iter()).count().min(cores);
         share_with(all, [std::process::id()].into_iter());
-        assert_eq!(pace(1), of(Pace::GIVING));
+        assert_eq!(Pace::of(1), Pace::GIVING);
         share_with(all.saturating_sub(1), [std::process::id()].into_iter());
-        assert_eq!(pace(1), of(Pace::LONG));
+        assert_eq!(Pace::of(1), Pace::LONG);
         share_with(0, std::iter::empty());
-        assert_eq!(pace(cores), of(Pace::LONG));
+        assert_eq!(Pace::of(cores), Pace::LONG);
     }
 
     #[test]
