@@ -107,7 +107,8 @@ pub struct TimedEvent {
 }
 
 impl TimedEvent {
-    /// The time between two events of one device (`aclrtEventElapsedTime`). Waits for both.
+    /// The time between two events of one device (`aclrtEventElapsedTime`). Waits for both. Zero if
+    /// the later event was recorded first.
     pub fn elapsed_until(&self, later: &TimedEvent) -> Result<Duration> {
         self.work.wait()?;
         later.work.wait()?;

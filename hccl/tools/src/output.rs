@@ -61,15 +61,51 @@ impl Labels {
     }
 }
 
-/// The last line that a rank has printed as an error.
-pub(crate) type LastLine = Arc<Mutex<String>>;
+/// What a rank has printed last as an error: its last line, or all lines of the error that its
+/// `main` has returned.
+#[derive(Default)]
+pub(crate) struct LastWords {
+    text: String,
+    /// Whether the next line belongs to the same error.
+    is_open: bool,
+}
+
+impl LastWords {
+    /// The most bytes of an error that are kept.
+    const MOST: usize = 4 << 10;
+
+    fn hear(&mut self, line: &str) {
+        let line = line.trim_end();
+        if line.is_empty() {
+            return;
+        }
+        // This is how Rust prints what `main` returns.
+        let begins = line.starts_with("Error: ");
+        if self.is_open && !begins {
+            if self.text.len() + line.len() < Self::MOST {
+                self.text.push('\n');
+                self.text.push_str(line);
+            }
+            return;
+        }
+        self.is_open = begins;
+        line.clone_into(&mut self.text);
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// The last words of a rank, shared with the thread that prints its lines.
+pub(crate) type SharedWords = Arc<Mutex<LastWords>>;
 
 /// Starts a thread that prints lines from `pipe` until its last writer is gone.
 pub(crate) fn print_lines(
     pipe: impl Read + Send + 'static,
     label: String,
     output: Output,
-    last: LastLine,
+    last: SharedWords,
 ) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("hcclrun-lines".into()).spawn(move || {
         let mut pipe = BufReader::new(pipe);
@@ -86,9 +122,8 @@ pub(crate) fn print_lines(
                 line.push(b'\n');
             }
             let text = String::from_utf8_lossy(&line);
-            if output == Output::Error && !text.trim().is_empty() {
-                text.trim_end()
-                    .clone_into(&mut last.lock().unwrap_or_else(PoisonError::into_inner));
+            if output == Output::Error {
+                last.lock().unwrap_or_else(PoisonError::into_inner).hear(&text);
             }
             // One write, so that lines of several ranks do not mix. When nobody reads any more,
             // the rank must not block for it.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use hccl_job::variables;
 
 use crate::Options;
-use crate::output::{Labels, LastLine, Output, print_lines};
+use crate::output::{Labels, Output, SharedWords, print_lines};
 use crate::run::Event;
 use crate::timeline::VARIABLE;
 
@@ -24,7 +24,7 @@ pub(crate) struct RankProcess {
     child: Child,
     pub(crate) process: u32,
     printers: Vec<JoinHandle<()>>,
-    pub(crate) last_line: LastLine,
+    pub(crate) last_words: SharedWords,
     pub(crate) ended: Option<Ended>,
 }
 
@@ -102,16 +102,16 @@ impl RankProcess {
         }
         let mut child = command.spawn()?;
         let process = child.id();
-        let last_line = LastLine::default();
+        let last_words = SharedWords::default();
         let mut printers = Vec::new();
-        let unwanted = LastLine::default();
+        let unwanted = SharedWords::default();
         if let Some(pipe) = child.stdout.take() {
             let label = labels.of(rank, Output::Standard);
             printers.push(print_lines(pipe, label, Output::Standard, unwanted)?);
         }
         if let Some(pipe) = child.stderr.take() {
             let label = labels.of(rank, Output::Error);
-            printers.push(print_lines(pipe, label, Output::Error, last_line.clone())?);
+            printers.push(print_lines(pipe, label, Output::Error, last_words.clone())?);
         }
         let events = events.clone();
         thread::Builder::new().name("hcclrun-waits".into()).spawn(move || {
@@ -119,7 +119,7 @@ impl RankProcess {
             // The receiver ends after all ranks have.
             let _ = events.send(Event::Ended { rank, number });
         })?;
-        Ok(RankProcess { rank, child, process, printers, last_line, ended: None })
+        Ok(RankProcess { rank, child, process, printers, last_words, ended: None })
     }
 
     /// Sends a signal to the rank and to the processes that it has started. Nothing happens when it

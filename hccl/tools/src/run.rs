@@ -245,7 +245,10 @@ impl Job<'_> {
             status: ended.status,
             was_asked: ended.was_asked,
             at: ended.at,
-            last_line: process.last_line.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            last_words: {
+                let words = process.last_words.lock().unwrap_or_else(PoisonError::into_inner);
+                words.text().to_owned()
+            },
         });
         if self.ending.is_some() {
             return Ok(());

@@ -14,8 +14,8 @@ pub(crate) struct Failure {
     /// Whether it ended after hcclrun had sent it a signal.
     pub(crate) was_asked: bool,
     pub(crate) at: Instant,
-    /// The last line of its standard error.
-    pub(crate) last_line: String,
+    /// What it has printed last as an error.
+    pub(crate) last_words: String,
 }
 
 impl Failure {
@@ -70,10 +70,10 @@ pub(crate) fn name_of(signal: i32) -> &'static str {
     signal_hook::low_level::signal_name(signal).unwrap_or("no name")
 }
 
-/// Says why a rank failed: the error that it has reported, or else its last line.
+/// Says why a rank failed: the error that it has reported, or else its last words.
 pub(crate) fn why(failure: &Failure, reports: &[Report]) -> Option<String> {
     let reported = reports.iter().find(|report| report.rank == failure.rank);
-    let text = reported.map_or(failure.last_line.as_str(), |report| report.text.as_str()).trim();
+    let text = reported.map_or(failure.last_words.as_str(), |report| report.text.as_str()).trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
 
@@ -83,8 +83,8 @@ mod tests {
 
     fn failure(rank: u32, raw_status: i32) -> Failure {
         let status = ExitStatus::from_raw(raw_status);
-        let (at, last_line) = (Instant::now(), String::new());
-        Failure { rank, process: 1, status, was_asked: false, at, last_line }
+        let (at, last_words) = (Instant::now(), String::new());
+        Failure { rank, process: 1, status, was_asked: false, at, last_words }
     }
 
     fn report(rank: u32, follows: bool) -> Report {

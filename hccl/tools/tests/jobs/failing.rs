@@ -82,6 +82,20 @@ fn a_deadline_lists_the_ranks_that_have_not_come() {
 }
 
 #[test]
+fn the_error_that_main_returns_is_told_with_all_its_lines() {
+    let script = "[ $RANK = 1 ] || exec sleep 60; \
+                  printf 'some line\\nError: all_reduce: failed\\n\\n  Help: look there\\n' >&2; exit 1";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hcclrun"));
+    let job = Job::of(command.args(["-n", "2", "--grace", "5", "sh", "-c", script]));
+    assert_eq!(job.status, Some(1));
+    let job = job.says(&[
+        "rank 1 failed first",
+        "hcclrun:     Error: all_reduce: failed\nhcclrun:       Help: look there\n",
+    ]);
+    assert!(!job.err.contains("hcclrun:     some line"), "{}", job.err);
+}
+
+#[test]
 fn the_status_is_that_of_the_first() {
     let status = |grace: &str, script: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hcclrun"));
