@@ -348,7 +348,9 @@ fn abroad(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> BTreeSet<u64> {
 
 /// Lists the stuck tasks and calls, one a line.
 fn lines(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> Vec<String> {
-    let any_leads = !calls.is_empty() || stuck.iter().any(|s| !s.follows);
+    // A stream that waits for a point of another one leads to that one only.
+    let leads = |s: &Stuck| !s.follows && s.bound_to.is_empty();
+    let any_leads = !calls.is_empty() || stuck.iter().any(leads);
     let listed = stuck.iter().filter(|s| !s.follows || !any_leads);
     let text = |stream: &'static Stream| {
         let head = stream.look(|_, task| task.describe());

@@ -61,7 +61,7 @@ impl Labels {
     }
 }
 
-/// What a rank has printed last as an error: its last line, or all lines of the error that its
+/// The last error that a rank has printed: its last line, or all lines of the error that its
 /// `main` has returned.
 #[derive(Default)]
 pub(crate) struct LastWords {

@@ -14,7 +14,7 @@ pub(crate) struct Failure {
     /// Whether it ended after hcclrun had sent it a signal.
     pub(crate) was_asked: bool,
     pub(crate) at: Instant,
-    /// What it has printed last as an error.
+    /// The last error that it has printed.
     pub(crate) last_words: String,
 }
 

@@ -269,6 +269,27 @@ fn a_first_contact_that_nobody_answers_is_told_at_once() {
     assert!(matches!(error.kind(), ErrorKind::Mismatch | ErrorKind::Deadlock), "{text}");
 }
 
+/// At the first contact a receive is queued apart from the send that it is behind, and waits for a
+/// point of its stream. The report shows the sends all the same.
+#[test]
+fn two_sends_with_the_receives_behind_them_are_told_at_once() {
+    alone!(beside);
+    let failed = runtime_with(2).run_ranks(2, |rank| -> Result<()> {
+        let stream = rank.device().stream()?;
+        let mut comm = rank.communicator()?;
+        let peer = 1 - comm.rank();
+        let x = rank.device().zeros::<f32>(100, &stream)?;
+        let mut y = rank.device().zeros::<f32>(100, &stream)?;
+        let _sent = comm.send(&x, peer, &stream)?;
+        comm.recv(&mut y, peer, &stream)?.wait()
+    });
+    let text = failed.unwrap_err().to_string();
+    for rank in [0, 1] {
+        let piece = format!("HcclSend #1 of rank {rank} of communicator \"world\", waiting for");
+        assert!(text.contains("deadlock") && text.contains(&piece), "{text}");
+    }
+}
+
 /// Another process may have been given the root info.
 #[test]
 fn a_rank_that_nobody_here_will_bring_is_waited_for() {
