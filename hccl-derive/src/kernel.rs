@@ -301,7 +301,8 @@ fn arguments<'a>(function: &'a ItemFn, errors: &mut Errors) -> Vec<(&'a Ident, &
 /// Gives each variable of a `let` its name, behind the `let`; all else stays as it is.
 struct Namer;
 
-/// Methods whose closure has a parameter that takes its name.
+/// The methods that take a closure with a loop variable. The variable gets the name of the
+/// closure's parameter.
 const LOOPS: [&str; 4] = ["range", "range_by", "iterate", "iterate_to_send"];
 
 impl Namer {

@@ -90,8 +90,8 @@ impl<T> Unpin for Pending<T> {}
 const LOOK_UP: Duration = Duration::from_millis(100);
 
 impl<T: Send + 'static> Pending<T> {
-    /// Begins `make` on a helper thread of the device, after what was begun before. `operation` is
-    /// what the program called.
+    /// Begins `make` on a helper thread of the device, after the objects that were begun before.
+    /// `operation` is the name of the program's call.
     pub(crate) fn begin(
         operation: &'static str,
         device: &Device,
@@ -115,14 +115,14 @@ impl<T: Send + 'static> Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// A pending object that is there already.
+    /// Returns a pending object that is there already.
     pub(crate) fn ready(outcome: Result<T>) -> Self {
         let shared = PendingShared::new("", Some(outcome), ThreadWaits::default(), None);
         Pending(PendingSource::Helper(shared, None))
     }
 
-    /// `value`, when an operation on a stream of its own is complete. `operation` is what the
-    /// program called.
+    /// Returns a pending object that gives `value` when an operation on a stream of its own is
+    /// complete. `operation` is the name of the program's call.
     pub(crate) fn behind(
         operation: &'static str,
         issued: Result<(Stream, Work)>,
@@ -373,7 +373,7 @@ impl<T> Maker<T> {
 }
 
 impl<T> Drop for Maker<T> {
-    /// Tells the waiters, when making it has panicked.
+    /// Reports an error to the waiters if the helper panicked before it had made the object.
     fn drop(&mut self) {
         if !self.told {
             let (operation, problem) = (self.shared.operation, "it has panicked".into());

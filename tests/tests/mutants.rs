@@ -282,7 +282,7 @@ fn without_a_wait(
     k.copy_out(y, &b, 64);
 }
 
-/// Whether it doubles on a runtime with one device.
+/// Returns whether `without_a_wait` doubles its input on a runtime with one device.
 fn doubles(runtime: hccl::Runtime) -> hccl::Result<bool> {
     let device = runtime.device(0)?;
     let stream = device.stream()?;

@@ -1,11 +1,11 @@
 //! Once warm, an operation makes no system call while the ranks fit the cores. Needs strace, so
 //! this file is built only with the feature `strace` (CI does).
 //!
-//! The test starts itself again under strace. In there, two ranks run a steady loop and set a mark
-//! after every thousand operations. The parent counts the system calls of their threads between two
-//! marks. The kernel may take a core away from a rank at any time; its peer then spins, yields and
-//! at last sleeps, with system calls. An operation that makes one by itself makes it in every
-//! stretch, so the quietest stretch tells.
+//! The test starts itself again under strace. There, two ranks run a steady loop and set a mark
+//! after each *stretch* of a thousand operations. The parent counts the system calls of the ranks'
+//! threads in each stretch. The kernel may take a core away from a rank at any time. Its peer then
+//! spins, yields and at last sleeps, which takes system calls. But an operation that itself needs a
+//! system call makes it in every stretch. So the test asserts that at least one stretch has none.
 
 use std::path::Path;
 use std::process::Command;

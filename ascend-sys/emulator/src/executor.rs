@@ -213,7 +213,7 @@ pub(crate) trait Goal {
     fn mark(&self) -> Option<Mark> {
         None
     }
-    /// The condition that only others can bring about, if the goal is of that kind.
+    /// Returns the condition that the thread waits for, if only other threads can make it true.
     fn until(&self) -> Option<Until> {
         None
     }

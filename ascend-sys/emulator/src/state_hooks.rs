@@ -1,8 +1,8 @@
-//! Callbacks that a program registers by name, to hear of devices and streams that come and go and
-//! of aborts.
+//! Callbacks that a program registers by name. The emulator calls them when a device is set or
+//! reset, when a stream is created or destroyed, and when the tasks of a device are aborted.
 //!
-//! They are called on the thread whose call it is, with no lock held, in the order of their names.
-//! So they may call any function; no callback is told of calls that they make themselves.
+//! It calls them in the order of their names, on the thread that made the causing call, and holds
+//! no lock. So a callback may call any function; such a call invokes no callback.
 
 use crate::counted::CountedTable;
 use crate::machine;

@@ -98,7 +98,7 @@ static ALL: Mutex<StreamPools> =
 /// How many allocations there are, so that nobody takes the lock when there is none.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// A new pool of a device; returns its handle.
+/// Makes a pool on a device, and returns its handle.
 pub(crate) fn create(device: &Device, most: u64) -> u64 {
     let mut all = lock(&ALL);
     all.last += 1;

@@ -2348,7 +2348,7 @@ aclError aclmdlRITaskDisable(aclmdlRITask task);
 /** Start recording a stream into a graph. */
 aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode);
 
-/** Capture state and graph of a stream. */
+/** State of the capture of a stream, and its graph. */
 aclError aclmdlRICaptureGetInfo(
     aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *modelRI);
 

@@ -87,7 +87,7 @@ HcclResult HcclRankGraphGetLinks(
     HcclComm comm, uint32_t netLayer, uint32_t srcRank, uint32_t dstRank, CommLink **links,
     uint32_t *linkNum);
 
-/** Topology instance ids containing this rank. Since 9.0.0. */
+/** Ids of the topology instances of a layer that contain this rank. Since 9.0.0. */
 HcclResult HcclRankGraphGetTopoInstsByLayer(
     HcclComm comm, uint32_t netLayer, uint32_t **topoInsts, uint32_t *topoInstNum);
 

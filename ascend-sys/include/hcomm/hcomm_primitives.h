@@ -212,7 +212,7 @@ HcommResult HcommAicpuTsTaskCacheClear(const char *tag);
 /** Start gathering tasks for one submission. */
 int32_t HcommBatchModeStart(const char *batchTag);
 
-/** Submit gathered tasks. */
+/** Submit the tasks gathered since HcommBatchModeStart. */
 int32_t HcommBatchModeEnd(const char *batchTag);
 
 /** Lock a communicator by name (AICPU). */

@@ -66,7 +66,7 @@ HcommResult HcommThreadResGetInfo(
 HcommResult HcommEndpointCheckFeature(
     HcommEndpointFeatureType featureType, const EndpointDesc *endpointDesc, bool *value);
 
-/** Allocate communication-capable memory. Since 9.2.0. */
+/** Allocate memory that can be used for communication. Since 9.2.0. */
 HcommResult HcommMemAlloc(void **ptr, size_t size);
 
 /** Free that memory. Since 9.2.0. */

@@ -271,7 +271,7 @@ const fn nan(infinity: u16) -> u16 {
 /// the least of them with a sign, and the greatest without one.
 pub(super) struct Ordered<const INFINITY: u16, const GREATEST: bool>;
 
-/// The extremes of every place in a line.
+/// The greatest and the least values so far in each lane of a cache line.
 #[derive(Clone, Copy)]
 pub(super) struct Extremes {
     /// The greatest value, with a sign: the greatest float if one is positive. A positive NaN is

@@ -137,7 +137,8 @@ fn meetings(turns: &[TurnSpan]) -> BTreeMap<(ServersKey, u64), u64> {
 struct Lanes(Vec<u64>);
 
 impl Lanes {
-    /// Returns the first free lane. Later spans must not begin earlier.
+    /// Puts a span into the first free lane, and returns that lane. The caller adds spans in the
+    /// order of their starts.
     fn place(&mut self, from: u64, to: u64) -> usize {
         let lane = self.0.iter().position(|until| *until <= from).unwrap_or(self.0.len());
         match self.0.get_mut(lane) {

@@ -41,14 +41,14 @@ impl Svg {
         let _ = writeln!(self.0, "{element}");
     }
 
-    /// A filled rectangle: its upper left corner, its width and height.
+    /// Draws a filled rectangle from its upper left corner, its width and its height.
     pub fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), fill: &str) {
         self.put(format_args!(
             "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{width:.2}\" height=\"{height:.2}\" fill=\"{fill}\"/>"
         ));
     }
 
-    /// A straight line. `dash` is a pattern such as `4 3`, or empty.
+    /// Draws a straight line. `dash` is a pattern such as `4 3`, or empty.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str, dash: &str) {
         self.put(format_args!(
             "<line x1=\"{:.2}\" y1=\"{:.2}\" x2=\"{:.2}\" y2=\"{:.2}\" stroke=\"{stroke}\" \
@@ -61,7 +61,7 @@ impl Svg {
         ));
     }
 
-    /// A line through many points.
+    /// Draws a line through the points.
     pub fn curve(&mut self, points: &[(f64, f64)], stroke: &str, width: f64) {
         let mut path = String::new();
         for (x, y) in points {
@@ -74,14 +74,14 @@ impl Svg {
         ));
     }
 
-    /// A filled circle.
+    /// Draws a filled circle.
     pub fn dot(&mut self, (x, y): (f64, f64), radius: f64, fill: &str) {
         self.put(format_args!(
             "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"{radius}\" fill=\"{fill}\"/>"
         ));
     }
 
-    /// One line of text; `y` is its base line.
+    /// Draws one line of text; `y` is its base line.
     pub fn text(&mut self, (x, y): (f64, f64), style: Text, content: impl Display) {
         let anchor = match style.anchor {
             Anchor::Start => "start",
@@ -103,7 +103,7 @@ impl Svg {
         ));
     }
 
-    /// The text of the file.
+    /// Returns the text of the file.
     pub fn finish(mut self) -> String {
         self.put("</svg>");
         self.0

@@ -152,7 +152,7 @@ pub(super) fn check_length(
     Err(Error::WrongLength { operation, what, expected, found })
 }
 
-/// A source and a destination have no byte in common.
+/// Checks that a source and a destination have no byte in common.
 ///
 /// Borrowing rules that out for buffers that hccl owns; foreign memory (`from_raw`) can overlap all
 /// the same. HCCL takes equal pointers, which is what the methods `.._in_place` are for, and makes

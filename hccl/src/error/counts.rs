@@ -55,7 +55,7 @@ pub enum CountsError {
     /// The counts are those of another number of ranks.
     #[error("{what} is made for {found} ranks, but the communicator has {world_size}")]
     Ranks {
-        /// The argument.
+        /// The name of the argument.
         what: &'static str,
         /// The number of ranks that the argument is made for.
         found: usize,
@@ -73,7 +73,7 @@ pub enum CountsError {
     /// A buffer that holds this rank's part alone has another length than the part.
     #[error("{what} has {found} elements, but {of} of rank {rank} is {expected}")]
     OwnLength {
-        /// The argument.
+        /// The name of the argument that has the wrong length.
         what: &'static str,
         /// The part whose length it should have.
         of: &'static str,
@@ -87,7 +87,7 @@ pub enum CountsError {
     /// A part lies outside the buffer.
     #[error("{what} has {found} elements, but the part of rank {rank} ends at {end}")]
     Outside {
-        /// The argument.
+        /// The name of the argument.
         what: &'static str,
         /// The rank of the part.
         rank: u32,

@@ -149,9 +149,9 @@ pub enum Error {
     },
     /// A buffer, stream, event or communicator belongs to another device.
     WrongDevice {
-        /// The operation.
+        /// The name of the operation that was called.
         operation: &'static str,
-        /// The argument.
+        /// The name of the argument.
         what: &'static str,
         /// Index of the stream's device.
         expected: usize,
@@ -160,16 +160,16 @@ pub enum Error {
     },
     /// A buffer, stream, event or communicator belongs to another [`Runtime`](crate::Runtime).
     WrongRuntime {
-        /// The operation.
+        /// The name of the operation that was called.
         operation: &'static str,
-        /// The argument.
+        /// The name of the argument.
         what: &'static str,
     },
     /// Two lengths that must be equal are not.
     WrongLength {
-        /// The operation.
+        /// The name of the operation that was called.
         operation: &'static str,
-        /// The argument.
+        /// The name of the argument.
         what: &'static str,
         /// Elements needed.
         expected: usize,
@@ -178,9 +178,9 @@ pub enum Error {
     },
     /// The elements are of another type, which only shows at run time.
     WrongType {
-        /// The operation.
+        /// The name of the operation that was called.
         operation: &'static str,
-        /// Which argument.
+        /// The name of the argument.
         what: &'static str,
         /// The type needed.
         expected: crate::dtype::DType,
@@ -196,9 +196,9 @@ pub enum Error {
     },
     /// Something that must have at least one element has none.
     Empty {
-        /// The operation.
+        /// The name of the operation that was called.
         operation: &'static str,
-        /// The argument.
+        /// The name of the argument.
         what: &'static str,
     },
     /// A size in bytes does not fit the address space.
@@ -210,7 +210,7 @@ pub enum Error {
     },
     /// The source and the destination share memory.
     Overlap {
-        /// The operation.
+        /// The name of the operation that was called.
         operation: &'static str,
         /// The number of bytes that they share.
         bytes: usize,
@@ -251,7 +251,7 @@ pub enum Error {
     },
     /// A rank was named that the communicator does not have.
     NoSuchRank {
-        /// The argument.
+        /// The name of the argument.
         what: &'static str,
         /// The rank that was named.
         rank: u32,
@@ -286,7 +286,7 @@ pub enum Error {
     },
     /// An argument of the root only: the root lacks it, or another rank gives it.
     RootOnly {
-        /// The argument.
+        /// The name of the argument.
         what: &'static str,
         /// The root.
         root: u32,
@@ -300,7 +300,7 @@ pub enum Error {
     },
     /// Elements that the ranks cannot share evenly.
     Uneven {
-        /// The argument.
+        /// The name of the argument.
         what: &'static str,
         /// Its length in elements.
         length: usize,
@@ -355,7 +355,7 @@ pub enum Error {
     Job(hccl_job::JobError),
     /// An argument that is none of the above.
     Invalid {
-        /// The operation.
+        /// The name of the operation that was called.
         operation: &'static str,
         /// The mistake, and what to do.
         problem: Box<str>,

@@ -57,9 +57,9 @@ pub enum TilingError {
         tiling: &'static str,
         /// The name of the field, in Rust.
         field: &'static str,
-        /// The value.
+        /// The value, as text.
         value: Box<str>,
-        /// The range.
+        /// The range of valid values, as text.
         range: &'static str,
     },
     /// Communication structs that do not fit the struct they are in.

@@ -29,8 +29,10 @@ use crate::dtype::Element;
 /// An HCCL client (`Hccl`), which asks the communication server of its rank for collectives. Made
 /// by [`Kernel::hccl`].
 ///
-/// Every core that uses a task calls everything: core 0 writes the messages, the others count
-/// along. A client lives on one kind of core.
+/// Every core that uses a task makes all calls of the client. Only core 0 writes messages to the
+/// server; the other cores only count them. Either the cube cores or the vector cores prepare tasks
+/// with a client, unless [`only_from_aiv`](Hccl::only_from_aiv) or
+/// [`only_from_aic`](Hccl::only_from_aic) names the core that writes its messages.
 ///
 /// ```
 /// use hccl::kernel::*;

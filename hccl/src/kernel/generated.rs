@@ -135,9 +135,9 @@ impl<T: ?Sized> Unfit for Type<T> {}
 /// compiler refuses if the type does not fit; it then reports nothing more about code that depends
 /// on the constant.
 pub trait If<const FITS: bool> {
-    /// The type.
+    /// The type itself, even if it does not fit.
     type Itself;
-    /// Its symbols.
+    /// The symbols of the type, or `()` if it does not fit.
     type Symbols: Clone;
 }
 
@@ -155,7 +155,7 @@ impl<T> If<false> for T {
 
 /// A type that a kernel has for its first argument, if it can be that: like [`If`].
 pub trait FirstIf<const IS_FIRST: bool> {
-    /// The type.
+    /// The type itself, or `Kernel<()>` if it cannot be the first argument.
     type Itself: First;
 }
 

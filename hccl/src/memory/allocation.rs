@@ -242,10 +242,12 @@ impl Drop for Owned {
 }
 
 impl Device {
-    /// Memory of the device. Where there is none left, waits for what was dropped, until there is,
-    /// nothing that was dropped is in use, another rank has failed, or the runtime's deadline.
+    /// Allocates memory of the device. If too little is left, waits for dropped memory: until there
+    /// is enough, no dropped memory is in use, another rank has failed, or the runtime's deadline
+    /// has passed.
     fn malloc(&self, bytes: usize) -> Result<*mut c_void> {
-        /// One is waited for at a time, and no longer than this: others may be complete before it.
+        /// The longest wait for one operation that still uses dropped memory. Another one may
+        /// complete first, so the loop looks at all of them after each slice.
         const SLICE: Duration = Duration::from_millis(20);
         let _bound = self.bind()?;
         let mut patience = Patience::new(self.runtime().deadline());

@@ -115,22 +115,24 @@ impl DynBuffer {
         }
     }
 
-    /// Elements `range`, to read. A range that is not inside is an error.
+    /// Returns the elements in `range`, for reading. Fails if the range does not lie inside the
+    /// buffer.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DynSlice<'_>> {
         DynSlice::from(self).slice(range)
     }
 
-    /// Elements `range`, to write. A range that is not inside is an error.
+    /// Returns the elements in `range`, for writing. Fails if the range does not lie inside the
+    /// buffer.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DynSliceMut<'_>> {
         DynSliceMut::from(self).into_slice_mut(range)
     }
 
-    /// Their bytes, to read.
+    /// Returns the bytes of the elements, for reading.
     pub fn bytes(&self) -> DeviceSlice<'_, u8> {
         DynSlice::from(self).bytes()
     }
 
-    /// Their bytes, to write.
+    /// Returns the bytes of the elements, for writing.
     pub fn bytes_mut(&mut self) -> DeviceSliceMut<'_, u8> {
         DynSliceMut::from(self).into_bytes()
     }

@@ -10,14 +10,14 @@ use crate::dtype::Element;
 use crate::error::Result;
 use crate::runtime::Runtime;
 
-/// Elements in pinned host memory, which the devices of a runtime copy to and from without a
-/// detour.
+/// Elements in pinned host memory. The devices of a runtime copy to and from it directly.
 ///
 /// The host sees them as a slice when no device writes (or, for a mutable slice, reads) them;
 /// [`as_slice`](Self::as_slice) and [`as_mut_slice`](Self::as_mut_slice) wait for that.
-/// [`slice`](Self::slice) and [`slice_mut`](Self::slice_mut) name a part, whose waits leave the
-/// other parts alone. Used by streams of two devices at once, the second operation waits in the
-/// call, because events do not reach across devices.
+/// [`slice`](Self::slice) and [`slice_mut`](Self::slice_mut) borrow a part of the buffer: a wait
+/// for one part does not wait for the others. If streams of two devices use the buffer at once, the
+/// call of the second operation blocks until the first one is complete, because events do not work
+/// across devices.
 ///
 /// ```
 /// # fn main() -> hccl::Result<()> {

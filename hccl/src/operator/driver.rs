@@ -421,7 +421,8 @@ impl OperatorDriver<'_> {
     }
 }
 
-/// The error for a resource that the checks have seen and that is gone, which cannot be.
+/// Returns the error for a resource that is missing although the checks found it. This cannot
+/// happen.
 #[cold]
 fn gone(task: &Task) -> Error {
     invalid(format!("what a task needs is gone: {task}"))

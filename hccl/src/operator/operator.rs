@@ -266,7 +266,8 @@ impl Setting<'_> {
         }))
     }
 
-    /// The mistake in the setting, if it is wrong for any function.
+    /// Returns the mistake in the setting, if the setting is wrong for every function that could be
+    /// recorded.
     fn problem(&self) -> Option<String> {
         let Setting { operator, ranks, count, dtype, .. } = self;
         if let Goal::AllToAllV { counts } = &*operator.goal

@@ -53,7 +53,7 @@ impl Recorded {
         plan::table(&self.plans(engine))
     }
 
-    /// Returns the same as numbers, a plan for each rank.
+    /// Returns the plan of each rank. [`plan`](Self::plan) shows the same numbers as a table.
     pub fn plans(&self, engine: Engine) -> Vec<Plan> {
         self.0.ranks.iter().map(|tasks| Plan::of(tasks, engine)).collect()
     }

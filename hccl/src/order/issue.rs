@@ -1,19 +1,23 @@
 //! The one way by which an operation is enqueued on a stream.
 //!
-//! In this order: the caller checks the arguments and takes the stream's issue lock. The operation
-//! gets its number and *stamps* everything it will touch. It makes the stream wait for unfinished
-//! conflicting work of other streams. It is enqueued, and its number is published. Whatever the
-//! enqueue call answers, also by a panic, the number is published, and it completes when the stream
-//! has reached what it holds then.
+//! An operation is issued in these steps:
+//!
+//! 1. The caller checks the arguments and takes the stream's issue lock.
+//! 2. The operation gets its number and *stamps* everything that it touches.
+//! 3. The stream waits for unfinished conflicting operations of other streams.
+//! 4. The operation is enqueued, and its number is published. The number is published even if the
+//!    enqueue call fails or panics: it then completes when the stream has finished the work that it
+//!    holds at that moment.
 //!
 //! # Locks
 //!
 //! Waiting for another stream needs an event behind its work, and recording one needs *its* issue
-//! lock. So a conflict is never solved with the own lock held: the number is given up, the events
-//! are recorded (or, for a stream of another device, the host waits), and the operation starts over
-//! with these. A true conflict was there at the first look, because the borrow checker keeps two
-//! conflicting operations from being issued at the same time. One that appears later comes from
-//! stamps that were merged, or from what a graph shares, and is solved in the same way.
+//! lock. So an operation never resolves a conflict while it holds its own stream's issue lock. It
+//! gives up its number, records the events (or, for a stream of another device, lets the host
+//! wait), and starts over with these. A true conflict was there at the first look, because the
+//! borrow checker keeps two conflicting operations from being issued at the same time. A conflict
+//! that appears later comes from merged stamps, or from objects that a graph shares. It is resolved
+//! in the same way.
 
 #![forbid(unsafe_code)]
 

@@ -20,7 +20,7 @@ use crate::sync::{contain, lock};
 
 /// May end the waits of a thread before their time.
 pub(crate) trait Watch: Send + Sync {
-    /// The error that ends them.
+    /// Returns the error with which the waits end, or `None` while they may go on.
     fn failure(&self) -> Option<Error>;
 }
 

@@ -38,7 +38,7 @@ enum JobMeeting {
 }
 
 impl ProcessRank {
-    /// JobMeeting the other ranks of the job. Blocks until all have come.
+    /// Meets the other ranks of the job. Blocks until all have come.
     pub(super) fn join(env: &JobEnv, limit: Duration) -> Result<ProcessRank> {
         if let Meeting::RankTable(path) = &env.meeting {
             return Ok(ProcessRank {

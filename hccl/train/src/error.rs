@@ -102,14 +102,14 @@ pub enum Error {
     /// A step that was put aside is resumed with other buckets, or after another one has begun.
     #[error("the step that was put aside is not the current step of these buckets")]
     OtherStep,
-    /// Something that each rank has a share of cannot be divided evenly.
+    /// Columns, rows or elements cannot be divided evenly among the ranks.
     #[error("{count} {what} cannot be divided among {ranks} ranks: take a multiple")]
     NotDivisible {
-        /// Columns, rows or elements.
+        /// The name of these: columns, rows or elements.
         what: &'static str,
         /// The number of them.
         count: usize,
-        /// The ranks.
+        /// The number of ranks.
         ranks: usize,
     },
     /// A checkpoint cannot be written or read.

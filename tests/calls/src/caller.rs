@@ -73,7 +73,7 @@ impl<'run> Caller<'run> {
         Caller { run, thread, random: Rng::with_seed(seed), focus: None }
     }
 
-    /// One of these.
+    /// Returns a random element of `of`.
     pub fn one<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.random.usize(..of.len())]
     }
@@ -83,7 +83,7 @@ impl<'run> Caller<'run> {
         self.random.u32(..one_in) == 0
     }
 
-    /// A handle of a kind, or 0 where there is none.
+    /// Returns a handle of a kind, or 0 if there is none.
     pub fn handle(&mut self, kind: &str) -> u64 {
         let list = self.run.objects.lists().live.get(kind).cloned().unwrap_or_default();
         match (list.len(), self.focus) {
@@ -93,7 +93,7 @@ impl<'run> Caller<'run> {
         }
     }
 
-    /// The last handle of a kind that was made.
+    /// Returns the handle of a kind that was made last, or 0 if there is none.
     pub fn newest(&self, kind: &str) -> u64 {
         let lists = self.run.objects.lists();
         lists.live.get(kind).and_then(|list| list.last()).copied().unwrap_or_default()

@@ -321,7 +321,8 @@ fn right(rank: u32) -> Vec<f16> {
     halves((0..(DEPTH * WIDTH) as u64).map(|n| (n * 7 + u64::from(rank)) % 4))
 }
 
-/// The plain formula. All numbers are small and whole, so every order of additions gives the same.
+/// Returns the product of two matrices, by the definition. All numbers are small integers, so every
+/// order of additions gives the same sum.
 fn product(a: &[f16], b: &[f16]) -> Vec<f32> {
     let at = |n: usize| {
         let (row, column) = (n / WIDTH, n % WIDTH);

@@ -32,7 +32,7 @@ fn programs(most_ranks: u32) -> impl Iterator<Item = Program> {
     programs.filter(|program| program.ranks > 1).take(count)
 }
 
-/// A root info that a rank makes, for all.
+/// Returns the root info that rank `by` makes and broadcasts to all ranks.
 fn shared_root(place: &Place, by: u32, all: &mut Communicator, stream: &Stream) -> RootInfo {
     let mut bytes = vec![0; RootInfo::BYTES];
     if place.rank == by {

@@ -160,7 +160,8 @@ impl GivenList {
         binary::with_list(self.handle(), use_it)
     }
 
-    /// Our handle.
+    /// Returns the emulator's handle of the list. If the list lies in memory of the program, reads
+    /// the handle from there.
     fn handle(&self) -> u64 {
         let number = self.0 as u64;
         // A handle of ours is no address that a program can have.

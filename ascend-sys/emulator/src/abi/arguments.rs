@@ -21,18 +21,22 @@ pub(super) trait FromC {
 
 /// An argument of an entry, made of the C type. Plain values and raw pointers are themselves.
 pub(super) trait Argument: FromC {
+    /// Makes the argument from a C value.
+    ///
     /// # Safety
     ///
-    /// A pointer keeps the contract of the type that is made of it, until the entry returns.
+    /// If `c` is a pointer, it keeps the contract of the resulting type until the entry returns.
     unsafe fn of(c: Self::C) -> Self;
 }
 
 /// An argument whose length is another one: `ranks: Slice<u32>[count]`.
 pub(super) trait CountedArgument: FromC {
+    /// Makes the argument from a C value and its length.
+    ///
     /// # Safety
     ///
-    /// A pointer keeps the contract of the type that is made of it and this length, until the
-    /// entry returns.
+    /// If `c` is a pointer, it keeps the contract of the resulting type, for `length` elements,
+    /// until the entry returns.
     unsafe fn of(c: Self::C, length: usize) -> Self;
 }
 

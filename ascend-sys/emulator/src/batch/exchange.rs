@@ -49,7 +49,7 @@ struct Rank {
     lists: SpinLock<Vec<Vec<BatchItem>>>,
 }
 
-/// The batches of a rank.
+/// The counters of a rank's batches.
 #[repr(C, align(128))]
 struct BatchCounts {
     /// The number of batches.

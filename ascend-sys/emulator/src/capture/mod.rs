@@ -124,7 +124,7 @@ fn remove_active(graph: u64) {
     ACTIVE_COUNT.store(all.len(), Ordering::Release);
 }
 
-/// Returns the capture that forbids the calling thread calls that act at once.
+/// Returns the capture because of which the calling thread must not make a call that acts at once.
 #[inline]
 fn forbidding() -> Option<Active> {
     if ACTIVE_COUNT.load(Ordering::Acquire) == 0 { None } else { forbidding_slowly() }

@@ -81,7 +81,8 @@ pub(super) fn issued(call: &str) -> String {
     }
 }
 
-/// Memory of a device was allocated, or with `pinned` of the host, for this device.
+/// Tells the checkers that memory of a device was allocated, or with `pinned` of the host, for this
+/// device.
 #[inline]
 pub(crate) fn allocated(device: u32, pool: &MemoryPool, start: usize, pinned: bool) {
     if is_on()
@@ -92,21 +93,21 @@ pub(crate) fn allocated(device: u32, pool: &MemoryPool, start: usize, pinned: bo
     }
 }
 
-/// A device has a new window for kernels.
+/// Tells the checker of a device that the device has a new window for kernels.
 pub(crate) fn window_opened(device: u32, place: Range<usize>, name: impl FnOnce() -> String) {
     if let Some(engine) = engine(device) {
         engine.window_opened(place, &name());
     }
 }
 
-/// Other processes may write the memory at an address from now on, unseen.
+/// Tells all checkers that other processes may write the memory at an address from now on, unseen.
 pub(crate) fn written_by_others(address: usize) {
     if is_on() {
         every_engine(None).iter().for_each(|engine| engine.lent(address));
     }
 }
 
-/// Host memory was registered.
+/// Tells all checkers that host memory was registered.
 #[inline]
 pub(crate) fn registered(start: usize, size: usize) {
     if is_on() {
@@ -115,15 +116,16 @@ pub(crate) fn registered(start: usize, size: usize) {
     }
 }
 
-/// All checkers hear of host memory, as they do when it is freed and when the host touches it.
+/// Tells the checkers of new memory. All checkers hear of host memory, also when it is freed and
+/// when the host touches it.
 #[cold]
 fn tell_allocated(device: Option<u32>, place: Range<usize>, name: &str) {
     let pinned = device.is_none();
     every_engine(device).iter().for_each(|engine| engine.allocated(place.clone(), name, pinned));
 }
 
-/// Memory is about to be freed, by the function `call`. Pinned memory may be known to several
-/// blocks.
+/// Tells the checkers that memory is about to be freed, by the function `call`. Several blocks may
+/// know pinned memory.
 #[inline]
 pub(crate) fn freed(device: Option<u32>, start: usize, call: &'static str) {
     if is_on() {

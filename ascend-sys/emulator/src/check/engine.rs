@@ -194,12 +194,12 @@ impl Checker {
         lock(&self.state).memory.add(Shadow::new(range, name.into(), written));
     }
 
-    /// A new window of a kernel.
+    /// Notes a new window of a kernel.
     pub(crate) fn window_opened(&self, range: Range<usize>, name: &str) {
         lock(&self.state).memory.add(Shadow::window(range, name.into()));
     }
 
-    /// Others may write the allocation at an address, unseen.
+    /// Notes that others may write the allocation at an address, unseen.
     pub(crate) fn lent(&self, address: usize) {
         if let Some(memory) = lock(&self.state).memory.holding(address) {
             memory.is_lent = true;
@@ -211,8 +211,8 @@ impl Checker {
         lock(&self.state).memory.holding(address).is_some_and(|memory| memory.is_window)
     }
 
-    /// Notes the accesses of a kernel or its server to windows. Other memory is left out: its
-    /// accesses are told when the kernel ends.
+    /// Notes the accesses of a kernel or its server to windows. The checker gets the accesses to
+    /// other memory when the kernel ends.
     pub(crate) fn touches_windows(&self, at: ClockPoint, operation: &Arc<CheckedOperation>) {
         self.telling(|state| {
             for touch in &operation.touches {
@@ -225,7 +225,7 @@ impl Checker {
         });
     }
 
-    /// A kernel that has ended breaks a rule of kernels.
+    /// Reports that a kernel which has ended has broken a rule of kernels.
     pub(crate) fn kernel_is_wrong(
         &self,
         at: ClockPoint,
@@ -240,8 +240,8 @@ impl Checker {
         self.telling(|state| state.found(finding));
     }
 
-    /// The host frees the memory that begins here. If it `has_waited` for all that touched the
-    /// memory, it knows of that now.
+    /// Notes that the host frees the memory that begins here. If it `has_waited` for all that
+    /// touched the memory, it knows of that now.
     pub(crate) fn freed(&self, start: usize, operation: &Arc<CheckedOperation>, has_waited: bool) {
         self.telling(|state| {
             let at = state.host_step();

@@ -12,13 +12,13 @@ use std::sync::Arc;
 /// An operation, for messages.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CheckedOperation {
-    /// "copy of 4096 bytes".
+    /// The description of the operation: "copy of 4096 bytes".
     pub(crate) what: String,
     /// Where it ran: "stream 5 of device 2", "the host".
     pub(crate) place: String,
     /// The process that it ran in, if that is another one.
     pub(crate) process: Option<u32>,
-    /// "#3 of communicator "world", rank 1".
+    /// Its number in its communicator, if it has one: "#3 of communicator "world", rank 1".
     pub(crate) member: Option<String>,
     /// The call that issued it: "aclrtMemcpyAsync on thread "main"".
     pub(crate) issued: String,

@@ -258,7 +258,7 @@ impl CollectiveJob {
     }
 }
 
-/// A piece of work.
+/// A chunk of a collective that a rank has claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WorkChunk {
     home: usize,

@@ -37,12 +37,13 @@ pub(super) struct SharedCall {
 }
 
 impl SharedCall {
-    /// The ranks that have not called it, where some others wait for them.
+    /// Returns the ranks that have not called it, for which the others wait.
     pub(super) fn absent(&self) -> impl Iterator<Item = usize> {
         self.said.iter().enumerate().filter(|(_, said)| said.is_none()).map(|(rank, _)| rank)
     }
 
-    /// How the ranks that have called it disagree, if they do.
+    /// Returns the differences between the calls of the ranks, or `None` if all ranks that have
+    /// called it agree.
     fn disagreement(&self, purpose: &str) -> Option<Account> {
         let mut said = self.said.iter().flatten();
         let first = said.next()?;
@@ -81,7 +82,7 @@ impl Board {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A rank has called its first collective.
+    /// Notes that a rank has called its first collective.
     pub(super) fn note_post(
         &self,
         rank: usize,
@@ -93,18 +94,19 @@ impl Board {
         (slot.posted, slot.waits) = (Some((number, request)), waits);
     }
 
-    /// The rank no longer waits there.
+    /// Notes that the rank no longer waits in its first collective.
     pub(super) fn note_goes(&self, rank: usize) {
         self.lock().slots[rank].waits = false;
     }
 
-    /// A rank exchanges its first messages with others.
+    /// Notes that a rank exchanges its first messages with others.
     pub(super) fn note_wanted(&self, rank: usize, peers: &[usize], function: Cow<'static, str>) {
         let wanted = peers.iter().map(|peer| ((rank, *peer), function.clone()));
         self.lock().wanted.extend(wanted);
     }
 
-    /// A rank makes a call that all ranks make. True if that is new.
+    /// Notes that a rank makes a call that all ranks make. Returns true if the rank has not made
+    /// this call before.
     pub(super) fn note_shared(
         &self,
         rank: usize,
@@ -125,8 +127,8 @@ impl Board {
         call == Some(true)
     }
 
-    /// A rank of this process has gone on from a call that is made once. The call is forgotten when
-    /// all ranks of this process, `own` in number, have gone on.
+    /// Notes that a rank of this process has gone on from a call that is made once. Forgets the
+    /// call when all ranks of this process, `own` in number, have gone on.
     pub(super) fn note_passed(&self, purpose: &str, own: usize) {
         let mut state = self.lock();
         if let Some(call) = state.shared.get_mut(purpose) {

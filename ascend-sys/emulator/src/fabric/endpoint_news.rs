@@ -15,8 +15,8 @@ pub(crate) enum EndpointNews {
     /// A process has made an end that leads to an endpoint of the receiving process, which decides
     /// which ends go together.
     Asks(AskedEnd),
-    /// The end has met `other`, an end of the sending process. With one descriptor: the words that
-    /// the two share.
+    /// The end has met `other`, an end of the sending process. The message carries one file
+    /// descriptor: that of the words that the two ends share.
     Meets { end: u64, other: u64, key: u64, bytes: usize },
     /// The end has met one that differs from it.
     Differs { end: u64, text: String },

@@ -64,8 +64,10 @@ pub(super) struct Newcomer {
 pub(crate) struct Seat {
     /// The number of its device among the devices of its program: the same card in every process.
     pub(crate) card: u32,
-    /// The start of the device's memory in that of its process, and its size.
+    /// The offset of the device's memory from the first address of the process's reserved device
+    /// memory, in bytes.
     pub(crate) start: usize,
+    /// The size of the device's memory, in bytes.
     pub(crate) bytes: usize,
     /// Whether checked mode watches it, and tells what it knows.
     pub(crate) checked: bool,
@@ -93,7 +95,7 @@ pub(super) enum CommNews {
     Left { rank: usize, why: String },
     /// A rank has called its first collective.
     Posted { rank: usize, number: u64, request: CollectiveRequest, waits: bool },
-    /// The rank no longer waits there.
+    /// The rank no longer waits in its first collective.
     Goes { rank: usize },
     /// The sending process has just made its side, and asks for the earlier news.
     Asks,
@@ -103,7 +105,8 @@ pub(super) enum CommNews {
     /// A rank makes a sub-communicator; `turn` counts those of its name. To the process that keeps
     /// the register.
     WantsSub { rank: usize, turn: u64, wish: SubCommRequest },
-    /// The answer of that process. With one descriptor: the words that the ranks share.
+    /// The answer of that process. The message carries one file descriptor: that of the words that
+    /// the ranks share.
     SubIs { rank: usize, turn: u64, name: String, key: u64 },
     /// The other answer: the request of the rank differs from that of other ranks.
     SubDiffers { rank: usize, turn: u64, name: String, text: String, said: Vec<(usize, String)> },

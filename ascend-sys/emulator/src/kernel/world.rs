@@ -17,7 +17,7 @@ use ascend_program::{Core, Matmul, Program, ValueId};
 use ascend_reduce::{DataType, ReduceOp, Store, reduce_chunk};
 use std::sync::Arc;
 
-/// The world of one launch.
+/// The state that the cores of one launch share. See the [module](self).
 pub(super) struct World {
     pub(super) program: Arc<Program>,
     pub(super) product: Product,

@@ -20,8 +20,9 @@ use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The longest time that a set waits for an end. An end takes longer only if a callback of the
-/// program holds it up, which may wait for the thread that sets the device.
+/// The longest time that a set waits until the device has ended. An end takes longer only if a
+/// callback of the program blocks it. That callback may itself wait for the thread that sets the
+/// device, so the set gives up.
 pub(crate) const LONGEST_END: Duration = Duration::from_secs(300);
 
 /// See the [module](self).

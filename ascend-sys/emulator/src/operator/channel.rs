@@ -28,7 +28,8 @@ pub(crate) const NOTIFIES_OF_CCU: u32 = 8;
 /// The tag under which the HCCL buffer is exchanged.
 pub(crate) const BUFFER_TAG: &str = "HcclBuffer";
 
-/// A mark of an end: the peer will record nothing more.
+/// The bit of [`Channel::marks`] that is set when the peer has left: it will record no more
+/// notifies.
 pub(super) const LEFT: u32 = 4;
 
 pub(crate) struct Channel {

@@ -282,7 +282,7 @@ impl RegisteredMemory {
         Ok(ExportedThing::Registered { pool, allocation, granted })
     }
 
-    /// Returns it as channels know it.
+    /// Returns this memory in the form that the two ends of a channel exchange.
     fn exchanged(&self) -> Exchanged {
         let ReachableMemory { on_host, start, bytes } = self.memory;
         Exchanged { tag: self.tag.clone(), on_host, start, bytes: bytes as usize }

@@ -1,4 +1,4 @@
-//! Rounds of two ranks, of which the quietest is wanted.
+//! Repeats a round on two ranks, and counts the allocations of the round that makes the fewest.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,9 +18,9 @@ impl Rounds {
         Rounds { turn: Barrier::new(2), is_quiet: AtomicBool::new(false) }
     }
 
-    /// The allocations of the quietest round, on all threads together. Ends with the first round
-    /// that has none. A thread that loses its core puts the other to sleep, which may allocate; on
-    /// a busy machine few rounds go undisturbed.
+    /// Returns the fewest allocations of a round, on all threads together. Ends with the first
+    /// round that has none. A thread that loses its core puts the other to sleep, which may
+    /// allocate; on a busy machine few rounds go undisturbed.
     pub fn least_allocations(&self, mut round: impl FnMut()) -> u64 {
         let mut least = u64::MAX;
         for _ in 0..ROUNDS {

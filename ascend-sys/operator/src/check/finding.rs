@@ -158,7 +158,7 @@ impl Display for Report {
     }
 }
 
-/// The rule, a further distinction between findings, and the lines.
+/// The rule, the kind of finding within the rule, and the file, line and column of each task.
 type Key = (&'static str, &'static str, Vec<(&'static str, u32, u32)>);
 
 /// The findings so far.

@@ -14,7 +14,7 @@ pub(super) const BAND: &str = "#f5f7f9";
 pub(super) const WITHIN: &str = "#4f7fb5";
 pub(super) const ACROSS: &str = "#d07a1c";
 pub(super) const WRONG: &str = "#c0282d";
-/// The colour of tasks that decide the duration.
+/// The colour of the tasks on the critical path.
 pub(super) const CRITICAL: &str = "#1b2430";
 
 /// The colours of the ranks, in turn.

@@ -106,7 +106,8 @@ impl<'a> Printer<'a> {
         file.finish()
     }
 
-    /// Prints the declarations that the build reads, and those that everything else builds on.
+    /// Prints the kernel type and the tiling macros, which the build reads, and then the workspace
+    /// and the `TPipe`, which the rest of the kernel uses.
     fn prologue(&self, text: &mut Text) {
         let program = self.program;
         text.line(&format!("KERNEL_TASK_TYPE_DEFAULT({});", program.mix.ascend_c()));

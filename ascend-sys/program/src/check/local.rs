@@ -111,7 +111,7 @@ impl Span {
     }
 }
 
-/// The number of bytes that a kernel can lay out.
+/// Returns the size of the local memory that a kernel of this mix can allocate, in bytes.
 fn usable(product: Product, mix: Mix) -> u64 {
     let mixed = mix.ratio(Core::Aic) > 0 && mix.ratio(Core::Aiv) > 0;
     match product {

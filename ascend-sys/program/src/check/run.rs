@@ -67,7 +67,7 @@ struct Run<'a> {
     steps: u64,
     /// The number of steps left before the next loop is shortened.
     most: u64,
-    /// The loops that are shortened, by their bodies.
+    /// The body of each loop that is shortened.
     short: Vec<BlockId>,
     /// Whether it was too long to be followed to its end.
     is_cut: bool,

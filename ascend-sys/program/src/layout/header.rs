@@ -66,17 +66,18 @@ impl Layout {
         text
     }
 
-    /// The struct in the older form, the macros of `register/tilingdata_base.h`, for the host side
-    /// of the operator `op_type`; the kernel's side is generated from it. The namespace is
-    /// `optiling`, as the macros want it.
+    /// Returns the struct in the older form, for the host side of the operator `op_type`. This form
+    /// uses the macros of `register/tilingdata_base.h`, and CANN generates the kernel's side from
+    /// it. The macros require the namespace `optiling`.
     ///
-    /// The classes that the macros make have accessors instead of fields. So the assertions are
-    /// about a plain struct beside them, which has the framework's layout for the kernel.
+    /// The classes that the macros define have accessors instead of fields. So the header also
+    /// declares a plain struct with the layout that the framework gives the kernel, and its
+    /// `static_assert`s check that struct.
     ///
     /// # Errors
     ///
     /// Fails for a struct that the macros cannot express: they have no `bool`, no `double` and no
-    /// arrays of structs, put structs at multiples of 8 bytes, and know one namespace. Such a
+    /// arrays of structs, put structs at multiples of 8 bytes, and allow only one namespace. Such a
     /// struct has only the plain form.
     pub fn macro_header(&self, op_type: &str) -> Result<String, HeaderError> {
         let identifier = |text: &str| {

@@ -82,11 +82,12 @@ pub enum Operation {
         /// The beginning of each block, in bytes from there: a `u64` for each rank, in global
         /// memory.
         offsets: Place,
-        /// The bytes of each block, in the same form. The own rank's is ignored.
+        /// The size of each block in bytes, in the same form as `offsets`. The size of this rank's
+        /// own block is ignored.
         sizes: Place,
         /// The offset in the windows of all ranks where the blocks go, in bytes.
         window: ValueId,
-        /// The bytes of the own block.
+        /// The size of this rank's own block, in bytes.
         local: ValueId,
     },
 }

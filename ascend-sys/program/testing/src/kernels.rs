@@ -224,7 +224,7 @@ pub fn reduce_scatter() -> Program {
     b.done()
 }
 
-/// 300 = 128 + 128 + 44.
+/// Returns a kernel that reduces and scatters 300 elements in three rounds: 128, 128 and 44.
 pub fn reduce_scatter_in_rounds() -> Program {
     let tiling = Tiling::communicating("ReduceScatterCustomTilingData", "reduceScatterCcTiling");
     in_rounds("reduce_scatter_custom", tiling, "reduceScatterCcTiling", 44, |all, stride| {

@@ -167,7 +167,8 @@ where
         CmdType::from_code(read_u32(&self.0, 272))
     }
 
-    /// Returns how elements are combined, by operations that do.
+    /// Returns the reduction, or `None` if the struct names none that exists. It has a meaning only
+    /// for operations that combine elements.
     pub fn reduce_op(&self) -> Option<ReduceKind> {
         let code = read_u32(&self.0, 276);
         ReduceKind::ALL.iter().copied().find(|kind| kind.code() == code)

@@ -21,23 +21,23 @@ pub enum Error {
     /// The model has other parameters than at the start.
     #[error("the model has {now} parameters that learn, and had {before} at the start")]
     OtherParameters {
-        /// The parameters of the model.
+        /// The number of parameters that the model has now.
         now: usize,
-        /// Those that it had.
+        /// The number of parameters that it had at the start.
         before: usize,
     },
     /// A batch has fewer rows than there are ranks.
     #[error("a batch of {rows} rows has no row for some of {ranks} ranks")]
     SmallBatch {
-        /// The rows of a batch.
+        /// The number of rows of a batch.
         rows: usize,
-        /// The ranks.
+        /// The number of ranks.
         ranks: usize,
     },
     /// There is no such rank.
     #[error("there is no rank {rank} of {ranks}")]
     NoSuchRank {
-        /// The rank.
+        /// The rank that was asked for.
         rank: usize,
         /// The number of ranks.
         ranks: usize,

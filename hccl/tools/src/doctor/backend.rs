@@ -1,4 +1,5 @@
-//! Finds the backend that a program gets, in a child process that starts as a program does.
+//! Finds the backend that a program would get. A child process does so, because each step may end
+//! the process.
 
 use std::ffi::{CString, c_char};
 

@@ -26,18 +26,19 @@ impl Tester {
         Ok(Tester { stream: device.stream()?, device, comm, case: 0 })
     }
 
-    /// Its number, and how many there are, to count with.
+    /// Returns the rank and the number of ranks, as numbers to count with.
     pub fn place(&self) -> (usize, usize) {
         (self.comm.rank() as usize, self.comm.world_size() as usize)
     }
 
-    /// A root that wanders.
+    /// Returns a root, which changes with each case.
     pub fn root(&self, n: usize) -> usize {
         (self.case + n) % self.place().1
     }
 
-    /// The lengths for the next case: all, or one that wanders through the list. The total over all
-    /// ranks is bounded; each rank has `parts` times the length.
+    /// Returns the lengths for the next case: all in a full run, else one, which changes with each
+    /// case. Each rank has `parts` times the length, and no length makes the total over all ranks
+    /// too large.
     pub fn lengths(&mut self, parts: usize) -> Vec<usize> {
         self.case += 1;
         let (_, ranks) = self.place();

@@ -83,7 +83,8 @@ pub struct Team {
     /// Ranks of the program; the position is the rank in the communicator.
     pub members: Vec<usize>,
     pub origin: Origin,
-    /// Dropped as soon as nobody needs it, and not at the end.
+    /// Whether the program drops the communicator after its last use, instead of at the end of the
+    /// program.
     pub is_brief: bool,
 }
 

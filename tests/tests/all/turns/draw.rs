@@ -24,14 +24,14 @@ const OPACITIES: [f64; 3] = [1.0, 0.62, 0.32];
 const DARK: &str = "#1b2430";
 const GREY: &str = "#5f6b7a";
 
-/// Elements side by side that have the same fate.
+/// Adjacent elements that the same turns move, from the same ranks and under the same names.
 struct Cell {
     range: Range<usize>,
     /// One for each turn that writes them, and for each rank that they come from.
     strips: Vec<Strip>,
 }
 
-/// Which turn, from which rank, under which name.
+/// A turn, the rank that the element comes from, and the name of the element.
 type Strip = (usize, usize, String);
 
 /// Rows of cells with one scale.

@@ -29,7 +29,7 @@ fn copy(b: &mut Builder, [x, y]: [Base; 2], length: ValueId, repaired: bool) {
     b.copy_out(to, local, length);
 }
 
-/// Copies if `numbers` says so.
+/// Returns a program that copies if `numbers` says so.
 fn by_data(repaired: bool) -> Program {
     let mut b = Builder::new(Mix::MixAiv10);
     let (x, y) = (b.input("x", Number::F16), b.output("y", Number::F16));
@@ -43,7 +43,7 @@ fn by_data(repaired: bool) -> Program {
     b.done()
 }
 
-/// Copies in the last of very many turns.
+/// Returns a program whose loop copies only in its last iteration, after very many.
 fn late(repaired: bool) -> Program {
     const TURNS: u64 = 600_000;
     let mut b = Builder::new(Mix::MixAiv10);
@@ -60,7 +60,7 @@ fn late(repaired: bool) -> Program {
     b.done()
 }
 
-/// Launches it with these `numbers`.
+/// Launches the program with these `numbers`.
 fn run(program: &Program, two: &Two, numbers: [u64; 2]) {
     let [x, y, given_numbers, workspace] = [128, 128, 16, 32].map(malloc);
     write(x, &[7; 128]);

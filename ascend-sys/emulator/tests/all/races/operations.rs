@@ -10,8 +10,9 @@ use std::ffi::c_void;
 type Bytes = &'static [[usize; 2]];
 type Operation = fn(&Place<'_>, *mut c_void, *mut c_void);
 
-/// Two blocks of 256 elements for two ranks, one element apart where the operation has
-/// displacements. With each operation stand the bytes that rank 1 reads and those that it writes.
+/// Each operation with the beginning of its call, the byte ranges that rank 1 reads, and those that
+/// it writes. Each of the two ranks has two blocks of 256 elements. If the operation has
+/// displacements, the blocks are one element apart.
 const OPERATIONS: [(&str, Operation, Bytes, Bytes); 13] = {
     const HALF: &[[usize; 2]] = &[[0, 1024]];
     const WHOLE: &[[usize; 2]] = &[[0, 2048]];

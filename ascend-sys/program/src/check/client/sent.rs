@@ -85,8 +85,9 @@ impl Clients {
         handles.take(tasks).map(|handle| handle.steps).sum()
     }
 
-    /// Tells a core that a client's server has finished `turns` turns, with the clocks of the cores
-    /// that committed them and the tasks that they came after.
+    /// Notes in a core's clock that the server of a client has finished `turns` turns. The core
+    /// then also knows what the cores knew that committed these turns, and that the tasks which
+    /// these turns came after are finished.
     pub(in crate::check) fn heard(&self, client: ClientId, turns: u32, clock: &mut Clock) {
         let server = self.server(client);
         let before = clock.turns(server);
