@@ -1,4 +1,4 @@
-//! 6. An optimiser whose state is spread over the ranks (ZeRO, stage 1).
+//! 6. An optimiser whose state is spread over the ranks (ZeRO, stages 1 and 2).
 //!
 //! Adam keeps two numbers for each parameter. Where every rank has a replica of the network, every
 //! rank would keep the same ones. Here each rank keeps those of its share of the parameters only.

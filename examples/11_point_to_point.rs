@@ -1,4 +1,4 @@
-//! 11. An operator of one's own: one message, by hand.
+//! 11. A custom operator: one message, by hand.
 //!
 //! Rank 0 gives its elements to rank 1. Peers reach nothing but a rank's *communication buffer*, so
 //! the sender puts them there, lets the receiver at it, and waits until that has read them. All of

@@ -1,4 +1,4 @@
-//! 12. An all-gather of one's own, first wrong, then right.
+//! 12. A custom all-gather, first wrong, then right.
 //!
 //! Every rank gets the elements of all others. On a full mesh each rank can talk to all others at
 //! the same time, with a thread for each. It puts its elements into its communication buffer, and

@@ -4,7 +4,7 @@
 //! the store of `hcclrun`, build a smaller communicator, and go on from the last checkpoint. A new
 //! process takes the place of the dead one, and the job grows.
 //!
-//!     cargo build --release -p hccl-tools --bin hcclrun --example 16_elastic
+//!     cargo build --release --bin hcclrun --example 16_elastic
 //!     target/release/hcclrun -n 4 --elastic --restarts 2 --restart-delay 0.3 target/release/examples/16_elastic \
 //!         --die 2@60 --die 0@160
 

@@ -123,8 +123,9 @@ impl LoadError {
     fn advice(&self) -> &'static str {
         match self {
             _ if self.is_absent() && self.names_a_place() => {
-                "Nothing of CANN is there. If ASCEND_HOME_PATH or ASCEND_TOOLKIT_HOME leads there, \
-                 correct it (`source <CANN>/set_env.sh` sets it) or unset it."
+                "None of these places contains CANN. If ASCEND_HOME_PATH or ASCEND_TOOLKIT_HOME \
+                 names one of them, unset the variable, or correct it with \
+                 `source <CANN>/set_env.sh`."
             }
             _ if self.is_absent() => {
                 "CANN is not installed, or not where it was looked for: run \

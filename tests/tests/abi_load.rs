@@ -214,7 +214,7 @@ fn load_takes_the_first_place_that_has_a_library() {
         empty.path("lib64/libascendcl.so: no such file"),
         empty.path(&format!("{}-linux/lib64/libacl_rt.so: no such file", std::env::consts::ARCH)),
         "  libacl_rt.so: not on the loader's path".to_owned(),
-        "Nothing of CANN is there".to_owned(),
+        "None of these places contains CANN.".to_owned(),
     ] {
         assert!(text.contains(&line), "{line}: {text}");
     }

@@ -148,7 +148,7 @@ impl Error {
                 write!(f, "{elements} elements of {element} are more than an address space holds")
             }
             Error::Overlap { bytes, .. } => {
-                write!(f, "source and destination overlap by {}", counted(*bytes, "byte"))
+                write!(f, "the source and the destination overlap by {}", counted(*bytes, "byte"))
             }
             Error::OutOfMemory { requested, place, .. } => {
                 write!(f, "out of memory: {requested} bytes were requested from {place}")
@@ -177,10 +177,10 @@ impl Error {
                 write!(f, "no Ascend product reduces {dtype} ({kind})")
             }
             Error::RootOnly { what, root, rank } if root == rank => {
-                write!(f, "rank {rank} is the root, but has not given {what}")
+                write!(f, "rank {rank} is the root, but has not passed {what}")
             }
             Error::RootOnly { what, root, rank } => {
-                write!(f, "rank {rank} has given {what}, which is for the root only, rank {root}")
+                write!(f, "rank {rank} has passed {what}, but only the root, rank {root}, may pass it")
             }
             Error::OwnMessage { rank } => write!(f, "the peer is {rank}, which is this rank itself"),
             Error::Uneven { what, length, world_size } => {
@@ -262,6 +262,9 @@ impl Error {
                 f,
                 "\nRun fewer ranks, or get more devices: `Runtime::emulator({ranks})` has as many as are needed here; with CANN, \
                  ASCEND_RT_VISIBLE_DEVICES says which are used."
+            ),
+            Error::Overlap { .. } => f.write_str(
+                "\nUse ranges that have no byte in common, or the method `.._in_place` if the operation has one.",
             ),
             Error::TooManyElements { .. } => f.write_str("\nIssue several operations over slices."),
             Error::NotSupported { instead, .. } => write!(f, "\n{instead}"),

@@ -399,9 +399,13 @@ fn new_sub(
         name => name.to_owned(),
     };
     if registry::find_by_name(&name, *device).is_some() {
+        let remedy = match config.name.as_str() {
+            "" => "another id, or a name of its own",
+            _ => "another name",
+        };
         return refuse!(
             HCCL_E_PARA,
-            "device {device} has a communicator named \"{name}\" already",
+            "device {device} already has a communicator named \"{name}\": give the new one {remedy}",
             device = machine::named(*device)
         );
     }

@@ -343,7 +343,7 @@ impl Gathering {
         {
             return refuse!(
                 HCCL_E_PARA,
-                "EI0003: device {device} has a communicator named \"{name}\" already",
+                "EI0003: device {device} already has a communicator named \"{name}\": give the new one another name",
                 device = machine::named(device)
             );
         }

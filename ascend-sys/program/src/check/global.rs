@@ -59,7 +59,8 @@ pub(super) fn spot(view: &mut View<'_, '_>, place: &Place) -> Option<Spot> {
             let (rank, (_, ranks)) = (view.count(rank)?, view.group(client)?);
             if rank >= A2_WINDOWS && view.product() == Product::A2 {
                 let message = format!(
-                    "the window of rank {rank}, but A2 knows those of {A2_WINDOWS} ranks only"
+                    "this uses the window of rank {rank}, but a kernel on A2 reaches only the windows of ranks 0 to {}",
+                    A2_WINDOWS - 1
                 );
                 view.error("ranks", message, "divide the communicator");
             }

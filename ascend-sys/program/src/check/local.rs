@@ -179,7 +179,8 @@ impl LocalMemory {
         }
         if buffers == 0 {
             let message = format!("`{name}` has no buffer");
-            view.error("buffers", message, "give it one, or two to copy while it computes");
+            let help = "give the queue one buffer, or two so that copies overlap with computation";
+            view.error("buffers", message, help);
         }
         let source = view.source;
         self.queues[queue.0 as usize] = Some(InUse {
@@ -284,11 +285,19 @@ impl LocalMemory {
             Tensor::Held(of, _, at) if of == queue => return Some(at),
             Tensor::Held(of, ..) => {
                 let (of, to) = (view.words().queue(of), view.words().queue(queue));
-                let message = format!("`{name}` is of queue `{of}`, but `{to}` {verb} it");
-                view.error("queue", message, "give a tensor back to the queue that it is from");
+                let message =
+                    format!("`{name}` belongs to queue `{of}`, but this {verb} it in queue `{to}`");
+                let help = "enqueue and free a tensor in the queue that allocated it";
+                view.error("queue", message, help);
             }
             other => {
-                let message = format!("`{name}` {}, but a queue {verb} it", state_words(other));
+                let again = match (other, verb) {
+                    (Tensor::Enqueued, "enqueues") | (Tensor::Freed, "frees") => " again,",
+                    _ => "",
+                };
+                let (state, to) = (state_words(other), view.words().queue(queue));
+                let message =
+                    format!("`{name}` {state}, but this {verb} it{again} in queue `{to}`");
                 view.error("queue", message, "allocate, enqueue, dequeue and free, in this order");
             }
         }
@@ -297,7 +306,7 @@ impl LocalMemory {
 
     fn enqueue(&mut self, view: &mut View<'_, '_>, queue: QueueId, local: LocalId) {
         let (fills, _) = ends(view.ground.program.queues[queue.0 as usize].what.position);
-        if let Some(at) = self.holds(view, queue, local, "is to take")
+        if let Some(at) = self.holds(view, queue, local, "enqueues")
             && let Some(state) = self.in_use(view, queue)
         {
             state.enqueued.push_back((at, view.units.release(fills)));
@@ -323,7 +332,7 @@ impl LocalMemory {
 
     fn free(&mut self, view: &mut View<'_, '_>, queue: QueueId, local: LocalId) {
         let (_, uses) = ends(view.ground.program.queues[queue.0 as usize].what.position);
-        if let Some(at) = self.holds(view, queue, local, "is to free")
+        if let Some(at) = self.holds(view, queue, local, "frees")
             && let Some(state) = self.in_use(view, queue)
         {
             if let Some(buffer) = state.buffers.get_mut(at) {

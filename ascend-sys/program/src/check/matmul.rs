@@ -79,7 +79,8 @@ fn matrix(
             "rows of {columns} elements of `{}` begin only {pitch} elements apart",
             view.words().base(place.base)
         );
-        view.error("matmul", message, "give the distance from one row to the next, in elements");
+        let help = format!("pass a distance between rows of at least {columns} elements");
+        view.error("matmul", message, help);
         return;
     }
     let elements = u128::from(rows - 1) * u128::from(pitch) + u128::from(columns);

@@ -350,20 +350,20 @@ fn bounds(
     let (turn, block, first) = turns.beyond(blocks, room)?;
     let start = spot.start(size) + first;
     let words = view.words();
+    let base = words.base(place.base);
     let whose = match (blocks, write) {
         (1, _) => String::new(),
-        (_, true) => format!(" from rank {block}"),
+        (_, true) => format!(", with data from rank {block}"),
         (_, false) => format!(" for rank {block}"),
     };
     let message = format!(
-        "turn {} of {} of `{}` {} elements {start}..{}{whose} of `{}`, which has {}",
+        "turn {} of {} of `{}` {} elements {start}..{} of `{base}`{whose}, but `{base}` has {}",
         turn + 1,
         turns.repeat,
         words.task(call.task),
         if write { "writes" } else { "reads" },
         start + u128::from(turns.count),
-        words.base(place.base),
-        spot.all(size)
+        many(spot.all(size), "element")
     );
     let needed = spot.start(size) + turns.extent(blocks);
     let help = format!("{needed} elements are needed: change count, stride, repeat or the tensor");

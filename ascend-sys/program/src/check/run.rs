@@ -360,7 +360,7 @@ impl Run<'_> {
         let steps = self.ground.setting.steps;
         self.report.add(Severity::Note, "long", walk.source(), Some(*name), || {
             let message =
-                format!("checked up to here, because the kernel takes over {steps} steps");
+                format!("the check ends here, because the kernel takes more than {steps} steps");
             (message, "nothing to change; use longer tiles if you can".to_owned())
         });
     }

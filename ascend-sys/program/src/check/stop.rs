@@ -14,7 +14,7 @@ pub(super) fn left_out(why: &Unknown, steps: u64) -> (&'static str, String) {
         Unknown::Short(turns) => (
             "long",
             format!(
-                "the first {turns} turns of this loop are checked, but later ones are not, because the kernel takes over {steps} steps"
+                "only the first {turns} iterations of this loop are checked, because the kernel takes more than {steps} steps"
             ),
         ),
         _ => (
@@ -31,13 +31,13 @@ pub(super) fn not_followed(why: &Unknown, steps: u64) -> (&'static str, String, 
         Unknown::Short(turns) => (
             "long",
             format!(
-                "checked up to here, because after {turns} turns of this loop the kernel takes over {steps} steps, and other cores depend on what it does"
+                "the check of this core ends here, after {turns} iterations of this loop: the kernel takes more than {steps} steps, and other cores or later steps depend on the rest of the loop"
             ),
             "nothing to change; use longer tiles if you can",
         ),
         _ => (
             "data",
-            "checked up to here, because the control flow depends on data that is not there yet, and other cores depend on it"
+            "the check of this core ends here: the control flow depends on data that is not there yet, and other cores or later steps depend on it"
                 .to_owned(),
             "move calls of the client, flags and barriers out of what depends on data",
         ),
@@ -56,7 +56,7 @@ pub(super) fn stuck(
         let Member { name, walk, state, .. } = &members[at];
         let line = walk.source().line;
         match state {
-            State::Ended => format!("{name} is at its end"),
+            State::Ended => format!("{name} has reached the end of the kernel"),
             State::Flag(flag) => format!("{name} awaits flag {flag} in line {line}"),
             State::Barrier(_) => format!("{name} is at the barrier in line {line}"),
             State::Turn(_) => format!("{name} waits for the server in line {line}"),
@@ -70,7 +70,8 @@ pub(super) fn stuck(
             let why = match flags.missing(members[at].name, flag) {
                 Some((missing, all)) => {
                     let who = missing.first().map_or(String::new(), |first| where_is(*first));
-                    format!("{} of {all} cores have not raised it: {who}", missing.len())
+                    let has = if missing.len() == 1 { "has" } else { "have" };
+                    format!("{} of {all} cores {has} not raised it: {who}", missing.len())
                 }
                 None => "nobody raises it".to_owned(),
             };
@@ -84,8 +85,11 @@ pub(super) fn stuck(
             let here = members.iter().filter(part).filter(there).count();
             let first = members.iter().position(|m| part(&m) && !there(&m));
             let first = first.map_or(String::new(), where_is);
-            let message = format!("{here} of {all} cores get to this barrier: {first}");
-            ("hang", message, "let all cores call it, equally often, also those without work")
+            let reach = if here == 1 { "reaches" } else { "reach" };
+            let message = format!("only {here} of {all} cores {reach} this barrier: {first}");
+            let help =
+                "let all cores of the barrier call it equally often, even cores without work";
+            ("hang", message, help)
         }
         State::Turn(turn) => {
             let task = ground.words.task(turn.task);

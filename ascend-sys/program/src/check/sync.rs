@@ -163,7 +163,8 @@ impl Flags {
                 if view.core.kind == Core::Aiv { "a vector" } else { "a cube" },
                 self.mix.ascend_c()
             );
-            view.error("flag", message, "record the kernel for mix 1:2, or use another mode");
+            let help = "use `#[kernel(mix = \"aic_1_2\")]` and raise it on vector cores, or use another mode";
+            view.error("flag", message, help);
             return false;
         }
         if mode == Mode::Block && (vectors == 0 || self.mix.ratio(Core::Aic) == 0) {
@@ -276,8 +277,8 @@ pub(super) fn synchronises(view: &mut View<'_, '_>, what: &str) -> bool {
     if !mix.synchronises() {
         let message = format!("{what} do not work in a kernel of type {}", mix.ascend_c());
         let help = match mix {
-            Mix::AivOnly => "record it for mix AIV 1:0",
-            _ => "record it for mix AIC 1:0",
+            Mix::AivOnly => "use `#[kernel(mix = \"aiv_1_0\")]`",
+            _ => "use `#[kernel(mix = \"aic_1_0\")]`",
         };
         view.error("mix", message, help);
     }

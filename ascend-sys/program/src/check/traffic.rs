@@ -301,12 +301,12 @@ fn say(
         );
         let unit = access.area.unit;
         let help = match touched.write {
-            true => "wait for the turn first, on this core or on another core that this one has met since".into(),
+            true => "wait for the turn first: on this core, or on another core that this core then synchronises with, by a barrier or a flag".into(),
             false if turn.clock.core() == access.core && access.area.write => format!(
-                "let the scalar unit wait before the commit, with `k.wait_for(Pipe::Scalar, {})` or where all cores meet",
+                "before the commit, let the scalar unit wait for the write: call `k.wait_for(Pipe::Scalar, {})` or a barrier between cores; after it, wait for the turn before you write again",
                 unit.pipe()
             ),
-            false => "let all cores that write meet before the commit, and wait before writing anew".into(),
+            false => "synchronise all writing cores before the commit, and wait for the turn before you write again".into(),
         };
         let (turn, line) = (turn.words(ground), access.source.line);
         let work = format!("{} of {} is done with line {line}", unit.name(), access.name);

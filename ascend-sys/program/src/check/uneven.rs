@@ -30,7 +30,12 @@ pub(super) fn uneven(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) -> Vec
         [(send, send_counts, send_displs, false), (recv, recv_counts, recv_displs, true)]
     {
         let buffer = buffer(view, place, *dtype, write);
-        let (Some(counts), Some(displs)) = (list(view, counts, ranks), list(view, displs, ranks))
+        let [of_counts, of_displs] = match write {
+            true => ["receive counts", "receive displacements"],
+            false => ["send counts", "send displacements"],
+        };
+        let (Some(counts), Some(displs)) =
+            (list(view, counts, of_counts, ranks), list(view, displs, of_displs, ranks))
         else {
             return touched;
         };
@@ -58,13 +63,13 @@ pub(super) fn uneven(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) -> Vec
             if *count > 0 && u128::from(*displ) + elements > room {
                 let start = spot.start(*size) + u128::from(*displ);
                 let words = view.words();
+                let base = words.base(place.base);
                 let message = format!(
-                    "`{}` {verb} elements {start}..{} {} rank {rank} of `{}`, which has {}",
+                    "`{}` {verb} elements {start}..{} of `{base}`{} rank {rank}, but `{base}` has {}",
                     words.task(call.task),
                     start + elements,
-                    if write { "from" } else { "for" },
-                    words.base(place.base),
-                    spot.all(*size)
+                    if write { ", with data from" } else { " for" },
+                    many(spot.all(*size), "element")
                 );
                 let help = "change counts, displacements or the tensor";
                 view.error("bounds", message, help);
@@ -98,15 +103,16 @@ fn shared(view: &mut View<'_, '_>, call: Call<'_>, counts: &[u64], displs: &[u64
     }
 }
 
-/// Reads one number for each rank. None: the failure has been reported.
-fn list(view: &mut View<'_, '_>, list: &PerRank, ranks: u32) -> Option<Vec<u64>> {
+/// Reads one number for each rank. `what` names the numbers in an error text. None: the failure has
+/// been reported.
+fn list(view: &mut View<'_, '_>, list: &PerRank, what: &str, ranks: u32) -> Option<Vec<u64>> {
     let length = match list {
         PerRank::Tiling(_, _, length) => *length,
         PerRank::Values(values) => values.len() as u32,
     };
     if length < ranks {
         let message = format!(
-            "a list of {} for a communicator of {ranks} ranks",
+            "the list of {what} has {}, but the communicator has {ranks} ranks",
             many(length.into(), "number")
         );
         view.error("counts", message, "give one number for each rank");

@@ -110,7 +110,7 @@ pub(super) fn settle(program: &Program, ranks: &mut [(Report, Windows)], all: bo
                 (false, _) => (
                     Severity::Note,
                     format!(
-                        "{of}, which this rank does not write; whether another one does is not known at its launch"
+                        "{of}, which this rank has not written before; another rank may have written it, but the check of one launch sees only its own rank"
                     ),
                     "nothing to change; `kernel.check(..)` looks at all ranks, and checked mode looks at it when it runs",
                 ),

@@ -221,10 +221,9 @@ impl Clients {
         let most = if view.product() == Product::A2 { 1 } else { 2 };
         if program.groups > most && view.strict() {
             let message = format!(
-                "a kernel of {} groups, but {} has {}",
-                program.groups,
-                view.product().name(),
-                many(most.into(), "context")
+                "this kernel takes {}, but a kernel on {} can take at most {most}",
+                many(program.groups.into(), "communicator"),
+                view.product().name()
             );
             view.error("product", message, "use fewer communicators in one kernel");
         }
@@ -238,7 +237,7 @@ impl Clients {
             && !self.cores.contains(&CoreName { kind, index: block })
         {
             let message = format!(
-                "`{name}` names {} as the core that works, but this launch has no such core",
+                "`{name}` names {} as the core that writes its messages, but this launch has no such core",
                 CoreName { kind, index: block }
             );
             view.error(

@@ -282,7 +282,8 @@ impl Clients {
                 let message = format!(
                     "`{name}` is finalised without waiting, but queue {open} has no barrier"
                 );
-                view.error("finalize", message, "put a barrier into each queue before");
+                let help = "call `queue_barrier` for each queue before `finalise_without_waiting`";
+                view.error("finalize", message, help);
             }
         }
         let elsewhere = (self.own[client.0 as usize].iter()).any(|own| !own.handles.is_empty());
@@ -399,12 +400,13 @@ impl Clients {
                             return;
                         }
                         let message = format!(
-                            "`{}` is finalised on {} while this core may still wait, in line {}",
+                            "`{}` is finalised on {}, but this core may still be in the wait of line {}",
                             view.words().client(client),
                             self.cores[worker],
                             source.line
                         );
-                        let help = "synchronise all cores between the last wait and the end";
+                        let help =
+                            "synchronise all cores after the last wait and before `finalise`";
                         view.error("finalize-sync", message, help);
                     });
                 }
@@ -430,11 +432,12 @@ fn waited(view: &mut View<'_, '_>, handle: &Handle) {
 fn same_waits(view: &mut View<'_, '_>, mine: &Handle, theirs: &Handle) {
     if view.product() == Product::Ascend950 && theirs.waited > 0 && theirs.waited != mine.waited {
         let message = format!(
-            "this core waits for {} of `{}`, but the core that works waits for {}",
+            "this core waits for {} of `{}`, but the core that writes the messages waits for {}",
             theirs.share(theirs.waited),
             view.words().task(theirs.task),
             mine.share(mine.waited)
         );
-        view.error("wait", message, "on Ascend 950 all cores that wait do it equally often");
+        let help = "let each core wait for as many turns of a task as the core that writes the messages, or for none, as Ascend 950 requires";
+        view.error("wait", message, help);
     }
 }

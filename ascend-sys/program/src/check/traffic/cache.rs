@@ -104,7 +104,7 @@ impl<'a> Caches<'a, '_> {
         written: &Access,
         near: impl Iterator<Item = &'b Access>,
     ) -> Found {
-        let help = "clean the line after writing, before others can look at it";
+        let help = "clean the cache line after the write, before a copy, another core, the server or the host uses it";
         let clean = self.cleaned(space, written);
         for other in near {
             self.pairs = self.pairs.saturating_add(1);
@@ -136,7 +136,7 @@ impl<'a> Caches<'a, '_> {
             }
         }
         let never = self.whole && clean.is_none() && !self.ground.setting.tolerant;
-        never.then(|| ("and nothing cleans the line after it".to_owned(), help))
+        never.then(|| ("and nothing cleans the cache line after it".to_owned(), help))
     }
 
     /// Finds reads of data that a core may still have in its cache from before others wrote.
@@ -147,7 +147,7 @@ impl<'a> Caches<'a, '_> {
         near: impl Iterator<Item = &'b Access>,
         server: impl Fn(ClientId) -> usize,
     ) -> Found {
-        let help = "clean the line before reading what others have written";
+        let help = "clean the cache line before you read what a copy, another core or the server has written";
         let cleans = self.cleans(space, read);
         let clean = cleans.iter().rev().find(|clean| clean.order < read.order);
         for other in near.filter(|other| other.area.write) {
@@ -205,12 +205,12 @@ impl<'a> Caches<'a, '_> {
                 let Some(earlier) = both else { continue };
                 report.add(Severity::Error, "line", later.source, Some(later.name), || {
                     let message = format!(
-                        "this writes one element of `{}`, and {} writes one of the same {LINE} bytes in line {}: one of the two writes is lost",
+                        "this writes an element of `{}`, and in line {} {} writes an element of the same cache line ({LINE} bytes): one of the two writes is lost",
                         self.ground.words.base(later.area.base),
-                        earlier.name,
-                        earlier.source.line
+                        earlier.source.line,
+                        earlier.name
                     );
-                    let help = "let one core write the line, give each core a line, or copy from local memory";
+                    let help = "let one core write the cache line, give each core a cache line of its own, or copy from local memory";
                     (message, help.to_owned())
                 });
             }

@@ -92,8 +92,12 @@ fn never_written(
     }
     let rule = Warning::NeverWritten.rule();
     report.add(Severity::Warning, rule, Source::default(), None, || {
-        let message = format!("nothing writes {} in this launch", names.join(" and "));
-        (message, help("write it, or do not declare it as an output", "NeverWritten"))
+        let message = format!("no core and no turn writes {} in this launch", names.join(" or "));
+        let what = match names.len() {
+            1 => "write it, or do not declare it as an output",
+            _ => "write them, or do not declare them as outputs",
+        };
+        (message, help(what, "NeverWritten"))
     });
 }
 
@@ -154,12 +158,18 @@ fn siblings(ground: &Ground<'_>, report: &mut Report, sent: &[Sent]) {
                     let [task, sibling] =
                         [its, others].map(|of| ground.words.task(of.first.task));
                     let size = u128::from(its.touched.size.max(1));
+                    let to = match rank == other {
+                        true => format!(" to rank {rank}"),
+                        false => {
+                            format!(", `{task}` to rank {rank} and `{sibling}` to rank {other}")
+                        }
+                    };
                     let message = format!(
-                        "`{task}` has a stride of {} and sends element {} of `{}` to rank {rank}; `{sibling}`, with a stride of {}, sends it to rank {other}",
+                        "`{task}` has a stride of {}, but `{sibling}` has a stride of {}, and their blocks overlap: both send element {} of `{}`{to}",
                         its.stride() / size,
+                        others.stride() / size,
                         (byte - its.touched.space.1) / size,
                         ground.words.base(its.touched.base),
-                        others.stride() / size,
                     );
                     let help = format!(
                         "give `{task}` the stride of `{sibling}`: a stride says how far apart the data of two ranks lies, not how long a turn is"

@@ -472,7 +472,8 @@ fn what_comes_behind_very_many_turns_is_checked() {
         // A further note says that there are too many uses of memory to compare.
         found.dedup();
         assert_eq!(found, rules, "{findings:#?}");
-        let long = findings.iter().find(|finding| finding.message.contains("turns of this loop"));
+        let long =
+            findings.iter().find(|finding| finding.message.contains("iterations of this loop"));
         let long = long.expect("a note of the loop");
         expect(&format!("very_many_turns_{heard}"), &format!("{long}\n"));
     }
