@@ -206,7 +206,7 @@ fn arguments_are_checked_before_anything_is_made() {
         let again = &mut config("part");
         refuses!(
             HCCL_E_PARA,
-            ["\"part\" already"],
+            ["already has a communicator named \"part\""],
             HcclCreateSubCommConfig(comm, 2, ranks, 2, me, again, sub)
         );
         let mut of_part = part;
