@@ -7011,7 +7011,7 @@ pub mod imports {
         pub fn aclmdlRITaskDisable(task: aclmdlRITask) -> aclError;
         /// Start recording a stream into a graph.
         pub fn aclmdlRICaptureBegin(stream: aclrtStream, mode: aclmdlRICaptureMode) -> aclError;
-        /// Capture state and graph of a stream.
+        /// State of the capture of a stream, and its graph.
         pub fn aclmdlRICaptureGetInfo(
             stream: aclrtStream,
             status: *mut aclmdlRICaptureStatus,
@@ -7839,7 +7839,7 @@ pub mod imports {
             links: *mut *mut CommLink,
             linkNum: *mut u32,
         ) -> HcclResult;
-        /// Topology instance ids containing this rank. Since 9.0.0.
+        /// Ids of the topology instances of a layer that contain this rank. Since 9.0.0.
         pub fn HcclRankGraphGetTopoInstsByLayer(
             comm: HcclComm,
             netLayer: u32,
@@ -8252,7 +8252,7 @@ pub mod imports {
         pub fn HcommAicpuTsTaskCacheClear(tag: *const ::core::ffi::c_char) -> HcommResult;
         /// Start gathering tasks for one submission.
         pub fn HcommBatchModeStart(batchTag: *const ::core::ffi::c_char) -> i32;
-        /// Submit gathered tasks.
+        /// Submit the tasks gathered since HcommBatchModeStart.
         pub fn HcommBatchModeEnd(batchTag: *const ::core::ffi::c_char) -> i32;
         /// Lock a communicator by name (AICPU).
         pub fn HcommAcquireComm(commId: *const ::core::ffi::c_char) -> i32;
@@ -8355,7 +8355,7 @@ pub mod imports {
             endpointDesc: *const EndpointDesc,
             value: *mut bool,
         ) -> HcommResult;
-        /// Allocate communication-capable memory. Since 9.2.0.
+        /// Allocate memory that can be used for communication. Since 9.2.0.
         pub fn HcommMemAlloc(ptr: *mut *mut ::core::ffi::c_void, size: usize) -> HcommResult;
         /// Free that memory. Since 9.2.0.
         pub fn HcommMemFree(ptr: *mut ::core::ffi::c_void) -> HcommResult;

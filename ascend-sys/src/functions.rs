@@ -1933,7 +1933,7 @@ pub struct Functions {
     /// Start recording a stream into a graph.
     pub aclmdlRICaptureBegin:
         Option<unsafe extern "C" fn(stream: aclrtStream, mode: aclmdlRICaptureMode) -> aclError>,
-    /// Capture state and graph of a stream.
+    /// State of the capture of a stream, and its graph.
     pub aclmdlRICaptureGetInfo: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -2956,7 +2956,7 @@ pub struct Functions {
             linkNum: *mut u32,
         ) -> HcclResult,
     >,
-    /// Topology instance ids containing this rank. Since 9.0.0.
+    /// Ids of the topology instances of a layer that contain this rank. Since 9.0.0.
     pub HcclRankGraphGetTopoInstsByLayer: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3465,7 +3465,7 @@ pub struct Functions {
     /// Start gathering tasks for one submission.
     pub HcommBatchModeStart:
         Option<unsafe extern "C" fn(batchTag: *const ::core::ffi::c_char) -> i32>,
-    /// Submit gathered tasks.
+    /// Submit the tasks gathered since HcommBatchModeStart.
     pub HcommBatchModeEnd:
         Option<unsafe extern "C" fn(batchTag: *const ::core::ffi::c_char) -> i32>,
     /// Lock a communicator by name (AICPU).
@@ -3592,7 +3592,7 @@ pub struct Functions {
             value: *mut bool,
         ) -> HcommResult,
     >,
-    /// Allocate communication-capable memory. Since 9.2.0.
+    /// Allocate memory that can be used for communication. Since 9.2.0.
     pub HcommMemAlloc: Option<
         unsafe extern "C" fn(ptr: *mut *mut ::core::ffi::c_void, size: usize) -> HcommResult,
     >,
