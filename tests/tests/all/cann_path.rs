@@ -89,7 +89,7 @@ fn a_variable_that_leads_nowhere_is_an_error_of_auto_and_not_the_emulator() {
         let (passed, text) = as_child_with(test, nowhere, Some((name, nowhere)));
         assert!(passed, "{text}");
         let tried = format!("{}/lib64/libacl_rt.so: no such file", nowhere.display());
-        for piece in [&*tried, "correct it", "unset it", name] {
+        for piece in [&*tried, "correct it", "unset the variable", name] {
             assert!(text.contains(piece), "{piece}: {text}");
         }
     }

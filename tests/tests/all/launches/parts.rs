@@ -138,6 +138,6 @@ fn a_kernel_communicates_in_slices() {
         assert_eq!(found, [halves([0; 9]), expected, halves([0; 9])].concat());
     }
     let refused = run(129).unwrap_err().to_string();
-    assert!(refused.contains("`x`, which has 512"), "{refused}");
+    assert!(refused.contains("`x` for rank 3, but `x` has 512"), "{refused}");
     nothing_found(&runtime);
 }

@@ -381,7 +381,7 @@ fn all_ranks_are_told_what_is_wrong_on_one() {
         Ok::<_, hccl::Error>(work.wait().unwrap_err().to_string())
     });
     for error in errors.unwrap() {
-        let all = ["`y`, which has 299", "reduce_scatter.rs:"];
+        let all = ["`y` has 299 elements", "reduce_scatter.rs:"];
         assert!(all.iter().all(|piece| error.contains(piece)), "{error}");
     }
 }
