@@ -334,14 +334,22 @@ impl Hall {
 
     /// The answer to the wait of a client, if there is one.
     fn look(&mut self, id: u64, now: Instant) -> Option<Answer> {
-        let wait = self.clients.get(&id)?.waits.as_ref()?;
+        let client = self.clients.get(&id)?;
+        let (rank_of_client, wait) = (client.rank, client.waits.as_ref()?);
         let answer = match &wait.what {
             Awaited::Value { key, .. } if self.values.contains_key(key) => {
                 let key = key.clone();
                 Answer::Value(self.read(&key))
             }
             what => match self.hindrance(what) {
-                Some((rank, why)) => Answer::Gone { rank, why },
+                Some((rank, why)) => {
+                    if matches!(what, Awaited::Generation) && self.generation > 0 {
+                        // It came too late to take part, which is no failure of the job.
+                        let text = tamed(&why);
+                        self.report(Report { rank: rank_of_client, text, follows: true });
+                    }
+                    Answer::Gone { rank, why }
+                }
                 None if now >= wait.until => Answer::Late { missing: self.missing() },
                 None => return None,
             },

@@ -26,8 +26,8 @@ use clap::{Parser, ValueEnum};
     version,
     after_help = "\
 Examples:
-  hcclrun -n 4 target/release/train --epochs 3
-  hcclrun -n 4 --elastic --restarts 2 target/release/train
+  hcclrun -n 4 target/release/examples/train --epochs 3
+  hcclrun -n 4 --elastic --restarts 2 target/release/examples/16_elastic
   hcclrun -n 4 --timeline job.svg target/release/examples/08_kernels
 
 The status is that of the rank that failed first: its exit status, or 128 and the number of the

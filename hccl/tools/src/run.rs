@@ -203,12 +203,24 @@ impl Job<'_> {
         self.to_restart = later;
         let due: Vec<(Instant, u32)> = due;
         for (_, rank) in due {
-            if self.ending.is_none() {
-                eprintln!("hcclrun: rank {rank} is started again");
-                self.start(rank)?;
+            if self.ending.is_some() {
+                continue;
             }
+            if self.is_done() {
+                eprintln!("hcclrun: rank {rank} is not started again: the other ranks are done");
+                continue;
+            }
+            eprintln!("hcclrun: rank {rank} is started again");
+            self.start(rank)?;
         }
         Ok(())
+    }
+
+    /// Whether no rank is running, and one has succeeded: a new process would find nobody to join.
+    fn is_done(&self) -> bool {
+        let is_running = self.running.iter().any(|(_, process)| process.ended.is_none());
+        let mut ends = self.running.iter().filter_map(|(_, process)| process.ended);
+        !is_running && ends.any(|end| end.status.success())
     }
 
     fn pass_on(&mut self, signal: i32) {

@@ -96,6 +96,10 @@ fn nobody_joins_a_job_that_is_done() {
     assert!(hall.hear(1, Request::Bye, now).is_empty());
     let answers = hall.hear(2, Request::Bye, now);
     assert!(matches!(&answers[..], [(10, Answer::Gone { why, .. })] if why.contains("done")));
+    // The launcher does not count its end as a failure of the job.
+    let reports = hall.reports();
+    let reports = reports.lock().unwrap();
+    assert!(matches!(&reports[..], [Report { rank: 0, follows: true, .. }]), "{reports:?}");
 }
 
 #[test]

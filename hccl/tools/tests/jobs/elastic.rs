@@ -47,3 +47,16 @@ fn a_rank_that_was_killed_comes_again_and_the_job_grows() {
         assert!(new[0].starts_with("rank 3 of 4"), "newcomers follow: {lines:?}");
     }
 }
+
+#[test]
+fn a_restart_that_is_due_after_the_end_of_the_job_does_not_take_place() {
+    let mut command = hcclrun(
+        &["-n", "3", "--elastic", "--no-label", "--restarts", "1", "--restart-delay", "2"],
+        "elastic",
+    );
+    command.env("HCCL_TEST_VICTIMS", "1@7").env("HCCL_TEST_RANKS_AT_END", "2");
+    let job = Job::of(&mut command).succeeds();
+    let said = "hcclrun: rank 1 is not started again: the other ranks are done";
+    assert!(job.err.contains(said), "{}", job.err);
+    assert!(!job.err.contains("rank 1 is started again"), "{}", job.err);
+}
