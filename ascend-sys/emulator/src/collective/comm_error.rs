@@ -84,6 +84,17 @@ impl CommError {
     /// cause, the particulars, the remedy.
     #[cold]
     pub(crate) fn told(&self, report: &str, asks: Origin) -> String {
+        self.worded(report, asks, "This communicator has failed")
+    }
+
+    /// The same for a kernel, whose ranks meet apart from the collectives of the communicator: those
+    /// go on.
+    #[cold]
+    pub(crate) fn told_to_kernel(&self, report: &str, asks: Origin) -> String {
+        self.worded(report, asks, "Kernels cannot communicate over this communicator any more")
+    }
+
+    fn worded(&self, report: &str, asks: Origin, end: &str) -> String {
         let before = match (self.origin, asks) {
             (Origin::Collective(failed), asks) if asks != self.origin => {
                 format!("the communicator has failed before, in collective #{failed}: ")
@@ -96,7 +107,8 @@ impl CommError {
             }
             _ => String::new(),
         };
-        format!("{report}: {before}{}\n{}", self.text, self.cause.remedy())
+        let (advice, ranks) = (self.cause.advice(), self.cause.ranks_that_go_on());
+        format!("{report}: {before}{}\n{advice}{end}: make a new one on {ranks}.", self.text)
     }
 }
 
@@ -132,27 +144,33 @@ impl Cause {
         }
     }
 
-    /// The advice to the user.
-    pub(crate) fn remedy(self) -> &'static str {
+    /// The advice to the user, before the sentence on the end of the communicator.
+    fn advice(self) -> &'static str {
         match self {
             Self::Mismatch => {
-                "All ranks must issue the same operations with the same arguments in the same order. This communicator has failed: \
-                 make a new one on all ranks."
+                "All ranks must issue the same operations with the same arguments in the same order. "
             }
             Self::Message => {
                 "A send and its receive must have the same count and data type; the messages from one rank to another pair in \
-                 the order in which they are issued. This communicator has failed: make a new one on all ranks."
+                 the order in which they are issued. "
             }
             Self::Timeout | Self::Deadlock => {
-                "Find out why the awaited ranks do not come: an operation needs all of its ranks, and a message both of its sides. This communicator has failed: make a new one on all ranks."
+                "Find out why the awaited ranks do not come: an operation needs all of its ranks, and a message both of its \
+                 sides. "
             }
-            Self::Gone | Self::Aborted => {
-                "This communicator has failed: make a new one on the ranks that remain."
-            }
+            Self::Gone | Self::Aborted => "",
             Self::Unrecorded => {
                 "Each wait needs one record of the same notify, and a second record before the wait is lost: see whether the side that records \
-                 has issued it, for this index, and does not wait for something else before. This communicator has failed: make a new one on all ranks."
+                 has issued it, for this index, and does not wait for something else before. "
             }
+        }
+    }
+
+    /// The ranks that can make a new communicator.
+    fn ranks_that_go_on(self) -> &'static str {
+        match self {
+            Self::Gone | Self::Aborted => "the ranks that remain",
+            _ => "all ranks",
         }
     }
 }

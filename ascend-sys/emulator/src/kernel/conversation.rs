@@ -262,14 +262,14 @@ impl Conversation {
         };
         let error = self.area.member.comm.fail(CommError::new(Origin::Call, cause, text));
         let origin = Origin::Collective(self.area.state().place.number + 1);
-        let text = error.told(error.cause.report_code(), origin);
+        let text = error.told_to_kernel(error.cause.report_code(), origin);
         self.told(Failure::new(why.code(), text))
     }
 
     /// Nothing more is committed: the conversation waits, unless the communicator has failed.
     fn wait_for_commit(&self) -> Result<ConversationStep, Failure> {
         match self.area.member.comm.meeting.error() {
-            Some(error) => Err(self.failure(error.told(
+            Some(error) => Err(self.failure(error.told_to_kernel(
                 error.cause.report_code(),
                 Origin::Collective(self.area.state().place.number),
             ))),
