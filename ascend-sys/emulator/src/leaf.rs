@@ -1,7 +1,7 @@
 //! Leaf tasks: copies and fills of memory. They wait for nothing, so the thread that polls them
 //! does them, a piece at a time.
 
-use crate::collective::plan::store_for;
+use crate::collective::caches::store_for;
 use crate::memory::nominal;
 use crate::step::{PIECE, Step};
 use crate::task::{Effects, ErasedTask, TaskBody, Touch};

@@ -14,7 +14,7 @@ pub(crate) mod rights;
 pub(crate) mod shared;
 
 use crate::check;
-use crate::collective::plan::store_for;
+use crate::collective::caches::store_for;
 use crate::machine::{self, Device, reserved};
 use crate::memory::window;
 use crate::message::{Failure, fail};

@@ -9,6 +9,7 @@
 //! that brings all of this together is `issue::collective`.
 
 pub(crate) mod account;
+pub(crate) mod caches;
 pub(crate) mod call;
 pub(crate) mod comm_error;
 pub(crate) mod contributions;

@@ -9,11 +9,9 @@
 //! All ranks cut alike: it follows from the request, the number of ranks and the tables.
 
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use super::participants::Participants;
 use super::request::{CollectiveRequest, Operation};
-use ascend_reduce::Store;
 
 /// The bytes that a chunk reads, or writes if that is more, over all ranks: about 20 microseconds
 /// of work even where memory is slow.
@@ -148,32 +146,6 @@ fn part(chunks: u32, rank: usize, ranks: usize) -> u32 {
     (u64::from(chunks) * rank as u64 / ranks as u64) as u32
 }
 
-/// Returns how to write when an operation reads and writes `working_set` bytes altogether.
-pub(crate) fn store_for(working_set: usize) -> Store {
-    if working_set > last_level_cache() { Store::Streaming } else { Store::Plain }
-}
-
-/// Bytes of the largest cache.
-fn last_level_cache() -> usize {
-    const FALLBACK: usize = 16 << 20;
-    static SIZE: OnceLock<usize> = OnceLock::new();
-    *SIZE.get_or_init(|| {
-        let size = |index: u32| {
-            let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size");
-            let text = std::fs::read_to_string(path).ok()?;
-            let text = text.trim();
-            let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
-            let unit = match unit {
-                "K" => 1 << 10,
-                "M" => 1 << 20,
-                _ => return None,
-            };
-            digits.parse::<usize>().ok()?.checked_mul(unit)
-        };
-        (0..8).filter_map(size).max().unwrap_or(FALLBACK)
-    })
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -266,10 +238,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn a_cache_has_a_size() {
-        assert!((1 << 18..1 << 32).contains(&last_level_cache()));
     }
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::staged::Staged;
+use crate::collective::caches::store_for;
 use crate::collective::call::CollectiveCall;
 use crate::collective::comm_error::Cause;
 use crate::collective::contributions::{self, Arrived, Brought};
@@ -21,7 +22,7 @@ use crate::collective::gathered::{Gathered, words_of};
 use crate::collective::job::{Homes, Phase, WorkChunk};
 use crate::collective::meeting::{MeetingPlace, MeetingView, PAYLOAD};
 use crate::collective::participants::{Contribution, Participants};
-use crate::collective::plan::{Plan, store_for};
+use crate::collective::plan::Plan;
 use crate::collective::request::Operation;
 use crate::collective::run::{SharedWork, run_small};
 use crate::collective::sleeper::Sleeper;

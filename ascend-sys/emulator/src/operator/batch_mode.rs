@@ -10,7 +10,7 @@ use super::primitive::Primitive;
 use super::reach::Reach;
 use super::submit::submit;
 use super::thread::Thread;
-use crate::collective::plan::store_for;
+use crate::collective::caches::store_for;
 use crate::memory::{MemoryPlace, nominal, place_of};
 use crate::message::{Failure, refuse};
 use crate::step::PIECE;

@@ -5,7 +5,7 @@
 //! mapped.
 
 use super::{ALL, Contents, GRANULARITY, Physical, VirtualMemory, data_of};
-use crate::collective::plan::store_for;
+use crate::collective::caches::store_for;
 use crate::ipc::exports::{self, ExportedThing};
 use crate::ipc::key::ExportKey;
 use crate::ipc::news::Granted;
