@@ -1,20 +1,20 @@
 //! The rules of `HcclBatchSendRecv`, checked before the call.
 //!
-//! CANN tolerates more than it promises: several sends to one peer are paired by size on one
-//! product and by position on another, so a list that works on the one delivers the wrong message
-//! on the other. Here a batch has at most one send to and one receive from each peer, and one rule
-//! covers every product.
+//! CANN accepts more than it documents. If a batch has several sends to one peer, one product
+//! matches them with receives by size, and another product by position. So a list that works on one
+//! product delivers the wrong message on the other. Here a batch has at most one send to and one
+//! receive from each peer, which is correct on every product.
 
 use crate::api::item::Item;
 use crate::error::batch::{BatchError, Direction};
 
-/// The state that a communicator keeps for each of its peers: how many messages went each way, and
-/// in which batch it was last named.
+/// The state that a communicator keeps for each of its peers: the number of messages in each
+/// direction, and the last batch that named the peer.
 pub(crate) struct Peers {
     rank: u32,
     batch: u64,
     peers: Box<[PeerTraffic]>,
-    /// Ranges of the batch at hand, kept to reuse the allocation.
+    /// The ranges of the batch that is being checked, kept to reuse the allocation.
     ranges: Vec<Used>,
 }
 
@@ -37,7 +37,7 @@ impl Peers {
         Peers { rank, batch: 0, peers, ranges: Vec::new() }
     }
 
-    /// Checks a batch, except for [memory in common](Self::check_overlap).
+    /// Checks a batch, except for [overlapping memory](Self::check_overlap).
     pub fn check(&mut self, items: &[Item]) -> Result<(), BatchError> {
         self.batch += 1;
         let batch = self.batch;
@@ -76,7 +76,7 @@ impl Peers {
         }
     }
 
-    /// How many messages were issued to or from a peer.
+    /// Returns the number of messages that were issued to or from a peer.
     pub fn issued(&self, direction: Direction, peer: u32) -> u64 {
         self.peers.get(peer as usize).map_or(0, |peer| peer.directions[direction as usize].issued)
     }
@@ -114,8 +114,9 @@ impl Peers {
         }
     }
 
-    /// Checks that no other item uses what one item writes: for a batch with foreign memory, of
-    /// which borrowing knows nothing. Allocates only when the batch is larger than all before it.
+    /// Checks that no item uses memory that another item writes. Needed only for a batch with
+    /// foreign memory, which the borrow checker does not see. Allocates only if the batch is larger
+    /// than all earlier ones.
     pub fn check_overlap(&mut self, items: &[Item]) -> Result<(), BatchError> {
         self.ranges.clear();
         self.ranges.extend(items.iter().enumerate().map(|(at, item)| {
@@ -136,14 +137,14 @@ pub(crate) struct Used {
     pub(crate) at: usize,
 }
 
-/// Checks that no other item uses what one item writes. Borrowing rules that out for buffers that
-/// hccl owns; foreign memory (`from_raw`) can overlap all the same.
+/// Checks that no item uses memory that another item writes. The borrow checker ensures this for
+/// buffers that `hccl` owns, but foreign memory (`from_raw`) can overlap.
 pub(crate) fn check_overlap(ranges: &mut [Used]) -> Result<(), BatchError> {
     ranges.sort_unstable_by_key(|range| range.start);
-    // The furthest end so far: of any range, and of those that are written.
+    // The furthest end so far: of all ranges, and of the ranges that are written.
     let mut any = (0, 0);
     let mut all_written = (0, 0);
-    // Nothing is nowhere.
+    // Empty ranges overlap no range.
     for &Used { start, end, written, at } in ranges.iter().filter(|range| range.start < range.end) {
         let reached = if written { any } else { all_written };
         if start < reached.0 {
@@ -231,16 +232,16 @@ mod tests {
     #[test]
     fn received_memory_is_used_once() {
         let overlap = |first, second| Err(BatchError::Overlap { first, second });
-        // Sends may share what they read.
+        // Sends may read the same memory.
         assert_eq!(check(&[message(Send, 0, 0, 8), message(Send, 2, 0, 8)]), Ok(()));
         let into = |peer, address| message(Receive, peer, address, 8);
         assert_eq!(check(&[into(0, 0), into(2, 32)]), Ok(()));
         assert_eq!(check(&[into(0, 0), into(2, 31)]), overlap(0, 1));
         assert_eq!(check(&[into(0, 31), message(Send, 2, 0, 8)]), overlap(1, 0));
-        // A long range hides behind a short one that starts later.
+        // The first and the third range overlap, although a short range begins between them.
         let hidden = [message(Send, 0, 0, 100), message(Send, 2, 8, 1), into(3, 200)];
         assert_eq!(check(&hidden), overlap(0, 2));
-        // Nothing is nowhere.
+        // Empty ranges overlap no range.
         assert_eq!(check(&[message(Send, 0, 0, 8), message(Receive, 0, 0, 0)]), Ok(()));
     }
 }

@@ -1,17 +1,17 @@
 //! Messages between pairs of ranks, several at once. Use a batch when a rank sends and receives in
-//! one step. A rank that only sends, or only receives, may call [`send`](Communicator::send) or
-//! [`recv`](Communicator::recv), and an exchange among all ranks is an
+//! one step. A rank that only sends, or only receives, can call [`send`](Communicator::send) or
+//! [`recv`](Communicator::recv). For an exchange among all ranks, use
 //! [`all_to_all`](Communicator::all_to_all).
 //!
-//! A batch is what every pattern of point-to-point messages is made of: neighbours in a ring, halo
-//! exchange, pipelines, all ranks to some. [`Communicator::batch`] begins one,
-//! [`send`](Batch::send) and [`recv`](Batch::recv) add messages, and [`submit`](Batch::submit)
-//! hands all of them to the device. Within a batch sends and receives do not wait for one another,
-//! so the order in which they were added has no meaning and cannot lead to a dead lock.
+//! Batches can express every pattern of point-to-point messages: neighbours in a ring, halo
+//! exchange, pipelines, and messages from all ranks to some. [`Communicator::batch`] begins a
+//! batch, [`send`](Batch::send) and [`recv`](Batch::recv) add messages, and
+//! [`submit`](Batch::submit) issues all of them. The sends and receives of a batch do not wait for
+//! one another, so the order in which they are added does not matter and cannot cause a deadlock.
 //!
-//! Across ranks, each message needs both of its halves: a send with a receive on the peer of the
-//! same length and type. A half without the other one waits until a deadline. Ranks that have no
-//! message need not take part. A message of zero elements is a message.
+//! Each message needs both halves: a send on one rank, and a receive with the same length and type
+//! on the peer. A half without the other half waits until a deadline. Ranks that have no message
+//! need not take part. A message of zero elements needs both halves too.
 //!
 //! ```
 //! use hccl::prelude::*;
@@ -35,10 +35,10 @@
 //!
 //! # Limits of products
 //!
-//! On the A2 this needs an Atlas 800T A2, a 900 A2 PoD or a 200T A2 Box16. On a Box16, links that
-//! fail with `EI0010` are cured by `HCCL_INTRA_ROCE_ENABLE=1` and `HCCL_INTRA_PCIE_ENABLE=0`, given
-//! RoCE interfaces. With more than 500 ranks an A2 runs at most three batches at a time. CANN does
-//! not support batches together with virtual pipelines.
+//! On the A2, batches need an Atlas 800T A2, a 900 A2 PoD or a 200T A2 Box16. If links fail with
+//! `EI0010` on a Box16 that has RoCE interfaces, set `HCCL_INTRA_ROCE_ENABLE=1` and
+//! `HCCL_INTRA_PCIE_ENABLE=0`. With more than 500 ranks an A2 runs at most three batches at a time.
+//! CANN does not support batches together with virtual pipelines.
 
 mod check;
 
@@ -72,10 +72,10 @@ pub(crate) struct Lists {
     touches: Vec<Touch<'static>>,
 }
 
-/// Messages that are about to be issued together; see the [module](self).
+/// Messages that are collected and then issued together; see the [module](self).
 ///
-/// The buffers are borrowed until [`submit`](Self::submit). A batch that is dropped instead does
-/// nothing.
+/// The buffers are borrowed until [`submit`](Self::submit). A batch that is dropped without being
+/// submitted does nothing.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -96,9 +96,9 @@ pub struct Batch<'comm, 'buffers> {
     member: &'comm mut Member,
     items: Vec<Item>,
     touches: Vec<Touch<'buffers>>,
-    /// The messages again, where the run is recorded.
+    /// A second list of the messages, for the record. Empty unless the run is recorded.
     recorded: Vec<(Direction, u32, DType, Region<'buffers>)>,
-    /// Whether there is memory that the borrow checker knows nothing of.
+    /// Whether a message uses foreign memory, which the borrow checker does not see.
     foreign: bool,
     /// The first mistake. It is reported by `submit`.
     mistake: Option<Error>,
@@ -107,7 +107,7 @@ pub struct Batch<'comm, 'buffers> {
 impl Communicator {
     /// Begins a batch of messages.
     ///
-    /// Nothing happens before [`Batch::submit`], and until then the communicator is borrowed.
+    /// Nothing is issued before [`Batch::submit`], and the communicator is borrowed until then.
     #[inline]
     pub fn batch<'buffers>(&mut self) -> Batch<'_, 'buffers> {
         let Lists { items, touches } = std::mem::take(&mut self.member.lists);
@@ -119,8 +119,8 @@ impl Communicator {
 impl<'buffers> Batch<'_, 'buffers> {
     /// Adds a message to rank `to`: all elements of `source`.
     ///
-    /// The peer must receive as many elements of the same type in a batch of its own. A message to
-    /// this rank itself needs its other half in this batch.
+    /// The peer must receive the same number of elements of the same type, in a batch too. If `to`
+    /// is this rank itself, this batch must also have the receive.
     #[inline]
     pub fn send<T: Element>(mut self, source: impl Source<T> + Lend<'buffers>, to: u32) -> Self {
         self.add(Direction::Send, to, source.lend(), T::DTYPE);
@@ -139,14 +139,16 @@ impl<'buffers> Batch<'_, 'buffers> {
         self
     }
 
-    /// As [`send`](Self::send), for elements whose type is known at run time only.
+    /// Adds a message as [`send`](Self::send) does, for elements whose type is known only at run
+    /// time.
     pub fn send_dynamic(mut self, source: impl Into<DynSlice<'buffers>>, to: u32) -> Self {
         let source = source.into();
         self.add(Direction::Send, to, source.region(), source.dtype());
         self
     }
 
-    /// As [`recv`](Self::recv), for elements whose type is known at run time only.
+    /// Adds a message as [`recv`](Self::recv) does, for elements whose type is known only at run
+    /// time.
     pub fn recv_dynamic(
         mut self,
         destination: impl Into<DynSliceMut<'buffers>>,
@@ -177,18 +179,23 @@ impl<'buffers> Batch<'_, 'buffers> {
     }
 
     /// Issues the messages, or records them on a stream that is [captured](crate::Graph). An empty
-    /// batch is an operation of no messages.
+    /// batch is an operation too, with no messages.
     ///
     /// Does not block (see [`comm`](crate::comm)). The [`Work`] is complete when all messages of
     /// this rank have been sent and received. CANN: `HcclBatchSendRecv`.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] when a check finds a mistake: nothing has been issued then. Its cause is
-    /// [`Error::Batch`] for peers out of range, two messages of one direction for one peer, a
-    /// message to oneself without its other half or with an unequal one, and memory that is
-    /// received into and used by another message too; or one of those of the
-    /// [collectives](crate::collective). [`Error::Call`] is what CANN says.
+    /// [`Error::Refused`] if a check finds a mistake. Then nothing has been issued. The cause is
+    /// one of the errors of the [collectives](crate::collective), or [`Error::Batch`] for one of
+    /// these mistakes:
+    ///
+    /// * a peer is out of range;
+    /// * two messages have the same direction and peer;
+    /// * a message to this rank itself lacks its other half, or its halves are unequal;
+    /// * one message receives into memory that another message uses.
+    ///
+    /// [`Error::Call`] is an error of CANN.
     pub fn submit<S: StreamState>(mut self, stream: &Stream<S>) -> Result<S::Work> {
         let sequence = self.member.next(Takes::Batch(&self.items));
         let bytes: usize = self.items.iter().map(Item::bytes).sum();
@@ -214,9 +221,9 @@ impl<'buffers> Batch<'_, 'buffers> {
         touches.push(self.member.touch());
         let member = &*self.member;
         let batch = member.operation(BATCH, sequence, Takes::Batch(&self.items));
-        // SAFETY: live handles; the pointer is to `count` items of CANN's layout, which are read
-        // during the call; the buffers are named in `touches`, and so stay allocated and untouched
-        // until the operation is complete.
+        // SAFETY: the handles are live. The pointer is to `count` items of CANN's layout, which
+        // CANN reads during the call. `touches` names the buffers, so they stay allocated and
+        // unused by other operations until this one is complete.
         let call = move |table: &Table, comm, raw, items: *mut Item| unsafe {
             call!(table, HcclBatchSendRecv, items.cast(), count, comm, raw)
         };
@@ -248,7 +255,7 @@ impl<'buffers> Batch<'_, 'buffers> {
         let given = self.recorded.iter().map(|(direction, _, _, region)| {
             record.before((*direction == Direction::Send).then(|| region.clone()), stream)
         });
-        // All of them, or none while the record is paused.
+        // One entry for each message, or none while the record is paused.
         given.filter_map(Result::transpose).collect()
     }
 
@@ -283,8 +290,8 @@ impl Drop for Batch<'_, '_> {
     }
 }
 
-/// The same allocation with nothing in it, for touches of another lifetime: the standard library
-/// collects in place.
+/// Returns the same allocation, emptied, for touches of another lifetime. The standard library
+/// collects in place, so nothing is allocated.
 fn emptied<'to>(mut touches: Vec<Touch<'_>>) -> Vec<Touch<'to>> {
     touches.clear();
     touches.into_iter().map_while(|_| None).collect()

@@ -1,4 +1,4 @@
-//! The barrier: it moves nothing, and nobody passes before all are there.
+//! The barrier, which moves no data, and which no rank passes before all ranks have reached it.
 
 use super::op::{CollectiveKind, CollectiveOp, op_name};
 use crate::comm::Communicator;
@@ -9,11 +9,11 @@ use crate::error::Result;
 use crate::order::work::Work;
 
 impl Communicator {
-    /// Waits, on the device, until all ranks have come to this point of their streams.
+    /// Makes the stream wait until the streams of all ranks have reached this barrier.
     ///
-    /// The [`Work`] is complete, and what follows on the stream begins, when every rank's stream
-    /// has reached its barrier. The host does not block. CANN: `HcclBarrier`. For errors see the
-    /// [module](crate::collective).
+    /// The [`Work`] is complete when every rank's stream has reached its barrier. Operations that
+    /// are issued later on the stream begin only then. The call does not block the host. CANN:
+    /// `HcclBarrier`. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;

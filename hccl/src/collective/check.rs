@@ -22,16 +22,17 @@ impl CheckedReduction {
         CheckedReduction { dtype: T::DTYPE, kind: Op::KIND }
     }
 
-    /// As CANN takes it.
+    /// Returns CANN's code of the reduction.
     #[inline]
     pub(super) fn code(self) -> HcclReduceOp {
         HcclReduceOp(self.kind.code())
     }
 
-    /// Checks that the product can do it.
+    /// Checks that the product supports this reduction of this type.
     #[inline]
     pub(super) fn check(self, product: Option<Product>) -> Result<()> {
-        // All that compiles is reduced by the 950; the others leave out these two.
+        // The Ascend 950 reduces every type that compiles. The other products do not reduce `u64`
+        // and `f64`.
         if self.is_wide()
             && let Some(product) = product
             && product != Product::Ascend950
@@ -45,7 +46,8 @@ impl CheckedReduction {
         Ok(())
     }
 
-    /// Checks that the product can do it with parts of different lengths, where it does less.
+    /// Checks that the product supports this reduction with parts of different lengths. Products
+    /// support fewer types and reductions there.
     pub(super) fn check_variable(self, product: Option<Product>) -> Result<()> {
         self.check(product)?;
         let Some(product) = product else { return Ok(()) };
@@ -82,7 +84,7 @@ impl Member {
         if rank < world_size { Ok(()) } else { Err(Error::NoSuchRank { what, rank, world_size }) }
     }
 
-    /// Checks an argument that only the root has: it is there on the root, and on no other rank.
+    /// Checks that an argument is given on the root and on no other rank.
     #[inline]
     pub(super) fn check_root(&self, what: &'static str, root: u32, given: bool) -> Result<()> {
         self.check_rank("the root", root)?;
@@ -90,7 +92,7 @@ impl Member {
         if given == (root == rank) { Ok(()) } else { Err(Error::RootOnly { what, root, rank }) }
     }
 
-    /// The elements of one rank's part of a buffer that all of them [share
+    /// Returns the number of elements in one rank's part of a buffer that all ranks [share
     /// evenly](Self::check_even).
     #[inline]
     pub(super) fn share(&self, buffer: &Region<'_>, dtype: DType) -> usize {
@@ -105,7 +107,7 @@ impl Member {
         buffer.part(start..start + share)
     }
 
-    /// The ranks can share a buffer evenly.
+    /// Checks that the length of a buffer is a multiple of the number of ranks.
     #[inline]
     pub(super) fn check_even(
         &self,
@@ -120,7 +122,7 @@ impl Member {
         Err(Error::Uneven { what, length, world_size })
     }
 
-    /// `whole` is as long as the parts of all ranks together.
+    /// Checks that `whole` is as long as the parts of all ranks together.
     #[inline]
     pub(super) fn check_whole(
         &self,
@@ -136,7 +138,7 @@ impl Member {
     }
 }
 
-/// The lengths are in bytes.
+/// Checks that two lengths in bytes are equal. The error has the lengths in elements.
 #[inline]
 pub(super) fn check_length(
     operation: &'static str,
@@ -154,9 +156,9 @@ pub(super) fn check_length(
 
 /// Checks that a source and a destination have no byte in common.
 ///
-/// Borrowing rules that out for buffers that hccl owns; foreign memory (`from_raw`) can overlap all
-/// the same. HCCL takes equal pointers, which is what the methods `.._in_place` are for, and makes
-/// no promise for a part in common.
+/// The borrow checker ensures this for buffers that `hccl` owns, but foreign memory (`from_raw`)
+/// can overlap. HCCL accepts equal pointers, which only the methods `.._in_place` pass. It
+/// guarantees nothing for buffers that overlap partly.
 #[inline]
 pub(crate) fn check_apart(
     operation: &'static str,

@@ -1,4 +1,4 @@
-//! The collectives for elements whose type is known at run time only.
+//! Collectives for elements whose type is known only at run time.
 
 use super::{CountMatrix, Partition};
 use crate::comm::Communicator;
@@ -13,11 +13,12 @@ use crate::error::Error;
 /// The collectives of a communicator, for [`DynBuffer`](crate::DynBuffer)s and parts of them. Made
 /// by [`Communicator::dynamic`].
 ///
-/// Each method is the one of [`Communicator`] with the same name; what the compiler checks there is
-/// checked when the operation is issued, before anything moves: [`Error::WrongType`] when source
-/// and destination hold elements of different types, [`Error::NotReduced`] when no product reduces
-/// the type. A [`DeviceBuffer`](crate::DeviceBuffer) and its slices may stand on either side.
-/// [Batches](crate::batch) have [`send_dynamic`](crate::batch::Batch::send_dynamic) and
+/// Each method issues the same operation as the method of [`Communicator`] with the same name. But
+/// the types are checked when the operation is issued, instead of by the compiler: the error is
+/// [`Error::WrongType`] if source and destination hold elements of different types, and
+/// [`Error::NotReduced`] if no product reduces the type. Source and destination may also be a
+/// [`DeviceBuffer`](crate::DeviceBuffer) or a slice of one. [Batches](crate::batch) have
+/// [`send_dynamic`](crate::batch::Batch::send_dynamic) and
 /// [`recv_dynamic`](crate::batch::Batch::recv_dynamic), and groups have
 /// [`Recorder::dynamic`](crate::group::Recorder::dynamic).
 ///
@@ -40,7 +41,7 @@ pub struct DynCollectives<'c> {
 }
 
 impl Communicator {
-    /// The collectives for elements whose type is known at run time only.
+    /// Returns the collectives for elements whose type is known only at run time.
     ///
     /// ```
     /// use hccl::dtype::{DType, ReduceKind};
@@ -51,7 +52,7 @@ impl Communicator {
     /// let sums = runtime.run_ranks(2, |rank| {
     ///     let stream = rank.device().stream()?;
     ///     let mut comm = rank.communicator()?;
-    ///     // As a file or a message says.
+    ///     // The type and the bytes could come from a file or a message.
     ///     let (dtype, bytes) = (DType::I16, [1, 0, 2, 0]);
     ///     let mut x = rank.device().dynamic_zeros(dtype, 2, &stream)?;
     ///     x.bytes_mut().upload(&bytes, &stream)?;
@@ -68,7 +69,7 @@ impl Communicator {
 }
 
 impl DynCollectives<'_> {
-    /// As [`Communicator::all_reduce`].
+    /// Issues the operation of [`Communicator::all_reduce`]. Does not block.
     pub fn all_reduce<'a, S: StreamState>(
         &mut self,
         send: impl Into<DynSlice<'a>>,
@@ -82,7 +83,7 @@ impl DynCollectives<'_> {
         member.issue(operation, stream)
     }
 
-    /// As [`Communicator::all_reduce_in_place`].
+    /// Issues the operation of [`Communicator::all_reduce_in_place`]. Does not block.
     pub fn all_reduce_in_place<'a, S: StreamState>(
         &mut self,
         buffer: impl Into<DynSliceMut<'a>>,
@@ -95,7 +96,7 @@ impl DynCollectives<'_> {
         member.issue(operation, stream)
     }
 
-    /// As [`Communicator::reduce`].
+    /// Issues the operation of [`Communicator::reduce`]. Does not block.
     pub fn reduce<'a, S: StreamState>(
         &mut self,
         send: impl Into<DynSlice<'a>>,
@@ -113,7 +114,7 @@ impl DynCollectives<'_> {
         outcome
     }
 
-    /// As [`Communicator::reduce_in_place`].
+    /// Issues the operation of [`Communicator::reduce_in_place`]. Does not block.
     pub fn reduce_in_place<'a, S: StreamState>(
         &mut self,
         buffer: impl Into<DynSliceMut<'a>>,
@@ -130,7 +131,7 @@ impl DynCollectives<'_> {
         outcome
     }
 
-    /// As [`Communicator::reduce_scatter`].
+    /// Issues the operation of [`Communicator::reduce_scatter`]. Does not block.
     pub fn reduce_scatter<'a, S: StreamState>(
         &mut self,
         send: impl Into<DynSlice<'a>>,
@@ -144,7 +145,7 @@ impl DynCollectives<'_> {
         member.issue(operation, stream)
     }
 
-    /// As [`Communicator::reduce_scatter_in_place`].
+    /// Issues the operation of [`Communicator::reduce_scatter_in_place`]. Does not block.
     pub fn reduce_scatter_in_place<'a, S: StreamState>(
         &mut self,
         buffer: impl Into<DynSliceMut<'a>>,
@@ -157,7 +158,7 @@ impl DynCollectives<'_> {
         member.issue(operation, stream)
     }
 
-    /// As [`Communicator::reduce_scatter_v`].
+    /// Issues the operation of [`Communicator::reduce_scatter_v`]. Does not block.
     pub fn reduce_scatter_v<'a, S: StreamState>(
         &mut self,
         send: impl Into<DynSlice<'a>>,
@@ -172,7 +173,7 @@ impl DynCollectives<'_> {
         member.issue(operation, stream)
     }
 
-    /// As [`Communicator::broadcast`].
+    /// Issues the operation of [`Communicator::broadcast`]. Does not block.
     pub fn broadcast<'a, S: StreamState>(
         &mut self,
         buffer: impl Into<DynSliceMut<'a>>,
@@ -185,7 +186,7 @@ impl DynCollectives<'_> {
         member.issue(operation, stream)
     }
 
-    /// As [`Communicator::all_gather`].
+    /// Issues the operation of [`Communicator::all_gather`]. Does not block.
     pub fn all_gather<'a, S: StreamState>(
         &mut self,
         send: impl Into<DynSlice<'a>>,
@@ -198,7 +199,7 @@ impl DynCollectives<'_> {
         member.issue(operation, stream)
     }
 
-    /// As [`Communicator::all_gather_in_place`].
+    /// Issues the operation of [`Communicator::all_gather_in_place`]. Does not block.
     pub fn all_gather_in_place<'a, S: StreamState>(
         &mut self,
         buffer: impl Into<DynSliceMut<'a>>,
@@ -210,7 +211,7 @@ impl DynCollectives<'_> {
         member.issue(operation, stream)
     }
 
-    /// As [`Communicator::all_gather_v`].
+    /// Issues the operation of [`Communicator::all_gather_v`]. Does not block.
     pub fn all_gather_v<'a, S: StreamState>(
         &mut self,
         send: impl Into<DynSlice<'a>>,
@@ -224,7 +225,7 @@ impl DynCollectives<'_> {
         member.issue(operation, stream)
     }
 
-    /// As [`Communicator::scatter`].
+    /// Issues the operation of [`Communicator::scatter`]. Does not block.
     pub fn scatter<'a, S: StreamState>(
         &mut self,
         send: Option<DynSlice<'a>>,
@@ -238,7 +239,7 @@ impl DynCollectives<'_> {
         member.issue(operation, stream)
     }
 
-    /// As [`Communicator::all_to_all`].
+    /// Issues the operation of [`Communicator::all_to_all`]. Does not block.
     pub fn all_to_all<'a, S: StreamState>(
         &mut self,
         send: impl Into<DynSlice<'a>>,
@@ -251,7 +252,7 @@ impl DynCollectives<'_> {
         member.issue(operation, stream)
     }
 
-    /// As [`Communicator::all_to_all_v`].
+    /// Issues the operation of [`Communicator::all_to_all_v`]. Does not block.
     pub fn all_to_all_v<'a, S: StreamState>(
         &mut self,
         send: impl Into<DynSlice<'a>>,
@@ -266,7 +267,7 @@ impl DynCollectives<'_> {
         member.issue(operation, stream)
     }
 
-    /// As [`Communicator::all_to_all_vc`].
+    /// Issues the operation of [`Communicator::all_to_all_vc`]. Does not block.
     pub fn all_to_all_vc<'a, S: StreamState>(
         &mut self,
         send: impl Into<DynSlice<'a>>,
@@ -280,7 +281,7 @@ impl DynCollectives<'_> {
         member.issue(operation, stream)
     }
 
-    /// As [`Communicator::send`].
+    /// Issues the operation of [`Communicator::send`]. Does not block.
     pub fn send<'a, S: StreamState>(
         &mut self,
         source: impl Into<DynSlice<'a>>,
@@ -293,7 +294,7 @@ impl DynCollectives<'_> {
         member.issue(operation, stream)
     }
 
-    /// As [`Communicator::recv`].
+    /// Issues the operation of [`Communicator::recv`]. Does not block.
     pub fn recv<'a, S: StreamState>(
         &mut self,
         destination: impl Into<DynSliceMut<'a>>,

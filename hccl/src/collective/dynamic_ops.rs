@@ -1,4 +1,4 @@
-//! The operations on elements whose type is known at run time only, for communicators and groups.
+//! Operations on elements whose type is known only at run time, for communicators and groups.
 
 use super::op::CollectiveOp;
 use super::partition::DESTINATION;
@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::{DynSlice, DynSliceMut};
 
-/// Makes the operations of a communicator on such elements, and checks what the compiler checks for
-/// those of known types.
+/// A maker of a communicator's operations on elements whose type is known only at run time. It
+/// makes the checks that the compiler makes for elements of known types.
 pub(crate) struct DynOps<'m>(&'m Member);
 
 impl Member {
@@ -22,7 +22,8 @@ impl Member {
 }
 
 impl CollectiveOp<'_> {
-    /// Refuses the operation for a mistake that makes what its other checks say pointless.
+    /// Stores the error of `mistake`, if it returns one, as the outcome of the checks. It replaces
+    /// the error of other checks, which would be misleading.
     fn unless(mut self, mistake: impl FnOnce(&'static str) -> Result<()>) -> Self {
         if let Err(error) = mistake(self.name()) {
             self.checked = Err(error);
@@ -30,7 +31,7 @@ impl CollectiveOp<'_> {
         self
     }
 
-    /// Both sides have elements of one type.
+    /// Checks that source and destination have elements of one type.
     fn of_types(self, send: DType, recv: DType) -> Self {
         self.unless(|operation| {
             if send == recv {
@@ -40,7 +41,7 @@ impl CollectiveOp<'_> {
         })
     }
 
-    /// Some product reduces them.
+    /// Checks that some product supports this reduction of this type.
     fn reduced(self, what: CheckedReduction) -> Self {
         let CheckedReduction { dtype, kind } = what;
         self.unless(|_| match dtype.is_reduced_by(kind) {
@@ -51,7 +52,8 @@ impl CollectiveOp<'_> {
 }
 
 impl DynOps<'_> {
-    /// An operation from one place to another: both have elements of one type.
+    /// Makes an operation that has a source and a destination. Checks that both have elements of
+    /// one type.
     fn moving<'a>(
         &self,
         send: &DynSlice<'a>,
@@ -62,7 +64,8 @@ impl DynOps<'_> {
         operation.of_types(send.dtype(), recv.dtype())
     }
 
-    /// The same of one that reduces.
+    /// Makes a reduction that has a source and a destination. Checks the types, and that some
+    /// product supports the reduction.
     fn reducing<'a>(
         &self,
         send: &DynSlice<'a>,
@@ -103,7 +106,7 @@ impl DynOps<'_> {
         self.reducing_in_place(buffer, op, Member::all_reduce_in_place)
     }
 
-    /// `scratch` is where the ranks that are not the root get what they do not keep.
+    /// Makes a reduce. Ranks other than the root receive into `scratch`, and nothing reads it.
     pub(crate) fn reduce<'a>(
         &self,
         send: &DynSlice<'a>,

@@ -1,4 +1,4 @@
-//! Issuing what the checks have described.
+//! Issuing the operations that the checks have described.
 
 use super::op::CollectiveOp;
 use super::partition::{BUFFER, DESTINATION, SOURCE};
@@ -9,7 +9,8 @@ use crate::order::issue::{Slip, Touch};
 use crate::record::member::RecordedOp;
 
 impl Member {
-    /// Issues an operation in its span, unless the checks refuse it, and counts it.
+    /// Issues an operation within its span and counts it. Returns the error of its checks if they
+    /// have failed.
     #[inline(always)]
     pub(super) fn issue<S: StreamState>(
         &mut self,
@@ -51,7 +52,7 @@ impl Member {
         stream: &Stream<S>,
     ) -> Result<Option<RecordedOp>> {
         let Some(record) = &self.record else { return Ok(None) };
-        // An operation that the checks refuse is not issued.
+        // An operation whose checks have failed is not issued, so it is not recorded.
         if operation.checked.is_err() {
             return Ok(None);
         }
@@ -73,7 +74,7 @@ impl Member {
         done.map_err(|error| self.explain(operation.name(), sequence, error))
     }
 
-    /// Issues an operation. `touches` names the communicator and its buffers.
+    /// Issues an operation. `touches` names the communicator and the buffers of the operation.
     #[inline(never)]
     fn issue_touching<S: StreamState>(
         &self,
@@ -92,9 +93,9 @@ impl Member {
         let issued = if self.is_linked::<S>(takes) {
             S::issue(stream, call, touches, |raw| {
                 let comm = self.enter(stream)?;
-                // SAFETY: live handles; the checks have found nothing; the buffers are named in
-                // `touches`, so that they stay allocated and untouched until the operation is
-                // complete.
+                // SAFETY: the handles are live, and the checks have found no error. `touches` names
+                // the buffers, so they stay allocated and unused by other operations until this one
+                // is complete.
                 unsafe { operation.enqueue(self.device.table(), comm, raw) }
             })
         } else {

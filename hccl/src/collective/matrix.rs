@@ -1,12 +1,12 @@
-//! The counts of an all-to-all: how much each rank sends to each.
+//! The counts of an all-to-all: the number of elements that each rank sends to each rank.
 
 use super::{CountsError, MOST_ELEMENTS};
 
-/// The counts of an [`all_to_all_vc`](crate::Communicator::all_to_all_vc): how many elements each
-/// rank sends to each, the same matrix on all ranks.
+/// The counts of an [`all_to_all_vc`](crate::Communicator::all_to_all_vc): the number of elements
+/// that each rank sends to each rank. The matrix is the same on all ranks.
 ///
-/// Row `s` is what rank `s` sends, column `d` what rank `d` receives. Made once and used often: a
-/// call allocates nothing.
+/// Row `s` has the counts that rank `s` sends, and column `d` has the counts that rank `d`
+/// receives. Make a matrix once and use it for many calls: a call allocates nothing.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -28,12 +28,12 @@ pub struct CountMatrix {
 }
 
 impl CountMatrix {
-    /// `counts[s * ranks + d]` elements go from rank `s` to rank `d`.
+    /// Makes a matrix in which `counts[s * ranks + d]` elements go from rank `s` to rank `d`.
     ///
     /// # Errors
     ///
-    /// [`CountsError::NotSquare`] when there are not `ranks * ranks` counts,
-    /// [`CountsError::TooMany`] when one is more than HCCL takes.
+    /// [`CountsError::NotSquare`] if there are not `ranks * ranks` counts, [`CountsError::TooMany`]
+    /// if a count is more than HCCL accepts.
     pub fn new(ranks: u32, counts: impl Into<Vec<u64>>) -> Result<Self, CountsError> {
         let counts = counts.into().into_boxed_slice();
         let n = ranks as usize;
@@ -48,19 +48,20 @@ impl CountMatrix {
                 let (rank, count) = (source as u32, count as usize);
                 return Err(CountsError::TooMany { what: "a block", rank, count });
             }
-            // A sum beyond all buffers fits none.
+            // A sum that saturates is larger than any buffer, so a call rejects it.
             sent[source] = sent[source].saturating_add(count);
             received[destination] = received[destination].saturating_add(count);
         }
         Ok(CountMatrix { ranks, counts, sent, received })
     }
 
-    /// How many ranks it is made for.
+    /// Returns the number of ranks for which the matrix was made.
     pub fn ranks(&self) -> u32 {
         self.ranks
     }
 
-    /// How many elements go from one rank to another. None for a rank that it is not made for.
+    /// Returns the number of elements that go from rank `source` to rank `destination`. 0 for a
+    /// rank that the matrix does not have.
     pub fn count(&self, source: u32, destination: u32) -> usize {
         if source >= self.ranks || destination >= self.ranks {
             return 0;
@@ -68,18 +69,19 @@ impl CountMatrix {
         self.counts[source as usize * self.ranks as usize + destination as usize] as usize
     }
 
-    /// The sum of a row: how many elements a rank sends. None for a rank that it is not made for.
+    /// Returns the number of elements that a rank sends: the sum of its row. 0 for a rank that the
+    /// matrix does not have.
     pub fn sent_by(&self, rank: u32) -> usize {
         self.sent.get(rank as usize).map_or(0, |&sum| sum as usize)
     }
 
-    /// The sum of a column: how many elements a rank receives. None for a rank that it is not made
-    /// for.
+    /// Returns the number of elements that a rank receives: the sum of its column. 0 for a rank
+    /// that the matrix does not have.
     pub fn received_by(&self, rank: u32) -> usize {
         self.received.get(rank as usize).map_or(0, |&sum| sum as usize)
     }
 
-    /// As CANN takes it.
+    /// Returns the counts row by row, as CANN expects them.
     #[inline]
     pub(super) fn table(&self) -> &[u64] {
         &self.counts

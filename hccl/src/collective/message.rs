@@ -13,18 +13,19 @@ use crate::memory::{Destination, Source};
 use crate::order::work::Work;
 
 impl Communicator {
-    /// Sends all elements of `source` to rank `to`, which [receives](Self::recv) as many of the
-    /// same type.
+    /// Sends all elements of `source` to rank `to`, which must [receive](Self::recv) the same
+    /// number of elements of the same type.
     ///
-    /// The [`Work`] is complete, and the next operation of the stream begins, when the peer has
-    /// taken the elements: until then the stream waits. So two ranks that both send first and
-    /// receive afterwards, each on one stream, wait for each other for ever; and so does a ring of
-    /// them. [`batch`](Self::batch) has no such order: use it when a rank both sends and receives.
-    /// It is also faster for several messages. A message to oneself is
+    /// The stream waits until the peer has received the elements. Only then is the [`Work`]
+    /// complete, and only then does the next operation of the stream begin. So if two ranks both
+    /// send first and receive afterwards, each on one stream, they wait for each other for ever.
+    /// The same happens in a ring of ranks. The messages of a [`batch`](Self::batch) do not wait
+    /// for one another, so use a batch when a rank both sends and receives. A batch is also faster
+    /// for several messages. To copy elements within a rank, use
     /// [`DeviceBuffer::copy_from`](crate::DeviceBuffer::copy_from).
     ///
-    /// Messages from one rank to another pair in the order in which they are issued; those of a
-    /// batch pair with those of a batch. CANN: `HcclSend`.
+    /// Messages from one rank to another are matched in the order in which they are issued.
+    /// Messages of a batch are matched only with messages of a batch. CANN: `HcclSend`.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -59,12 +60,13 @@ impl Communicator {
         self.member.issue(operation, stream)
     }
 
-    /// Receives from rank `from`, which [sends](Self::send) as many elements of the same type;
-    /// fills `destination`.
+    /// Fills `destination` with elements from rank `from`, which must [send](Self::send) the same
+    /// number of elements of the same type.
     ///
-    /// The [`Work`] is complete, and what follows on the stream begins, when the elements are
-    /// there. For the order of messages, and why [`batch`](Self::batch) is better when a rank both
-    /// sends and receives, see [`send`](Self::send). CANN: `HcclRecv`.
+    /// The [`Work`] is complete when the elements have arrived. Operations that are issued later on
+    /// the stream begin only then. See [`send`](Self::send) for the order of messages, and for the
+    /// reason to use a [`batch`](Self::batch) when a rank both sends and receives. CANN:
+    /// `HcclRecv`.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -106,7 +108,7 @@ impl Communicator {
     }
 }
 
-/// The checks, and what they make.
+/// Functions that check the arguments of an operation and make its [`CollectiveOp`].
 impl Member {
     #[inline]
     pub(crate) fn message<'a>(
@@ -119,7 +121,7 @@ impl Member {
         CollectiveOp::of_message(direction, dtype, buffer, peer).check(|_| self.check_peer(peer))
     }
 
-    /// It is another rank of the communicator.
+    /// Checks that `peer` is another rank of the communicator.
     #[inline]
     pub(crate) fn check_peer(&self, peer: u32) -> Result<()> {
         self.check_rank("the peer", peer)?;
@@ -131,7 +133,7 @@ impl Member {
 }
 
 impl<'a> CollectiveOp<'a> {
-    /// A message to or from any peer: another check makes sure that the peer exists.
+    /// Describes a message to or from `peer`. Does not check that the peer exists: the caller must.
     #[inline]
     pub(crate) fn of_message(
         direction: Direction,

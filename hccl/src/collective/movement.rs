@@ -1,4 +1,4 @@
-//! Data movement: what ranks hold goes to others as it is, in parts of equal length.
+//! Data movement: collectives that copy elements between ranks unchanged, in parts of equal length.
 
 use super::check::{check_apart, check_count, check_length};
 use super::op::{CollectiveKind, CollectiveOp, op_name};
@@ -15,8 +15,8 @@ use crate::order::work::Work;
 impl Communicator {
     /// Copies the root's elements to all ranks.
     ///
-    /// `buffer` has the same length on all ranks; the root's is read, the others' are overwritten.
-    /// CANN: `HcclBroadcast`.
+    /// `buffer` has the same length on all ranks. The root's buffer is read, and the buffers of the
+    /// other ranks are overwritten. CANN: `HcclBroadcast`.
     ///
     /// ```text
     ///         before        after, with root 2
@@ -55,7 +55,7 @@ impl Communicator {
         self.member.issue(operation, stream)
     }
 
-    /// Gives every rank the elements of all ranks, one behind the other.
+    /// Gives every rank the elements of all ranks, one rank after another.
     ///
     /// ```text
     ///         send          recv
@@ -65,8 +65,9 @@ impl Communicator {
     /// rank 3  d0 d1         a0 a1 b0 b1 c0 c1 d0 d1
     /// ```
     ///
-    /// `send` has the same length on all ranks, and `recv` that length times the number of ranks.
-    /// For parts that differ see [`all_gather_v`](Self::all_gather_v). CANN: `HcclAllGather`.
+    /// `send` has the same length on all ranks, and `recv` has that length times the number of
+    /// ranks. For parts that differ in length see [`all_gather_v`](Self::all_gather_v). CANN:
+    /// `HcclAllGather`.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -99,7 +100,8 @@ impl Communicator {
         recv.finish(outcome)
     }
 
-    /// As [`all_gather`](Self::all_gather), where each rank's elements are in their place already.
+    /// Does the same as [`all_gather`](Self::all_gather) in one buffer, in which each rank's
+    /// elements are already in their place.
     ///
     /// ```text
     ///         before                    after
@@ -109,9 +111,9 @@ impl Communicator {
     /// rank 3  .. .. .. .. .. .. d0 d1   a0 a1 b0 b1 c0 c1 d0 d1
     /// ```
     ///
-    /// The length of `buffer` is a multiple of the number of ranks; with `n` elements a rank, those
-    /// of rank `r` are `r * n..(r + 1) * n`. CANN: `HcclAllGather` with a send pointer into the
-    /// receive buffer.
+    /// The length of `buffer` is a multiple of the number of ranks. If each rank has `n` elements,
+    /// those of rank `r` are at `r * n..(r + 1) * n`. CANN: `HcclAllGather` with a send pointer
+    /// into the receive buffer.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -154,9 +156,9 @@ impl Communicator {
     /// ```
     ///
     /// `recv` has the same length on all ranks. `send` is `Some` on the root, with that length
-    /// times the number of ranks, and `None` on the others; anything else is an error before the
-    /// call. Where the type of a literal `None` is not clear, write `None::<&DeviceBuffer<f32>>`.
-    /// CANN: `HcclScatter`.
+    /// times the number of ranks, and `None` on the other ranks. Anything else is an error, and
+    /// then CANN is not called. If the compiler cannot infer the type of a literal `None`, write
+    /// `None::<&DeviceBuffer<f32>>`. CANN: `HcclScatter`.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -191,7 +193,8 @@ impl Communicator {
         recv.finish(outcome)
     }
 
-    /// Every rank gives each rank a part, and gets one from each.
+    /// Exchanges parts: every rank sends one part to each rank, and receives one part from each
+    /// rank.
     ///
     /// ```text
     ///         send          recv
@@ -201,10 +204,10 @@ impl Communicator {
     /// rank 3  d0 d1 d2 d3   a3 b3 c3 d3
     /// ```
     ///
-    /// Both have the same length, a multiple of the number of ranks, on all ranks: part `r` of
-    /// `send` is for rank `r`, part `r` of `recv` comes from rank `r`. For parts that differ see
-    /// [`all_to_all_v`](Self::all_to_all_v). There is no variant in place: HCCL refuses equal
-    /// pointers. CANN: `HcclAlltoAll`.
+    /// `send` and `recv` have the same length, which is the same on all ranks and a multiple of the
+    /// number of ranks. Part `r` of `send` goes to rank `r`, and part `r` of `recv` comes from rank
+    /// `r`. For parts that differ in length see [`all_to_all_v`](Self::all_to_all_v). There is no
+    /// in-place variant, because HCCL rejects equal pointers. CANN: `HcclAlltoAll`.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -239,9 +242,10 @@ impl Communicator {
     }
 }
 
-/// The checks, and what they make.
+/// Functions that check the arguments of an operation and make its [`CollectiveOp`].
 impl Member {
-    /// The root only reads its buffer; two operations that read it need not wait for one another.
+    /// Describes a broadcast. The root only reads its buffer, so two operations that read this
+    /// buffer need not wait for one another.
     #[inline]
     pub(crate) fn broadcast<'a>(
         &self,

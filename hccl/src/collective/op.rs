@@ -1,7 +1,7 @@
-//! The one description of a collective or a message.
+//! The description of a collective or a message, shared by all ways of issuing it.
 //!
-//! The checks make a [`CollectiveOp`] from the arguments of a call, once. A communicator, a group,
-//! a batch and a captured stream issue it as it is, and compute nothing of it again.
+//! The checks turn the arguments of a call into a [`CollectiveOp`]. A communicator, a group, a
+//! batch and a captured stream issue this value as it is, and do not repeat the checks.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -26,7 +26,8 @@ pub(crate) struct CollectiveOp<'a> {
     name: &'static OpName,
     kind: CollectiveKind<'a>,
     dtype: DType,
-    /// Elements that this rank gives, or gets from a reduction or a scatter.
+    /// The number of elements that this rank gives. For a reduce-scatter, a scatter and a receive,
+    /// the number of elements that it gets.
     count: usize,
     /// The pointers that CANN gets; null where it gets none.
     send: *mut c_void,
@@ -34,9 +35,9 @@ pub(crate) struct CollectiveOp<'a> {
     /// The memory that the operation reads and the memory that it writes.
     pub(super) reads: Option<Region<'a>>,
     pub(super) writes: Option<Region<'a>>,
-    /// Whether the caller has given one buffer for both.
+    /// Whether the caller has given one buffer as both source and destination.
     pub(super) in_place: bool,
-    /// An operation that the checks refuse is not issued.
+    /// The outcome of the checks. An operation whose checks fail is not issued.
     pub(crate) checked: Result<()>,
 }
 
@@ -47,12 +48,12 @@ pub(super) enum CollectiveKind<'a> {
     Reduce(HcclReduceOp, u32),
     ReduceScatter(HcclReduceOp),
     ReduceScatterV(HcclReduceOp, &'a Partition),
-    /// Of the receive buffer, from this root.
+    /// A broadcast of the receive buffer from this root.
     Broadcast(u32),
     AllGather,
     AllGatherV(&'a Partition),
     Scatter(u32),
-    /// The elements from each rank to each.
+    /// An all-to-all, with the number of elements from each rank to each rank.
     AllToAll(u64),
     AllToAllV(&'a Partition, &'a Partition),
     AllToAllVC(&'a [u64]),
@@ -94,9 +95,9 @@ macro_rules! op_name {
 }
 pub(super) use op_name;
 
-/// How the checks make one.
+/// The methods by which the checks make an operation.
 impl<'a> CollectiveOp<'a> {
-    /// An operation without buffers.
+    /// Returns an operation without buffers.
     #[inline]
     pub(super) fn new(
         name: &'static OpName,
@@ -120,28 +121,28 @@ impl<'a> CollectiveOp<'a> {
         }
     }
 
-    /// It sends what is in `buffer`.
+    /// Sets the buffer from which the operation sends.
     #[inline]
     pub(super) fn reads(mut self, buffer: &Region<'a>) -> Self {
         self.reads = Some(buffer.clone());
         self.sends(buffer)
     }
 
-    /// It receives into `buffer`.
+    /// Sets the buffer into which the operation receives.
     #[inline]
     pub(super) fn writes(mut self, buffer: &Region<'a>) -> Self {
         self.writes = Some(buffer.clone());
         self.receives(buffer)
     }
 
-    /// It sends what is in `buffer` and receives into the same buffer.
+    /// Sets one buffer from which the operation sends and into which it receives.
     #[inline]
     pub(super) fn in_place(mut self, buffer: &Region<'a>) -> Self {
         self.in_place = true;
         self.writes(buffer).sends(buffer)
     }
 
-    /// Marks an operation in place whose buffer this rank only reads, if `is_such` says so.
+    /// Marks the buffer of an in-place operation as only read on this rank, if `is_such` is true.
     #[inline]
     pub(super) fn only_reads(mut self, is_such: bool) -> Self {
         if is_such {
@@ -150,23 +151,24 @@ impl<'a> CollectiveOp<'a> {
         self
     }
 
-    /// CANN gets this part of a buffer to send from.
+    /// Sets the part of a buffer that CANN gets as the source.
     #[inline]
     pub(super) fn sends(mut self, part: &Region<'_>) -> Self {
         self.send = part.pointer();
         self
     }
 
-    /// CANN gets this part of a buffer to receive into.
+    /// Sets the part of a buffer that CANN gets as the destination.
     #[inline]
     pub(super) fn receives(mut self, part: &Region<'_>) -> Self {
         self.recv = part.pointer();
         self
     }
 
-    /// For an operation that CANN refuses in place, which it tells by equal pointers. A buffer of
-    /// no elements may begin where the other one does: then CANN is told that it begins one element
-    /// further on, and touches nothing there.
+    /// Makes the two pointers differ, for an operation that CANN does not support in place. CANN
+    /// rejects equal pointers, but an empty buffer may begin at the same address as the other
+    /// buffer. The pointer of the empty buffer is then moved by one element. CANN does not access
+    /// memory through it.
     #[inline]
     pub(super) fn not_in_place(mut self) -> Self {
         if self.send == self.recv {
@@ -177,7 +179,8 @@ impl<'a> CollectiveOp<'a> {
         self
     }
 
-    /// Refuses it if the checks do, which are told its name. They come before earlier ones.
+    /// Runs `checks` with the name of the operation. An error of `checks` replaces the error of
+    /// earlier checks.
     #[inline]
     pub(super) fn check(mut self, checks: impl FnOnce(&'static str) -> Result<()>) -> Self {
         self.checked = checks(self.name.text).and(self.checked);
@@ -185,14 +188,14 @@ impl<'a> CollectiveOp<'a> {
     }
 }
 
-/// How it is issued.
+/// The methods by which an operation is issued.
 impl<'a> CollectiveOp<'a> {
     #[inline]
     pub(crate) fn name(&self) -> &'static str {
         self.name.text
     }
 
-    /// For a message: its direction and its peer.
+    /// Returns the direction and the peer of a message, or `None` for a collective.
     #[inline]
     pub(crate) fn message(&self) -> Option<(Direction, u32)> {
         match self.kind {
@@ -201,7 +204,7 @@ impl<'a> CollectiveOp<'a> {
         }
     }
 
-    /// The number that it takes.
+    /// Returns the kind of number that the operation takes.
     #[inline]
     pub(crate) fn takes(&self) -> Takes<'static> {
         match self.message() {
@@ -210,7 +213,7 @@ impl<'a> CollectiveOp<'a> {
         }
     }
 
-    /// A message as an item of a batch.
+    /// Returns a message as an item of a batch, or `None` for a collective.
     #[inline]
     pub(crate) fn item(&self) -> Option<Item> {
         let (direction, peer) = self.message()?;
@@ -221,14 +224,14 @@ impl<'a> CollectiveOp<'a> {
         Some(Item::new(direction, peer, buffer, self.count, self.dtype))
     }
 
-    /// Its buffers, and whether it writes each one.
+    /// Returns the buffers of the operation, and for each one whether the operation writes it.
     #[inline]
     pub(crate) fn buffers(&self) -> impl Iterator<Item = (&Region<'a>, bool)> {
         let reads = self.reads.iter().map(|buffer| (buffer, false));
         reads.chain(self.writes.iter().map(|buffer| (buffer, true)))
     }
 
-    /// As a record calls it.
+    /// Returns the name and the number under which a record lists the operation.
     #[cold]
     pub(crate) fn recorded_as<'l>(&self, label: &'l Arc<Label>, sequence: u64) -> RecordedName<'l> {
         let name = self.name();
@@ -240,7 +243,7 @@ impl<'a> CollectiveOp<'a> {
         RecordedName { label, operation, sequence, takes: self.takes(), dtype: self.dtype }
     }
 
-    /// The memory of this rank that its outcome depends on: for a record.
+    /// Returns this rank's memory on which the outcome of the operation depends, for a record.
     #[cold]
     pub(crate) fn given(&self) -> Option<Region<'a>> {
         if self.reads.is_some() || !self.in_place {
@@ -248,14 +251,14 @@ impl<'a> CollectiveOp<'a> {
         }
         let buffer = self.writes.as_ref()?;
         match self.kind {
-            // The contents of ranks other than the root do not matter.
+            // The contents of this buffer matter only on the root.
             CollectiveKind::Broadcast(_) => None,
             CollectiveKind::AllGather => self.part_at(buffer, self.send),
             _ => Some(buffer.clone()),
         }
     }
 
-    /// The memory of this rank that it writes: for a record.
+    /// Returns this rank's memory that contains the outcome of the operation, for a record.
     #[cold]
     pub(crate) fn got(&self, rank: u32) -> Option<Region<'a>> {
         let buffer = self.writes.as_ref()?;
@@ -266,21 +269,21 @@ impl<'a> CollectiveOp<'a> {
         }
     }
 
-    /// The part of a buffer that CANN is given by this pointer.
+    /// Returns the part of `buffer` that begins at `pointer` and has `count` elements.
     fn part_at(&self, buffer: &Region<'a>, pointer: *mut c_void) -> Option<Region<'a>> {
         let start = pointer.addr().checked_sub(buffer.pointer().addr())?;
         let end = start.checked_add(self.count.checked_mul(self.dtype.size())?)?;
         (end <= buffer.bytes()).then(|| buffer.part(start..end))
     }
 
-    /// Its span, entered.
+    /// Enters the span of the operation and returns its guard.
     #[inline(always)]
     pub(super) fn span(&self, member: &Member, sequence: u64) -> EnteredSpan {
         let bytes = self.count.saturating_mul(self.dtype.size());
         (self.name.span)(member, sequence, self.count, bytes)
     }
 
-    /// The operation for a call that is made later: with tables of its own.
+    /// Returns a copy of the operation for a call that is made later. The copy owns its tables.
     #[cold]
     pub(super) fn detach(&self) -> DetachedOp {
         let kind = match self.kind {
@@ -312,13 +315,13 @@ impl<'a> CollectiveOp<'a> {
         DetachedOp { name, kind, dtype, count, send, recv }
     }
 
-    /// Hands it to CANN.
+    /// Makes the call of CANN that enqueues the operation.
     ///
     /// # Safety
     ///
-    /// The checks have found nothing. The handles are live. The buffers stay allocated and unused
-    /// by others until the operation is complete on this rank. In a group, tables stay until the
-    /// group has ended.
+    /// The checks have found no error. The handles are live. Until the operation is complete on
+    /// this rank, the buffers stay allocated and no other operation uses them. In a group, tables
+    /// stay allocated until the group has ended.
     #[inline]
     pub(crate) unsafe fn enqueue(
         &self,
@@ -328,7 +331,7 @@ impl<'a> CollectiveOp<'a> {
     ) -> Result<()> {
         let CollectiveOp { kind, send, recv, .. } = *self;
         let (dtype, count) = (HcclDataType(self.dtype.code()), self.count as u64);
-        // SAFETY: the caller's promise; the checks have found the buffers as long as the operation
+        // SAFETY: the caller's promise. By the checks, the buffers are as long as the operation
         // needs, and tables have an entry for each rank.
         unsafe {
             match kind {
@@ -407,7 +410,7 @@ impl<'a> CollectiveOp<'a> {
     }
 }
 
-/// An operation that has been checked and lent nothing, for a call that is made later.
+/// A checked operation that borrows nothing, for a call that is made later.
 pub(super) struct DetachedOp {
     name: &'static OpName,
     kind: DetachedKind,
@@ -417,11 +420,11 @@ pub(super) struct DetachedOp {
     recv: *mut c_void,
 }
 
-// SAFETY: the pointers are names of device memory; they are not read through.
+// SAFETY: the pointers refer to device memory, and the host does not dereference them.
 unsafe impl Send for DetachedOp {}
 
 enum DetachedKind {
-    /// Without tables.
+    /// An operation that has no tables.
     Plain(CollectiveKind<'static>),
     ReduceScatterV(HcclReduceOp, Partition),
     AllGatherV(Partition),
@@ -430,11 +433,11 @@ enum DetachedKind {
 }
 
 impl DetachedOp {
-    /// Hands it to CANN.
+    /// Makes the call of CANN that enqueues the operation.
     ///
     /// # Safety
     ///
-    /// As for [`CollectiveOp::enqueue`].
+    /// The conditions of [`CollectiveOp::enqueue`] hold.
     pub(super) unsafe fn enqueue(
         &self,
         table: &Table,

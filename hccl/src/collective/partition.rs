@@ -1,28 +1,29 @@
-//! Shares of unequal length.
+//! The division of a buffer into parts that may differ in length, one for each rank.
 
 use std::ffi::c_void;
 use std::ops::Range;
 
 use super::{CountsError, MOST_ELEMENTS};
 
-/// How a buffer is divided among the ranks of a communicator: for each a part, which is a count and
-/// a displacement, in elements.
+/// A division of a buffer among the ranks of a communicator. Each rank has one part: a count and a
+/// displacement, both in elements.
 ///
-/// Made once and used often: operations borrow it, so that a call allocates nothing.
+/// Make a partition once and use it for many calls: operations borrow it, so a call allocates
+/// nothing.
 ///
 /// ```
 /// use hccl::prelude::*;
 ///
 /// # fn main() -> hccl::Result<()> {
-/// // 3 elements of rank 0, none of rank 1, 2 of rank 2, one behind the other.
+/// // 3 elements of rank 0, none of rank 1, 2 of rank 2, without gaps.
 /// let packed = Partition::packed([3, 0, 2])?;
 /// assert_eq!((packed.of(0), packed.of(2), packed.extent()), (0..3, 3..5, 5));
 ///
-/// // The same counts wherever they should lie.
+/// // The same counts at chosen positions.
 /// let apart = Partition::with_displacements([3, 0, 2], [4, 0, 0])?;
 /// assert_eq!((apart.of(0), apart.of(2), apart.extent()), (4..7, 0..2, 7));
 ///
-/// // 10 elements for 4 ranks, as even as can be.
+/// // 10 elements for 4 ranks, divided as evenly as possible.
 /// let even = Partition::even(10, 4);
 /// assert_eq!((0..4).map(|rank| even.count(rank)).collect::<Vec<_>>(), [3, 3, 2, 2]);
 /// # Ok(())
@@ -36,18 +37,18 @@ pub struct Partition {
     extent: u64,
     last: u32,
     total: u64,
-    /// The first two parts that have elements in common.
+    /// The first two parts that have elements in common, and the number of these elements.
     overlap: Option<(u32, u32, u64)>,
-    /// The first part that is longer than HCCL takes.
+    /// The first part that is longer than HCCL accepts.
     too_long: Option<u32>,
 }
 
 impl Partition {
-    /// Parts that lie one behind the other, in the order of the ranks.
+    /// Makes a partition whose parts follow one another without gaps, in the order of the ranks.
     ///
     /// # Errors
     ///
-    /// [`CountsError::Overflow`] when their sum cannot be counted.
+    /// [`CountsError::Overflow`] if the sum of the counts exceeds `isize::MAX`.
     pub fn packed(counts: impl IntoIterator<Item = usize>) -> Result<Self, CountsError> {
         let counts: Box<[u64]> = counts.into_iter().map(|count| count as u64).collect();
         let mut next = 0;
@@ -59,14 +60,14 @@ impl Partition {
         Self::new(counts, displacements.into())
     }
 
-    /// Parts that lie wherever the displacements say, in any order, with or without gaps. Parts of
-    /// a source may also overlap; those of a destination may not, which is checked when they are
-    /// used for one.
+    /// Makes a partition whose parts begin at the given displacements, in any order, with or
+    /// without gaps. Parts of a source may also overlap. Parts of a destination may not: the
+    /// operation that uses the partition for a destination checks this.
     ///
     /// # Errors
     ///
-    /// [`CountsError::Unpaired`] when there are not as many displacements as counts,
-    /// [`CountsError::Overflow`] when the end of a part cannot be counted.
+    /// [`CountsError::Unpaired`] if the number of displacements differs from the number of counts,
+    /// [`CountsError::Overflow`] if the end of a part exceeds `isize::MAX`.
     pub fn with_displacements(
         counts: impl IntoIterator<Item = usize>,
         displacements: impl IntoIterator<Item = usize>,
@@ -80,8 +81,8 @@ impl Partition {
         Self::new(counts, displacements)
     }
 
-    /// `len` elements for `ranks` ranks, one behind the other: the first `len % ranks` of them have
-    /// one more than the others.
+    /// Divides `len` elements among `ranks` ranks without gaps. The first `len % ranks` ranks get
+    /// one element more than the other ranks.
     pub fn even(len: usize, ranks: u32) -> Self {
         let (len, n) = (len as u64, u64::from(ranks));
         let (each, more) = (len.checked_div(n).unwrap_or(0), len.checked_rem(n).unwrap_or(0));
@@ -104,7 +105,7 @@ impl Partition {
         let (mut extent, mut last, mut total) = (0, 0, 0u64);
         for (rank, (&at, &count)) in (0..).zip(displacements.iter().zip(&counts)) {
             let end = end(rank, at, count)?;
-            // An empty part is nowhere.
+            // An empty part does not extend the buffer, whatever its displacement.
             if count > 0 && end > extent {
                 (extent, last) = (end, rank);
             }
@@ -116,40 +117,42 @@ impl Partition {
         Ok(Partition { counts, displacements, extent, last, total, overlap, too_long })
     }
 
-    /// How many ranks it is made for.
+    /// Returns the number of ranks for which the partition was made.
     pub fn ranks(&self) -> u32 {
         self.counts.len() as u32
     }
 
-    /// The elements that belong to `rank`. Empty for a rank that it is not made for.
+    /// Returns the range of elements that belong to `rank`. Empty for a rank that the partition
+    /// does not have.
     pub fn of(&self, rank: u32) -> Range<usize> {
         let at = self.displacements.get(rank as usize).map_or(0, |&at| at as usize);
         at..at + self.count(rank)
     }
 
-    /// How many elements belong to `rank`. None for a rank that it is not made for.
+    /// Returns the number of elements that belong to `rank`. 0 for a rank that the partition does
+    /// not have.
     pub fn count(&self, rank: u32) -> usize {
         self.counts.get(rank as usize).map_or(0, |&count| count as usize)
     }
 
-    /// Returns the end of the last part, which is the least length of a buffer.
+    /// Returns the end of the last part, which is the least length of a buffer in elements.
     pub fn extent(&self) -> usize {
         self.extent as usize
     }
 
-    /// How many elements all parts have together.
+    /// Returns the number of elements of all parts together.
     pub fn total(&self) -> usize {
         self.total as usize
     }
 
-    /// Counts and displacements, as CANN takes them.
+    /// Returns pointers to the counts and the displacements, as CANN expects them.
     #[inline]
     pub(super) fn pointers(&self) -> (*const c_void, *const c_void) {
         (self.counts.as_ptr().cast(), self.displacements.as_ptr().cast())
     }
 
-    /// For a communicator of `world_size` ranks and a buffer of `length` elements, which is called
-    /// `what`.
+    /// Checks that the partition fits a communicator of `world_size` ranks and a buffer of `length`
+    /// elements. Errors call the buffer `what`.
     pub(super) fn fits(
         &self,
         what: &'static str,
@@ -174,7 +177,8 @@ impl Partition {
         Ok(())
     }
 
-    /// For a destination: no element is written twice, and with `fresh` each one is written.
+    /// Checks a partition of a destination: no element is written twice, and if `fresh` is true,
+    /// every element is written.
     pub(super) fn fills(&self, length: usize, fresh: bool) -> Result<(), CountsError> {
         if let Some((first, second, common)) = self.overlap {
             return Err(CountsError::Overlap { first, second, common: common as usize });
@@ -197,7 +201,8 @@ fn end(rank: u32, at: u64, count: u64) -> Result<u64, CountsError> {
     end.ok_or(CountsError::Overflow { rank, displacement, count })
 }
 
-/// The first two parts, by where they begin, that have elements in common, and how many.
+/// Returns the first two parts, in the order of their displacements, that have elements in common,
+/// and the number of these elements.
 fn first_overlap(counts: &[u64], displacements: &[u64]) -> Option<(u32, u32, u64)> {
     let mut parts: Vec<(u64, u64, u32)> = (0..)
         .zip(displacements.iter().zip(counts))
@@ -276,10 +281,10 @@ mod tests {
         let found = |first, second, common| Some(CountsError::Overlap { first, second, common });
         assert_eq!(overlap(&[4, 4], &[4, 0]), None);
         assert_eq!(overlap(&[4, 4], &[3, 0]), found(1, 0, 1));
-        // One that lies inside another, and one that begins with it.
+        // A part inside another part, and two parts that begin at the same position.
         assert_eq!(overlap(&[9, 1, 2], &[0, 3, 50]), found(0, 1, 1));
         assert_eq!(overlap(&[2, 9], &[7, 7]), found(0, 1, 2));
-        // Nothing is nowhere.
+        // Empty parts overlap no part.
         assert_eq!(overlap(&[9, 0, 0], &[0, 3, 3]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Reductions: what the ranks hold is combined, position by position.
+//! Reductions, which combine the elements of all ranks position by position.
 
 use super::CheckedReduction;
 use super::check::{check_apart, check_count, check_length};
@@ -17,10 +17,11 @@ use crate::order::work::Work;
 impl Communicator {
     /// Combines the elements of all ranks, position by position; every rank gets the result.
     ///
-    /// `recv[i] = op(send[i] of rank 0, send[i] of rank 1, ...)`. Both have the same length, on all
-    /// ranks. `recv` is a `&mut DeviceBuffer`, a [`DeviceSliceMut`](crate::DeviceSliceMut), or a
-    /// [`DeviceBuffer<T, Uninit>`](crate::DeviceBuffer) by value, which comes back initialised
-    /// beside the [`Work`], or in the error.
+    /// `recv[i] = op(send[i] of rank 0, send[i] of rank 1, ...)`. `send` and `recv` have the same
+    /// length, which is the same on all ranks. `recv` is a `&mut DeviceBuffer`, a
+    /// [`DeviceSliceMut`](crate::DeviceSliceMut), or a
+    /// [`DeviceBuffer<T, Uninit>`](crate::DeviceBuffer) by value. A buffer that is passed by value
+    /// is returned: on success initialised and together with the [`Work`], otherwise in the error.
     ///
     /// ```text
     ///         send          recv
@@ -30,8 +31,8 @@ impl Communicator {
     /// rank 3  d0 d1         a0+b0+c0+d0 a1+b1+c1+d1
     /// ```
     ///
-    /// The emulator combines in the order of the ranks; integers wrap around. CANN:
-    /// `HcclAllReduce`.
+    /// The emulator combines the elements in the order of the ranks, and integers wrap around.
+    /// CANN: `HcclAllReduce`.
     ///
     /// Does not block (see [`comm`](crate::comm)). For errors see the [module](crate::collective).
     ///
@@ -74,7 +75,7 @@ impl Communicator {
         recv.finish(outcome)
     }
 
-    /// As [`all_reduce`](Self::all_reduce), with the result in place of the input.
+    /// Does the same as [`all_reduce`](Self::all_reduce), and replaces the input with the result.
     ///
     /// CANN: `HcclAllReduce` with equal pointers. Does not block. For errors see the
     /// [module](crate::collective).
@@ -125,12 +126,13 @@ impl Communicator {
     /// ```
     ///
     /// `send` has the same length on all ranks. `recv` is `Some` on the root, with that length, and
-    /// `None` on the others; anything else is an error before the call. A destination that is
-    /// passed by value comes back as `Some` on the root. Where the type of a literal `None` is not
-    /// clear, write `None::<&mut DeviceBuffer<f32>>`.
+    /// `None` on the other ranks. Anything else is an error, and then CANN is not called. A
+    /// destination that is passed by value is returned as `Some` on the root. If the compiler
+    /// cannot infer the type of a literal `None`, write `None::<&mut DeviceBuffer<f32>>`.
     ///
-    /// CANN: `HcclReduce`, which wants memory to receive into on every rank. On the others it is a
-    /// block that the communicator keeps, as long as the longest `send` so far.
+    /// CANN: `HcclReduce`, which requires a receive buffer on every rank. On ranks other than the
+    /// root, the communicator provides a block of device memory. It keeps this block, which is as
+    /// long as the longest `send` so far.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -177,8 +179,8 @@ impl Communicator {
         D::finish_optional(recv, outcome)
     }
 
-    /// As [`reduce`](Self::reduce), with the result in place of the root's input. The other ranks'
-    /// buffers are only read.
+    /// Does the same as [`reduce`](Self::reduce), and replaces the root's input with the result.
+    /// The buffers of the other ranks are only read.
     ///
     /// CANN: `HcclReduce`, on the root with equal pointers. Does not block. For errors see the
     /// [module](crate::collective).
@@ -233,8 +235,8 @@ impl Communicator {
     /// rank 3  d0 d1 d2 d3   a3+b3+c3+d3
     /// ```
     ///
-    /// `recv` has the same length on all ranks, and `send` that length times the number of ranks:
-    /// part `r` is for rank `r`. For parts that differ see
+    /// `recv` has the same length on all ranks. `send` has that length times the number of ranks:
+    /// part `r` of `send` is for rank `r`. For parts that differ in length see
     /// [`reduce_scatter_v`](Self::reduce_scatter_v). CANN: `HcclReduceScatter`.
     ///
     /// Does not block. For errors see the [module](crate::collective).
@@ -277,8 +279,8 @@ impl Communicator {
         recv.finish(outcome)
     }
 
-    /// As [`reduce_scatter`](Self::reduce_scatter), with the result in place of this rank's own
-    /// part of the input. The contents of the other parts afterwards are unspecified.
+    /// Does the same as [`reduce_scatter`](Self::reduce_scatter), and replaces this rank's own part
+    /// of the input with the result. Afterwards, the contents of the other parts are unspecified.
     ///
     /// The length of `buffer` is a multiple of the number of ranks. CANN: `HcclReduceScatter` with
     /// a receive pointer into the send buffer.
@@ -322,7 +324,7 @@ impl Communicator {
     }
 }
 
-/// The checks, and what they make.
+/// Functions that check the arguments of an operation and make its [`CollectiveOp`].
 impl Member {
     #[inline]
     pub(crate) fn all_reduce<'a>(
@@ -360,7 +362,8 @@ impl Member {
         )
     }
 
-    /// CANN wants memory to receive into on every rank: without a destination it is `scratch`.
+    /// Describes a reduce. CANN requires a receive buffer on every rank, so a rank without a
+    /// destination receives into `scratch`.
     #[inline]
     pub(super) fn reduce<'a>(
         &self,
@@ -374,7 +377,7 @@ impl Member {
         if ready.is_ok() && to.is_none() {
             ready = scratch.hold(&self.device, from.bytes());
         }
-        // Without any the operation is refused.
+        // If neither exists, `ready` has an error and the operation is not issued.
         let into = to.cloned().or_else(|| scratch.region()).unwrap_or_else(|| from.clone());
         let count = what.dtype.elements(from.bytes());
         let kind = CollectiveKind::Reduce(what.code(), root);

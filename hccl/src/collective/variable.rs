@@ -1,7 +1,7 @@
 //! Collectives in which the parts of the ranks differ in length.
 //!
-//! Lengths come as a [`Partition`] or a [`CountMatrix`], which is made once, and is checked against
-//! the buffers in each call.
+//! The lengths are given by a [`Partition`] or a [`CountMatrix`]. It is made once and used for many
+//! calls, and each call checks it against the buffers.
 
 use super::check::{check_apart, check_count};
 use super::op::{CollectiveKind, CollectiveOp, op_name};
@@ -16,7 +16,8 @@ use crate::memory::traits::sealed;
 use crate::memory::{Destination, Source};
 
 impl Communicator {
-    /// Gives every rank the elements of all ranks, each in its own place and of its own length.
+    /// Gives every rank the elements of all ranks. Each rank may give a different number of
+    /// elements, and they may be placed anywhere in `recv`.
     ///
     /// ```text
     ///         send          recv, with Partition::packed([2, 1, 0, 3])
@@ -27,12 +28,12 @@ impl Communicator {
     /// ```
     ///
     /// The counts of `parts` are the same on all ranks. `send` is as long as this rank's part, and
-    /// `recv` long enough for the last part. Elements between parts keep their contents; a
-    /// destination that is passed by value must have no gaps. There is no variant in place: HCCL
-    /// forbids it.
+    /// `recv` is long enough for the last part. Elements between parts are not changed, but a
+    /// destination that is passed by value must have no gaps. There is no in-place variant, because
+    /// HCCL forbids it.
     ///
-    /// CANN: `HcclAllGatherV`. An A3 does this within one server, an A2 on servers with equally
-    /// many devices.
+    /// CANN: `HcclAllGatherV`. The A3 supports it within one server, and the A2 on servers with
+    /// equal numbers of devices.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -71,7 +72,7 @@ impl Communicator {
     }
 
     /// Combines the elements of all ranks, position by position; each rank gets its part of the
-    /// result, of its own length.
+    /// result. The parts may differ in length.
     ///
     /// ```text
     ///         send          recv, with Partition::packed([2, 1, 0, 0])
@@ -81,13 +82,13 @@ impl Communicator {
     /// rank 3  d0 d1 d2
     /// ```
     ///
-    /// The counts of `parts` are the same on all ranks; they say where in `send` the parts are,
-    /// which may overlap. `recv` is as long as this rank's part. There is no variant in place: HCCL
-    /// forbids it.
+    /// The counts of `parts` are the same on all ranks. `parts` gives the position of each part in
+    /// `send`, and the parts may overlap. `recv` is as long as this rank's part. There is no
+    /// in-place variant, because HCCL forbids it.
     ///
-    /// CANN: `HcclReduceScatterV`. It takes less than the other reductions: neither `u64` nor
-    /// `f64`, on the A2 no `i64`, and products (`Prod`) on the 950 only. An A3 does this within one
-    /// server, an A2 on servers with equally many devices.
+    /// CANN: `HcclReduceScatterV`. It supports fewer types and reductions than the others: no `u64`
+    /// or `f64` on any product, no `i64` on the A2, and products (`Prod`) only on the Ascend 950.
+    /// The A3 supports it within one server, and the A2 on servers with equal numbers of devices.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///
@@ -132,8 +133,8 @@ impl Communicator {
         recv.finish(outcome)
     }
 
-    /// Every rank gives each rank a part, and gets one from each, of any length and from and to any
-    /// place.
+    /// Exchanges parts: every rank sends one part to each rank, and receives one part from each
+    /// rank. The parts may have any length and any position.
     ///
     /// ```text
     ///         send                  recv
@@ -143,9 +144,9 @@ impl Communicator {
     /// rank 3  for 1: d0 d1          nothing
     /// ```
     ///
-    /// Part `r` of `send_parts` goes to rank `r`, and part `r` of `recv_parts` comes from it. The
-    /// count of a part at the sender must be the count of the part at the receiver. Parts of `send`
-    /// may overlap, those of `recv` may not. Elements between parts of `recv` keep their contents;
+    /// Part `r` of `send_parts` goes to rank `r`, and part `r` of `recv_parts` comes from rank `r`.
+    /// The sender and the receiver of a part must give the same count for it. Parts of `send` may
+    /// overlap, but parts of `recv` may not. Elements between parts of `recv` are not changed, but
     /// a destination that is passed by value must have no gaps.
     ///
     /// When every rank knows all counts, [`all_to_all_vc`](Self::all_to_all_vc) is simpler. CANN:
@@ -192,8 +193,8 @@ impl Communicator {
         recv.finish(outcome)
     }
 
-    /// As [`all_to_all_v`](Self::all_to_all_v) with parts that lie one behind the other, where
-    /// every rank knows all counts.
+    /// Exchanges parts as [`all_to_all_v`](Self::all_to_all_v) does, if the parts have no gaps
+    /// between them and every rank has the counts of all ranks.
     ///
     /// ```text
     ///         send          recv, with rows [1,2] and [3,0]
@@ -201,8 +202,8 @@ impl Communicator {
     /// rank 1  b0 b1 b2  ->  a1 a2
     /// ```
     ///
-    /// `counts` is the same on all ranks. `send` is as long as the sum of this rank's row, `recv`
-    /// as the sum of its column.
+    /// `counts` is the same on all ranks. The length of `send` is the sum of this rank's row, and
+    /// the length of `recv` is the sum of its column.
     ///
     /// CANN: `HcclAlltoAllVC`. Does not block. For errors see the [module](crate::collective).
     ///
@@ -240,7 +241,7 @@ impl Communicator {
     }
 }
 
-/// The checks, and what they make.
+/// Functions that check the arguments of an operation and make its [`CollectiveOp`].
 impl Member {
     #[inline]
     pub(crate) fn all_gather_v<'a>(
@@ -340,7 +341,7 @@ impl Member {
             })
     }
 
-    /// A buffer that holds this rank's part alone is as long as the part.
+    /// Checks that a buffer that holds only this rank's part is as long as the part.
     fn check_own(
         &self,
         what: &'static str,

@@ -1,4 +1,4 @@
-//! How communicators are made: out of a root info, or over several devices of this process.
+//! Making communicators from a root info, or for several devices of this process.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const INIT_ALL: &str = "Communicator::init_all";
 ///
 /// # let runtime = Runtime::emulator(1)?;
 /// # let root = RootInfo::new(&runtime.device(0)?)?;
-/// // A program never names the type: it stands between `builder` and `build`.
+/// // A program never names `Plan`: `build` makes the plan and carries it out.
 /// let comm = Communicator::builder().runtime(&runtime).rank(0).world_size(1).root_info(&root);
 /// assert_eq!(comm.build().wait()?.world_size(), 1);
 /// # Ok::<(), hccl::Error>(())
@@ -36,7 +36,7 @@ const INIT_ALL: &str = "Communicator::init_all";
     builder_type(
         name = CommunicatorBuilder,
         vis = "pub",
-        doc = "What a communicator is made of: each method sets one part, `build` begins to make it. From [`Communicator::builder`].\n\n\
+        doc = "A builder of a communicator. Each method sets one part, and `build` begins to make the communicator. Returned by [`Communicator::builder`].\n\n\
             ```\n\
             use hccl::prelude::*;\n\
             \n\
@@ -54,14 +54,14 @@ pub struct Plan<'a> {
     /// The device of this rank.
     #[builder(default, setter(strip_option))]
     device: Option<&'a Device>,
-    /// The runtime: short for its device that has the number of the rank.
+    /// The runtime, as a shorthand for its device that has the number of the rank.
     #[builder(default, setter(strip_option))]
     runtime: Option<&'a Runtime>,
     /// The number of this rank, below the number of ranks.
     rank: u32,
     /// The number of ranks.
     world_size: u32,
-    /// The root info, by which the ranks meet; the same for all of them.
+    /// The root info by which the ranks meet, the same for all ranks.
     root_info: &'a RootInfo,
     /// The settings; the same for all ranks.
     #[builder(default)]
@@ -69,35 +69,38 @@ pub struct Plan<'a> {
 }
 
 impl Communicator {
-    /// Makes a communicator out of a [`RootInfo`]: `.device(&device)` or `.runtime(&runtime)`,
-    /// `.rank(r)`, `.world_size(n)`, `.root_info(&root)`, if need be `.config(config)`, and
-    /// `.build()`, and then `.await?` or `.wait()?`.
+    /// Returns a builder of a communicator. Call `.device(&device)` or `.runtime(&runtime)`, then
+    /// `.rank(r)`, `.world_size(n)`, `.root_info(&root)`, optionally `.config(config)`, and at last
+    /// `.build()`. Await the result with `.await?`, or block with `.wait()?`.
     ///
     /// | setting | type | |
     /// | --- | --- | --- |
     /// | `device` | `&Device` | the device of this rank; either this or `runtime` |
-    /// | `runtime` | `&Runtime` | short for the device of this runtime that has the number of the rank |
+    /// | `runtime` | `&Runtime` | shorthand for the device of this runtime that has the number of the rank |
     /// | `rank` | `u32` | required: the number of this rank, from 0, below `world_size` |
     /// | `world_size` | `u32` | required: the number of ranks, at least 1 |
     /// | `root_info` | `&RootInfo` | required: where the ranks meet; the same for all of them |
     /// | `config` | [`CommConfig`] | settings, the same for all ranks; CANN's defaults unless given |
     ///
-    /// `build` returns at once, with a future of the communicator, which is there when all ranks
-    /// have called it: see [`Pending`]. Ranks of one process may build in one thread. CANN:
+    /// `build` returns a future at once: see [`Pending`]. The communicator is ready when all ranks
+    /// have called `build`. Several ranks of one process may call `build` on one thread. CANN:
     /// `HcclCommInitRootInfoConfig`.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchRank`] when the rank is not below the number of ranks, [`Error::Config`] for
-    /// a setting that CANN would refuse or ignore, [`Error::Call`] with `HCCL_E_TIMEOUT` when ranks
-    /// are missing; its text says which.
+    /// * [`Error::NoSuchRank`] if the rank is not below the number of ranks.
+    /// * [`Error::Invalid`] unless exactly one of `device` and `runtime` is given, or if the
+    ///   runtime has no device with the number of the rank.
+    /// * [`Error::Config`] for a setting that CANN would reject or ignore.
+    /// * [`Error::Call`] with `HCCL_E_TIMEOUT` if ranks are missing. Its text names them.
     pub fn builder<'a>() -> CommunicatorBuilder<'a> {
         Plan::builder()
     }
 }
 
 impl Communicator {
-    /// Makes the communicator of all ranks of a run, which has had `before` others.
+    /// Begins to make a communicator of all ranks of a run. `before` is the number of communicators
+    /// that the run has begun before.
     pub(crate) fn join_run(
         device: &Device,
         (rank, world_size): (u32, u32),
@@ -131,14 +134,14 @@ impl From<Plan<'_>> for Pending<Communicator> {
     }
 }
 
-/// The states of the ranks of a communicator that was not made.
+/// Returns the states of the ranks of a communicator that could not be made.
 #[cold]
 fn attempt(table: &Table) -> Option<Arc<PeerReport>> {
     let report = table.peers_of_attempt()?;
     Some(Arc::new(PeerReport { failed: true, ..report }))
 }
 
-/// A rank that has been checked.
+/// The checked arguments with which a rank joins a communicator.
 pub(super) struct Join {
     operation: &'static str,
     device: Device,
@@ -151,14 +154,14 @@ pub(super) struct Join {
 
 /// The place where ranks meet.
 pub(super) enum Meets {
-    /// With the number of ranks.
+    /// A root info, and the number of ranks.
     RootInfo(RootInfo, u32),
-    /// The path of a file.
+    /// The path of a rank table.
     RankTable(CString),
 }
 
 impl Meets {
-    /// The number of ranks, as far as it is known before they meet.
+    /// Returns the number of ranks, if it is known before the ranks meet.
     fn world_size(&self) -> Option<u32> {
         match self {
             Meets::RootInfo(_, world_size) => Some(*world_size),
@@ -170,7 +173,7 @@ impl Meets {
 /// The title of the communicator of all ranks, unless it has a name.
 pub(super) const WORLD: &str = "world";
 
-/// The error for a mistake that is found before anybody is asked.
+/// Returns the error for a mistake that is found before CANN is called.
 pub(super) fn refused(
     operation: &'static str,
     title: &str,
@@ -203,8 +206,9 @@ impl Plan<'_> {
             (None, Some(runtime)) => {
                 let count = runtime.device_count();
                 let problem = format!(
-                    "rank {rank} has no device of its own number: this runtime has {count}, numbered from 0; \
-                     give `.device(&local)`, the device of this process, in the place of `.runtime(..)`"
+                    "rank {rank} has no device with the same number: this runtime has {count}, numbered \
+                     from 0; give `.device(&local)`, the device of this process, instead of \
+                     `.runtime(..)`"
                 );
                 return Err(Error::Invalid { operation: BUILD, problem: problem.into() });
             }
@@ -231,12 +235,12 @@ impl Join {
         Ok(Join { operation, device, rank, meets, title, config, exec_seconds })
     }
 
-    /// Blocks until all ranks have come.
+    /// Makes the communicator. Blocks until all ranks have called this.
     pub(super) fn make(self) -> Result<Communicator> {
         let Join { operation, device, rank, meets, title, mut config, exec_seconds } = self;
         let table = device.table();
-        // A dropped communicator may still have the name, or be the one of a rank table that the
-        // device is in.
+        // Destroys what can be destroyed, because a dropped communicator may still have the name,
+        // or may be the one that the device has joined by a rank table.
         device.reap();
         let _bound = device.bind()?;
         let mut raw: HcclComm = std::ptr::null_mut();
@@ -265,7 +269,7 @@ impl Join {
                 ..making(operation, Some(rank))
             })
         })?;
-        // SAFETY: CANN has just made it for this device, and nobody else knows it.
+        // SAFETY: CANN has just made it for this device, and no other code has the handle.
         let mut communicator = unsafe {
             let place = (rank, world_size);
             Communicator::from_parts(operation, raw, &device, place, Some(title), Origin::Own)
@@ -278,16 +282,15 @@ impl Join {
 }
 
 impl Communicator {
-    /// Makes the communicators of several devices of this process, which are all of the ranks: rank
-    /// `i` is `devices[i]`.
+    /// Makes one communicator for each of several devices of this process. These devices are all
+    /// the ranks: rank `i` is `devices[i]`.
     ///
-    /// Returns at once, with a future of the communicators, see [`Pending`]. CANN:
-    /// `HcclCommInitAll`.
+    /// Returns a future of the communicators at once: see [`Pending`]. CANN: `HcclCommInitAll`.
     ///
     /// # Errors
     ///
-    /// [`Error::Empty`] without devices, [`Error::WrongRuntime`] when they belong to different
-    /// runtimes, [`Error::Invalid`] when one is named twice, and the error of CANN.
+    /// [`Error::Empty`] if `devices` is empty, [`Error::WrongRuntime`] if they belong to different
+    /// runtimes, [`Error::Invalid`] if a device is named twice, and the error of CANN.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -311,7 +314,7 @@ impl Communicator {
     }
 }
 
-/// Checks that they are devices of one runtime, each named once. Returns the first.
+/// Checks that all devices belong to one runtime and that none is named twice. Returns the first.
 fn check_devices(devices: &[Device]) -> Result<&Device> {
     let Some(first) = devices.first() else {
         return Err(Error::Empty { operation: INIT_ALL, what: "the list of devices" });
@@ -337,11 +340,11 @@ fn make_all(first: &Device, devices: &[Device]) -> Result<Vec<Communicator>> {
     // SAFETY: both arrays have `count` elements and are live for the call.
     unsafe { call!(table, HcclCommInitAll, count, ids.as_mut_ptr(), raw.as_mut_ptr()) }
         .map_err(|error| error.in_operation(|| making(INIT_ALL, None)))?;
-    // All get an owner before the first call can fail.
+    // Every handle gets an owner before the first error is returned, so that all are destroyed.
     let made: Vec<Result<Communicator>> = (raw.into_iter().zip(devices).enumerate())
         .map(|(rank, (raw, device))| {
             let (place, title) = ((rank as u32, count), Some(WORLD.into()));
-            // SAFETY: CANN has just made it for this device, and nobody else knows it.
+            // SAFETY: CANN has just made it for this device, and no other code has the handle.
             unsafe { Communicator::from_parts(INIT_ALL, raw, device, place, title, Origin::Own) }
         })
         .collect();

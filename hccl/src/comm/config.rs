@@ -33,7 +33,7 @@ use raw::initial;
 /// | `exec_timeout` | `Duration`, whole seconds | 1 s to 2,147,483,647 s; on the 950 multiples of 68 s to 17,340 s | 1836 s | how long an operation may wait on the device for its peers |
 /// | `algorithm` | text | 1 to 1599 bytes | CANN's choice | algorithms by level, in the syntax of `HCCL_ALGO` |
 /// | `retry` | [`Retry`] | A3 | none | whether and how a failed operation is issued again |
-/// | `shared_buffer` | text | 1 to 127 bytes | none | communicators of a device that name the same one share a staging buffer |
+/// | `shared_buffer` | text | 1 to 127 bytes | none | name of a staging buffer, which communicators of a device share if they give the same name |
 /// | `quality_of_service` | `u32` | 0 to 7 | CANN's | priority of the packets |
 /// | `symmetric_window_gib` | `u64`, GiB | at least 1 | 16 | address space for symmetric windows on each rank |
 /// | `channel_queue_depth` | `u32`, entries | at least 1 | CANN's | depth of the send queue of a channel |
@@ -52,7 +52,7 @@ use raw::initial;
 #[builder(
     doc,
     builder_type(
-        doc = "Settings of a [`CommConfig`]: each method sets one, all are optional. From [`CommConfig::builder`].\n\n\
+        doc = "A builder of a [`CommConfig`]. Each method sets one setting, and all are optional. Returned by [`CommConfig::builder`].\n\n\
             ```\n\
             use hccl::comm::CommConfig;\n\
             \n\
@@ -68,7 +68,7 @@ pub struct CommConfig {
     /// Whether the same inputs give the same bits on every run.
     deterministic: Option<Deterministic>,
     /// The name of the communicator, 1 to 127 bytes, no NUL. A device cannot have two communicators
-    /// of one name.
+    /// with the same name.
     #[builder(setter(into))]
     name: Option<String>,
     /// A note of the user that HCCL writes to its logs, 1 to 127 bytes, no NUL.
@@ -96,8 +96,8 @@ pub struct CommConfig {
     algorithm: Option<String>,
     /// Whether and how a failed operation is issued again (A3).
     retry: Option<Retry>,
-    /// The name of a staging buffer that communicators of a device share if they name the same one;
-    /// their operations must then be issued on one stream. 1 to 127 bytes, no NUL.
+    /// The name of a staging buffer: 1 to 127 bytes, no NUL. Communicators of a device that give
+    /// the same name share the buffer, and must issue their operations on one stream.
     #[builder(setter(into))]
     shared_buffer: Option<String>,
     /// The priority of the packets: 0 to 7.
@@ -109,7 +109,7 @@ pub struct CommConfig {
     channel_queue_depth: Option<u32>,
 }
 
-/// Whether the same inputs give the same bits on every run.
+/// The degree to which the same inputs give the same bits on every run.
 ///
 /// ```
 /// use hccl::comm::{CommConfig, Deterministic};
@@ -124,7 +124,8 @@ pub enum Deterministic {
     Off,
     /// The same program gives the same bits.
     On,
-    /// As [`On`](Self::On), and elements are added in the order of the ranks. A2 only.
+    /// The same as [`On`](Self::On), and elements are also added in the order of the ranks. Only
+    /// the A2 has it.
     Strict,
 }
 
@@ -133,7 +134,8 @@ pub enum Deterministic {
 /// ```
 /// use hccl::comm::{CommConfig, Expansion};
 ///
-/// // Vector cores start small operations soonest; where they have no algorithm, HCCL takes another.
+/// // Vector cores start small operations with the least delay. If they have no algorithm for an
+/// // operation, HCCL unfolds it elsewhere.
 /// let config = CommConfig::builder().expansion(Expansion::Aiv).build();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,13 +145,14 @@ pub enum Expansion {
     Host,
     /// On the AI CPU of the device.
     AiCpu,
-    /// In vector cores of the device, where an algorithm exists; else elsewhere.
+    /// In vector cores of the device if they have an algorithm for the operation, otherwise
+    /// elsewhere.
     Aiv,
-    /// In vector cores only: an operation without such an algorithm is refused.
+    /// In vector cores only. CANN rejects an operation for which they have no algorithm.
     AivOnly,
-    /// In the communication unit, through its own memory (950).
+    /// In the communication unit, through its own memory (Ascend 950).
     CcuMemory,
-    /// In the communication unit, as a scheduler (950).
+    /// In the communication unit, which acts as a scheduler (Ascend 950).
     CcuScheduler,
 }
 
@@ -159,9 +162,9 @@ pub enum Expansion {
 /// | --- | --- | --- | --- |
 /// | `between_servers` | `bool` | `false` | whether operations between servers are issued again |
 /// | `between_superpods` | `bool` | `false` | the same between super-pods |
-/// | `attempts` | `u32` | 1 | how many times, 1 to 10 |
-/// | `hold` | `Duration` | 5 s | how long to wait before the first attempt: whole milliseconds, at most 60 s |
-/// | `interval` | `Duration` | 1 s | how long to wait between attempts: whole milliseconds, at most 60 s |
+/// | `attempts` | `u32` | 1 | the number of attempts, 1 to 10 |
+/// | `hold` | `Duration` | 5 s | the time to wait before the first attempt: whole milliseconds, at most 60 s |
+/// | `interval` | `Duration` | 1 s | the time to wait between attempts: whole milliseconds, at most 60 s |
 ///
 /// ```
 /// use std::time::Duration;
@@ -176,7 +179,7 @@ pub enum Expansion {
 #[builder(
     doc,
     builder_type(
-        doc = "Settings of a [`Retry`]: each method sets one, all are optional. From [`Retry::builder`].\n\n\
+        doc = "A builder of a [`Retry`]. Each method sets one setting, and all are optional. Returned by [`Retry::builder`].\n\n\
             ```\n\
             use hccl::comm::Retry;\n\
             \n\
@@ -185,26 +188,26 @@ pub enum Expansion {
     )
 )]
 pub struct Retry {
-    /// Whether operations between servers are issued again; `false` unless told.
+    /// Whether operations between servers are issued again, `false` by default.
     #[builder(default)]
     between_servers: bool,
-    /// Whether operations between super-pods are issued again; `false` unless told.
+    /// Whether operations between super-pods are issued again, `false` by default.
     #[builder(default)]
     between_superpods: bool,
-    /// The number of attempts: 1 to 10; once unless told.
+    /// The number of attempts: 1 to 10, 1 by default.
     #[builder(default = 1)]
     attempts: u32,
-    /// The time to wait before the first attempt: whole milliseconds, at most 60 s; 5 s unless
-    /// told.
+    /// The time to wait before the first attempt: whole milliseconds, at most 60 s, 5 s by default.
     #[builder(default = Duration::from_secs(5))]
     hold: Duration,
-    /// The time to wait between attempts: whole milliseconds, at most 60 s; 1 s unless told.
+    /// The time to wait between attempts: whole milliseconds, at most 60 s, 1 s by default.
     #[builder(default = Duration::from_secs(1))]
     interval: Duration,
 }
 
 impl CommConfig {
-    /// Sets a name if the user gave none, unless it is longer than CANN takes: then CANN makes one.
+    /// Sets a name if the user gave none. A name that is longer than CANN accepts is not set, so
+    /// that CANN makes one.
     pub(super) fn name_if_none(&mut self, name: impl FnOnce() -> String) {
         if self.name.is_none() {
             self.name = Some(name()).filter(|name| name.len() < initial().hcclCommName.len());
@@ -216,7 +219,8 @@ impl CommConfig {
         self.name.as_deref()
     }
 
-    /// Returns the seconds that an operation may wait for its peers, if that is set.
+    /// Returns the number of seconds that an operation may wait for its peers, if the user gave
+    /// one.
     pub(crate) fn exec_seconds(&self) -> Option<u32> {
         self.exec_timeout.map(|limit| u32::try_from(limit.as_secs()).unwrap_or(u32::MAX))
     }
@@ -224,8 +228,8 @@ impl CommConfig {
 
 #[cfg(test)]
 mod tests {
-    /// The builders are generated, so the tables are the only place where a user sees what a
-    /// setting takes.
+    /// The builders are generated, so only the tables show the type, the range and the default of a
+    /// setting.
     #[test]
     fn every_setting_is_in_a_table_of_the_documentation() {
         let files = [

@@ -1,4 +1,4 @@
-//! Links made ahead of time.
+//! Making links before the first operation needs them.
 
 use super::Communicator;
 use crate::device::Stream;
@@ -12,19 +12,19 @@ const CONNECT: &str = "connect";
 const CONNECT_TO: &str = "connect_to";
 
 impl Communicator {
-    /// Makes the links that collectives need. All ranks call it: it is a [`barrier`](Self::barrier)
-    /// on a stream of its own, and takes its number.
+    /// Makes the links that collectives need. All ranks must call it. It issues a
+    /// [`barrier`](Self::barrier) on a new stream, so it takes the number of a collective.
     ///
-    /// Calling it is optional: the first collective makes the links, on a helper thread. But a
-    /// stream that [captures](crate::Graph) takes collectives only when the links are made, and a
-    /// first operation is faster then.
+    /// Calling it is optional, because the first collective makes the links on a helper thread. But
+    /// a stream that [captures](crate::Graph) accepts collectives only if the links are made, and a
+    /// first operation is faster if they are.
     ///
-    /// Returns at once, with a future, see [`Pending`]. CANN: `HcclBarrier`.
+    /// Returns a future at once: see [`Pending`]. CANN: `HcclBarrier`.
     ///
     /// # Errors
     ///
-    /// Those of a barrier. If ranks do not come, [`Error::Call`] with `HCCL_E_TIMEOUT` after the
-    /// connection time-out.
+    /// Those of a barrier. If some ranks do not call it, [`Error::Call`] with `HCCL_E_TIMEOUT`
+    /// after the connection time-out.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -53,16 +53,16 @@ impl Communicator {
         Ok((stream, work))
     }
 
-    /// Makes the links to some peers that messages need. Each of these ranks calls it too, and
-    /// names this one; it is a [batch](Self::batch) with a message of one byte each way, and takes
-    /// the numbers of these.
+    /// Makes the links that messages to and from `peers` need. Each of the peers must call it too,
+    /// and name this rank. It issues a [batch](Self::batch) with one message of one byte to and
+    /// from each peer, so it takes the numbers of the batch and of these messages.
     ///
-    /// Returns at once, with a future, see [`Pending`]. CANN: `HcclBatchSendRecv`.
+    /// Returns a future at once: see [`Pending`]. CANN: `HcclBatchSendRecv`.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchRank`] and [`Error::OwnMessage`] for a rank that cannot be a peer, else those
-    /// of a batch.
+    /// [`Error::NoSuchRank`] and [`Error::OwnMessage`] for a rank that cannot be a peer, and
+    /// otherwise the errors of a batch.
     pub fn connect_to(&mut self, peers: &[u32]) -> Pending<()> {
         if peers.is_empty() {
             return Pending::ready(Ok(()));

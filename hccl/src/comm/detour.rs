@@ -1,28 +1,29 @@
 //! The detour of an operation whose links are not made yet: a helper thread makes the call.
 //!
-//! A call of CANN that needs a link waits inside for the other ranks, and its caller must not. So
-//! the caller's stream gets two tasks that do not block, the record of an *event* and the wait for
-//! a *notify*, and a [helper](crate::order::helper) makes the call on a stream of its own, the
-//! *by-way*:
+//! A call of CANN that needs a link blocks until the other ranks have made their side of it, but
+//! its caller must not block. So the caller only enqueues two tasks on its stream: the record of an
+//! *event* and the wait for a *notify*. This does not block. A [helper](crate::order::helper) makes
+//! the call on another stream, the *by-way*:
 //!
 //! ```text
-//! caller's stream   .. before | event                 notify | behind ..
+//! caller's stream   .. before | event                 notify | after ..
 //!                               |                       ^
 //!                               v                       |
 //! by-way                      event | the operation | notify
 //! ```
 //!
-//! So the operation has its place in the order of the caller's stream, and for everybody else it is
-//! that number of that stream: stamps and the [`Work`](crate::Work) name this one, which is
-//! complete when the notify has come. The by-way knows how it ended, and readers look that up there
-//! ([`Elsewhere`]). The memory that the operation touches is kept until then, whatever happens to
-//! the caller's stream.
+//! So the operation keeps its place in the order of the caller's stream. Stamps and the
+//! [`Work`](crate::Work) refer to it by its number on the caller's stream, and this number is
+//! complete when the notify was recorded. The outcome of the operation is recorded on the by-way,
+//! and readers look it up there ([`Elsewhere`]). The memory that the operation touches is kept
+//! until the operation is complete on the by-way, whatever happens to the caller's stream.
 //!
-//! As long as a helper of the device has such calls to make, operations of communicators follow
-//! through it, also those whose links are made, and replays and kernels with communicators: they
-//! are issued in the program's order. The inner streams of a communicator take their tasks in that
-//! order, so one that came too early would wait there for its turn and hold up the tasks before it.
-//! Copies and other kernels do not follow.
+//! While a helper of the device has such calls to make, it also issues the later operations of
+//! communicators, even if their links are made, and replays and kernels that use communicators. So
+//! all of them are issued in the program's order. The inner streams of a communicator run their
+//! tasks in the order of issue: a task that was issued too early would wait there for its turn, and
+//! block the tasks that should run before it. Copies and other kernels do not go through the
+//! helper.
 
 #![forbid(unsafe_code)]
 
@@ -51,59 +52,62 @@ use crate::order::stamps::{Conflicts, Stamps};
 use crate::order::stream_slot::{Elsewhere, StreamSlot};
 use crate::sync::lock;
 
-/// How long a by-way may need to complete once its notify has come. It takes microseconds; an
-/// operation whose outcome is not known by then counts as failed.
+/// The time in which a by-way must complete after its notify was recorded. It normally takes
+/// microseconds. An operation whose outcome is not known by then counts as failed.
 const BEHIND_THE_NOTIFY: Duration = Duration::from_secs(60);
 
-/// The calls of CANN that enqueue the operation.
+/// The closure that makes CANN's calls to enqueue the operation.
 type Call = Box<dyn FnOnce(&Table, &StreamHandle) -> Result<(), CallFailure> + Send>;
 
-/// The reason why the calls have failed, and the state that they leave.
+/// The error of the calls that enqueue an operation, and the state in which they left it.
 pub(crate) struct CallFailure {
     pub(crate) error: Error,
-    /// Whether something was enqueued all the same, behind which the by-way waits.
+    /// Whether something was enqueued despite the error, so that the by-way waits for it.
     pub(crate) is_out: bool,
-    /// Whether the state of the communicators is unknown, so that they end.
+    /// Whether the state of the communicators is unknown, so that they must be aborted.
     pub(crate) aborts: bool,
 }
 
-/// The failure of a call that enqueues all or nothing.
+/// Converts the error of a call that enqueues all or nothing.
 impl From<Error> for CallFailure {
     fn from(error: Error) -> Self {
         CallFailure { error, is_out: false, aborts: false }
     }
 }
 
-/// The things besides its own communicator that an operation shares with others.
+/// The objects, besides its own communicator, that an operation shares with other operations.
 #[derive(Default)]
 pub(crate) struct Alike<'a> {
     /// The other communicators that it uses.
     pub(crate) others: &'a [&'a Member],
-    /// The address of an object whose operations keep their order.
+    /// The address of an object. All operations of this object keep their order.
     pub(crate) key: Option<u64>,
 }
 
 /// The communicators of an operation.
 pub(crate) struct Users {
-    /// The [keys](label_key) of the communicators, by which operations keep their order.
+    /// The [keys](label_key) of the communicators. Operations that have a key in common keep their
+    /// order.
     pub(crate) keys: SmallVec<[u64; 2]>,
-    /// Their handles, unless something else keeps these until the operation is complete.
+    /// The handles of the communicators. Empty if something else keeps the handles until the
+    /// operation is complete.
     pub(crate) handles: Handles,
-    /// The links of these that are made once the call has returned.
+    /// The links that are made once the call has returned.
     pub(crate) needs: Needs,
 }
 
 /// The handles of the communicators of one operation.
 pub(crate) type Handles = SmallVec<[Arc<CommHandle>; 1]>;
 
-/// Returns a number that is different for every communicator that there is.
+/// Returns a number that is unique among the communicators that exist.
 pub(crate) fn label_key(label: &Arc<Label>) -> u64 {
     Arc::as_ptr(label).addr() as u64
 }
 
-/// An operation on its detour, before the call.
+/// An operation on a detour, before its call is made.
 struct Detour {
-    /// The stream and the number that it has for everybody else.
+    /// The caller's stream. Stamps and the `Work` refer to the operation by this stream and
+    /// `number`.
     queue: Arc<StreamQueue>,
     number: u64,
     by_way: Stream,
@@ -118,10 +122,10 @@ struct Detour {
     end: Arc<End>,
 }
 
-/// The things that must not end before the operation has.
+/// A guard that keeps what the operation uses until the operation is complete.
 struct DetourHold {
     handles: Handles,
-    /// The stamps of the other things that it touches.
+    /// The stamps of everything else that the operation touches.
     _touched: Vec<Arc<Stamps>>,
 }
 
@@ -139,15 +143,17 @@ impl Drop for DetourHold {
 }
 
 impl Member {
-    /// Whether the calling thread can issue an operation: the call will not wait for other ranks,
-    /// and no earlier operation is still to be issued. A capture ignores the second condition.
+    /// Whether the calling thread can issue an operation itself. This needs two conditions: the
+    /// links are made, so that the call does not wait for other ranks, and no earlier operation
+    /// waits for a helper to issue it. A capture ignores the second condition.
     #[inline]
     pub(crate) fn is_linked<S: StreamState>(&self, takes: Takes<'_>) -> bool {
         self.handle.links.are_made(takes) && (!S::RUNS || self.device.linking().is_idle())
     }
 
-    /// Issues an operation by way of a helper thread. `touches` names all that `call` uses, and
-    /// `needs` the links that are made once it has returned. It enqueues all or nothing.
+    /// Issues an operation through a helper thread. `touches` names everything that `call` uses.
+    /// `needs` names the links that are made once `call` has returned. `call` must enqueue all or
+    /// nothing.
     #[cold]
     pub(crate) fn issue_by_helper<S: StreamState>(
         &self,
@@ -163,7 +169,9 @@ impl Member {
         })
     }
 
-    /// The same for an operation that shares more with others, or may leave a part of itself.
+    /// Issues an operation as [`issue_by_helper`](Self::issue_by_helper) does, if it shares more
+    /// than its communicator with other operations, or if a failed `call` may have enqueued a part
+    /// of it.
     #[cold]
     pub(crate) fn issue_alike<S: StreamState>(
         &self,
@@ -176,7 +184,7 @@ impl Member {
         let members = || [self].into_iter().chain(others.iter().copied());
         let handles: Handles = members().map(|member| member.handle.clone()).collect();
         let keys = members().map(|member| label_key(&member.label)).chain(key).collect();
-        // A communicator counts its detours itself.
+        // The hold on its handle keeps a communicator, so its stamps need not be kept.
         let is_member = |stamps| members().any(|member| Arc::ptr_eq(stamps, &member.stamps));
         let touched = touches.iter().filter(|touch| !is_member(touch.stamps));
         let touched = touched.map(|touch| touch.stamps.clone()).collect();
@@ -190,9 +198,9 @@ impl Member {
     }
 }
 
-/// Issues an operation of communicators by way of a helper thread. `touches` names all that `call`
-/// uses, and `touched` the part of it that must be kept. Everything touched is on the stream's
-/// device.
+/// Issues an operation of communicators through a helper thread. `touches` names everything that
+/// `call` uses, and `touched` is the part of it that must be kept until the operation is complete.
+/// Everything touched must be on the stream's device.
 #[cold]
 pub(crate) fn issue_by_helper<S: StreamState>(
     stream: &Stream<S>,
@@ -209,7 +217,7 @@ pub(crate) fn issue_by_helper<S: StreamState>(
     let device = stream.device();
     let table = device.table();
     let name = operation.name;
-    // All calls that can fail come before anything moves.
+    // All calls that can fail come before anything is enqueued.
     let helper = device.linking().reserve(operation.name)?;
     let by_way = device.stream()?;
     let event = device.lend_event()?;
@@ -220,8 +228,8 @@ pub(crate) fn issue_by_helper<S: StreamState>(
     let links = handles.iter().flat_map(|handle| handle.links.lacking(&needs)).collect();
     let (begun, way) = (AtomicBool::new(false), OnceLock::new());
     let end = Arc::new(End { begun, way, links });
-    // The mark is behind the operation before this one. So a waiter for earlier operations does not
-    // wait for other ranks, nor does a stream that waits for them.
+    // The mark follows the operation before this one. So a thread or a stream that waits for
+    // earlier operations does not also wait for other ranks.
     let mark = |number| {
         if label.aborted.load(Acquire) {
             return Err(Error::Aborted { context: None });
@@ -229,7 +237,7 @@ pub(crate) fn issue_by_helper<S: StreamState>(
         stream.queue().marks.record_behind(stream.queue(), number - 1)
     };
     let enter = |_| {
-        // The number of this very operation: the issue lock is held.
+        // The next number is that of this operation, because the issue lock is held.
         let number = stream.slot().timeline.next();
         table.record_event(&event, stream.queue().handle())?;
         table.wait_notify(stream.queue().handle(), &notify)?;
@@ -282,9 +290,10 @@ impl Detour {
             queue.slot.faults.add(number..=number, None, error);
         };
         let mut uses = vec![(queue.slot, number)];
-        // Kept until it has its tasks: a stream that is dropped without any is gone at once.
+        // Kept until its tasks are enqueued, because a stream that is dropped without tasks is
+        // destroyed at once.
         let mut by_way = Some(by_way);
-        // Kept for the abort, if there is to be one.
+        // Keeps the communicators for the abort, if the failure requires one.
         let mut to_abort = None;
         end.begun.store(true, Release);
         let issued = issue_number((slot, &way), operation, &[], |_| {
@@ -297,10 +306,10 @@ impl Detour {
                 }
                 call(table, way.handle())
             });
-            // The number of this very operation: the issue lock is held.
+            // The next number is that of this operation, because the issue lock is held.
             let (own, tickets) = (slot.timeline.next(), (before, slot.ticket()));
-            // Before the notify, so that a thread that finds the operation complete finds how it
-            // ended, and the next one can be issued by its caller.
+            // All of this comes before the notify. So a thread that finds the operation complete
+            // also finds its outcome, and can issue the next operation itself.
             let is_out = match called {
                 Ok(()) => {
                     handles.iter().for_each(|handle| handle.links.made(&self.needs));
@@ -316,8 +325,8 @@ impl Detour {
                 let held = Mutex::new(Some(held));
                 drop(end.way.set(ByWay { number: own, tickets, stream, held }));
             } else {
-                // Nothing was issued. A program that finds the operation complete may make another
-                // communicator of this name.
+                // Nothing was issued, so nothing needs to be kept. When a program finds the
+                // operation complete, it may make another communicator of this name.
                 drop(held);
             }
             drop((kept, open, end));
@@ -325,7 +334,7 @@ impl Detour {
             table.record_notify(&self.notify, way.handle())
         });
         if let Err(error) = issued {
-            tracing::error!("{name} #{sequence} does not come to its end: {error}");
+            tracing::error!("{name} #{sequence} cannot complete: {error}");
             if uses.len() == 1 {
                 fail(error);
             }
@@ -344,7 +353,8 @@ struct ByWay {
     number: u64,
     tickets: (u64, u64),
     stream: Stream,
-    /// Let go with the outcome. Others may have the end for longer, to describe a wait.
+    /// Dropped when the outcome is read. The [`End`] may live longer, because waiters use it to
+    /// describe what they wait for.
     held: Mutex<Option<DetourHold>>,
 }
 
@@ -357,13 +367,13 @@ impl Drop for ByWay {
     }
 }
 
-/// The outcome of the operation.
+/// The state of the operation after the caller has enqueued its event and its notify.
 struct End {
     /// Whether its call has begun.
     begun: AtomicBool,
     /// The by-way, once the operation is on it.
     way: OnceLock<ByWay>,
-    /// The ranks whose links for messages were not made before.
+    /// The ranks to which links for messages were missing when the operation was enqueued.
     links: Vec<u32>,
 }
 
@@ -371,12 +381,12 @@ impl Elsewhere for End {
     fn failure(&self, gave_up: bool) -> Option<Error> {
         let ByWay { number, tickets, stream, held } = self.way.get()?;
         let slot = stream.slot();
-        // The notify may have come before its record has returned on the helper thread. Then that
-        // is about to publish the number, with the lock held.
+        // The notify may arrive before the helper thread has returned from recording it. The helper
+        // then still holds the issue lock, and publishes the number before it releases the lock.
         drop(slot.issuing());
-        // The notify was recorded, so the backend is about to count that task, or to complete the
-        // event behind it: the outcome is there a moment later. A stream that gave up has not seen
-        // the notify.
+        // The notify was recorded, so the backend soon counts that task, or completes the event
+        // after it, and then the outcome is known. But if the caller's stream gave up, it has not
+        // seen the notify.
         let began = Instant::now();
         while !slot.is_complete(*number) {
             if gave_up {
@@ -395,10 +405,11 @@ impl Elsewhere for End {
         match self.way.get() {
             Some(ByWay { number, stream, .. }) => stream.queue().what_it_waits_for(*number).ok()?,
             None if !self.begun.load(Acquire) => Some(
-                "it stands in line behind operations of this device whose links to other ranks are not made yet".into(),
+                "it is queued after operations of this device that wait for links to other ranks"
+                    .into(),
             ),
             None => Some(
-                "its links to other ranks are not made yet: they have not issued their side of it"
+                "its links to other ranks are not made yet: some have not issued this operation yet"
                     .into(),
             ),
         }
@@ -412,7 +423,7 @@ impl Elsewhere for End {
 
 #[cold]
 fn without_communicator(operation: &'static str) -> Error {
-    let problem = "it belongs to no communicator, so nothing of it can wait for other ranks";
+    let problem = "it belongs to no communicator, so it cannot wait for links to other ranks";
     Error::Invalid { operation, problem: problem.into() }
 }
 
@@ -423,7 +434,7 @@ fn not_while_capturing() -> Error {
     Error::Invalid { operation: "capture", problem: problem.into() }
 }
 
-/// The hold of an operation whose by-way goes on after the caller's stream has given up.
+/// The guard of an operation whose by-way still runs after the caller's stream has given up.
 struct RetiredHold {
     slot: &'static StreamSlot,
     number: u64,
@@ -435,7 +446,7 @@ impl Retire for RetiredHold {
         "operation"
     }
 
-    /// It frees communicators.
+    /// First, because its end lets communicators be destroyed.
     fn order(&self) -> u8 {
         0
     }
@@ -457,7 +468,7 @@ impl Retire for RetiredHold {
     }
 }
 
-/// A notify that nobody needs any more, once these operations are complete.
+/// A notify that can be destroyed once these operations are complete.
 struct RetiredNotify {
     notify: NotifyHandle,
     uses: Vec<(&'static StreamSlot, u64)>,
@@ -476,7 +487,7 @@ impl Retire for RetiredNotify {
         self.uses.iter().all(|(slot, number)| slot.is_known_complete(*number))
     }
 
-    /// It takes no memory worth waiting for.
+    /// Returns no operations, because a notify is too small for an allocation to wait for it.
     fn unfinished(&self) -> Conflicts {
         Conflicts::default()
     }

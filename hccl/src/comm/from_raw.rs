@@ -1,4 +1,4 @@
-//! Communicators that somebody else made.
+//! Communicators that code outside `hccl` made.
 
 use ascend_sys::HcclComm;
 
@@ -13,34 +13,34 @@ use crate::error::{Error, Result};
 const FROM_RAW: &str = "Communicator::from_raw";
 
 impl Communicator {
-    /// Takes a communicator that somebody else made, for example a training framework. It is never
-    /// destroyed here. Does not block.
+    /// Wraps a communicator that other code made, for example a training framework. `hccl` never
+    /// destroys it. Does not block.
     ///
-    /// CANN gives its rank and size (`HcclGetRankId`, `HcclGetRankSize`). Operations are numbered
-    /// from 1 as if there had been none before, so the numbers in errors count those that were
-    /// issued here.
+    /// The rank and the number of ranks come from CANN (`HcclGetRankId`, `HcclGetRankSize`). The
+    /// numbers in errors count only the operations that are issued on this `Communicator`, from 1.
     ///
-    /// Its drop tells the peers nothing, since the owner may go on: they are told when the owner
-    /// ends it, where the backend can tell them. An [abort](AbortHandle) ends it for everybody, the
-    /// owner too.
+    /// Dropping the `Communicator` does not notify the peers, because the owner of `raw` may
+    /// continue to use it. If the backend can notify the peers, it does so when the owner destroys
+    /// `raw`. An [abort](AbortHandle) takes effect for all users of `raw`, including the owner.
     ///
     /// # Safety
     ///
-    /// * `raw` was made by the library behind the runtime of `device`, for that device.
-    /// * It stays alive until this `Communicator`, and each one made of it by
-    ///   [`split`](Self::split) or [`subset`](Self::subset), is dropped, with every
-    ///   [`Graph`](crate::Graph) that captured them, and every operation that was issued with them
-    ///   is complete: a dropped [`Work`](crate::Work) is no proof, a wait or a synchronise is.
-    /// * Meanwhile nobody else issues operations on it or destroys it, or they are ordered with
-    ///   those issued here, on the host (one call at a time, the same order on all ranks) and on
-    ///   the device (events between the streams).
+    /// * `raw` was made for `device`, by the library that the runtime of `device` uses.
+    /// * `raw` is not destroyed before all of these are dropped: this `Communicator`, each
+    ///   communicator that [`split`](Self::split) or [`subset`](Self::subset) made from it, and
+    ///   every [`Graph`](crate::Graph) that captured one of them. It is also not destroyed before
+    ///   every operation that was issued with them is complete. A dropped [`Work`](crate::Work)
+    ///   does not prove that its operation is complete, but a wait or a synchronise does.
+    /// * Until then, if other code issues operations on `raw`, they are ordered with those that are
+    ///   issued on this `Communicator`: on the host (one call at a time, in the same order on all
+    ///   ranks) and on the device (by events between the streams).
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a null pointer, else the error of CANN.
+    /// [`Error::Invalid`] for a null pointer, and otherwise the error of CANN.
     pub unsafe fn from_raw(device: &Device, raw: HcclComm) -> Result<Self> {
         if raw.is_null() {
-            let problem = "the HcclComm is null".into();
+            let problem = "the `HcclComm` is a null pointer".into();
             return Err(Error::Invalid { operation: FROM_RAW, problem });
         }
         let _bound = device.bind()?;

@@ -1,10 +1,11 @@
-//! The `HcclComm` behind a communicator, and when it may be destroyed.
+//! The `HcclComm` of a communicator, and the rules for its destruction.
 //!
-//! CANN reads through the handle before it looks it up, so a call with a destroyed handle is
-//! undefined behaviour and not an error. It also frees the buffers of a communicator at once, under
-//! the operations in flight that use them. So the handle is destroyed in one place only: when its
-//! communicator has been dropped and its operations are complete ([`crate::device::deferred`]). An
-//! abort destroys nothing. It refuses later operations and tells the peers.
+//! CANN dereferences a handle before it checks it, so a call with a destroyed handle is undefined
+//! behaviour instead of an error. `HcclCommDestroy` also frees the buffers of a communicator at
+//! once, even if operations in flight use them. So only a deferred destroy
+//! ([`crate::device::deferred`]) destroys the handle, after its communicator has been dropped and
+//! its operations are complete. An abort destroys nothing: it makes later operations fail and
+//! notifies the peers.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -22,27 +23,31 @@ use crate::order::label::Label;
 use crate::order::patience::alarm;
 use crate::order::stamps::{Conflicts, Stamps, are_complete};
 
-/// The delay after which peers are told that a rank of a run has dropped a communicator: the rank
-/// may be about to return an error, which says more.
+/// The delay before peers are notified that a rank of a run has dropped a communicator. If the rank
+/// returns an error within this time, the peers get that error as the reason, which says more.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// See the [module](self).
+/// The `HcclComm` of a communicator, with the state that decides when it may be destroyed. See the
+/// [module](self).
 pub(crate) struct CommHandle {
     raw: HcclComm,
     label: Arc<Label>,
     destroyed: AtomicBool,
     origin: Origin,
-    /// The number of communicators of some of its ranks, which must be destroyed before it.
+    /// The number of parts of this communicator (from `split` or `subset`) that exist. They must be
+    /// destroyed before it.
     parts: AtomicUsize,
-    /// The number of operations on a detour, and of parts that are being made.
+    /// The number of calls of [`hold`](Self::hold) that are not released: by operations on a
+    /// detour, and by parts that are being made.
     detours: AtomicUsize,
-    /// Whether it was dropped, but its peers are not told yet.
+    /// Whether the communicator was dropped but its peers are not notified yet.
     leaves_soon: AtomicBool,
     pub(crate) links: Links,
 }
 
-/// Keeps a communicator that still has operations to issue, or of which a part is made. If it is
-/// dropped meanwhile, it is neither destroyed nor gone for its peers.
+/// A guard that keeps a communicator while it still has operations to issue, or while a part of it
+/// is being made. If the communicator is dropped meanwhile, it is not destroyed and its peers are
+/// not notified.
 pub(crate) struct KeptComm {
     pub(super) handle: Arc<CommHandle>,
     device: Device,
@@ -59,39 +64,42 @@ impl KeptComm {
 impl Drop for KeptComm {
     fn drop(&mut self) {
         self.handle.label.leave_after_it(self.device.table());
-        // Not before the call: nobody destroys it while the call runs.
+        // Released last, so that the communicator is not destroyed while the call above runs.
         self.handle.release();
     }
 }
 
-/// The way in which a communicator came about.
+/// The way in which a communicator was made.
 pub(crate) enum Origin {
-    /// Made here, for itself.
+    /// `hccl` made it, and it is not a part of another communicator.
     Own,
-    /// It has some of the ranks of this one.
+    /// `hccl` made it as a part of this communicator.
     Part(Arc<CommHandle>),
-    /// Somebody else made it, and destroys it.
+    /// Code outside `hccl` made it, and destroys it.
     Foreign,
 }
 
-// SAFETY: the handle is a name for CANN, which takes it from any thread; it ends when no call is
-// under way or can begin.
+// SAFETY: CANN accepts the handle from any thread. The handle is destroyed only when no call with
+// it is running or can begin.
 unsafe impl Send for CommHandle {}
 // SAFETY: as above.
 unsafe impl Sync for CommHandle {}
 
 impl CommHandle {
+    /// Takes ownership of `raw`, unless it is foreign.
+    ///
     /// # Safety
     ///
-    /// `raw` is a communicator that nobody else destroys. If it is foreign, nobody destroys it
-    /// before the last operation on it is complete and its `Communicator` is dropped. Every table
-    /// given to the methods is the one that made it.
+    /// `raw` is a communicator that no other code destroys. If it is foreign, its owner destroys it
+    /// only after the last operation on it is complete and its `Communicator` is dropped. Every
+    /// `Table` that is passed to the methods is the one that made `raw`.
     pub(crate) unsafe fn new(raw: HcclComm, label: Arc<Label>, origin: Origin) -> Self {
         if let Origin::Part(whole) = &origin {
             whole.parts.fetch_add(1, Ordering::Relaxed);
         }
         if matches!(origin, Origin::Foreign) {
-            // The count of its owner.
+            // The owner counts as one more user, which never leaves. So dropping the `Communicator`
+            // does not notify the peers.
             label.join();
         }
         let parts = AtomicUsize::new(0);
@@ -100,18 +108,18 @@ impl CommHandle {
         CommHandle { raw, label, destroyed, origin, parts, detours, leaves_soon, links }
     }
 
-    /// Whether it has some of the ranks of another one.
+    /// Whether this is a part of another communicator.
     pub(super) fn is_part(&self) -> bool {
         matches!(self.origin, Origin::Part(_))
     }
 
-    /// Whether there are communicators of some of its ranks.
+    /// Whether parts of this communicator exist.
     fn has_parts(&self) -> bool {
         self.parts.load(Ordering::Acquire) != 0
     }
 
-    /// Returns the handle for a call, or `None` after an abort. It is live as long as its
-    /// communicator, which the caller holds.
+    /// Returns the handle for a call, or `None` after an abort. The handle is live as long as its
+    /// communicator, which the caller must hold.
     #[inline]
     pub(crate) fn calling(&self) -> Option<HcclComm> {
         (!self.is_aborted()).then_some(self.raw)
@@ -126,7 +134,7 @@ impl CommHandle {
         self.destroyed.load(Ordering::Acquire)
     }
 
-    /// Returns a number that is different for every communicator that there is.
+    /// Returns a number that is unique among the communicators that exist.
     pub(crate) fn key(self: &Arc<Self>) -> u64 {
         Arc::as_ptr(self).addr() as u64
     }
@@ -135,7 +143,8 @@ impl CommHandle {
         &self.label
     }
 
-    /// Holds the communicator: until its [release](Self::release) it is not destroyed.
+    /// Keeps the communicator from being destroyed until [`release`](Self::release) is called once
+    /// for this call.
     pub(super) fn hold(&self) {
         self.detours.fetch_add(1, Ordering::Relaxed);
     }
@@ -144,12 +153,12 @@ impl CommHandle {
         self.detours.fetch_sub(1, Ordering::Release);
     }
 
-    /// Returns the handle itself, live as long as its communicator.
+    /// Returns the handle, even after an abort. It is live as long as its communicator.
     pub(crate) fn raw(&self) -> HcclComm {
         self.raw
     }
 
-    /// Ends the communicator for all of its ranks. Its drop destroys it.
+    /// Aborts the communicator for all of its ranks. Does not destroy it.
     pub(crate) fn abort(&self, table: &Table) {
         if self.is_destroyed() || !self.label.abort() {
             return;
@@ -158,7 +167,8 @@ impl CommHandle {
         table.abort(self.raw);
     }
 
-    /// Notes that its communicator issues nothing more, which peers are told after [`GRACE`].
+    /// Notifies the peers, [`GRACE`] from now, that this communicator issues nothing more. Does not
+    /// block.
     pub(super) fn leave_soon(self: &Arc<Self>, device: &Device, reason: &'static CStr) {
         let (handle, runtime) = (self.clone(), device.runtime().downgrade());
         self.leaves_soon.store(true, Ordering::Release);
@@ -178,17 +188,17 @@ impl CommHandle {
         }
     }
 
-    /// Destroys the handle unless that has happened. A context of its device is current. CANN:
-    /// `HcclCommDestroy`.
+    /// Destroys the handle, unless it is foreign or destroyed already. A context of its device must
+    /// be current. CANN: `HcclCommDestroy`.
     ///
-    /// For a deferred destroy: the communicator has been dropped, so that no call is under way or
-    /// can begin.
+    /// Only a deferred destroy may call this. By then the communicator has been dropped, so no call
+    /// with the handle is running or can begin.
     fn destroy(&self, table: &Table) -> Result<()> {
         if self.destroyed.swap(true, Ordering::AcqRel) || matches!(self.origin, Origin::Foreign) {
             return Ok(());
         }
-        // SAFETY: a live handle: the flag says that nobody else destroys it, and no call is under
-        // way, nor can one begin.
+        // SAFETY: the handle is live, because the flag shows that no other call destroys it. The
+        // communicator has been dropped, so no call with the handle is running or can begin.
         let outcome = unsafe { call!(table, HcclCommDestroy, self.raw) };
         if let Origin::Part(whole) = &self.origin {
             whole.parts.fetch_sub(1, Ordering::Release);
@@ -197,8 +207,8 @@ impl CommHandle {
     }
 }
 
-/// A communicator that was dropped. It is free when its operations are complete, its parts are
-/// destroyed, and no graph is left that captured it.
+/// A dropped communicator. It can be destroyed when its operations are complete, its parts are
+/// destroyed, and every graph that captured it is gone.
 pub(super) struct RetiredCommunicator {
     pub(super) handle: Arc<CommHandle>,
     pub(super) stamps: Arc<Stamps>,
@@ -209,7 +219,7 @@ impl Retire for RetiredCommunicator {
         "communicator"
     }
 
-    /// CANN wants the graphs of a communicator to be destroyed first.
+    /// CANN requires that the graphs of a communicator are destroyed before it.
     fn order(&self) -> u8 {
         1
     }
@@ -219,7 +229,8 @@ impl Retire for RetiredCommunicator {
         !in_use && are_complete(&mut self.stamps)
     }
 
-    /// Destroying it would be all that the peers learn.
+    /// Held back until the peers are notified. If it were destroyed before, the peers would not get
+    /// the reason.
     fn is_held_back(&self) -> bool {
         self.handle.leaves_soon.load(Ordering::Acquire)
     }
@@ -233,11 +244,11 @@ impl Retire for RetiredCommunicator {
     }
 }
 
-/// A handle to end a communicator from another thread.
+/// A handle with which another thread can abort a communicator.
 ///
-/// For a watchdog, or a thread that learns that a peer is gone: the thread that uses the
-/// communicator may itself be waiting. May be cloned and sent anywhere, and outlives the
-/// communicator harmlessly.
+/// Use it in a watchdog, or in a thread that detects that a peer is gone, because the thread that
+/// uses the communicator may itself be waiting. The handle can be cloned, sent to other threads,
+/// and kept after the communicator is dropped.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -251,7 +262,7 @@ impl Retire for RetiredCommunicator {
 ///     if rank.index() == 1 {
 ///         return handle.abort(); // and issues nothing any more
 ///     }
-///     // Rank 1 never comes. The wait ends as soon as it has aborted.
+///     // Rank 1 never issues the all-reduce. The wait ends as soon as rank 1 has aborted.
 ///     let outcome = comm.all_reduce_in_place(&mut x, Sum, &stream).and_then(|work| work.wait());
 ///     assert!(outcome.is_err());
 ///     Ok(())
@@ -265,27 +276,28 @@ pub struct AbortHandle {
 }
 
 impl AbortHandle {
-    /// Ends the communicator. Later operations are refused, for which
-    /// [`Error::Aborted`](crate::Error::Aborted) is the cause. Every wait for an operation in
-    /// flight ends, blocking or awaited, within a tenth of a second, also for replays of graphs
-    /// that captured it beside others. Where the backend can tell the peers, operations in flight
-    /// fail on all ranks, and their errors name the rank that has aborted and the communicator.
-    /// Elsewhere the waits of this rank end with [`Error::Aborted`](crate::Error::Aborted), and the
-    /// operations go on.
+    /// Aborts the communicator. Later operations fail with
+    /// [`Error::Aborted`](crate::Error::Aborted) as the cause. Every wait for an operation in
+    /// flight ends within a tenth of a second, whether it blocks or is awaited. The same is true of
+    /// replays of graphs that captured several communicators, including this one. If the backend
+    /// can notify the peers, operations in flight fail on all ranks, and their errors name the
+    /// communicator and the rank that has aborted it. Otherwise the waits of this rank end with
+    /// [`Error::Aborted`](crate::Error::Aborted), and the operations go on.
     ///
-    /// The emulator tells the peers of every communicator, however it was made. With a communicator
-    /// its parts end (from [`split`](crate::Communicator::split) or
-    /// [`subset`](crate::Communicator::subset)). With a part only that part ends: the whole goes
-    /// on. CANN cannot tell anybody: there the operations themselves end with the backend's own
-    /// time-outs, and keep their buffers until then; the peers' waits end with their deadlines.
+    /// The emulator notifies the peers of every communicator, however the communicator was made. It
+    /// also aborts the parts of an aborted communicator (from [`split`](crate::Communicator::split)
+    /// or [`subset`](crate::Communicator::subset)). The abort of a part does not abort the whole.
+    /// CANN cannot notify the peers: with CANN, operations in flight end with CANN's own time-outs
+    /// and keep their buffers until then, and the waits of the peers end with their deadlines.
     ///
-    /// Does not wait, and destroys nothing: operations in flight use the communicator's memory. The
-    /// communicator is destroyed (`HcclCommDestroy`) after it has been dropped and these operations
-    /// are complete. Aborting twice, or after the drop, does nothing.
+    /// Does not block. Destroys nothing, because operations in flight use the communicator's
+    /// memory. The communicator is destroyed (`HcclCommDestroy`) after it has been dropped and
+    /// these operations are complete. Does nothing if the communicator is already aborted or
+    /// destroyed.
     ///
     /// # Errors
     ///
-    /// The error of `aclrtSetCurrentContext`; the communicator is not aborted then.
+    /// The error of `aclrtSetCurrentContext`. In this case the communicator is not aborted.
     pub fn abort(&self) -> Result<()> {
         let _bound = self.device.bind()?;
         self.handle.abort(self.device.table());

@@ -1,9 +1,10 @@
-//! Issuing for a communicator: the part that collectives, batches, kernel launches and operators
-//! have in common.
+//! The steps of issuing an operation for a communicator. Collectives, batches, kernel launches and
+//! operators share them.
 //!
-//! An operation [takes a number](Member::next), which errors [name](Member::explain). Its touches
-//! include the [communicator](Member::touch). Its enqueue call begins with [`Member::enter`], and
-//! when it has been issued on a stream that runs, it is [counted](Member::count).
+//! An operation [takes a number](Member::next), by which [errors](Member::explain) name it. Its
+//! touches include the [communicator](Member::touch). Its enqueue call begins with
+//! [`Member::enter`]. After it has been issued on a stream that is not capturing, it is
+//! [counted](Member::count).
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +19,7 @@ use crate::order::stamps::AccessKind;
 
 impl Member {
     /// Returns the number of the next operation that takes a number of this kind. An operation that
-    /// takes none goes by the number of the next collective.
+    /// takes no number is named by the number of the next collective.
     #[inline]
     pub(crate) fn next(&self, takes: Takes<'_>) -> u64 {
         match takes {
@@ -46,7 +47,8 @@ impl Member {
         }
     }
 
-    /// Tells the record, which numbers the operations of graphs.
+    /// Counts the operation in the record too, which needs the count to number the operations of
+    /// graphs.
     #[inline]
     fn count_recorded(&self, takes: Takes<'_>) {
         if let Some(record) = &self.record {
@@ -54,7 +56,7 @@ impl Member {
         }
     }
 
-    /// Returns the touch that every operation has: it writes the communicator itself.
+    /// Returns the touch that every operation has: a write of the communicator itself.
     #[inline]
     pub(crate) fn touch(&self) -> Touch<'_> {
         Touch {
@@ -77,8 +79,8 @@ impl Member {
         Operation { name, communicator: Some((&self.label, sequence)), takes }
     }
 
-    /// Returns the handle for an enqueue call on `stream`, whose issue lock is held, in the issue
-    /// order of the device.
+    /// Takes the issue order of the device for `stream`, and returns the handle for an enqueue call
+    /// on it. The caller holds the issue lock of `stream`.
     #[inline(always)]
     pub(crate) fn enter<S: StreamState>(&self, stream: &Stream<S>) -> Result<HcclComm> {
         self.device.issue_order().take(stream.slot());
@@ -88,8 +90,9 @@ impl Member {
         }
     }
 
-    /// Waits until all operations [on a detour](super::detour) on this device have been issued: for
-    /// calls that wait for other ranks by contract, and come in the program's order.
+    /// Waits until all operations [on a detour](super::detour) on this device have been issued. A
+    /// call that waits for other ranks by contract begins with this, so that it is made in the
+    /// program's order.
     pub(crate) fn let_detours_pass(&self, operation: &'static str, sequence: u64) -> Result<()> {
         let deadline = self.device.runtime().deadline();
         let linking = self.device.linking();
@@ -103,7 +106,7 @@ impl Member {
         Err(Error::Timeout { what: what.into(), after: deadline, message, context })
     }
 
-    /// Adds the operation to an error, unless the error has one itself.
+    /// Adds the operation to an error, unless the error already names one.
     #[cold]
     pub(crate) fn explain(&self, operation: &'static str, sequence: u64, error: Error) -> Error {
         self.label.explain(operation, sequence, error)

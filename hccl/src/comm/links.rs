@@ -1,10 +1,10 @@
-//! The links of a communicator that are made: the ranks between which a call does not wait any
-//! more.
+//! The record of the links that a communicator has made. A call whose links are made does not wait
+//! for other ranks.
 //!
-//! The first collective makes the links of all ranks, the first message that of its two, and the
-//! first kernel those of its server, with its context, for each way in which kernels communicate.
-//! CANN may make more when it chooses another algorithm; nobody outside can know, and such a call
-//! waits for its peers.
+//! The first collective makes the links between all ranks, and the first message makes the link
+//! between its two ranks. The first kernel makes the links and the context of its server, once for
+//! each way in which kernels communicate. CANN may make more links when it chooses another
+//! algorithm. `hccl` cannot predict this, so that call waits for its peers.
 
 #![forbid(unsafe_code)]
 
@@ -20,12 +20,12 @@ use crate::sync::lock;
 /// The links of a rank.
 pub(crate) struct Links {
     rank: u32,
-    /// It is the only rank, so no call waits for another one.
+    /// Whether this is the only rank, so that no call waits for another rank.
     is_alone: bool,
     collectives: AtomicBool,
-    /// The ways in which kernels communicate and whose links are made.
+    /// The ways of communicating for which kernels have made their links.
     kernels: Mutex<SmallVec<[u64; 2]>>,
-    /// A bit for each rank.
+    /// One bit for each rank, set if the link for messages to it is made.
     peers: Box<[AtomicU64]>,
 }
 
@@ -47,12 +47,12 @@ impl Links {
         Links { rank, is_alone, collectives, kernels: Mutex::default(), peers }
     }
 
-    /// Whether the launch of a kernel that communicates in this way finds its links made.
+    /// Whether the links of a kernel that communicates in this way are made.
     pub(crate) fn are_made_for_kernel(&self, way: u64) -> bool {
         self.is_alone || lock(&self.kernels).contains(&way)
     }
 
-    /// Whether an operation that takes these numbers finds its links made.
+    /// Whether the links of an operation that takes these numbers are made.
     #[inline]
     pub(crate) fn are_made(&self, takes: Takes<'_>) -> bool {
         match takes {
@@ -70,7 +70,8 @@ impl Links {
             || word.is_some_and(|word| word.load(Acquire) >> (peer % u64::BITS) & 1 != 0)
     }
 
-    /// Returns the ranks to which messages need links that are not made.
+    /// Returns the ranks to which the messages of `needs` have no link yet. Empty for collectives
+    /// and kernels.
     pub(crate) fn lacking(&self, needs: &Needs) -> Vec<u32> {
         match needs {
             Needs::Peers(peers) => peers.iter().copied().filter(|peer| !self.has(*peer)).collect(),
@@ -78,7 +79,7 @@ impl Links {
         }
     }
 
-    /// Notes that these links are made.
+    /// Records that these links are made.
     pub(crate) fn made(&self, needs: &Needs) {
         match needs {
             Needs::All => self.collectives.store(true, Release),
@@ -100,7 +101,7 @@ impl Links {
 }
 
 impl Needs {
-    /// The needs of an operation that makes no links.
+    /// Returns the needs of an operation that makes no links.
     pub(crate) fn none() -> Self {
         Needs::Peers(SmallVec::new())
     }

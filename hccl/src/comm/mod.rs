@@ -1,50 +1,52 @@
-//! Communicators: the ranks that work together, and the right to issue operations among them. Use
-//! [`Rank::communicator`](crate::Rank::communicator) in a closure for each rank,
-//! [`Communicator::from_env`] under a launcher, [`Communicator::builder`] otherwise. Make one for
-//! the whole run and not one for each operation, since all ranks wait for one another when one is
-//! made.
+//! Communicators: the ranks that work together, and the right to issue operations among them. Make
+//! one with [`Rank::communicator`](crate::Rank::communicator) in the closure of
+//! [`Runtime::run_ranks`](crate::Runtime::run_ranks), with [`Communicator::from_env`] under a
+//! launcher, or with [`Communicator::builder`]. Make one communicator for the whole run instead of
+//! one for each operation, because all ranks wait for one another while a communicator is made.
 //!
 //! All ranks of a communicator must issue the same operations in the same order. `hccl` keeps that
-//! order by issuing at once: a call of [`Communicator::all_reduce`] has handed its operation to the
-//! device when it returns, and the [`Work`](crate::Work) it gives back only watches. Each operation
-//! takes `&mut Communicator`, so there is one issuer at a time.
+//! order by issuing at once: when a call of [`Communicator::all_reduce`] returns, its operation has
+//! its place in the stream. The [`Work`](crate::Work) that the call returns only watches the
+//! operation. Each operation takes `&mut Communicator`, so there is one issuer at a time.
 //!
-//! A communicator sees to this by itself:
+//! A communicator ensures the following without help from the program:
 //!
 //! * Operations are numbered: collectives by communicator, messages by sender and receiver. Errors
 //!   carry the number, which is the same on all ranks.
-//! * Two operations of one communicator are never in flight unordered: an operation on another
-//!   stream than the one before waits for that one on the device (CANN shares buffers and signals
-//!   among the operations of a communicator).
+//! * Two operations of one communicator never run at the same time, because CANN shares buffers and
+//!   signals among the operations of a communicator. If an operation is issued on another stream
+//!   than the previous one, it waits for the previous one on the device.
 //! * The operations of all communicators of a device are issued one at a time (the private module
 //!   `order::issue_order` says how), as CANN demands.
-//! * If a communicator is dropped with operations in flight, it is put aside and destroyed when
-//!   they are complete. Dropping never blocks.
+//! * If a communicator is dropped with operations in flight, it is destroyed later, when these
+//!   operations are complete. Dropping never blocks.
 //!
 //! # First contact
 //!
-//! The first collective of a communicator, the first message to each peer, the first [operator of
-//! one's own](Communicator::run) with each peer, and the first kernel that communicates make links.
-//! That takes until the peers make theirs, for at most the connection time-out (120 s unless
-//! `HCCL_CONNECT_TIMEOUT` says otherwise). CANN waits for that inside the call. Here a helper
-//! thread makes the call, the operation keeps its place in its stream, and its
-//! [`Work`](crate::Work) tells errors. So ranks may share a thread. As long as links are being
-//! made, the helper also issues everything of the device that belongs to communicators, in the
-//! program's order, also replays; copies, and kernels that do not communicate, are not held up.
-//! [`connect`](Communicator::connect) and [`connect_to`](Communicator::connect_to) make links ahead
-//! of time.
+//! Some operations make links: the first collective of a communicator, the first message to each
+//! peer, the first [custom operator](Communicator::run) with each peer, and the first kernel that
+//! communicates. A link is ready when both ranks have made their side of it. The wait for the peers
+//! takes at most the connection time-out (120 s unless `HCCL_CONNECT_TIMEOUT` sets another).
 //!
-//! A helper thread makes communicators themselves, too: a function that makes one returns a future,
-//! [`Pending`](crate::Pending).
+//! CANN waits inside the call. In `hccl` a helper thread makes the call, the operation keeps its
+//! place in its stream, and its [`Work`](crate::Work) reports errors. So several ranks may share a
+//! thread. While links are being made, the helper also issues the later operations of all
+//! communicators of the device, and replays of their graphs, in the program's order. Copies, and
+//! kernels that do not communicate, are not delayed. [`connect`](Communicator::connect) and
+//! [`connect_to`](Communicator::connect_to) make links ahead of time.
 //!
-//! One call waits inside, by contract: the end of a [`group`](crate::group()). CANN may make more
-//! links when it takes another algorithm, for another operation or a much larger one. Nobody can
-//! know that before, and then its call waits for the peers.
+//! A helper thread also makes the communicators themselves: a function that makes a communicator
+//! returns a future, [`Pending`](crate::Pending).
+//!
+//! Two kinds of calls may still block until the peers have made their links. The end of a
+//! [`group`](crate::group()) does so by contract. CANN may also make more links later, when it
+//! chooses another algorithm for another operation or for a much larger one. `hccl` cannot predict
+//! this, so that call waits for the peers.
 //!
 //! [`split`](Communicator::split) and [`subset`](Communicator::subset) make communicators of some
 //! of the ranks.
 
-// In the order in which rustdoc lists the methods that they have.
+// The order of these modules is the order in which rustdoc lists the methods that they define.
 mod build;
 
 mod rank_table;
@@ -99,7 +101,7 @@ use scratch::ScratchBlock;
 /// ```
 /// use hccl::comm::{Active, Communicator};
 ///
-/// /// The same as `Communicator`: one that issues.
+/// /// `Communicator<Active>` is the type that `Communicator` stands for.
 /// fn world_size(comm: &Communicator<Active>) -> u32 {
 ///     comm.world_size()
 /// }
@@ -116,7 +118,7 @@ pub enum Active {}
 /// ```
 /// use hccl::comm::{Communicator, Suspended};
 ///
-/// /// Stops a communicator, has the device repaired, and goes on.
+/// /// Suspends a communicator, repairs the device, and resumes the communicator.
 /// fn repair(comm: Communicator, fix: impl FnOnce()) -> hccl::Result<Communicator> {
 ///     let suspended: Communicator<Suspended> = comm.suspend()?;
 ///     fix();
@@ -141,15 +143,16 @@ pub enum Suspended {}
 /// | take some of the ranks | [`split`](Self::split), [`subset`](Self::subset) |
 /// | end it for all | [`abort`](Self::abort) |
 ///
-/// See the [module](self) for the duties of a communicator, and [`collective`](crate::collective)
+/// See the [module](self) for the rules of a communicator, and [`collective`](crate::collective)
 /// and [`batch`](crate::batch) for the operations.
 ///
 /// # Dropping and forgetting
 ///
-/// Drop never blocks, also with operations in flight: these go on, and the communicator is
-/// destroyed (`HcclCommDestroy`) when they are complete, at the next operation or allocation on its
-/// device. Forgetting it (`mem::forget`) leaks it and breaks nothing. Peers that still wait for
-/// this rank are told where the backend can tell them; elsewhere their deadline ends the wait.
+/// Dropping a communicator never blocks, even with operations in flight. These operations go on.
+/// When they are complete, the next operation or allocation on the device destroys the communicator
+/// (`HcclCommDestroy`). Forgetting a communicator (`mem::forget`) leaks it and breaks nothing. If
+/// the backend can notify the peers, those that still wait for this rank get an error; otherwise
+/// their deadline ends the wait.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -175,46 +178,53 @@ pub struct Communicator<S = Active> {
     state: PhantomData<fn() -> S>,
 }
 
-/// The state that a communicator has in either type state.
+/// The fields of a communicator, the same whether it is `Active` or `Suspended`.
 pub(crate) struct Member {
     pub(crate) handle: Arc<CommHandle>,
     pub(crate) device: Device,
     /// The product of the device, when it is known.
     pub(crate) product: Option<Product>,
     pub(crate) label: Arc<Label>,
-    /// The name by which CANN knows it, not its title.
+    /// CANN's name for the communicator, as opposed to its title.
     pub(crate) name: Box<str>,
     pub(crate) world_size: u32,
-    /// The stamps of the operations in flight: each one writes the communicator.
+    /// The stamps of the operations in flight. Each operation counts as a write of the
+    /// communicator.
     pub(crate) stamps: Arc<Stamps>,
     pub(crate) peers: Peers,
     /// The number of batches that this communicator has issued itself.
     pub(crate) batches: u64,
     pub(crate) lists: Lists,
     pub(crate) scratch: ScratchBlock,
-    /// The resources for operators of one's own.
+    /// The resources for custom operators.
     pub(crate) operators: Operators,
-    /// The seconds for which its operations may wait for peers on the device; 0: for ever.
+    /// The number of seconds for which its operations may wait for peers on the device. 0 means no
+    /// limit.
     pub(crate) exec_seconds: u32,
-    /// Where its operations are recorded, if they are.
+    /// The record of its operations, if the run is recorded.
     pub(crate) record: Option<Arc<MemberRecord>>,
     /// The number of splits so far.
     splits: u64,
-    /// Set by a run, which then tells the peers itself when the rank is gone.
+    /// The guard of a run, if the communicator belongs to one. The run then notifies the peers
+    /// itself when the rank is gone.
     alive: Option<Arc<()>>,
 }
 
-/// Names a call that makes a communicator, as long as the communicator has no name.
+/// Returns the context of a call that makes a communicator, for errors that occur before the
+/// communicator has a label.
 fn making(operation: &'static str, rank: Option<u32>) -> OpContext {
     OpContext { rank, ..OpContext::new(operation, 0) }
 }
 
 impl Communicator {
+    /// Makes a `Communicator` from a handle that CANN returned. Without a `title`, messages use
+    /// CANN's name of the communicator.
+    ///
     /// # Safety
     ///
-    /// `raw` is a communicator of `device` with this rank and size, which nobody else destroys. If
-    /// it is foreign, the conditions of [`from_raw`](Self::from_raw) hold instead. Without a title
-    /// it is called by its name.
+    /// `raw` is a communicator of `device` with this rank and size, and no other code destroys it.
+    /// If `origin` is [`Origin::Foreign`], the conditions of [`from_raw`](Self::from_raw) hold
+    /// instead.
     unsafe fn from_parts(
         operation: &'static str,
         raw: HcclComm,
@@ -259,15 +269,15 @@ impl Communicator {
             splits: 0,
             alive: None,
         });
-        // Whatever happened, the communicator has an owner now, so its drop destroys it.
+        // The handle now has an owner, so it is destroyed even if reading its name has failed.
         let communicator = Communicator { member, state: PhantomData };
         problem.map_or(Ok(communicator), Err)
     }
 }
 
 impl<S> Communicator<S> {
-    /// Ends the communicator for all ranks, where the backend can tell them: see
-    /// [`AbortHandle::abort`].
+    /// Aborts the communicator, for all ranks if the backend can notify them: see
+    /// [`AbortHandle::abort`]. Does not block.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -288,20 +298,21 @@ impl<S> Communicator<S> {
         self.abort_handle().abort()
     }
 
-    /// Returns a handle with which another thread can end the communicator.
+    /// Returns a handle with which another thread can abort the communicator.
     pub fn abort_handle(&self) -> AbortHandle {
         let (handle, device) = (self.member.handle.clone(), self.member.device.clone());
         AbortHandle { handle, device }
     }
 
-    /// Returns the `HcclComm`, for calls of CANN that `hccl` does not wrap. It stays the
-    /// communicator's: operations that are issued with it are neither numbered nor ordered with the
-    /// communicator's own.
+    /// Returns the `HcclComm`, for calls of CANN that `hccl` does not wrap. The communicator still
+    /// owns the handle. Operations that are issued with the handle directly get no number and are
+    /// not ordered with the operations that `hccl` issues.
     pub fn as_raw(&self) -> HcclComm {
         self.member.handle.raw()
     }
 
-    /// Leaves the announcement of this rank's end to a run.
+    /// Makes a run responsible for notifying the peers when this rank is gone. The run watches
+    /// `alive`.
     pub(crate) fn set_alive(&mut self, alive: Arc<()>) {
         self.member.label.set_alive(&alive);
         self.member.alive = Some(alive);
@@ -317,7 +328,7 @@ impl Member {
     }
 }
 
-/// The reason that the peers of a communicator are told when it is dropped here.
+/// Returns the reason that the peers of a communicator get when this thread drops it.
 pub(crate) fn reason_to_leave() -> &'static std::ffi::CStr {
     match std::thread::panicking() {
         false => c"it has dropped its communicator",
@@ -327,12 +338,13 @@ pub(crate) fn reason_to_leave() -> &'static std::ffi::CStr {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // A graph may go on to issue in its name, and then tells the peers when it leaves.
+        // A graph may still issue operations of this communicator. If so, the peers get this reason
+        // when the graph is dropped.
         let reason = reason_to_leave();
         self.label.note_drop(reason);
         match self.alive {
             None => self.label.leave(self.device.table(), reason),
-            // The run may have more to say.
+            // The run may report a more precise reason.
             Some(_) => self.handle.leave_soon(&self.device, reason),
         }
         let handle = self.handle.clone();
@@ -353,7 +365,7 @@ impl<S> fmt::Debug for Communicator<S> {
 
 fn name_of(raw: HcclComm, device: &Device) -> Result<Box<str>> {
     let mut name = [0 as c_char; 129];
-    // SAFETY: a live communicator; CANN writes at most 128 bytes.
+    // SAFETY: the communicator is live, and CANN writes at most 128 bytes.
     unsafe { call!(device.table(), HcclGetCommName, raw, name.as_mut_ptr()) }?;
     Ok(words(&name))
 }

@@ -17,18 +17,19 @@ impl<S> Communicator<S> {
         self.member.world_size
     }
 
-    /// Returns the name by which CANN knows it, which is the same on all ranks: that of a group in
-    /// tiling data. Unless [`CommConfig::name`](CommConfig) gave one, CANN has made it. CANN:
-    /// `HcclGetCommName`.
+    /// Returns CANN's name of the communicator, which is the same on all ranks. Tiling data refers
+    /// to a group by this name. If [`CommConfig::name`](CommConfig) did not give a name, CANN has
+    /// made one. CANN: `HcclGetCommName`.
     pub fn name(&self) -> &str {
         &self.member.name
     }
 
-    /// Returns the title, which errors, traces and timelines use: the name that [`CommConfig`]
-    /// gave, or how it came to be. The communicator of all ranks is `world`, the next one of the
-    /// same [`run_ranks`](crate::Runtime::run_ranks) `world 2`, their parts are
-    /// `world/split 1 color 0` or `world/subset 7`. The same on all ranks; two communicators can
-    /// have the same.
+    /// Returns the title by which errors, traces and timelines name the communicator. The title is
+    /// the name that [`CommConfig`] gave, or else describes how the communicator was made: the
+    /// communicator of all ranks has the title `world`, the next one of the same
+    /// [`run_ranks`](crate::Runtime::run_ranks) has `world 2`, and parts have titles like
+    /// `world/split 1 color 0` or `world/subset 7`. The title is the same on all ranks. Two
+    /// communicators can have the same title.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -52,21 +53,21 @@ impl<S> Communicator<S> {
         &self.member.device
     }
 
-    /// Returns the number of messages to or from `peer` that have been issued, in this direction.
-    /// The k-th message from one rank to another on the one side belongs to the k-th on the other,
-    /// so the two numbers tell which rank has fallen behind. 0 for a rank that does not exist.
+    /// Returns the number of messages that have been issued to or from `peer`, depending on
+    /// `direction`. The k-th send of one rank is received by the k-th receive of the other rank, so
+    /// the two numbers show which rank has fallen behind. Returns 0 for a rank that does not exist.
     pub fn messages(&self, direction: Direction, peer: u32) -> u64 {
         self.member.messages(direction, peer)
     }
 
-    /// Leaves the operations of this communicator out of the [record](crate::record) of the run, or
-    /// records them again. Does nothing where no run is recorded.
+    /// Sets whether the operations of this communicator go into the [record](crate::record) of the
+    /// run. Does nothing if the run is not recorded.
     ///
-    /// Use it for data that differs between two runs of one program, such as times, which
-    /// `hccl-compare-runs` would call the first difference. All ranks leave out the same
-    /// operations. Communicators that `split` makes are recorded by themselves. An operation of a
-    /// [graph](crate::Graph) is recorded if it is not left out when it is captured, nor when it is
-    /// replayed. Does not block.
+    /// Turn recording off for data that differs between two runs of one program, for example times:
+    /// `hccl-compare-runs` would report them as the first difference. All ranks must leave out the
+    /// same operations. The setting does not apply to communicators that `split` makes: each has a
+    /// setting of its own. An operation of a [graph](crate::Graph) is recorded only if recording
+    /// was on when the operation was captured and is on when it is replayed. Does not block.
     ///
     /// ```
     /// # use hccl::prelude::*;

@@ -14,30 +14,33 @@ use crate::pending::Pending;
 const FROM_RANK_TABLE: &str = "Communicator::from_rank_table";
 
 impl Communicator {
-    /// Makes the communicator of all ranks in a rank table, in which this one is `rank`.
+    /// Makes the communicator of all ranks in a rank table. `rank` is the number of this rank in
+    /// the table.
     ///
     /// `table` is the path of a file in CANN's format: version 1.0 (A2, A3), 1.2 (A3) or 2.0
-    /// (Ascend 950). The rank must be in it, and `device` be the rank's device there. The emulator
-    /// takes only tables of one server, since the devices of several servers are those of several
-    /// machines.
+    /// (Ascend 950). The table must contain `rank`, with `device` as its device. The emulator
+    /// accepts only tables with one server, because several servers are several machines.
     ///
-    /// Ranks of the emulator meet when their tables say the same and their processes are of one
-    /// user, be they threads of one process or processes of one machine. Nothing in a table is used
-    /// as an address. So two jobs on one machine need tables that differ, for instance in
-    /// `server_id`.
+    /// In the emulator, ranks meet if their tables have the same contents and their processes
+    /// belong to one user. The ranks may be threads of one process or processes of one machine. The
+    /// emulator uses no field of a table as an address. So two jobs on one machine need tables that
+    /// differ, for example in `server_id`.
     ///
-    /// Returns at once, with a future of the communicator, which is there when all ranks have
-    /// called this: see [`Pending`]. A device is in one communicator of a rank table at a time; one
-    /// that was dropped counts until its operations are complete, so wait for these first.
-    /// CANN: `HcclCommInitClusterInfoConfig`.
+    /// Returns a future at once: see [`Pending`]. The communicator is ready when all ranks have
+    /// called this. A device can be in only one communicator of a rank table at a time. A dropped
+    /// communicator counts until its operations are complete, so wait for them before you make the
+    /// next one. CANN: `HcclCommInitClusterInfoConfig`.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] for a setting that CANN would refuse or ignore, [`Error::Call`] with
-    /// `HCCL_E_INTERNAL` for a file that cannot be read, `HCCL_E_PARA` for a field that is wrong or
-    /// missing, which the emulator names, `HCCL_E_UNAVAIL` for a device that is in such a
-    /// communicator already, `HCCL_E_TIMEOUT` when ranks are missing ([`Error::missing_ranks`]),
-    /// `HCCL_E_REMOTE` when one is gone ([`Error::gone_ranks`]) or the ranks cannot meet.
+    /// [`Error::Config`] for a setting that CANN would reject or ignore, and [`Error::Call`] with
+    /// one of these codes:
+    ///
+    /// * `HCCL_E_INTERNAL` if the file cannot be read.
+    /// * `HCCL_E_PARA` if a field is wrong or missing. The emulator names the field.
+    /// * `HCCL_E_UNAVAIL` if the device is already in a communicator of a rank table.
+    /// * `HCCL_E_TIMEOUT` if ranks are missing ([`Error::missing_ranks`]).
+    /// * `HCCL_E_REMOTE` if a rank is gone ([`Error::gone_ranks`]) or the ranks cannot meet.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -51,7 +54,7 @@ impl Communicator {
     ///         {"device_id": "1", "rank_id": "1"}
     ///     ]}]
     /// }"#;
-    /// # // Nor with another process that runs this example.
+    /// # // Another process may run this example at the same time.
     /// # let text = text.replace("this-job", &format!("job-{}", std::process::id()));
     /// std::fs::write(&table, text)?;
     /// let runtime = Runtime::emulator(2)?;

@@ -12,12 +12,12 @@ use crate::error::{Error, Result};
 
 /// The address at which the ranks of one communicator meet, made by one rank and given to all.
 ///
-/// The program brings it to the other ranks: threads of one process clone it, processes pass its
-/// [bytes](Self::to_bytes) through a file, a socket or a launcher. One `RootInfo` makes one
+/// The program must pass it to the other ranks: threads of one process clone it, and processes send
+/// its [bytes](Self::to_bytes) through a file, a socket or a launcher. One `RootInfo` makes one
 /// communicator.
 ///
-/// The process that made it must stay alive until all ranks have built their communicator: it
-/// listens for them.
+/// The process that made it must stay alive until all ranks have built their communicator, because
+/// it listens for them.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -36,12 +36,12 @@ pub struct RootInfo {
 }
 
 impl RootInfo {
-    /// The length of [`to_bytes`](Self::to_bytes): 4108.
+    /// The length of [`to_bytes`](Self::to_bytes) in bytes: 4108.
     pub const BYTES: usize = size_of::<HcclRootInfo>();
 
-    /// Opens the meeting point on this host, next to `device`.
+    /// Makes a root info, and opens the address at which the ranks meet, on the host of `device`.
     ///
-    /// Does not wait for anyone. CANN: `HcclGetRootInfo`.
+    /// Does not wait for the other ranks. CANN: `HcclGetRootInfo`.
     ///
     /// # Errors
     ///
@@ -55,7 +55,8 @@ impl RootInfo {
         Ok(Self { raw: Arc::new(raw) })
     }
 
-    /// Opens one that no other process gets to see. The backend is told, if it asks.
+    /// Makes a root info that stays within this process, and informs the backend of this if it has
+    /// an entry for it.
     pub(crate) fn of_this_process(device: &Device) -> Result<Self> {
         let root_info = Self::new(device)?;
         if let Some(stays) = device.table().functions().ascendExtRootInfoStays {
@@ -66,15 +67,14 @@ impl RootInfo {
         Ok(root_info)
     }
 
-    /// Returns the bytes to send to the other ranks, 4108 of them. They have no meaning of their
-    /// own.
+    /// Returns the 4108 bytes to send to the other ranks. Their format is private to the backend.
     pub fn to_bytes(&self) -> &[u8; Self::BYTES] {
         // SAFETY: `c_char` and `u8` have the same size and alignment, and every byte is
         // initialised.
         unsafe { &*(&raw const self.raw.internal).cast() }
     }
 
-    /// Makes a root info of the bytes that another rank sent.
+    /// Makes a root info from the bytes that another rank sent.
     ///
     /// # Errors
     ///
@@ -97,13 +97,13 @@ impl RootInfo {
         &self.raw
     }
 
-    /// Tells the other ranks that this one issues nothing more, where the backend can tell them.
+    /// Notifies the other ranks that this rank issues nothing more, if the backend can do so.
     pub(crate) fn leave(&self, table: &Table, rank: u32, reason: &CStr) {
         let Some(leave) = table.functions().ascendExtRankLeave else { return };
         // SAFETY: both pointers are live for the call.
         let status = unsafe { leave(&*self.raw, rank, reason.as_ptr()) };
         if status.0 != 0 {
-            tracing::debug!(rank, "the backend could not tell the other ranks: {status:?}");
+            tracing::debug!(rank, "the other ranks could not be notified of its end: {status:?}");
         }
     }
 }
@@ -116,7 +116,7 @@ impl PartialEq for RootInfo {
 
 impl Eq for RootInfo {}
 
-/// Shows the readable beginning of the bytes: by convention an address.
+/// Shows the readable beginning of the bytes, which is an address by convention.
 impl fmt::Debug for RootInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.to_bytes();

@@ -1,5 +1,5 @@
-//! Memory for results that nobody wants: CANN asks for a receive buffer also where a rank receives
-//! nothing.
+//! Memory for results that are discarded. CANN requires a receive buffer even on a rank that
+//! receives nothing.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ use crate::memory::allocation::{Owned, Region};
 pub(crate) struct ScratchBlock(Option<Owned>);
 
 impl ScratchBlock {
-    /// Grows to this many bytes, unless it has as many.
+    /// Grows the block to at least this many bytes, unless it is large enough already.
     #[inline]
     pub(crate) fn hold(&mut self, device: &Device, bytes: usize) -> Result<()> {
         match &self.0 {
@@ -24,13 +24,14 @@ impl ScratchBlock {
 
     #[cold]
     fn grow(&mut self, device: &Device, bytes: usize) -> Result<()> {
-        // The old block goes first, and is freed when the operations that write it are complete.
+        // The old block is dropped first. It is freed when the operations that write it are
+        // complete.
         self.0 = None;
         self.0 = Some(Owned::device(device, bytes.max(1))?);
         Ok(())
     }
 
-    /// Returns all of it; `None` before anybody needed any.
+    /// Returns the whole block, or `None` if no operation has needed one yet.
     #[inline]
     pub(crate) fn region(&self) -> Option<Region<'_>> {
         self.0.as_ref().map(|block| block.region(block.all()))

@@ -1,4 +1,4 @@
-//! Communicators of some of the ranks of another one.
+//! Parts of a communicator: communicators of some of its ranks.
 
 use std::sync::Arc;
 
@@ -13,31 +13,33 @@ use crate::memory::DeviceBuffer;
 use crate::order::work::Work;
 use crate::pending::Pending;
 
-/// The first identifier of a split: smaller ones are those of subsets.
+/// The first identifier that splits use. Subsets use the smaller ones.
 const SPLITS: u64 = 1 << 32;
 
 const SUBSET: &str = "subset";
 const SPLIT: &str = "split";
 
 impl Communicator {
-    /// Makes a communicator of some ranks of this one, which all of them name alike. The position
-    /// in `ranks` is the rank in it.
+    /// Makes a communicator of some ranks of this one. The position of a rank in `ranks` is its
+    /// rank in the new communicator.
     ///
-    /// Its members call this with the same `ranks` and the same `id`, which tells it from other
-    /// subsets of this communicator. Ranks that are not members get `None`, and need not call it.
-    /// The members meet in the first operation.
+    /// All members must call this with the same `ranks` and the same `id`. The `id` distinguishes
+    /// the subset from other subsets of this communicator. A rank that is not a member gets `None`,
+    /// and need not call this. The members wait for one another only in the first operation of the
+    /// new communicator.
     ///
-    /// Returns at once, with a future, see [`Pending`].
+    /// Returns a future at once: see [`Pending`].
     ///
-    /// Its name is that of this communicator with `_sub_` and the `id`, unless
-    /// [`subset_with`](Self::subset_with) gives one. CANN: `HcclCreateSubCommConfig`.
+    /// The name of the new communicator is the name of this one followed by `_sub_` and the `id`,
+    /// unless [`subset_with`](Self::subset_with) gives a name. CANN: `HcclCreateSubCommConfig`.
     ///
     /// # Errors
     ///
-    /// [`Error::Empty`] without ranks, [`Error::NoSuchRank`] for one that this communicator does
-    /// not have, [`Error::Invalid`] when one is named twice, for the `id` `u32::MAX`, which CANN
-    /// reserves, and on a communicator that is itself part of another one: CANN does not divide
-    /// these again. Else the error of CANN, for example when the name is in use on the device.
+    /// * [`Error::Empty`] if `ranks` is empty.
+    /// * [`Error::NoSuchRank`] for a rank that this communicator does not have.
+    /// * [`Error::Invalid`] if a rank is named twice, if `id` is `u32::MAX`, which CANN reserves,
+    ///   or if this communicator is itself a part of another one, which CANN does not divide again.
+    /// * Otherwise the error of CANN, for example if the name is in use on the device.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -61,7 +63,8 @@ impl Communicator {
         self.subset_with(ranks, id, CommConfig::default())
     }
 
-    /// As [`subset`](Self::subset), with settings. All members give the same ones.
+    /// Makes a communicator as [`subset`](Self::subset) does, with settings. All members must give
+    /// the same settings.
     pub fn subset_with(
         &mut self,
         ranks: &[u32],
@@ -75,7 +78,7 @@ impl Communicator {
         }
     }
 
-    /// Returns the part, if this rank is a member of it.
+    /// Checks the arguments. Returns the plan of the part, or `None` if this rank is not a member.
     fn check_subset(
         &self,
         ranks: &[u32],
@@ -105,22 +108,22 @@ impl Communicator {
         PartPlan::of(&self.member, SUBSET, config, members, &format!("subset {id}")).map(Some)
     }
 
-    /// Divides the ranks into communicators: those of one `color` are together, ordered by `key`,
-    /// and by their rank here where keys are equal. A rank without a color gets none.
+    /// Divides the ranks into communicators. The ranks with the same `color` form a communicator,
+    /// in the order of their `key`s. Ranks with equal keys keep their order. A rank whose color is
+    /// `None` gets no communicator.
     ///
-    /// All ranks call it. They tell each other their colors and keys in an
-    /// [`all_gather`](Self::all_gather) on a stream of its own, so it is a collective like others,
-    /// with its number. Returns at once, with a future, see [`Pending`]. CANN:
-    /// `HcclCreateSubCommConfig`.
+    /// All ranks must call it. They exchange their colors and keys in an
+    /// [`all_gather`](Self::all_gather) on a new stream, so a split takes the number of a
+    /// collective. Returns a future at once: see [`Pending`]. CANN: `HcclCreateSubCommConfig`.
     ///
-    /// The names are that of this communicator with `_split`, the number of the split and the
-    /// number of the color in the order of colors, unless [`split_with`](Self::split_with) gives
-    /// one.
+    /// A new communicator is named `NAME_splitS_C`, unless [`split_with`](Self::split_with) gives a
+    /// name. `NAME` is the name of this communicator, `S` the number of the split from 1, and `C`
+    /// the position of the color among all colors from 0.
     ///
     /// # Errors
     ///
-    /// Those of `all_gather` and of a wait for it; [`Error::Invalid`] on a communicator that is
-    /// itself part of another one: CANN does not divide these again. Else the error of CANN.
+    /// Those of `all_gather` and of a wait for it. [`Error::Invalid`] if this communicator is
+    /// itself a part of another one, which CANN does not divide again. Otherwise the error of CANN.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -148,7 +151,8 @@ impl Communicator {
         self.split_with(color, key, CommConfig::default())
     }
 
-    /// As [`split`](Self::split), with settings. All ranks of a color give the same ones.
+    /// Divides the ranks as [`split`](Self::split) does, with settings. All ranks of a color must
+    /// give the same settings.
     pub fn split_with(
         &mut self,
         color: Option<u32>,
@@ -161,10 +165,11 @@ impl Communicator {
         }
     }
 
-    /// Lets the ranks tell each other their colors and keys. Does not wait for that.
+    /// Begins the exchange of colors and keys among the ranks. Does not wait for its end.
     fn begin_split(&mut self, color: Option<u32>, key: u32, config: CommConfig) -> Result<Split> {
         self.member.check_dividable(SPLIT)?;
-        // A mistake in it is told before anything moves.
+        // The plan is made first, so that a mistake in the settings is reported before anything is
+        // issued.
         let number = self.member.splits + 1;
         let title = match color {
             Some(color) => format!("split {number} color {color}"),
@@ -182,8 +187,8 @@ impl Communicator {
     }
 }
 
-/// The ranks that make a part: their ranks in the whole, the position of this one among them, and
-/// the number by which they know each other.
+/// The members of a part: their ranks in the whole, the position of this rank among them, and the
+/// identifier of the part.
 #[derive(Default)]
 struct Members {
     ranks: Vec<u32>,
@@ -194,7 +199,7 @@ struct Members {
 /// A part of a communicator that is to be made.
 struct PartPlan {
     operation: &'static str,
-    /// The whole.
+    /// A guard that keeps the whole.
     kept: KeptComm,
     device: Device,
     alive: Option<Arc<()>>,
@@ -235,7 +240,7 @@ impl PartPlan {
         let handle = &kept.handle;
         let PartPlan { title, mut config, members, .. } = self;
         let Members { mut ranks, own, id } = members;
-        // A dropped communicator may still have the name.
+        // Destroys what can be destroyed, because a dropped communicator may still have the name.
         device.reap();
         let _bound = device.bind()?;
         let context = || handle.label().context(operation, 0);
@@ -244,8 +249,8 @@ impl PartPlan {
         };
         let mut raw: HcclComm = std::ptr::null_mut();
         let (count, table) = (ranks.len() as u32, device.table());
-        // SAFETY: the parent is alive as long as it is kept; the list has `count` ranks; all are
-        // live for the call, which keeps none of them.
+        // SAFETY: `kept` keeps the parent alive. The list has `count` ranks. All pointers are live
+        // for the call, which keeps none of them.
         unsafe {
             call!(
                 table,
@@ -267,11 +272,11 @@ impl PartPlan {
             })
         })?;
         if raw.is_null() {
-            let problem = "it said that all went well, and returned a null pointer".into();
+            let problem = "it reported success, but returned a null pointer".into();
             return Err(Error::Invalid { operation: "HcclCreateSubCommConfig", problem });
         }
         let origin = Origin::Part(handle.clone());
-        // SAFETY: CANN has just made it for this device, and nobody else knows it.
+        // SAFETY: CANN has just made it for this device, and no other code has the handle.
         let mut part = unsafe {
             let place = (own, count);
             Communicator::from_parts(operation, raw, &device, place, Some(title), origin)
@@ -290,7 +295,7 @@ struct Split {
     color: Option<u32>,
     /// The number of the split among those of the communicator.
     number: u64,
-    /// The rank of this one in the whole.
+    /// The number of this rank in the whole.
     rank: u32,
     config: CommConfig,
     stream: Stream,
@@ -300,7 +305,8 @@ struct Split {
 }
 
 impl Split {
-    /// Makes the part of this rank. Blocks until all ranks have told.
+    /// Makes the part of this rank, or returns `None` if the rank has no color. Blocks until all
+    /// ranks have sent their color and key.
     fn make(self) -> Result<Option<Communicator>> {
         let Split { mut part, color, number: split, rank: own, mut config, stream, all, work } =
             self;
@@ -333,7 +339,7 @@ impl Member {
         if !self.handle.is_part() {
             return Ok(());
         }
-        let problem = "CANN does not divide a communicator that is part of another one: divide that other one".into();
+        let problem = "CANN does not divide a part of a communicator: divide the whole".into();
         Err(Error::Invalid { operation, problem })
     }
 }

@@ -1,4 +1,4 @@
-//! Communicators that stop while their devices are repaired.
+//! Suspending communicators while their devices are repaired.
 
 use std::marker::PhantomData;
 
@@ -11,19 +11,22 @@ use crate::error::{Code, Error, Result};
 use crate::order::awaiting;
 
 impl Communicator {
-    /// Stops the communicator, so that devices can be repaired after a memory error. CANN:
+    /// Stops the communicator, so that devices can be repaired after a memory error. Blocks until
+    /// every operation of the device that waits for its links has been issued. CANN:
     /// `HcclCommSuspend` (A2 and A3).
     ///
     /// Only [`resume`](Communicator::resume) can be called on the returned communicator.
     ///
     /// # Errors
     ///
-    /// The error of CANN, with the communicator, unchanged.
+    /// The error of CANN, [`Error::Aborted`] after an abort, or [`Error::Timeout`] if the wait for
+    /// links takes too long. The error contains the unchanged communicator.
     pub fn suspend(self) -> Result<Communicator<Suspended>, Unchanged<Active>> {
         let result = self.member.call("suspend", |raw, device| {
             // SAFETY: a live handle, and no operation is being issued on it.
             match unsafe { call!(device.table(), HcclCommSuspend, raw) } {
-                // This code says that the device has stopped, where operations are unfolded there.
+                // CANN returns this code when the device has stopped, if operations are unfolded on
+                // the device.
                 Err(Error::Call { code: Code::Hccl(code), .. })
                     if code == ascend_sys::HcclResult::HCCL_E_SUSPENDING.0 =>
                 {
@@ -37,12 +40,12 @@ impl Communicator {
 }
 
 impl Communicator<Suspended> {
-    /// Takes the communicator up again, after all ranks have suspended it and the devices have been
+    /// Resumes the communicator, after all ranks have suspended it and the devices have been
     /// repaired. CANN: `HcclCommResume`.
     ///
     /// # Errors
     ///
-    /// The error of CANN, with the communicator, still suspended.
+    /// The error of CANN. It contains the communicator, which is still suspended.
     pub fn resume(self) -> Result<Communicator, Unchanged<Suspended>> {
         let result = self.member.call("resume", |raw, device| {
             // SAFETY: a live handle, and no operation is being issued on it.
@@ -62,7 +65,8 @@ impl<S> Communicator<S> {
 }
 
 impl Member {
-    /// Makes a call of CANN that is not an operation.
+    /// Makes a call of CANN that issues no operation, after all operations on a detour have been
+    /// issued.
     fn call(
         &self,
         operation: &'static str,

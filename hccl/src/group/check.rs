@@ -1,4 +1,4 @@
-//! The rules of groups, checked when all operations are known.
+//! The rules of groups, checked when all operations are recorded.
 
 use super::{Entry, GROUP, GroupOperation};
 use crate::api::item::Item;
@@ -6,7 +6,7 @@ use crate::batch::{Used, check_overlap};
 use crate::error::product::Product;
 use crate::error::{Error, Result};
 
-/// As many messages the Ascend 950 groups.
+/// The largest number of messages in a group on the Ascend 950.
 const MOST_MESSAGES: usize = 2048;
 
 pub(super) fn check(entries: &mut [Entry<'_>]) -> Result<()> {
@@ -23,7 +23,8 @@ pub(super) fn check(entries: &mut [Entry<'_>]) -> Result<()> {
     if messages != 0 && messages != all {
         let collectives = all - messages;
         return Err(refused(format!(
-            "messages ({messages}) and collectives ({collectives}) are in one group: issue a group for each of the two"
+            "messages ({messages}) and collectives ({collectives}) are in one group: issue one group for \
+             each kind"
         )));
     }
     if entries[0].member.product == Some(Product::Ascend950) {
@@ -34,7 +35,8 @@ pub(super) fn check(entries: &mut [Entry<'_>]) -> Result<()> {
         }
         if messages > MOST_MESSAGES {
             return Err(refused(format!(
-                "it has {messages} messages, and the Ascend 950 takes {MOST_MESSAGES}: issue several groups"
+                "it has {messages} messages, but the Ascend 950 takes at most {MOST_MESSAGES}: issue \
+                 several groups"
             )));
         }
     }
@@ -48,7 +50,8 @@ fn refused(problem: String) -> Error {
     Error::Invalid { operation: GROUP, problem: problem.into() }
 }
 
-/// To its stream a group is one operation, of one communicator.
+/// Checks that each stream has only one communicator. For a stream, a group is one operation, which
+/// belongs to one communicator.
 fn check_streams(entries: &[Entry<'_>]) -> Result<()> {
     let mut streams: Vec<_> =
         entries.iter().map(|entry| std::ptr::from_ref(entry.stream.slot())).collect();

@@ -1,17 +1,17 @@
-//! Recording operations on elements whose type is known at run time only.
+//! Recording operations on elements whose type is known only at run time.
 
 use super::Recorder;
 use crate::collective::{CountMatrix, Partition};
 use crate::dtype::ReduceKind;
 use crate::memory::{DynSlice, DynSliceMut};
 
-/// Puts down operations of one communicator whose element type is known at run time only. Made by
-/// [`Recorder::dynamic`].
+/// A recorder of operations of one communicator, for elements whose type is known only at run time.
+/// Made by [`Recorder::dynamic`].
 ///
-/// Each method is the one of the same name of
-/// [`DynCollectives`](crate::collective::DynCollectives). The types of a source and a destination,
-/// which the compiler checks for a [`Recorder`], are checked when the operation is put down; a
-/// mistake comes back from [`group`](super::group()) before anything is issued.
+/// Each method records the operation of the method of
+/// [`DynCollectives`](crate::collective::DynCollectives) with the same name. The types of source
+/// and destination are checked when the operation is recorded, instead of by the compiler.
+/// [`group`](super::group()) returns the first mistake, and then issues nothing.
 ///
 /// ```
 /// use hccl::dtype::{DType, ReduceKind};
@@ -36,7 +36,7 @@ use crate::memory::{DynSlice, DynSliceMut};
 /// # Ok::<(), hccl::Error>(())
 /// ```
 ///
-/// Buffers are borrowed until the group has ended, so an operation reads nothing that another one
+/// Buffers are borrowed until the group has ended, so no operation can read what another operation
 /// writes:
 ///
 /// ```compile_fail,E0502
@@ -56,20 +56,20 @@ use crate::memory::{DynSlice, DynSliceMut};
 pub struct DynRecorder<'group, 'env>(Recorder<'group, 'env>);
 
 impl<'group, 'env> Recorder<'group, 'env> {
-    /// Goes on with elements whose type is known at run time only. [`DynRecorder::typed`] leads
-    /// back.
+    /// Returns a recorder for elements whose type is known only at run time. [`DynRecorder::typed`]
+    /// turns it back into this one.
     pub fn dynamic(self) -> DynRecorder<'group, 'env> {
         DynRecorder(self)
     }
 }
 
 impl<'group, 'env> DynRecorder<'group, 'env> {
-    /// Goes on with elements of known types.
+    /// Returns the recorder for elements of known types.
     pub fn typed(self) -> Recorder<'group, 'env> {
         self.0
     }
 
-    /// [`Communicator::all_reduce`](crate::Communicator::all_reduce).
+    /// Records the operation of [`Communicator::all_reduce`](crate::Communicator::all_reduce).
     pub fn all_reduce(
         self,
         send: impl Into<DynSlice<'env>>,
@@ -81,6 +81,7 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         Self(self.0.put(operation))
     }
 
+    /// Records the operation of
     /// [`Communicator::all_reduce_in_place`](crate::Communicator::all_reduce_in_place).
     pub fn all_reduce_in_place(self, buffer: impl Into<DynSliceMut<'env>>, op: ReduceKind) -> Self {
         let buffer = buffer.into();
@@ -88,6 +89,7 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         Self(self.0.put(operation))
     }
 
+    /// Records the operation of
     /// [`Communicator::reduce_scatter`](crate::Communicator::reduce_scatter).
     pub fn reduce_scatter(
         self,
@@ -100,6 +102,7 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         Self(self.0.put(operation))
     }
 
+    /// Records the operation of
     /// [`Communicator::reduce_scatter_v`](crate::Communicator::reduce_scatter_v).
     pub fn reduce_scatter_v(
         self,
@@ -113,14 +116,14 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         Self(self.0.put(operation))
     }
 
-    /// [`Communicator::broadcast`](crate::Communicator::broadcast).
+    /// Records the operation of [`Communicator::broadcast`](crate::Communicator::broadcast).
     pub fn broadcast(self, buffer: impl Into<DynSliceMut<'env>>, root: u32) -> Self {
         let buffer = buffer.into();
         let operation = self.0.entry.member.dynamic().broadcast(&buffer, root);
         Self(self.0.put(operation))
     }
 
-    /// [`Communicator::all_gather`](crate::Communicator::all_gather).
+    /// Records the operation of [`Communicator::all_gather`](crate::Communicator::all_gather).
     pub fn all_gather(
         self,
         send: impl Into<DynSlice<'env>>,
@@ -131,7 +134,7 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         Self(self.0.put(operation))
     }
 
-    /// [`Communicator::all_gather_v`](crate::Communicator::all_gather_v).
+    /// Records the operation of [`Communicator::all_gather_v`](crate::Communicator::all_gather_v).
     pub fn all_gather_v(
         self,
         send: impl Into<DynSlice<'env>>,
@@ -143,7 +146,7 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         Self(self.0.put(operation))
     }
 
-    /// [`Communicator::scatter`](crate::Communicator::scatter).
+    /// Records the operation of [`Communicator::scatter`](crate::Communicator::scatter).
     pub fn scatter(
         self,
         send: Option<DynSlice<'env>>,
@@ -155,7 +158,7 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         Self(self.0.put(operation))
     }
 
-    /// [`Communicator::all_to_all`](crate::Communicator::all_to_all).
+    /// Records the operation of [`Communicator::all_to_all`](crate::Communicator::all_to_all).
     pub fn all_to_all(
         self,
         send: impl Into<DynSlice<'env>>,
@@ -166,7 +169,7 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         Self(self.0.put(operation))
     }
 
-    /// [`Communicator::all_to_all_v`](crate::Communicator::all_to_all_v).
+    /// Records the operation of [`Communicator::all_to_all_v`](crate::Communicator::all_to_all_v).
     pub fn all_to_all_v(
         self,
         send: impl Into<DynSlice<'env>>,
@@ -180,6 +183,7 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         Self(self.0.put(operation))
     }
 
+    /// Records the operation of
     /// [`Communicator::all_to_all_vc`](crate::Communicator::all_to_all_vc).
     pub fn all_to_all_vc(
         self,
@@ -192,16 +196,16 @@ impl<'group, 'env> DynRecorder<'group, 'env> {
         Self(self.0.put(operation))
     }
 
-    /// [`Communicator::send`](crate::Communicator::send), without its order: within a group
-    /// messages do not wait for one another.
+    /// Records the operation of [`Communicator::send`](crate::Communicator::send). But the messages
+    /// of a group do not wait for one another.
     pub fn send(self, source: impl Into<DynSlice<'env>>, to: u32) -> Self {
         let source = source.into();
         let operation = self.0.entry.member.dynamic().send(&source, to);
         Self(self.0.put(operation))
     }
 
-    /// [`Communicator::recv`](crate::Communicator::recv), without its order: within a group
-    /// messages do not wait for one another.
+    /// Records the operation of [`Communicator::recv`](crate::Communicator::recv). But the messages
+    /// of a group do not wait for one another.
     pub fn recv(self, destination: impl Into<DynSliceMut<'env>>, from: u32) -> Self {
         let destination = destination.into();
         let operation = self.0.entry.member.dynamic().recv(&destination, from);

@@ -1,10 +1,11 @@
-//! Operations of several communicators that go out together, from one thread. Use a group to drive
-//! several ranks from one thread, or to move a program that has groups. Ranks with a thread or a
-//! process each need none, and a group is not for speed.
+//! Operations of several communicators that one thread issues together. Use a group to drive
+//! several ranks from one thread, or to port a program that has groups. If each rank has its own
+//! thread or process, groups are not needed. Do not use a group for speed.
 //!
-//! [`group`] collects operations and issues all of them at its end, one thread for all ranks of a
-//! process. One after the other they would come to the same; but CANN optimises what it gets
-//! together, and a program that has groups keeps them.
+//! [`group`] collects operations and issues all of them at its end, from one thread for all ranks
+//! of a process. The same operations would have the same results if they were issued one after
+//! another. But CANN can optimise operations that it gets together, and a program that already has
+//! groups can keep them.
 //!
 //! ```
 //! use hccl::prelude::*;
@@ -33,31 +34,33 @@
 //!
 //! # Rules
 //!
-//! * **The closure only records.** Nothing is called before it returns, so when it panics or
-//!   returns an error, or an operation is refused, nothing has been issued and no number is taken.
-//! * **Buffers are borrowed until the group ends.** So no operation of a group can read what
-//!   another one writes: they are independent, as CANN demands, which may issue them in another
-//!   order.
-//! * **A group is for collectives or for messages, not for both.** Messages are one batch for each
-//!   communicator, with the rules of a [batch](crate::batch): one for each peer and direction.
+//! * The closure only records. CANN is not called before it returns. So if the closure panics or
+//!   returns an error, or if a check fails, nothing has been issued and no number is taken.
+//! * Buffers are borrowed until the group ends. So no operation of a group can read what another
+//!   operation writes. CANN requires this independence, because it may issue the operations in
+//!   another order.
+//! * A group has collectives or messages, but not both. The messages of each communicator form one
+//!   batch, with the rules of a [batch](crate::batch): at most one message for each peer and
+//!   direction.
 //! * Each communicator has one stream, and each stream one communicator.
-//! * The Ascend 950 groups messages only, at most 2,048 of them. CANN forbids batches in groups,
-//!   and loses the arguments of a `reduce`, so these two are not offered; nor are barriers, for
-//!   which there is nothing to gain, and [operators of one's own](Communicator::run), whose
-//!   channels need a thread for each rank.
+//! * On the Ascend 950, a group can have only messages, and at most 2,048 of them.
+//! * A group cannot have batches, because CANN forbids them there, or a `reduce`, because CANN
+//!   loses its arguments. It also cannot have barriers, which would gain nothing, or [custom
+//!   operators](Communicator::run), whose channels need a thread for each rank.
 //!
 //! # Blocking
 //!
-//! The end of a group builds links, like first operations do. With collectives CANN then waits on
-//! the host until they are complete (A2 and A3): a group is for driving many ranks, not for speed.
+//! The end of a group makes links, as first operations do, and blocks until they are made. If the
+//! group has collectives, CANN then also blocks the thread until they are complete (A2 and A3). So
+//! a group is for driving many ranks, not for speed.
 //!
 //! # Errors
 //!
-//! Mistakes are those of the single operations, with the number that the operation would have had.
-//! CANN tells nobody of errors at the end of a group, for example because ranks disagree: they then
-//! show in the peers' waiting. The emulator tells them
-//! ([`ascendExtGroupResult`](ascend_sys::Functions::ascendExtGroupResult)), and [`group`] returns
-//! the first such error; the other operations may have been issued.
+//! A mistake in an operation gives the same error as outside of a group, with the number that the
+//! operation would have had. CANN does not report errors that occur at the end of a group, for
+//! example because ranks disagree: the peers then wait until a deadline. The emulator reports these
+//! errors ([`ascendExtGroupResult`](ascend_sys::Functions::ascendExtGroupResult)), and [`group`]
+//! returns the first of them. The other operations may have been issued.
 
 mod check;
 mod dynamic;
@@ -83,12 +86,13 @@ use crate::trace::span;
 
 const GROUP: &str = "group";
 
-/// Records operations in `record` and issues them together when it returns; see the [module](self).
-/// CANN: `HcclGroupStart`, `HcclGroupEnd`.
+/// Calls `record`, which records operations, and then issues all of them together; see the
+/// [module](self). Blocks as described [there](self#blocking). CANN: `HcclGroupStart`,
+/// `HcclGroupEnd`.
 ///
 /// # Errors
 ///
-/// The error of `record`; [`Error::Refused`] with the first mistake; else the error of CANN.
+/// The error of `record`, [`Error::Refused`] with the first mistake, or the error of CANN.
 pub fn group<'env>(record: impl FnOnce(&mut Group<'env>) -> Result<()>) -> Result<GroupWork> {
     let mut group = Group { entries: Vec::new(), mistake: None };
     record(&mut group)?;
@@ -130,14 +134,15 @@ struct Entry<'env> {
 }
 
 struct GroupOperation<'env> {
-    /// In the communicator, or of the message.
+    /// The number of the operation. Messages are counted by peer and direction, and collectives by
+    /// communicator.
     sequence: u64,
     operation: CollectiveOp<'env>,
 }
 
 impl<'env> Group<'env> {
-    /// Begins to record for a communicator, which is borrowed until the group has ended: what is
-    /// called on the [`Recorder`] goes to `stream`.
+    /// Begins to record operations of a communicator, which is borrowed until the group has ended.
+    /// The operations that the returned [`Recorder`] records are issued on `stream`.
     pub fn on(&mut self, comm: &'env mut Communicator, stream: &'env Stream) -> Recorder<'_, 'env> {
         self.entries.push(Entry { member: &mut comm.member, stream, operations: Vec::new() });
         let at = self.entries.len() - 1;
@@ -160,7 +165,7 @@ impl<'env> Group<'env> {
         }
         let recorded = self.record_before()?;
         let (works, issued) = issue(&self.entries);
-        // Also after a failure: what went out has its number.
+        // Also after a failure, because the operations that were issued have taken their numbers.
         let mut issued = issued.into_iter();
         for Entry { member, operations, .. } in &mut self.entries {
             for recorded in operations.iter().filter(|_| issued.next() == Some(true)) {
@@ -176,7 +181,8 @@ impl<'env> Group<'env> {
         works.map(GroupWork)
     }
 
-    /// Copies what the operations of recorded communicators are given: an entry for each operation.
+    /// Begins to copy the inputs of the operations, if their communicator is recorded. Returns one
+    /// entry for each operation, or an empty list if no communicator is recorded.
     fn record_before(&self) -> Result<Vec<Option<RecordedOp>>> {
         if self.entries.iter().all(|entry| entry.member.record.is_none()) {
             return Ok(Vec::new());
@@ -190,7 +196,7 @@ impl<'env> Group<'env> {
         before.collect()
     }
 
-    /// Copies what they have got.
+    /// Begins to copy the outputs of the operations whose inputs were copied.
     fn record_after(&self, recorded: Vec<Option<RecordedOp>>) -> Result<()> {
         let operations = self.entries.iter().flat_map(Entry::each);
         for (recorded, (entry, GroupOperation { sequence, operation })) in
@@ -209,12 +215,12 @@ impl<'env> Group<'env> {
 }
 
 impl Entry<'_> {
-    /// The number of its first operation.
+    /// Returns the number of the first operation.
     fn sequence(&self) -> u64 {
         self.operations.first().map_or(0, |operation| operation.sequence)
     }
 
-    /// Its operations, each with the entry.
+    /// Returns the operations, each together with this entry.
     fn each(&self) -> impl Iterator<Item = (&Self, &GroupOperation<'_>)> {
         self.operations.iter().map(move |operation| (self, operation))
     }
@@ -224,13 +230,13 @@ impl Entry<'_> {
         buffers.map(|(buffer, _)| buffer.bytes()).sum()
     }
 
-    /// The part of the group for its stream.
+    /// Returns the part of the group that is issued on the stream of this entry.
     fn part(&self) -> Part<'_> {
         let name = match &*self.operations {
             [alone] => alone.operation.name(),
             _ => GROUP,
         };
-        // They are counted when all are issued.
+        // Takes nothing, because the operations are counted after all of them are issued.
         let operation = self.member.operation(name, self.sequence(), Takes::Nothing);
         let buffers = self.operations.iter().flat_map(|recorded| recorded.operation.buffers());
         let touches = buffers.map(|(buffer, written)| match written {
@@ -242,7 +248,7 @@ impl Entry<'_> {
     }
 }
 
-/// Issues them, and says of each operation whether it went out.
+/// Issues the operations of all entries. Also returns, for each operation, whether it was issued.
 fn issue(entries: &[Entry<'_>]) -> (Result<Vec<Work>>, Vec<bool>) {
     let parts: Vec<Part<'_>> = entries.iter().map(Entry::part).collect();
     let mut issued = Vec::new();
@@ -251,7 +257,7 @@ fn issue(entries: &[Entry<'_>]) -> (Result<Vec<Work>>, Vec<bool>) {
     (works.map_err(|error| first.member.explain(GROUP, first.sequence(), error)), issued)
 }
 
-/// From start to end.
+/// Makes all calls of a group, from `HcclGroupStart` to `HcclGroupEnd`.
 fn call_all(entries: &[Entry<'_>], issued: &mut Vec<bool>) -> Result<()> {
     let device = &entries[0].member.device;
     let table = device.table();
@@ -259,14 +265,15 @@ fn call_all(entries: &[Entry<'_>], issued: &mut Vec<bool>) -> Result<()> {
         return Err(table.missing("HcclGroupEnd"));
     }
     let _bound = device.bind()?;
-    // SAFETY: takes no arguments. Nothing but the calls of this function comes before the end.
+    // SAFETY: the function takes no arguments. Only the calls of `call_all` come before the end of
+    // the group.
     unsafe { call!(table, HcclGroupStart) }?;
     let mut outcome = entries.iter().try_for_each(|entry| queue(entry, table, issued));
-    // SAFETY: takes no arguments. All that has been queued is alive: communicators, buffers and
-    // tables are borrowed.
+    // SAFETY: the function takes no arguments. The communicators, buffers and tables of the queued
+    // operations are borrowed, so they are alive.
     let ended = unsafe { call!(table, HcclGroupEnd) };
     outcome = outcome.and(ended);
-    // Queued operations are counted from 0, as the table counts them.
+    // The backend numbers the queued operations of a group from 0.
     let operations = entries
         .iter()
         .flat_map(|entry| entry.operations.iter().map(|recorded| (&entry.member, recorded)));
@@ -281,16 +288,17 @@ fn call_all(entries: &[Entry<'_>], issued: &mut Vec<bool>) -> Result<()> {
     outcome
 }
 
-/// Hands the operations of a communicator over, between start and end.
+/// Queues the operations of a communicator, between the start and the end of the group.
 fn queue(entry: &Entry<'_>, table: &Table, issued: &mut Vec<bool>) -> Result<()> {
     let Entry { member, stream, operations, .. } = entry;
     let _bound = member.device.bind()?;
     let stream = stream.as_raw();
     for GroupOperation { sequence, operation } in operations {
         let queued = match member.handle.calling() {
-            // SAFETY: live handles; the checks have found the buffers long enough, and they are
-            // among the touches of the group, so that they stay allocated and untouched until it is
-            // complete on this stream; tables are borrowed until the group has ended.
+            // SAFETY: the handles are live. By the checks, the buffers are long enough. They are
+            // among the touches of the group, so they stay allocated and unused by other operations
+            // until the group is complete on this stream. Tables are borrowed until the group has
+            // ended.
             Some(comm) => unsafe { operation.enqueue(table, comm, stream) },
             None => Err(Error::Aborted { context: None }),
         };

@@ -1,4 +1,4 @@
-//! Recording: each method checks an operation and puts it down.
+//! Recording operations in a group: each method checks an operation and adds it.
 
 use super::{Entry, GroupOperation};
 use crate::collective::{CheckedReduction, CollectiveOp, CountMatrix, Partition};
@@ -8,13 +8,13 @@ use crate::error::batch::Direction;
 use crate::memory::traits::{Lend, LendMut};
 use crate::memory::{Destination, Source};
 
-/// Puts down operations of one communicator; see [`mod@crate::group`].
+/// A recorder of operations of one communicator; see [`mod@crate::group`].
 ///
-/// Each method is the one of the same name of [`Communicator`](crate::Communicator), where shapes
-/// and errors are described. The first mistake comes back from [`group`](super::group()). Buffers
-/// are borrowed until the group has ended, so a destination is a `&mut DeviceBuffer` or a
-/// [`DeviceSliceMut`](crate::DeviceSliceMut). For elements whose type is known at run time only
-/// there is [`dynamic`](Self::dynamic).
+/// Each method records the operation of the method of [`Communicator`](crate::Communicator) with
+/// the same name, whose documentation describes shapes and errors. [`group`](super::group())
+/// returns the first mistake. Buffers are borrowed until the group has ended, so a destination is a
+/// `&mut DeviceBuffer` or a [`DeviceSliceMut`](crate::DeviceSliceMut). Use
+/// [`dynamic`](Self::dynamic) for elements whose type is known only at run time.
 ///
 /// ```
 /// use hccl::group::Recorder;
@@ -43,7 +43,7 @@ pub struct Recorder<'group, 'env> {
 }
 
 impl<'env> Recorder<'_, 'env> {
-    /// [`Communicator::all_reduce`](crate::Communicator::all_reduce).
+    /// Records the operation of [`Communicator::all_reduce`](crate::Communicator::all_reduce).
     pub fn all_reduce<T: Reduce<Op>, Op: ReduceOp>(
         self,
         send: impl Source<T> + Lend<'env>,
@@ -57,6 +57,7 @@ impl<'env> Recorder<'_, 'env> {
         self.put(operation)
     }
 
+    /// Records the operation of
     /// [`Communicator::all_reduce_in_place`](crate::Communicator::all_reduce_in_place).
     pub fn all_reduce_in_place<T: Reduce<Op>, Op: ReduceOp>(
         self,
@@ -70,6 +71,7 @@ impl<'env> Recorder<'_, 'env> {
         self.put(operation)
     }
 
+    /// Records the operation of
     /// [`Communicator::reduce_scatter`](crate::Communicator::reduce_scatter).
     pub fn reduce_scatter<T: Reduce<Op>, Op: ReduceOp>(
         self,
@@ -84,6 +86,7 @@ impl<'env> Recorder<'_, 'env> {
         self.put(operation)
     }
 
+    /// Records the operation of
     /// [`Communicator::reduce_scatter_v`](crate::Communicator::reduce_scatter_v).
     pub fn reduce_scatter_v<T: Reduce<Op>, Op: ReduceOp>(
         self,
@@ -99,7 +102,7 @@ impl<'env> Recorder<'_, 'env> {
         self.put(operation)
     }
 
-    /// [`Communicator::broadcast`](crate::Communicator::broadcast).
+    /// Records the operation of [`Communicator::broadcast`](crate::Communicator::broadcast).
     pub fn broadcast<T: Element>(
         self,
         buffer: impl Destination<T> + LendMut<'env>,
@@ -109,7 +112,7 @@ impl<'env> Recorder<'_, 'env> {
         self.put(operation)
     }
 
-    /// [`Communicator::all_gather`](crate::Communicator::all_gather).
+    /// Records the operation of [`Communicator::all_gather`](crate::Communicator::all_gather).
     pub fn all_gather<T: Element>(
         self,
         send: impl Source<T> + Lend<'env>,
@@ -119,7 +122,7 @@ impl<'env> Recorder<'_, 'env> {
         self.put(operation)
     }
 
-    /// [`Communicator::all_gather_v`](crate::Communicator::all_gather_v).
+    /// Records the operation of [`Communicator::all_gather_v`](crate::Communicator::all_gather_v).
     pub fn all_gather_v<T: Element>(
         self,
         send: impl Source<T> + Lend<'env>,
@@ -131,7 +134,7 @@ impl<'env> Recorder<'_, 'env> {
         self.put(operation)
     }
 
-    /// [`Communicator::scatter`](crate::Communicator::scatter).
+    /// Records the operation of [`Communicator::scatter`](crate::Communicator::scatter).
     pub fn scatter<T: Element>(
         self,
         send: Option<impl Source<T> + Lend<'env>>,
@@ -143,7 +146,7 @@ impl<'env> Recorder<'_, 'env> {
         self.put(operation)
     }
 
-    /// [`Communicator::all_to_all`](crate::Communicator::all_to_all).
+    /// Records the operation of [`Communicator::all_to_all`](crate::Communicator::all_to_all).
     pub fn all_to_all<T: Element>(
         self,
         send: impl Source<T> + Lend<'env>,
@@ -153,7 +156,7 @@ impl<'env> Recorder<'_, 'env> {
         self.put(operation)
     }
 
-    /// [`Communicator::all_to_all_v`](crate::Communicator::all_to_all_v).
+    /// Records the operation of [`Communicator::all_to_all_v`](crate::Communicator::all_to_all_v).
     pub fn all_to_all_v<T: Element>(
         self,
         send: impl Source<T> + Lend<'env>,
@@ -167,6 +170,7 @@ impl<'env> Recorder<'_, 'env> {
         self.put(operation)
     }
 
+    /// Records the operation of
     /// [`Communicator::all_to_all_vc`](crate::Communicator::all_to_all_vc).
     pub fn all_to_all_vc<T: Element>(
         self,
@@ -179,16 +183,16 @@ impl<'env> Recorder<'_, 'env> {
         self.put(operation)
     }
 
-    /// [`Communicator::send`](crate::Communicator::send), without its order: within a group
-    /// messages do not wait for one another.
+    /// Records the operation of [`Communicator::send`](crate::Communicator::send). But the messages
+    /// of a group do not wait for one another.
     pub fn send<T: Element>(self, source: impl Source<T> + Lend<'env>, to: u32) -> Self {
         let member = &self.entry.member;
         let operation = member.message(Direction::Send, T::DTYPE, &source.lend(), to);
         self.put(operation)
     }
 
-    /// [`Communicator::recv`](crate::Communicator::recv), without its order: within a group
-    /// messages do not wait for one another.
+    /// Records the operation of [`Communicator::recv`](crate::Communicator::recv). But the messages
+    /// of a group do not wait for one another.
     pub fn recv<T: Element>(
         self,
         destination: impl Destination<T> + LendMut<'env>,

@@ -1,4 +1,4 @@
-//! The `Work` and the destinations that a group gives back.
+//! The future that a group returns.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 use crate::error::Result;
 use crate::order::work::Work;
 
-/// The operations of a [`group`](super::group) that has been issued: a future of the outcome of
-/// all.
+/// A future of the outcome of all operations of an issued [`group`](super::group).
 ///
-/// It can be waited for as a whole, or taken apart into one [`Work`] for each communicator. Like a
-/// `Work` it only watches, and may be dropped.
+/// Wait for it as a whole, or iterate over it to get one [`Work`] for each communicator. Like a
+/// `Work`, it only watches the operations, and may be dropped.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -37,20 +36,20 @@ use crate::order::work::Work;
 pub struct GroupWork(pub(super) Vec<Work>);
 
 impl GroupWork {
-    /// Waits for all, each up to the runtime's deadline, and gives the first error, in the order of
-    /// the communicators.
+    /// Blocks until all operations are complete, for each communicator at most the runtime's
+    /// deadline. Returns the first error in the order of the communicators.
     pub fn wait(&self) -> Result<()> {
         self.0.iter().map(Work::wait).fold(Ok(()), Result::and)
     }
 
-    /// As [`wait`](Self::wait), up to `limit` for all together.
+    /// Blocks as [`wait`](Self::wait) does, but for at most `limit` in total.
     pub fn wait_timeout(&self, limit: Duration) -> Result<()> {
         let start = Instant::now();
         let left = || limit.saturating_sub(start.elapsed());
         self.0.iter().map(|work| work.wait_timeout(left())).fold(Ok(()), Result::and)
     }
 
-    /// Whether all are complete. Does not block.
+    /// Whether all operations are complete. Does not block.
     pub fn is_done(&self) -> bool {
         self.0.iter().all(Work::is_done)
     }
@@ -63,7 +62,8 @@ impl Future for GroupWork {
         let mut outcome = Ok(());
         for work in &mut self.0 {
             match Pin::new(work).poll(cx) {
-                // It wakes; then the next one is looked at. A complete one may be polled again.
+                // This `Work` wakes the task, and the next poll continues with the next `Work`. A
+                // complete `Work` may be polled again.
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(ended) => outcome = outcome.and(ended),
             }
@@ -72,8 +72,8 @@ impl Future for GroupWork {
     }
 }
 
-/// One [`Work`] for each communicator that has operations in the group, in the order in which they
-/// were recorded.
+/// Iterates over one [`Work`] for each communicator that has operations in the group, in the order
+/// in which they were recorded.
 impl IntoIterator for GroupWork {
     type Item = Work;
     type IntoIter = std::vec::IntoIter<Work>;

@@ -1,4 +1,4 @@
-//! The calls of a program that a launcher may have started.
+//! The functions for programs that a launcher may have started.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -17,20 +17,25 @@ use crate::runtime::Runtime;
 const FROM_ENV: &str = "Rank::from_env";
 
 impl Runtime {
-    /// Runs `f` for the ranks of the job: under a launcher for the one rank that this process is,
-    /// else for each of `ranks` ranks, on threads ([`run_ranks`](Self::run_ranks)). Returns what
-    /// the ranks of this process returned, in the order of the ranks.
+    /// Runs `f` for the ranks of the job. Under a launcher it runs `f` once, for the rank of this
+    /// process. Without a launcher it runs `f` for each of `ranks` ranks, on threads
+    /// ([`run_ranks`](Self::run_ranks)). Returns the results of the ranks of this process, in the
+    /// order of the ranks.
     ///
-    /// So one program runs with and without a launcher. `ranks` counts only where there is none;
-    /// [`Rank::world_size`] is right in both cases. The environment says whether there is a
-    /// launcher: see [`JobEnv::from_env`]. Blocks until the ranks of this process are done. Under a
-    /// launcher the job is over then: a program calls this once.
+    /// So one program runs with and without a launcher. `ranks` is used only without a launcher,
+    /// but [`Rank::world_size`] is right in both cases. Environment variables show whether there is
+    /// a launcher: see [`JobEnv::from_env`]. Blocks until the ranks of this process are done. Under
+    /// a launcher this process has then left the job, so a program must call this only once.
     ///
     /// # Errors
     ///
-    /// When a rank of this process returns an error or panics, [`Error::Rank`] with the rank and
-    /// the cause; `hcclrun` is told, so that it can say which rank failed first. Those of
-    /// [`Rank::from_env`] under a launcher, and of [`run_ranks`](Self::run_ranks) elsewhere.
+    /// [`Error::Rank`], with the rank and the cause, if a rank of this process returns an error or
+    /// panics. Under a launcher, the failure is also reported to the store, so that `hcclrun` can
+    /// name the rank that failed first.
+    ///
+    /// Under a launcher, also the errors of [`Rank::from_env`], and [`Error::Found`] if checked
+    /// mode has found something. Without a launcher, also the errors of
+    /// [`run_ranks`](Self::run_ranks).
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -61,7 +66,7 @@ impl Runtime {
         }
     }
 
-    /// Runs `f` for the rank that this process is.
+    /// Runs `f` for the rank of this process.
     fn run_here<T, E>(&self, env: &JobEnv, f: impl Fn(Rank) -> Result<T, E>) -> Result<Vec<T>>
     where
         E: Into<Box<dyn StdError + Send + Sync>>,
@@ -82,7 +87,8 @@ impl Runtime {
     }
 }
 
-/// The rank that this process is, and its device, when all ranks of the job have come.
+/// Returns the rank of this process, and its device. Blocks until all ranks of the job have joined
+/// the store, if they meet at one.
 fn process_of(
     runtime: &Runtime,
     env: &JobEnv,
@@ -96,21 +102,24 @@ fn process_of(
 }
 
 impl Rank {
-    /// The rank that this process is, as its launcher says, when all ranks of the job have come.
-    /// [`JobEnv::from_env`] lists the launchers and their variables.
+    /// Joins the job as the rank that the launcher has given to this process. [`JobEnv::from_env`]
+    /// lists the launchers and their variables.
     ///
-    /// Blocks until all ranks have called it, for at most `HCCL_CONNECT_TIMEOUT` seconds (120
-    /// unless told), and no longer than [`Runtime::deadline`]. Its device is that of its number
-    /// among the ranks of its machine, or the only one that it sees. The rank is done when the last
-    /// clone is dropped, and the process does not come back: it calls this once.
+    /// Blocks until all ranks have called it, for at most `HCCL_CONNECT_TIMEOUT` seconds (120 by
+    /// default), and no longer than [`Runtime::deadline`]. Returns at once if the ranks meet by a
+    /// rank table. The device of the rank is the only one of the runtime, or else the one with the
+    /// rank's number among the ranks of its machine. The rank leaves the job when the last clone is
+    /// dropped. The process cannot join the job again, so it must call this only once.
     /// [`communicator`](Self::communicator) makes any number of communicators, and
-    /// [`regroup`](Self::regroup) meets again.
+    /// [`regroup`](Self::regroup) joins the next generation of the job.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when no launcher has started this process, [`Error::Job`] when a variable
-    /// is wrong or missing, when the ranks do not meet in time (with the ranks that have not come),
-    /// or when one of them is gone; [`Error::TooFewDevices`].
+    /// * [`Error::Invalid`] if no launcher has started this process, or if `HCCL_CONNECT_TIMEOUT`
+    ///   is not a whole number of seconds from 1 to 7200.
+    /// * [`Error::Job`] if a variable is wrong or missing, if ranks do not join in time (the error
+    ///   names them), or if a rank is gone.
+    /// * [`Error::TooFewDevices`] if the runtime has fewer devices than this machine has ranks.
     pub fn from_env(runtime: &Runtime) -> Result<Rank> {
         match JobEnv::from_env()? {
             Some(env) => {
@@ -126,7 +135,7 @@ impl Rank {
         }
     }
 
-    /// The launcher that has started this rank as a process; `None` for a thread of
+    /// Returns the launcher that has started this rank as a process, or `None` for a thread of
     /// [`Runtime::run_ranks`].
     pub fn launcher(&self) -> Option<Launcher> {
         match &self.place {
@@ -135,8 +144,8 @@ impl Rank {
         }
     }
 
-    /// The number of the generation that it is in: 1 at first, one more after each
-    /// [`regroup`](Self::regroup).
+    /// Returns the number of the rank's generation. The first generation has the number 1, and each
+    /// [`regroup`](Self::regroup) adds 1.
     pub fn generation(&self) -> u32 {
         match &self.place {
             RankPlace::Thread(_) => 1,
@@ -144,36 +153,36 @@ impl Rank {
         }
     }
 
-    /// Returns the rank that this process is in the next generation of its job: with all ranks that
-    /// are left, and with processes that have come anew.
+    /// Returns the rank of this process in the next generation of its job. The next generation has
+    /// all ranks that are left, and new processes that have joined.
     ///
-    /// Call it when an operation has failed because a rank is gone, or when
-    /// [`newcomers`](Self::newcomers) has found some, on all ranks that are left; drop the
-    /// communicators of this generation before. Blocks until all have called it, with the limit of
-    /// [`from_env`](Self::from_env). Ranks keep their order and newcomers follow, so rank 0 is
-    /// never a newcomer while somebody is left.
+    /// Call it on all ranks that are left, when an operation has failed because a rank is gone, or
+    /// when [`newcomers`](Self::newcomers) has returned more than 0. Drop the communicators of this
+    /// generation before. Blocks until all ranks that are left have called it, with the time limit
+    /// of [`from_env`](Self::from_env). These ranks keep their order, and newcomers come after
+    /// them. So rank 0 is never a newcomer as long as any rank of this generation is left.
     ///
     /// If `hcclrun --elastic` has started the job, any rank may be lost. Under other launchers rank
-    /// 0 serves the store, so nobody can go on without it, and most launchers end all ranks when
-    /// one fails.
+    /// 0 serves the store, so the job cannot go on without rank 0. Most of these launchers also end
+    /// all ranks when one rank fails.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a thread of [`Runtime::run_ranks`] and where the ranks meet by a rank
-    /// table, else [`Error::Job`].
+    /// [`Error::Invalid`] for a thread of [`Runtime::run_ranks`] and for ranks that meet by a rank
+    /// table, otherwise [`Error::Job`].
     pub fn regroup(self) -> Result<Rank> {
         let RankPlace::Process(rank) = &self.place else { return Err(a_thread("regroup")) };
         let rank = rank.regroup(connect_limit(self.runtime(), "regroup")?)?;
         Ok(Rank { device: self.device, place: RankPlace::Process(Arc::new(rank)) })
     }
 
-    /// Returns the number of processes that have come anew and wait for the next
-    /// [`regroup`](Self::regroup). Asks the store, and does not wait for other ranks. Two ranks may
-    /// get different answers: let one ask, and tell the others.
+    /// Returns the number of new processes that wait for the next [`regroup`](Self::regroup).
+    /// Queries the store, but does not wait for other ranks. Two ranks may get different answers,
+    /// so let one rank call this and send the answer to the other ranks.
     ///
     /// # Errors
     ///
-    /// As for [`regroup`](Self::regroup).
+    /// The same as those of [`regroup`](Self::regroup).
     pub fn newcomers(&self) -> Result<u32> {
         match &self.place {
             RankPlace::Thread(_) => Err(a_thread("newcomers")),
@@ -183,30 +192,30 @@ impl Rank {
 }
 
 fn a_thread(operation: &'static str) -> Error {
-    let problem = "this rank is a thread of `run_ranks`, whose ranks are the same from beginning to end; ranks that a launcher \
-         has started can meet again";
+    let problem = "this rank is a thread of `run_ranks`, whose ranks never change: start the ranks with \
+         a launcher, for example `hcclrun --elastic`";
     Error::Invalid { operation, problem: problem.into() }
 }
 
 impl Communicator {
-    /// The communicator of all ranks of the job that a launcher has started, of which this process
-    /// is one. Short for [`Rank::from_env`] and [`Rank::communicator`], where one communicator is
-    /// all that is needed.
+    /// Makes the communicator of all ranks of the job that a launcher has started. A shorthand for
+    /// [`Rank::from_env`] and [`Rank::communicator`], for programs that need only one communicator.
     ///
     /// Blocks until all ranks have called it.
     ///
     /// # Errors
     ///
-    /// As for these two.
+    /// The errors of [`Rank::from_env`] and [`Rank::communicator`].
     pub fn from_env(runtime: &Runtime) -> Result<Communicator> {
         Communicator::from_env_with(runtime, CommConfig::default())
     }
 
-    /// The same, with settings. All ranks must give the same ones.
+    /// Makes the communicator as [`from_env`](Self::from_env) does, with settings. All ranks must
+    /// give the same settings. Blocks until all ranks have called it.
     ///
     /// # Errors
     ///
-    /// As for [`from_env`](Self::from_env).
+    /// The same as those of [`from_env`](Self::from_env).
     pub fn from_env_with(runtime: &Runtime, config: CommConfig) -> Result<Communicator> {
         Rank::from_env(runtime)?.communicator_with(config)
     }

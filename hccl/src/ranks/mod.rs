@@ -1,23 +1,24 @@
 //! Ranks, as threads of one process or as processes that a launcher has started. Use this module
-//! unless the program starts its processes itself: then pass them the bytes of a
-//! [`RootInfo`](crate::RootInfo) and use [`Communicator::builder`].
+//! unless the program starts its processes itself. In that case pass the bytes of a
+//! [`RootInfo`](crate::RootInfo) to each process, and use [`Communicator::builder`].
 //!
-//! * [`Runtime::run_job`] is for programs: under a launcher it runs a closure for the rank that
-//!   this process is, else for each of a given number of ranks, on threads. So one program runs on
-//!   a laptop and on a cluster.
+//! * [`Runtime::run_job`] is for programs. Under a launcher it runs a closure once, for the rank of
+//!   this process. Without a launcher it runs the closure for each of a given number of ranks, on
+//!   threads. So the same program runs on a laptop and on a cluster.
 //! * [`Runtime::run_ranks`] is for tests, and for programs that stay in one process. It starts a
-//!   thread for each rank, gives it a device, and takes care of what goes wrong: when a rank
-//!   returns an error or panics, the others are told at once, so that none of them waits for it,
-//!   and the caller learns what happened *first*, not what followed from it.
+//!   thread for each rank and gives the thread a device. When a rank returns an error or panics,
+//!   the other ranks are notified at once, so that none of them waits for this rank. The caller
+//!   gets the error that happened *first*, instead of an error that followed from it.
 //! * [`Rank::from_env`] and [`Communicator::from_env`] are for programs that a launcher always
 //!   starts.
 //!
 //! # Launchers
 //!
-//! `hcclrun`, `torchrun`, `mpirun` of Open MPI, `mpiexec` of MPICH and Intel MPI, and `srun`:
-//! [`JobEnv`](crate::job::JobEnv) lists the variables of each. The ranks meet at a store, a small
-//! server that `hcclrun` has and rank 0 serves elsewhere; it carries the root info of each
-//! communicator from one process to the others.
+//! A process may be started by `hcclrun`, `torchrun`, `mpirun` of Open MPI, `mpiexec` of MPICH and
+//! Intel MPI, or `srun`. [`JobEnv`](crate::job::JobEnv) lists the variables of each launcher. The
+//! ranks meet at a store: a small server that passes the root info of each communicator from one
+//! process to the other processes. `hcclrun` runs the store itself. Under other launchers, rank 0
+//! runs it.
 
 mod job;
 mod process;
@@ -40,26 +41,26 @@ use process::ProcessRank;
 use run::{RankRun, RankSlot, caught};
 
 impl Runtime {
-    /// Runs `f` once for each of `ranks` ranks, each on a thread and a device of its own, and
-    /// returns what they returned, in the order of the ranks.
+    /// Runs `f` once for each of `ranks` ranks, each on its own thread and its own device. Returns
+    /// the results in the order of the ranks.
     ///
-    /// Rank `i` works on device `i`; its thread is called `rank i`. The closure may borrow from the
+    /// Rank `i` uses device `i`, and its thread is called `rank i`. The closure may borrow from the
     /// caller. Blocks until all ranks are done.
     ///
     /// # Errors
     ///
-    /// When a rank returns an error or panics, [`Error::Rank`] with the rank and the cause. The
-    /// other ranks are told at once: a call or an operation that waits for the failed rank fails
-    /// with the kind [`RankGone`](crate::ErrorKind::RankGone) and that reason, also while a
-    /// communicator is built, and so does every wait of the other ranks that has not ended by then.
-    /// Only the first cause is returned. On a backend that cannot be told (CANN), calls of its own
-    /// that wait for the rank end with its connection time-out.
+    /// [`Error::Rank`], with the rank and the cause, if a rank returns an error or panics. Only the
+    /// first cause is returned. The other ranks are notified at once: a call or an operation that
+    /// waits for the failed rank fails with the kind [`RankGone`](crate::ErrorKind::RankGone) and
+    /// the cause as its reason, even while a communicator is being built. Every other wait of these
+    /// ranks that has not ended by then fails in the same way. CANN cannot be notified, so calls of
+    /// CANN that wait for the failed rank end with CANN's connection time-out.
     ///
-    /// [`Error::Found`] when no rank failed and checked mode has found something
+    /// [`Error::Found`] if no rank has failed but checked mode has found something
     /// ([`Runtime::findings`]).
     ///
-    /// [`Error::TooFewDevices`] when there are fewer devices than ranks, [`Error::Invalid`] for no
-    /// ranks at all.
+    /// [`Error::TooFewDevices`] if there are fewer devices than ranks, and [`Error::Invalid`] if
+    /// `ranks` is 0.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -108,7 +109,7 @@ impl Runtime {
                 }
             }
             let outcome = |(thread, index, device): (ScopedJoinHandle<'_, _>, u32, Device)| {
-                // A rank catches what its closure panics with; whatever else ends its thread is a
+                // A rank catches the panics of its closure. Any other panic of its thread is a
                 // failure too.
                 thread.join().unwrap_or_else(|payload| {
                     run.failed(index, Arc::new(Panic::new(payload)), &device);
@@ -123,7 +124,7 @@ impl Runtime {
             None if !self.findings().is_empty() => {
                 Err(Error::Found { findings: self.findings().into() })
             }
-            // Without a failure every rank has returned something.
+            // Without a failure every rank has returned a value.
             None => Ok(outcomes.into_iter().flatten().collect()),
         }
     }
@@ -156,7 +157,7 @@ enum RankPlace {
 }
 
 impl Rank {
-    /// The number of this rank, from 0.
+    /// Returns the number of this rank, from 0.
     pub fn index(&self) -> u32 {
         match &self.place {
             RankPlace::Thread(slot) => slot.index,
@@ -164,7 +165,7 @@ impl Rank {
         }
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn world_size(&self) -> u32 {
         match &self.place {
             RankPlace::Thread(slot) => slot.run.ranks,
@@ -172,26 +173,29 @@ impl Rank {
         }
     }
 
-    /// The device of this rank. A thread has that with the rank's number; a process that with its
-    /// number among the ranks of its machine, or the only one that it sees.
+    /// Returns the device of this rank. A thread uses the device with the rank's number. A process
+    /// uses the only device that it sees, or else the device with its number among the ranks of its
+    /// machine.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// A communicator of all ranks of the run.
+    /// Makes a communicator of all ranks of the run.
     ///
-    /// Blocks until all ranks have called it. The first call of each rank makes one communicator,
-    /// the second call another, and so on. CANN: `HcclGetRootInfo` on one rank,
+    /// Blocks until all ranks have called it. The first calls of all ranks make one communicator,
+    /// their second calls make another one, and so on. CANN: `HcclGetRootInfo` on one rank,
     /// `HcclCommInitRootInfoConfig` on all.
     ///
     /// # Errors
     ///
-    /// [`Error::RankGone`] when another rank has failed, else those of [`Communicator::builder`].
+    /// [`Error::RankGone`] if another rank has failed, otherwise those of
+    /// [`Communicator::builder`].
     pub fn communicator(&self) -> Result<Communicator> {
         self.communicator_with(CommConfig::default())
     }
 
-    /// A communicator of all ranks of the run, with settings. All ranks must give the same ones.
+    /// Makes a communicator of all ranks of the run, with settings. All ranks must give the same
+    /// settings.
     ///
     /// Blocks and fails like [`communicator`](Self::communicator).
     pub fn communicator_with(&self, config: CommConfig) -> Result<Communicator> {
@@ -205,8 +209,8 @@ impl Rank {
         let RankSlot { run, index, made } = &**slot;
         let alive = Arc::new(());
         let making = {
-            // Threads of the rank go to their meetings in the order in which they have been given
-            // them.
+            // The lock is held until the call is queued, so that threads of one rank join their
+            // meetings in the order of the numbers.
             let mut made = lock(made);
             let (root_info, before) =
                 run.meeting(&mut made, *index, &self.device, Arc::downgrade(&alive))?;
@@ -215,19 +219,22 @@ impl Rank {
         };
         let mut comm = making
             .wait()
-            // The backend's own message about it would be a consequence of the failure.
+            // If another rank has failed, the error of the backend is only a consequence of that
+            // failure.
             .map_err(|error| run.failure(*index).unwrap_or(error))?;
         comm.set_alive(alive);
         Ok(comm)
     }
 
-    /// The runtime of the run.
+    /// Returns the runtime of the run.
     pub fn runtime(&self) -> &Runtime {
         self.device.runtime()
     }
 
-    /// Calls the closure of the program. Everything that it has begun is issued before anybody is
-    /// told that nothing more comes; after a failure it may never be.
+    /// Calls the closure of the program. If the closure succeeds, then waits until everything that
+    /// it has begun is issued, because the caller notifies the other ranks afterwards that this
+    /// rank issues nothing more. Does not wait after a failure, because some operations may never
+    /// be issued then.
     fn call<T, E>(self, f: &impl Fn(Rank) -> Result<T, E>) -> Result<T, Cause>
     where
         E: Into<Box<dyn StdError + Send + Sync>>,
@@ -245,7 +252,8 @@ impl Rank {
 }
 
 impl RankSlot {
-    /// The work of a rank's thread.
+    /// Runs the closure on a rank's thread, and notifies the other ranks of its end. Returns `None`
+    /// if the rank has failed.
     fn work<T, E>(self: Arc<Self>, device: Device, f: &impl Fn(Rank) -> Result<T, E>) -> Option<T>
     where
         E: Into<Box<dyn StdError + Send + Sync>>,

@@ -13,9 +13,9 @@ use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 use crate::sync::lock;
 
-/// The variable by which a program sets how long ranks may take to connect.
+/// The environment variable that sets how long ranks may take to connect, in seconds.
 const CONNECT_VARIABLE: &str = "HCCL_CONNECT_TIMEOUT";
-/// CANN's own limit for ranks that connect.
+/// CANN's default limit for ranks that connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A rank that is a process, in one generation of its job.
@@ -23,22 +23,25 @@ pub(super) struct ProcessRank {
     pub(super) index: u32,
     pub(super) world_size: u32,
     pub(super) launcher: Launcher,
-    /// 0 for a job of a rank table, which has one generation.
+    /// The number of the generation. 0 for a job that meets by a rank table, which has only one
+    /// generation.
     pub(super) generation: u32,
     meets: JobMeeting,
-    /// The number of communicators that it has been given.
+    /// The number of communicators that the rank has begun to make.
     made: Mutex<usize>,
 }
 
 /// The place where the ranks of a job meet for a communicator.
 enum JobMeeting {
-    /// At the store. The number that the launcher gave to rank 0 of this generation.
+    /// The store, and the number that the launcher gave to the process that is rank 0 of this
+    /// generation.
     Store(Arc<Mutex<Store>>, u32),
     RankTable(PathBuf),
 }
 
 impl ProcessRank {
-    /// Meets the other ranks of the job. Blocks until all have come.
+    /// Joins the job. Blocks until all ranks have joined the store. Returns at once if the ranks
+    /// meet by a rank table.
     pub(super) fn join(env: &JobEnv, limit: Duration) -> Result<ProcessRank> {
         if let Meeting::RankTable(path) = &env.meeting {
             return Ok(ProcessRank {
@@ -62,7 +65,7 @@ impl ProcessRank {
         Generation { number, members, .. }: Generation,
         store: Arc<Mutex<Store>>,
     ) -> ProcessRank {
-        // The store has looked that this rank is a member.
+        // The store has checked that this rank is a member.
         let index = members.iter().position(|member| *member == rank).unwrap_or_default();
         let first = members.first().copied().unwrap_or_default();
         ProcessRank {
@@ -88,7 +91,8 @@ impl ProcessRank {
         }
     }
 
-    /// The rank in the next generation.
+    /// Returns the rank of this process in the next generation. Blocks until all ranks that are
+    /// left have called this.
     pub(super) fn regroup(&self, limit: Duration) -> Result<ProcessRank> {
         let store = self.store("regroup")?;
         let (rank, generation) = {
@@ -102,7 +106,8 @@ impl ProcessRank {
         Ok(lock(self.store("newcomers")?).newcomers()?)
     }
 
-    /// The next communicator of all ranks of this generation.
+    /// Makes the next communicator of all ranks of this generation. Blocks until all of them have
+    /// called this.
     pub(super) fn communicator(
         &self,
         device: &Device,
@@ -110,8 +115,8 @@ impl ProcessRank {
         limit: Duration,
     ) -> Result<Communicator> {
         let making = {
-            // Threads of the rank go to their meetings in the order in which they have been given
-            // them.
+            // The lock is held until the call is queued, so that threads of one rank join their
+            // meetings in the order of the numbers.
             let mut made = lock(&self.made);
             let before = *made;
             *made += 1;
@@ -161,7 +166,7 @@ impl ProcessRank {
         Ok(root_info)
     }
 
-    /// Tells the server of the store that this rank has failed.
+    /// Reports to the store that this rank has failed.
     pub(super) fn report(
         &self,
         cause: &(dyn std::error::Error + Send + Sync + 'static),
@@ -174,12 +179,13 @@ impl ProcessRank {
     }
 }
 
-/// The device of a rank: that of its number on this machine, or the only one that this process
-/// sees.
+/// Returns the device of a rank: the only one that this process sees, or else the one with the
+/// rank's number on this machine.
 pub(super) fn device_of(runtime: &Runtime, env: &JobEnv) -> Result<Device> {
     let devices = runtime.device_count();
     if devices == 1 {
-        // A launcher that gives each process a device of its own shows it no other.
+        // A launcher that gives each process its own device hides the other devices from the
+        // process.
         return runtime.device(0);
     }
     if env.local_rank as usize >= devices {
@@ -188,7 +194,8 @@ pub(super) fn device_of(runtime: &Runtime, env: &JobEnv) -> Result<Device> {
     runtime.device(env.local_rank as usize)
 }
 
-/// How long ranks wait for one another at the store: as long as HCCL lets them connect.
+/// Returns how long ranks wait for one another at the store. This is the limit that HCCL has for
+/// connecting, but at most the runtime's deadline.
 pub(super) fn connect_limit(runtime: &Runtime, operation: &'static str) -> Result<Duration> {
     let limit = match std::env::var_os(CONNECT_VARIABLE) {
         None => CONNECT_TIMEOUT,

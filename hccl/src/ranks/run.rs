@@ -1,5 +1,5 @@
-//! The state that the ranks of a run share when they are threads: where they meet, which have left,
-//! and which failed first.
+//! The state that the ranks of a run share if they are threads: their meetings, the ranks that have
+//! left, and the rank that failed first.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
@@ -16,19 +16,20 @@ use crate::error::rank::{Cause, Panic, RankError};
 use crate::error::{Error, Result};
 use crate::order::patience::{Watch, alarm};
 
-/// Runs code of the program: a closure, a conversion, a `Display`, a drop.
+/// Runs code of the program (a closure, a conversion, a `Display`, a drop), and returns its panic
+/// as an error.
 ///
-/// Code that catches a panic must not use what may be half changed: here, what the closure of a
-/// rank has borrowed. The caller gets the panic as an error and has to expect the worst of what it
-/// lent.
+/// A panic may leave data in an inconsistent state: here, the data that the closure of a rank has
+/// borrowed. Nothing in this module uses this data. The caller of the run gets the panic as an
+/// error, and must assume that the data is inconsistent.
 pub(super) fn caught<R>(code: impl FnOnce() -> R) -> Result<R, Panic> {
     catch_unwind(AssertUnwindSafe(code)).map_err(Panic::new)
 }
 
-/// The text of an error of the program, whose `Display` may panic.
+/// Returns the text of an error of the program. The `Display` of the error may panic.
 pub(super) fn text_of(cause: &Cause) -> Arc<str> {
     caught(|| cause.to_string())
-        .unwrap_or_else(|panic| format!("an error whose text cannot be had: {panic}"))
+        .unwrap_or_else(|panic| format!("an error whose text is not available: {panic}"))
         .into()
 }
 
@@ -36,12 +37,12 @@ pub(super) fn text_of(cause: &Cause) -> Arc<str> {
 pub(super) struct RankSlot {
     pub(super) run: Arc<RankRun>,
     pub(super) index: u32,
-    /// How many meetings the rank has come to.
+    /// The number of meetings that the rank has joined.
     pub(super) made: Mutex<usize>,
 }
 
 impl Watch for RankSlot {
-    /// The failure of another rank of the run.
+    /// Returns the first failure of the run, if another rank has failed first.
     fn failure(&self) -> Option<Error> {
         self.run.has_failed.load(Ordering::Acquire).then(|| self.run.failure(self.index)).flatten()
     }
@@ -50,29 +51,31 @@ impl Watch for RankSlot {
 /// The state that the ranks of a run share.
 pub(super) struct RankRun {
     pub(super) ranks: u32,
-    /// Set after `first`, so that waits need not take the lock.
+    /// Whether a rank has failed. Set after `first`, so that waits need not take the lock.
     has_failed: AtomicBool,
     state: Mutex<RunState>,
 }
 
 pub(super) struct RunState {
     pub(super) first: Option<RankError>,
-    /// One for each communicator of the run that somebody still has or may come for, by its number.
+    /// The meetings by number, one for each communicator of the run. Meetings that are over are
+    /// removed when the next one is opened.
     meetings: BTreeMap<usize, Meeting>,
-    /// How many there were.
+    /// The number of meetings so far.
     opened: usize,
-    /// The ranks that have left, and why.
+    /// For each rank, the reason why it has left, or `None`.
     left: Vec<Option<&'static str>>,
 }
 
 struct Meeting {
     root_info: RootInfo,
-    /// The communicators of the ranks that have joined, as long as they live.
+    /// For each rank that has joined, a guard that its communicator keeps alive.
     members: Vec<Option<Weak<()>>>,
 }
 
 impl Meeting {
-    /// All have come, and gone again: nobody is left to be told anything.
+    /// Whether all ranks have joined and have dropped their communicators, so that no rank is left
+    /// to notify.
     fn is_over(&self) -> bool {
         self.members.iter().all(|member| member.as_ref().is_some_and(has_gone))
     }
@@ -93,11 +96,11 @@ impl RankRun {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the place where the ranks meet for the next communicator of `rank`. The rank that
-    /// comes first opens it.
+    /// Joins the meeting for the next communicator of `rank`. Returns its root info and its number.
+    /// The first rank that joins opens the meeting.
     ///
-    /// `made` is only changed here, and only by a call that has found its place. So it is never
-    /// more than the number of places, also when a call fails.
+    /// Only this function changes `made`, and only if it succeeds. So `made` is never more than the
+    /// number of meetings, even if a call fails.
     pub(super) fn meeting(
         &self,
         made: &mut usize,
@@ -111,8 +114,8 @@ impl RankRun {
         }
         let number = *made;
         if number >= state.opened {
-            // Ranks that have left before will not come to the new meeting: the caller learns of
-            // them here, and of later ones through `leave`.
+            // A rank that has left does not join the new meeting, so the caller gets an error here.
+            // If a rank leaves later, `leave` notifies the caller.
             if let Some((rank, Some(reason))) =
                 (0..).zip(state.left.iter().copied()).find(|(_, left)| left.is_some())
             {
@@ -127,9 +130,9 @@ impl RankRun {
             *made = number + 1;
             return Ok((root_info, number));
         }
-        // Not over: this rank has not come.
+        // The meeting cannot be over, because this rank has not joined it.
         let Some(meeting) = state.meetings.get_mut(&number) else {
-            let problem = "its meeting is over";
+            let problem = "its ranks have already left";
             return Err(Error::Invalid { operation: "communicator", problem: problem.into() });
         };
         meeting.members[rank as usize] = Some(member);
@@ -137,21 +140,22 @@ impl RankRun {
         Ok((meeting.root_info.clone(), number))
     }
 
-    /// The failure of a rank other than `rank`.
+    /// Returns the first failure of the run, unless `rank` itself has failed first.
     pub(super) fn failure(&self, rank: u32) -> Option<Error> {
         failure_of(&self.lock(), rank)
     }
 
-    /// Records what happened to a rank, and only then tells the others, so that what follows from
-    /// it comes second.
+    /// Records the failure of a rank, and only then notifies the other ranks, so that errors that
+    /// follow from it are recorded later.
     pub(super) fn failed(&self, rank: u32, cause: Cause, device: &Device) {
         let text = text_of(&cause);
         let follows = is_about_another(&*cause);
         let mut spare = Some(RankError::new(rank, cause, text.clone()));
         {
             let mut state = self.lock();
-            // A closure drops its communicators before its error is known here: a peer that sees
-            // them go may be told first.
+            // A closure drops its communicators before its error arrives here. So a peer whose
+            // operation fails because of the drop may record its error first. The cause then
+            // replaces that error.
             let gives_way = |first: &RankError| !follows && is_about_another(first.cause());
             if state.first.as_ref().is_none_or(gives_way) {
                 std::mem::swap(&mut state.first, &mut spare);
@@ -165,33 +169,33 @@ impl RankRun {
         }
     }
 
-    /// Tells the others that a rank is gone.
+    /// Notifies the other ranks that a rank is gone.
     pub(super) fn leave(&self, rank: u32, device: &Device, reason: &str, failed: bool) {
         let root_infos: Vec<RootInfo> = {
             let mut state = self.lock();
             state.left[rank as usize] =
                 Some(if failed { "it has failed" } else { "its closure has returned" });
-            // A communicator that the closure has returned, or keeps elsewhere, goes on.
+            // A communicator that the closure has returned or stored elsewhere is still in use.
             let gone = |meeting: &&Meeting| {
                 failed || meeting.members[rank as usize].as_ref().is_none_or(has_gone)
             };
             state.meetings.values().filter(gone).map(|meeting| meeting.root_info.clone()).collect()
         };
-        // One line: it becomes part of the cause in the texts of others.
+        // One line, because it becomes a part of the error texts of other ranks.
         let reason = reason.lines().next().unwrap_or_default().replace('\0', " ");
         let reason = CString::new(reason).unwrap_or_default();
         for root_info in root_infos {
             root_info.leave(device.table(), rank, &reason);
         }
-        // Its communicators have only been put aside so far.
+        // The rank has dropped its communicators, but they are not destroyed yet.
         device.reap();
     }
 }
 
-/// Whether an error says that another rank is gone: then that one failed first.
+/// Whether an error says that another rank is gone. If so, that rank has failed first.
 pub(super) fn is_about_another(cause: &(dyn StdError + Send + Sync + 'static)) -> bool {
     let Some(error) = cause.downcast_ref::<Error>() else { return false };
-    // Whatever the reason is: an abort too is told with these codes.
+    // An abort is also reported with these codes.
     let remote = ["HCCL_E_REMOTE", "ACL_ERROR_RT_SUSPECT_REMOTE_ERROR"];
     matches!(error.root_cause(), Error::RankGone { .. } | Error::Job(JobError::Gone { .. }))
         || error.code().and_then(|code| code.name()).is_some_and(|name| remote.contains(&name))
@@ -221,7 +225,8 @@ mod tests {
                 run.meeting(&mut lock(&made[rank as usize]), rank, &device, member).unwrap();
             (root_info.to_bytes()[..].to_vec(), number, alive)
         };
-        // One that both still have, and one for which rank 1 has not come.
+        // Meeting 0 stays because both ranks keep its communicator, and meeting 101 because rank 1
+        // has not joined it.
         let kept = [come(0), come(1)];
         for _ in 0..100 {
             let [(ours, a, _), (theirs, b, _)] = [come(0), come(1)];

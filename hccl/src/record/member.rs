@@ -1,5 +1,5 @@
-//! The record of one rank of a communicator, on its way into a file: the memory that its operations
-//! read and wrote.
+//! The record of one rank of a communicator. It copies the memory that operations read and write,
+//! and a thread writes a line for each operation to a file.
 
 #![forbid(unsafe_code)]
 
@@ -27,17 +27,17 @@ use crate::sync::lock;
 /// The record of one rank of a communicator.
 pub(crate) struct MemberRecord {
     records: Arc<Records>,
-    /// To the thread that writes.
+    /// The channel to the thread that writes the file.
     entries: Sender<RecordEntry>,
     /// Whether its operations are left out.
     is_paused: AtomicBool,
-    /// How many kernels were launched with the communicator.
+    /// The number of kernels that were launched with the communicator.
     launches: AtomicU64,
     /// The messages and batches that the communicator has issued itself.
     issued: Mutex<Numbers>,
 }
 
-/// An operation that was recorded, whose copies may be under way.
+/// A recorded operation, whose copies may still be in flight.
 struct RecordEntry {
     at: u64,
     operation: String,
@@ -46,14 +46,14 @@ struct RecordEntry {
     got: Option<RecordedBytes>,
 }
 
-/// A copy to the host.
+/// A copy of device memory to the host, which may still be in flight.
 pub(crate) struct RecordedBytes {
     work: Work,
     block: Owned,
     bytes: usize,
 }
 
-/// An operation that is about to be issued or captured, with what it is given.
+/// The copy of an operation's input, taken before the operation is issued or captured.
 pub(crate) enum RecordedOp {
     Issued { at: u64, given: Option<RecordedBytes> },
     Captured { given: Option<Snapshot> },
@@ -62,7 +62,7 @@ pub(crate) enum RecordedOp {
 /// The name of an operation that is recorded.
 pub(crate) struct RecordedName<'a> {
     pub(crate) label: &'a Arc<Label>,
-    /// Without the communicator and the number.
+    /// The name without the communicator and the number.
     pub(crate) operation: String,
     pub(crate) sequence: u64,
     /// The numbers that it takes.
@@ -71,7 +71,8 @@ pub(crate) struct RecordedName<'a> {
 }
 
 impl MemberRecord {
-    /// For a new communicator, if its run is recorded.
+    /// Begins the record of a new communicator. Returns `None` if its run is not recorded, or if
+    /// the file cannot be made.
     pub(crate) fn of(label: &Label, device: usize, runtime: &Runtime) -> Option<Arc<MemberRecord>> {
         let records = lock(&runtime.shared().records).upgrade()?;
         if records.is_finished() {
@@ -114,23 +115,23 @@ impl MemberRecord {
         }
     }
 
-    /// Leaves out what comes from now on, or records it again.
+    /// Sets whether operations are left out of the record from now on.
     pub(crate) fn pause(&self, is_paused: bool) {
         self.is_paused.store(is_paused, Relaxed);
     }
 
-    /// The number of a launch, from 1 on.
+    /// Counts a launch and returns its number, from 1.
     pub(crate) fn count_launch(&self) -> u64 {
         self.launches.fetch_add(1, Relaxed) + 1
     }
 
-    /// The communicator has issued a message or a batch itself.
+    /// Counts a message or a batch that the communicator has issued itself.
     #[cold]
     pub(crate) fn count(&self, takes: Takes<'_>) {
         lock(&self.issued).add(takes);
     }
 
-    /// How many operations with this kind of number the communicator has issued itself.
+    /// Returns how many operations with this kind of number the communicator has issued itself.
     pub(super) fn issued(&self, takes: Takes<'_>) -> u64 {
         lock(&self.issued).of(takes)
     }
@@ -139,13 +140,14 @@ impl MemberRecord {
         self.is_paused.load(Relaxed) || self.records.is_finished()
     }
 
-    /// The place of the next operation, unless it is left out.
+    /// Returns the place of the next operation in the record, or `None` if the operation is left
+    /// out.
     pub(super) fn place(&self) -> Option<u64> {
         (!self.is_left_out()).then(|| self.records.number())
     }
 
-    /// An operation is about to be issued or captured: copies what it is given. An error is one of
-    /// the stream.
+    /// Begins to copy the input of an operation that is about to be issued or captured. Returns
+    /// `None` if the operation is left out of the record. The error is that of the copy.
     #[cold]
     pub(crate) fn before<S: StreamState>(
         &self,
@@ -164,10 +166,10 @@ impl MemberRecord {
         }))
     }
 
-    /// The operation of this name has been issued or captured: copies what it gets. The operation
-    /// goes on without its line when there is no memory for the copy or CANN refuses it:
-    /// [`finish`](super::RunRecording::finish) returns that error. Another error is one of the
-    /// stream.
+    /// Begins to copy the output of an operation that has been issued or captured. If there is no
+    /// memory for the copy, or if CANN rejects it, the operation gets no line, and
+    /// [`finish`](super::RunRecording::finish) returns that error. Any other error is an error of
+    /// the stream.
     #[cold]
     pub(crate) fn after<S: StreamState>(
         self: &Arc<Self>,
@@ -209,7 +211,8 @@ impl MemberRecord {
         Ok(())
     }
 
-    /// Nothing, and a problem of the record, when there is no memory for a copy or CANN refuses it.
+    /// Returns `None`, and notes a problem of the record, if there is no memory for a copy or if
+    /// CANN rejects it.
     pub(super) fn unless_full<T>(&self, operation: &str, copied: Result<T>) -> Result<Option<T>> {
         match copied {
             Ok(copied) => Ok(Some(copied)),
@@ -221,7 +224,7 @@ impl MemberRecord {
         }
     }
 
-    /// Has the line of an operation written when its copies are complete.
+    /// Sends an operation to the thread that writes its line when the copies are complete.
     pub(super) fn write(
         &self,
         at: u64,
@@ -247,7 +250,7 @@ pub(super) fn copy(region: Option<Region<'_>>, stream: &Stream) -> Result<Option
     Ok(Some(RecordedBytes { work, block, bytes }))
 }
 
-/// Writes the line of an operation when its copies are there.
+/// Waits for the copies of an operation, and writes its line.
 fn write_line(records: &Records, mut file: &File, name: &str, entry: &RecordEntry) {
     let RecordEntry { at, operation, dtype, given, got } = entry;
     let is_whole = records.whole.as_ref() == Some(operation);
@@ -274,14 +277,14 @@ fn write_line(records: &Records, mut file: &File, name: &str, entry: &RecordEntr
     }
 }
 
-/// A title as a part of the name of a file.
+/// Turns a title into a part of the name of a file.
 fn plain(title: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     title.chars().take(80).map(plain).collect()
 }
 
-/// A checksum. Two texts of one length that differ in one word of eight bytes have different ones:
-/// each step can be undone.
+/// Returns a checksum. If two texts of equal length differ in only one word of eight bytes, their
+/// checksums differ, because each step is invertible.
 fn digest(bytes: &[u8]) -> u64 {
     let step =
         |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);

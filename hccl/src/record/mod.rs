@@ -1,13 +1,13 @@
-//! A record of the data that the operations of a run read and write. Use it to find where two runs
-//! part that should give the same bits. It is not for watching a run, for which there is
-//! [`trace`](crate::trace).
+//! A record of the data that the operations of a run read and write. Use it to find the first
+//! difference between two runs that should give the same bits. To watch a run, use
+//! [`trace`](crate::trace) instead.
 //!
-//! [`Runtime::record_run`] switches it on for the communicators that are made afterwards. Each of
-//! their operations leaves a line in a file of its communicator and rank: its name, its number, and
-//! a checksum of what the rank gives to it and of what it gets. The command `hccl-compare-runs A B`
-//! names the first operation in which two records differ, and in what goes in or in what comes out.
-//! Recorded once more with that operation [whole](RunRecord::whole), it names the element and both
-//! values.
+//! [`Runtime::record_run`] turns recording on for the communicators that are made afterwards. Each
+//! rank of a communicator has a file, in which each operation has a line: its name, its number, and
+//! the checksums of its input and its output on this rank. The command `hccl-compare-runs A B`
+//! names the first operation in which two records differ, and says whether its input or its output
+//! differs. If the runs are recorded once more with that operation [whole](RunRecord::whole), the
+//! command also names the element and both values.
 //!
 //! ```
 //! use hccl::prelude::*;
@@ -29,39 +29,40 @@
 //! # }
 //! ```
 //!
-//! # What is recorded
+//! # Recorded operations
 //!
 //! * Collectives and messages that a communicator issues on a stream or in a
-//!   [group](crate::group()), and [operators of one's own](crate::Communicator::run).
-//! * Each message of a [batch](crate::batch): `world batch send to 3 5` is the one to rank 3 of the
-//!   fifth batch.
-//! * Each tensor of a kernel that is launched with a communicator, `world kernel gelu x 2`: an
-//!   input as it goes in, an output as it comes out. A kernel that also reads an output shows a
-//!   difference in its earlier contents as one that comes out. With several communicators the line
-//!   is in the file of the first, and a pause of the first leaves the whole launch out. Launches
-//!   are counted for each communicator apart.
+//!   [group](crate::group()), and [custom operators](crate::Communicator::run).
+//! * Each message of a [batch](crate::batch): `world batch send to 3 5` is the message to rank 3 in
+//!   the fifth batch.
+//! * Each tensor of a kernel that is launched with a communicator, for example
+//!   `world kernel gelu x 2`: inputs before the launch, and outputs after it. If a kernel also
+//!   reads an output, a difference in the earlier contents of this tensor is reported as a
+//!   difference of the output. If a launch has several communicators, its lines are in the file of
+//!   the first one, and pausing the record of the first one leaves out the whole launch. Each
+//!   communicator counts its launches separately.
 //!
-//! * Each of these operations in a [graph](crate::Graph), at each replay, under the number that it
-//!   takes then: a run that replays a step leaves the same lines as a run that issues it again. An
-//!   operation is left out if the record was paused when it was captured, and also when it is
-//!   paused at the replay.
+//! * Each of these operations in a [graph](crate::Graph), at each replay, with the number that it
+//!   takes at this replay. So a run that replays a step has the same lines as a run that issues the
+//!   step again. An operation is left out if the record was paused when the operation was captured,
+//!   or if it is paused at the replay.
 //!
 //! Kernels without a communicator, copies and fills are not recorded, because they belong to no
-//! communicator: a difference that arises there shows in the next operation that reads it. A
-//! program leaves out times and the like with
-//! [`Communicator::set_recorded`](crate::Communicator::set_recorded).
+//! communicator. A difference that they cause appears in the next recorded operation that reads
+//! their output. Use [`Communicator::set_recorded`](crate::Communicator::set_recorded) to leave out
+//! data that differs in every run, for example times.
 //!
-//! # What it costs
+//! # Cost
 //!
-//! Nothing when it is off, but for a comparison or two an operation. When it is on, each operation
-//! brings two copies to pinned memory of the host, in its stream, of what it reads and of what it
-//! writes; pinned memory holds them until a thread of the communicator has read them once and
-//! written a line. Operations do not wait for that thread. So a program whose operations take most
-//! of its time takes several times as long.
+//! When recording is off, it costs one or two comparisons for each operation. When it is on, each
+//! operation adds two copies to its stream, to pinned memory of the host: of the memory that it
+//! reads and of the memory that it writes. The pinned memory is in use until a thread of the
+//! communicator has read the copies once and written a line. Operations do not wait for that
+//! thread. A program that spends most of its time in operations takes several times as long.
 //!
-//! A graph needs device memory for all that its recorded operations read and write: it copies both
-//! there, since later operations of the graph may write to the same place. The copies are not among
-//! the operations that [`Graph::len`](crate::Graph::len) counts.
+//! A graph needs additional device memory, for copies of everything that its recorded operations
+//! read and write, because later operations of the graph may overwrite the originals.
+//! [`Graph::len`](crate::Graph::len) does not count these copies.
 
 #![forbid(unsafe_code)]
 
@@ -79,13 +80,13 @@ use records::Records;
 
 const RECORD_RUN: &str = "record_run";
 
-/// Where a run is recorded, and how.
+/// The directory in which a run is recorded, and the options of the record.
 ///
 /// ```
 /// use hccl::record::RunRecord;
 ///
 /// let first = RunRecord::new("records/first");
-/// // `hccl-compare-runs` has named this operation: once more, with all of its bytes.
+/// // Records the run again, with all bytes of the operation that `hccl-compare-runs` has named.
 /// let again = RunRecord::new("records/again").whole("world all_reduce 17");
 /// ```
 #[derive(Clone, Debug)]
@@ -95,20 +96,21 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// In this directory, which is made when it is not there, and in which no other run was
-    /// recorded.
+    /// Returns the settings of a record in this directory. The directory is made if it does not
+    /// exist. No other run may have been recorded in it.
     pub fn new(directory: impl AsRef<Path>) -> Self {
         RunRecord { directory: directory.as_ref().to_owned(), whole: None }
     }
 
-    /// With all bytes of one operation, on every rank: named as `hccl-compare-runs` names it, for
-    /// example `world all_reduce 17` or `world recv from 3 5`.
+    /// Also records all bytes of one operation, on every rank. `operation` is the name that
+    /// `hccl-compare-runs` prints, for example `world all_reduce 17` or `world recv from 3 5`.
     pub fn whole(self, operation: impl Into<String>) -> Self {
         RunRecord { whole: Some(operation.into()), ..self }
     }
 }
 
-/// A run that is being recorded. Dropped, it goes on: [`finish`](Self::finish) ends it.
+/// A run that is being recorded. [`finish`](Self::finish) ends the record. If this is dropped
+/// instead, the communicators that exist are still recorded.
 ///
 /// ```
 /// use hccl::record::{RunRecord, RunRecording};
@@ -133,9 +135,9 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the directory cannot be made, and when the runtime records a run. A
-    /// record that is there already is left alone: [`finish`](RunRecording::finish) is an error
-    /// then.
+    /// [`Error::Invalid`] if the directory cannot be made, or if the runtime already records a run.
+    /// If the directory has a record already, that record is not overwritten, and
+    /// [`finish`](RunRecording::finish) returns an error.
     pub fn record_run(&self, record: RunRecord) -> Result<RunRecording> {
         let RunRecord { directory, whole } = record;
         std::fs::create_dir_all(&directory)
@@ -144,7 +146,7 @@ impl Runtime {
         let mut current = lock(&self.shared().records);
         if current.upgrade().is_some_and(|current| !current.is_finished()) {
             return Err(invalid(
-                "the runtime records a run, which has to be finished first".into(),
+                "the runtime already records a run: finish that record first".into(),
             ));
         }
         *current = Arc::downgrade(&records);
@@ -154,14 +156,13 @@ impl Runtime {
 }
 
 impl RunRecording {
-    /// Ends it, and waits until all that was recorded is in its files, up to the runtime's
-    /// deadline. No operation may be under way in a call of another thread.
+    /// Ends the record. Blocks until everything that was recorded is in its files, for at most the
+    /// runtime's deadline. Meanwhile no other thread may be in a call that issues an operation.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when a file could not be written, or an operation could not be recorded
-    /// after it was issued; [`Error::Timeout`] when an operation is
-    /// not complete by then.
+    /// [`Error::Invalid`] if a file could not be written, or if an operation could not be recorded
+    /// after it was issued; [`Error::Timeout`] if an operation is not complete by the deadline.
     pub fn finish(self) -> Result<()> {
         match self.records.finish(self.runtime.deadline()) {
             None => {

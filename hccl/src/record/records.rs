@@ -16,11 +16,11 @@ use crate::sync::lock;
 #[derive(Debug)]
 pub(crate) struct Records {
     pub(super) directory: PathBuf,
-    /// The operation whose bytes are kept.
+    /// The operation whose bytes are recorded too, if there is one.
     pub(super) whole: Option<String>,
-    /// Numbers the operations of this process.
+    /// The number of the next operation of this process.
     next: AtomicU64,
-    /// How many communicators have had a title on a device.
+    /// The number of communicators that have had a title on a device.
     titles: Mutex<HashMap<(String, usize), usize>>,
     state: Mutex<RecordState>,
     written: Condvar,
@@ -29,9 +29,9 @@ pub(crate) struct Records {
 #[derive(Debug, Default)]
 struct RecordState {
     is_finished: bool,
-    /// Operations that are not in a file yet.
+    /// The number of operations that are not in a file yet.
     pending: usize,
-    /// The first thing that went wrong.
+    /// The first problem of the record.
     problem: Option<String>,
 }
 
@@ -51,12 +51,13 @@ impl Records {
         lock(&self.state).is_finished
     }
 
-    /// The next number of an operation.
+    /// Returns the number of the next operation, and counts it.
     pub(super) fn number(&self) -> u64 {
         self.next.fetch_add(1, Relaxed)
     }
 
-    /// How many communicators have had this title on this device, with this one.
+    /// Counts a communicator with this title on this device. Returns the number of these
+    /// communicators, including this one.
     pub(super) fn count(&self, title: &str, device: usize) -> usize {
         let mut titles = lock(&self.titles);
         let count = titles.entry((title.to_owned(), device)).or_default();
@@ -64,19 +65,19 @@ impl Records {
         *count
     }
 
-    /// An operation will be written.
+    /// Counts an operation that will be written.
     pub(super) fn begin(&self) {
         lock(&self.state).pending += 1;
     }
 
-    /// It has been, or never will be.
+    /// Removes an operation from the count, because it has been written or cannot be written.
     pub(super) fn end(&self) {
         lock(&self.state).pending -= 1;
         self.written.notify_all();
     }
 
-    /// Ends the record, and waits until everything is written. The first problem; nothing when the
-    /// time was over.
+    /// Ends the record, and waits until everything is written. Returns the first problem, if there
+    /// was one. The outer `None` means that `limit` passed first.
     pub(super) fn finish(&self, limit: Duration) -> Option<Option<String>> {
         let begin = Instant::now();
         let mut state = lock(&self.state);

@@ -1,8 +1,8 @@
-//! Operations of graphs in a record: they leave a line at each replay.
+//! Recording the operations of graphs, each of which has a line for each replay.
 //!
 //! A later operation of the graph may write what an earlier one has read or written. So the graph
-//! copies both to memory of its own (*snapshots*), and each replay is followed by copies of the
-//! snapshots to the host.
+//! copies both to its own memory (*snapshots*). After each replay, the snapshots are copied to the
+//! host.
 
 #![forbid(unsafe_code)]
 
@@ -17,14 +17,14 @@ use crate::memory::allocation::{Owned, Region};
 use crate::memory::transfer;
 use crate::order::label::{Label, Takes};
 
-/// Memory of the device to which a graph copies bytes that one of its operations reads or writes.
+/// Device memory to which a graph copies bytes that one of its operations reads or writes.
 pub(crate) struct Snapshot {
     memory: Owned,
     bytes: usize,
 }
 
 impl Snapshot {
-    /// Captures the copy of a region, unless it is empty.
+    /// Captures a copy of a region to new device memory, unless the region is empty.
     pub(super) fn capture<S: StreamState>(
         region: Option<Region<'_>>,
         stream: &Stream<S>,
@@ -41,15 +41,15 @@ impl Snapshot {
     }
 }
 
-/// An operation of a graph that leaves a line at each replay.
+/// An operation of a graph, which has a line in the record for each replay.
 pub(super) struct CapturedOp {
     pub(super) record: Arc<MemberRecord>,
     pub(super) label: Arc<Label>,
     /// Its name, without the communicator and the number.
     pub(super) operation: String,
-    /// The kind of its number. A batch is without its items.
+    /// The kind of number that it takes. For a batch, the list of items is empty.
     pub(super) takes: Takes<'static>,
-    /// How many operations before it in the graph take a number of the same kind.
+    /// The number of operations before it in the graph that take a number of the same kind.
     pub(super) earlier: u64,
     pub(super) dtype: DType,
     pub(super) given: Option<Snapshot>,
@@ -57,7 +57,7 @@ pub(super) struct CapturedOp {
 }
 
 impl CapturedOp {
-    /// The number that it takes at the replay that is issued next.
+    /// Returns the number that the operation takes at the replay that is issued next.
     fn number(&self) -> u64 {
         let next = match self.takes {
             Takes::Nothing | Takes::Collective => self.label.next(),

@@ -1,4 +1,4 @@
-//! The choice of a backend: the only place that knows the emulator.
+//! The choice of a backend. No other file of the crate refers to the emulator.
 
 #![forbid(unsafe_code)]
 
@@ -22,26 +22,27 @@ use crate::api::Table;
 use crate::error::product::Product;
 use crate::error::{Error, Result};
 
-/// How many devices the emulator has unless told.
+/// The default number of emulated devices.
 #[cfg(feature = "emulator")]
 const DEVICES: usize = 8;
 
 impl Runtime {
-    /// CANN when its libraries load and a device answers, the emulator when there are no libraries
-    /// and nobody says where they would be: with 8 devices, or with one for each rank of this
-    /// machine where a launcher has started more. A `tracing` event at level `INFO` tells which,
-    /// and why.
+    /// Makes a runtime of CANN if its libraries load and find a device. Makes a runtime of the
+    /// emulator if there are no libraries, and no environment variable says where they should be.
+    /// The emulator has 8 devices, or one for each rank of this machine if a launcher has started
+    /// more than 8. A `tracing` event at level `INFO` reports the choice and the reason. Blocks
+    /// while libraries are read.
     ///
     /// # Errors
-    /// [`Error::NoBackend`] when CANN is installed and cannot be used, for example because no
-    /// device answers, and when `ASCEND_HOME_PATH` or `ASCEND_TOOLKIT_HOME` leads nowhere; it names
-    /// the ways out. Blocks while libraries are read.
+    /// [`Error::NoBackend`] if CANN is installed but cannot be used, for example because it finds
+    /// no device, and if `ASCEND_HOME_PATH` or `ASCEND_TOOLKIT_HOME` names a directory without
+    /// CANN. The text says what to do.
     pub fn auto() -> Result<Runtime> {
         auto()
     }
 
-    /// `devices` fresh emulated devices (1 to 4,096) that nothing else uses. They go when the last
-    /// handle goes.
+    /// Makes a runtime of `devices` new emulated devices (1 to 4,096), which no other runtime uses.
+    /// They are freed when the last handle is dropped.
     ///
     /// ```
     /// let runtime = hccl::Runtime::emulator(2)?;
@@ -53,29 +54,29 @@ impl Runtime {
         EmulatorOptions::builder().devices(devices).build()
     }
 
-    /// Emulated devices with options: `build` makes the runtime.
+    /// Returns a builder of emulated devices with options. Its `build` makes the runtime.
     ///
     /// | option | type | default | |
     /// | --- | --- | --- | --- |
-    /// | `devices` | `usize` | 8 | how many, 1 to 4,096 |
-    /// | `product` | [`Product`] | `A3` | what they pretend to be |
-    /// | `memory` | `u64` | what the product has, or less where the process has no addresses left for it | memory of each, in bytes, 0 for the default; pages are used when they are written |
+    /// | `devices` | `usize` | 8 | number of devices, 1 to 4,096 |
+    /// | `product` | [`Product`] | `A3` | the product that the devices emulate |
+    /// | `memory` | `u64` | what the product has, or less if the process has too few addresses left | memory of each device in bytes, 0 for the default; a page is allocated when it is first written |
     /// | `connect_timeout` | `Duration` | 120 s | how long ranks wait for one another when they connect, 1 ms to 49 days; less counts as 1 ms |
-    /// | `exec_timeout` | `Duration` | 1836 s | how long an operation may take on the device, 1 ms to 49 days; less counts as 1 ms, where a `HCCL_EXEC_TIMEOUT` of 0 is no limit |
-    /// | `checked` | `bool` | `false` | whether accesses that nothing orders are looked for ([`findings`](Self::findings)) |
-    /// | `kernel_seed` | `u64` | 0 | not 0: chooses the order in which the units of a core, cores and servers of kernels go on |
-    /// | `kernel_late` | [`Late`](crate::kernel::Late) | nobody | who does their work in kernels as late as the rules allow: of an error, its [witness](crate::kernel::Witness) says who |
-    /// | `deadline` | `Duration` | 5 min | how long everything that waits waits ([`set_deadline`](Self::set_deadline)) |
-    /// | `fault` | [`Fault`] | none | something that goes wrong on one device; can be given several times |
+    /// | `exec_timeout` | `Duration` | 1836 s | how long an operation may take on the device, 1 ms to 49 days; less counts as 1 ms, but a `HCCL_EXEC_TIMEOUT` of 0 means no limit |
+    /// | `checked` | `bool` | `false` | whether checked mode looks for races ([`findings`](Self::findings)) |
+    /// | `kernel_seed` | `u64` | 0 | if not 0, the seed of the order in which the units of a core, the cores of a kernel and its server run |
+    /// | `kernel_late` | [`Late`](crate::kernel::Late) | none | the units of a core, or the server, that run as late as the rules allow; the [witness](crate::kernel::Witness) of an error names them |
+    /// | `deadline` | `Duration` | 5 min | time limit of every wait ([`set_deadline`](Self::set_deadline)) |
+    /// | `fault` | [`Fault`] | none | a fault of one device; can be given several times |
     ///
-    /// Faults: [`Fault::delay`], [`Fault::stop`], [`Fault::leave`], [`Fault::wrong_count`],
-    /// [`Fault::out_of_memory`] and [`Fault::link_timeout`], each from the operation or allocation
-    /// that [`Fault::at`] says.
+    /// The faults are [`Fault::delay`], [`Fault::stop`], [`Fault::leave`], [`Fault::wrong_count`],
+    /// [`Fault::out_of_memory`] and [`Fault::link_timeout`]. [`Fault::at`] sets the operation or
+    /// allocation that a fault affects.
     ///
     /// # Errors
     ///
     /// [`Error::Invalid`] for a number or a time out of range, [`Error::NoSuchDevice`] for a fault
-    /// of a device that there is not.
+    /// of a device that does not exist.
     ///
     /// ```
     /// use hccl::{Product, Runtime};
@@ -88,37 +89,38 @@ impl Runtime {
         EmulatorOptions::builder()
     }
 
-    /// The installed CANN (see [`ascend_sys::Api::load`] for where it is looked for). Blocks while
-    /// libraries are read.
+    /// Makes a runtime of the installed CANN. [`ascend_sys::Api::load`] lists where it is searched
+    /// for. Blocks while libraries are read.
     ///
-    /// The libraries are trusted as the program itself is: loading them runs their start-up code,
-    /// and their functions are taken to keep to CANN's documentation. Environment variables say
-    /// where the libraries are, so anyone who sets those decides what runs in this process. The
-    /// same holds for [`auto`](Self::auto).
+    /// The libraries are trusted like the program itself: loading them runs their start-up code,
+    /// and `hccl` relies on their functions to do what CANN documents. Environment variables say
+    /// where the libraries are, so anyone who can set these variables can run code in this process.
+    /// The same is true of [`auto`](Self::auto).
     ///
     /// # Errors
-    /// [`Error::NoBackend`] lists what was tried, or says that no device answers.
+    /// [`Error::NoBackend`], whose text lists the places that were tried, or says that CANN finds
+    /// no device.
     pub fn cann() -> Result<Runtime> {
         cann(ascend_sys::Api::load())
     }
 
-    /// The CANN in one directory. Blocks while libraries are read.
+    /// Makes a runtime of the CANN in one directory. Blocks while libraries are read.
     ///
-    /// The libraries there are trusted as in [`cann`](Self::cann): name only a directory whose
-    /// files you would run.
+    /// The libraries in this directory are trusted as in [`cann`](Self::cann), so name only a
+    /// directory whose files you would run.
     ///
     /// # Errors
-    /// As for [`cann`](Self::cann).
+    /// The same as those of [`cann`](Self::cann).
     pub fn load_from(directory: impl AsRef<Path>) -> Result<Runtime> {
         cann(ascend_sys::Api::load_from(directory))
     }
 
-    /// Any table of functions that has CANN's ABI. All of its devices are used. Blocks while they
-    /// are counted.
+    /// Makes a runtime of any table of functions that has CANN's ABI. The runtime uses all devices
+    /// of the table. Blocks while they are counted.
     ///
-    /// Safe, because an [`Api`] is a promise already: that its functions do what CANN documents. A
-    /// program that made it from its own table gave that promise in an `unsafe` block; all that is
-    /// safe here rests on it.
+    /// This function is safe, because an [`Api`] already contains a promise: its functions do what
+    /// CANN documents. A program that makes an `Api` from its own table gives this promise in an
+    /// `unsafe` block. The safe functions of `hccl` rely on it.
     ///
     /// # Errors
     /// The errors of `aclInit` and `aclrtGetDeviceCount`.
@@ -131,13 +133,13 @@ impl Runtime {
     }
 }
 
-/// The settings of emulated devices. Made by [`Runtime::emulator_builder`], whose `build` takes the
+/// The settings of emulated devices. Made by [`Runtime::emulator_builder`], whose `build` makes the
 /// devices.
 ///
 /// ```
 /// use hccl::{Product, Runtime};
 ///
-/// // A program never names the type: it stands between `emulator_builder` and `build`.
+/// // A program never names `EmulatorOptions`: `build` makes the options and uses them at once.
 /// let runtime = Runtime::emulator_builder().devices(4).product(Product::A2).checked(true).build()?;
 /// assert_eq!(runtime.device_count(), 4);
 /// # Ok::<(), hccl::Error>(())
@@ -147,7 +149,7 @@ impl Runtime {
 #[builder(
     doc,
     builder_type(
-        doc = "Options of emulated devices: each method sets one, `build` makes the runtime. From [`Runtime::emulator_builder`].\n\n\
+        doc = "A builder of emulated devices. Each method sets one option, and `build` makes the runtime. Returned by [`Runtime::emulator_builder`].\n\n\
             ```\n\
             use std::time::Duration;\n\
             \n\
@@ -161,43 +163,45 @@ impl Runtime {
     build_method(into = Result<Runtime>)
 )]
 pub struct EmulatorOptions {
-    /// How many devices: 1 to 4,096; 8 unless told.
+    /// The number of devices: 1 to 4,096, 8 by default.
     #[builder(default = DEVICES)]
     devices: usize,
-    /// The product that they emulate; an A3 unless told.
+    /// The product that the devices emulate, an A3 by default.
     #[builder(default = Product::A3)]
     product: Product,
-    /// Memory of each in bytes; what the product has unless told. Pages are used when they are
-    /// written.
+    /// The memory of each device in bytes, by default what the product has. A page is allocated
+    /// when it is first written.
     #[builder(default, setter(strip_option))]
     memory: Option<u64>,
-    /// How long ranks wait for one another when they connect: at most 49 days; CANN's 120 s unless
-    /// told.
+    /// The time that ranks wait for one another when they connect: at most 49 days. The default is
+    /// CANN's 120 s.
     #[builder(default, setter(strip_option))]
     connect_timeout: Option<Duration>,
-    /// How long an operation may take on the device: at most 49 days; CANN's 1836 s unless told.
+    /// The time that an operation may take on the device: at most 49 days. The default is CANN's
+    /// 1836 s.
     #[builder(default, setter(strip_option))]
     exec_timeout: Option<Duration>,
-    /// Whether accesses to memory that nothing orders are looked for: see [`Runtime::findings`].
-    /// Makes everything slower; `false` unless told.
+    /// Whether checked mode looks for races, which are accesses to memory that nothing orders: see
+    /// [`Runtime::findings`]. Makes everything slower. `false` by default.
     #[builder(default)]
     checked: bool,
-    /// Chooses the order in which the units of a core, the cores of a kernel and its server go on,
-    /// anew for each device; in the order of the kernel unless told. A test launches a kernel under
-    /// several seeds: eight in a row delay every unit to the utmost once. Memory that nobody has
-    /// written holds not-a-numbers then.
+    /// The seed that determines the order in which the units of a core, the cores of a kernel and
+    /// its server run. Each device has its own order. By default, they run in the order of the
+    /// kernel. A test launches a kernel under several seeds: among eight consecutive seeds, each
+    /// unit is once delayed as long as possible. With a seed, memory that was never written
+    /// contains NaNs.
     #[builder(default)]
     kernel_seed: u64,
     /// The units of a core, or the server, that do their work in kernels as late as the rules
-    /// allow; nobody unless told. The [witness](crate::kernel::Witness) of an error says which must
-    /// be late for the error to show.
+    /// allow; none by default. The [witness](crate::kernel::Witness) of an error names those that
+    /// must be late for the error to occur.
     #[builder(default, setter(strip_option))]
     kernel_late: Option<crate::kernel::Late>,
-    /// How long everything that waits waits: 5 minutes unless told ([`Runtime::set_deadline`]).
+    /// The time limit of every wait, 5 minutes by default ([`Runtime::set_deadline`]).
     #[builder(default, setter(strip_option))]
     deadline: Option<Duration>,
     #[builder(via_mutators, mutators(
-        /// Adds something that goes wrong. Can be called several times.
+        /// Adds a fault. Can be called several times.
         pub fn fault(&mut self, fault: Fault) {
             self.faults.push(fault);
         }
@@ -214,7 +218,7 @@ impl From<EmulatorOptions> for Result<Runtime> {
 
 #[cfg(feature = "emulator")]
 impl EmulatorOptions {
-    /// A number of devices like those of the default.
+    /// Returns the default options for `devices` devices, but with 64 MiB of memory each.
     #[cfg(all(test, not(loom), not(miri)))]
     pub(crate) fn small(devices: usize) -> Self {
         EmulatorOptions {
@@ -231,7 +235,8 @@ impl EmulatorOptions {
         }
     }
 
-    /// Takes the devices, with a table of which other optional entries may be missing.
+    /// Makes the devices through `functions`. This table needs the entries for emulated devices,
+    /// but other optional entries may be missing.
     pub(crate) fn start_with(self, functions: ascend_sys::Functions) -> Result<Runtime> {
         let invalid =
             |problem: String| Error::Invalid { operation: "emulator", problem: problem.into() };
@@ -240,7 +245,7 @@ impl EmulatorOptions {
         }
         let milliseconds = |limit: Option<Duration>, what: &str| match limit {
             None => Ok(0),
-            // Zero is the default there.
+            // At least 1, because the emulator uses its default for 0.
             Some(limit) => u32::try_from(limit.as_millis())
                 .map(|limit| limit.max(1))
                 .map_err(|_| invalid(format!("{what} of {limit:?}; at most 49 days are possible"))),
@@ -305,7 +310,8 @@ fn auto() -> Result<Runtime> {
     }
 }
 
-/// The warning when CANN was found elsewhere than where a variable says.
+/// Returns an error text if CANN was found elsewhere than in the directory that an environment
+/// variable names.
 fn misled(api: &Api) -> Option<String> {
     let found = Path::new(api.sources().first()?);
     let set =
@@ -314,14 +320,14 @@ fn misled(api: &Api) -> Option<String> {
     let is_there = found.starts_with(&home);
     (!is_there).then(|| {
         format!(
-            "{name} is {}, where CANN is not; it was found as {}. Correct the variable, or unset it",
+            "{name} is {}, but CANN is not there; it was found as {}. Correct the variable, or unset it",
             Path::new(&home).display(),
             found.display()
         )
     })
 }
 
-/// Says what [`auto`] has chosen.
+/// Logs the backend that [`auto`] has chosen, and the reason.
 fn tell(runtime: &Runtime) {
     let devices = runtime.device_count();
     match runtime.backend() {
@@ -358,7 +364,7 @@ fn cann(loaded: Result<Api, LoadError>) -> Result<Runtime> {
     if runtime.device_count() == 0 {
         return Err(Error::NoBackend { reason: "CANN is installed and finds no device".into() });
     }
-    // CANN reads it too.
+    // CANN reads this variable too.
     let limit = std::env::var("HCCL_EXEC_TIMEOUT").ok().and_then(|text| text.trim().parse().ok());
     if let Some(seconds) = limit {
         runtime.set_exec_seconds(seconds);

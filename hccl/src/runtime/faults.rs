@@ -1,5 +1,4 @@
-//! Faults: what an emulated device is told to do wrong, so that a test sees what the program does
-//! about it.
+//! Faults that a test injects into an emulated device, to see how the program reacts.
 
 #![forbid(unsafe_code)]
 
@@ -12,9 +11,9 @@ use crate::error::{Error, Result};
 
 /// An injected fault: something that goes wrong on one emulated device.
 ///
-/// Operations and allocations are counted from 1, each device by itself, from the start of the
-/// runtime; operations are those of communicators, all of the device together. [`at`](Self::at)
-/// chooses the one that the fault concerns.
+/// Each device counts its operations and its allocations from 1, from the start of the runtime.
+/// Only operations of communicators are counted, those of all communicators of the device together.
+/// [`at`](Self::at) chooses the operation or allocation that the fault affects.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -44,60 +43,60 @@ impl Fault {
         Fault { device, kind, length: Duration::ZERO, number: 0 }
     }
 
-    /// An operation begins later by so much (rounded up to milliseconds): a slow rank. Without
-    /// [`at`](Self::at), every one.
+    /// Returns a fault that delays the start of an operation by `length`, rounded up to
+    /// milliseconds: a slow rank. Without [`at`](Self::at), it delays every operation.
     pub fn delay(device: usize, length: Duration) -> Fault {
         Fault { length, ..Fault::new(device, Kind::ASCEND_EXT_FAULT_DELAY) }
     }
 
-    /// From an operation on, the streams of the device make no progress: a rank that hangs. Without
-    /// [`at`](Self::at), from the next one on.
+    /// Returns a fault that stops the streams of the device from an operation on: a rank that
+    /// hangs. Without [`at`](Self::at), from the next operation on.
     ///
-    /// Peers run into the time limit of the device ([`Error::Failed`], EI0002), the rank itself
-    /// into the deadline of the call it waits in ([`Error::Timeout`]). The queued operations of the
-    /// device stay, with their memory and the runtime, until [`Runtime::clear_faults`] lets it go
-    /// on.
+    /// The operations of peers fail at the time limit of the device ([`Error::Failed`], EI0002).
+    /// The wait of the rank itself fails at its deadline ([`Error::Timeout`]). The queued
+    /// operations of the device keep their memory and the runtime alive until
+    /// [`Runtime::clear_faults`] lets the device go on.
     pub fn stop(device: usize) -> Fault {
         Fault::new(device, Kind::ASCEND_EXT_FAULT_STOP)
     }
 
-    /// With an operation the rank is gone, as if its process had died. Without [`at`](Self::at),
-    /// with the next one.
+    /// Returns a fault by which the rank is gone from an operation on, as if its process had died.
+    /// Without [`at`](Self::at), from the next operation on.
     ///
-    /// The operation and all further ones of the rank are errors; its peers learn of it at once
-    /// (EI0012).
+    /// This operation and all later ones of the rank fail. The peers are notified at once (EI0012).
     pub fn leave(device: usize) -> Fault {
         Fault::new(device, Kind::ASCEND_EXT_FAULT_LEAVE)
     }
 
-    /// An operation is issued with one element less than was asked for: a wrong argument. Without
-    /// [`at`](Self::at), every one that has a count. All ranks are told both sides (EI0005).
+    /// Returns a fault by which an operation is issued with one element less than the program gave:
+    /// a wrong argument. Without [`at`](Self::at), it affects every operation that has a count. All
+    /// ranks get an error that names both counts (EI0005).
     pub fn wrong_count(device: usize) -> Fault {
         Fault::new(device, Kind::ASCEND_EXT_FAULT_WRONG_COUNT)
     }
 
-    /// From an allocation on, the device has no memory left ([`Error::OutOfMemory`]). Without
-    /// [`at`](Self::at), from the start.
+    /// Returns a fault by which the device has no memory left from an allocation on
+    /// ([`Error::OutOfMemory`]). Without [`at`](Self::at), from the start.
     pub fn out_of_memory(device: usize) -> Fault {
         Fault::new(device, Kind::ASCEND_EXT_FAULT_OUT_OF_MEMORY)
     }
 
-    /// An operation that meets peers for the first time reaches none of them: it, and those of its
-    /// peers that wait for the rank, fail after the connect time-out (EI0006). Without
-    /// [`at`](Self::at), the next one that has to meet.
+    /// Returns a fault by which an operation that makes links reaches none of its peers. The
+    /// operation, and operations of peers that wait for the rank, fail after the connection
+    /// time-out (EI0006). Without [`at`](Self::at), it affects the next operation that makes links.
     pub fn link_timeout(device: usize) -> Fault {
         Fault::new(device, Kind::ASCEND_EXT_FAULT_LINK_TIMEOUT)
     }
 
-    /// Concerns the operation of this number only, or for [`stop`](Self::stop) and
-    /// [`out_of_memory`](Self::out_of_memory) the operation or allocation of this number and all
-    /// further ones. Zero is as if nothing was said.
+    /// Makes the fault affect only the operation with this number. A [`stop`](Self::stop) or an
+    /// [`out_of_memory`](Self::out_of_memory) affects the operation or allocation with this number
+    /// and all later ones. If `number` is 0, the fault behaves as if `at` was not called.
     #[must_use]
     pub fn at(self, number: u64) -> Fault {
         Fault { number, ..self }
     }
 
-    /// Has the runtime's devices fail.
+    /// Injects the fault into its device of the runtime.
     pub(super) fn start(&self, runtime: &Runtime) -> Result<()> {
         let Fault { device, kind, length, number } = self;
         let (index, count) = (*device, runtime.device_count());

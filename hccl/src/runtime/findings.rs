@@ -7,13 +7,13 @@ use crate::error::finding::Finding;
 
 impl Runtime {
     /// Returns the findings of checked mode on the devices of this runtime so far, oldest first.
-    /// Nothing on a backend that has no such mode, and on devices that are not checked
-    /// (`Runtime::emulator_builder().checked(true)`, or `ASCEND_EMULATOR_CHECK=race` for the
-    /// emulator's default devices).
+    /// The list is empty if the backend has no checked mode, or if the devices are not checked.
+    /// `Runtime::emulator_builder().checked(true)` makes devices that are checked, and so does
+    /// `ASCEND_EMULATOR_CHECK=race` for the emulator's default devices.
     ///
-    /// Safe programs never have a finding. One that calls CANN besides, with pointers and streams
-    /// of its own, may. Never blocks. The optional entries `ascendExtFindings` and
-    /// `ascendExtFinding` are behind it.
+    /// A program without `unsafe` code never has a finding. A program that also calls CANN itself,
+    /// with its own pointers and streams, may have findings. Does not block. Optional entries:
+    /// `ascendExtFindings` and `ascendExtFinding`.
     ///
     /// ```
     /// use hccl::Runtime;
@@ -37,7 +37,7 @@ impl Runtime {
         (0..table.count_findings(block)).map_while(|index| table.finding(block, index)).collect()
     }
 
-    /// Tells the check for races that the host itself touches pinned memory now.
+    /// Informs the check for races that the host now accesses pinned memory itself.
     #[inline]
     pub(crate) fn host_touches(&self, start: *const std::ffi::c_void, bytes: usize, write: bool) {
         if self.shared.checked {

@@ -1,14 +1,14 @@
-//! A backend and its devices: where every program starts. Use [`Runtime::auto`] in programs and
-//! [`Runtime::emulator`] in tests. [`Runtime::cann`] and [`Runtime::load_from`] are for programs
-//! that must not run on the emulator.
+//! The runtime: a backend and its devices. Every program begins by making one. Use
+//! [`Runtime::auto`] in programs and [`Runtime::emulator`] in tests. [`Runtime::cann`] and
+//! [`Runtime::load_from`] are for programs that must not run on the emulator.
 //!
-//! [`Runtime::auto`] takes the installed CANN and, where none is installed, the emulator; so the
-//! same program runs on a server and on a laptop. [`Runtime::emulator`] gives fresh virtual devices
-//! that nobody else uses. Everything made from a runtime keeps it alive.
+//! [`Runtime::auto`] uses the installed CANN, or the emulator if CANN is not installed. So the same
+//! program runs on a server and on a laptop. [`Runtime::emulator`] makes new emulated devices that
+//! no other runtime uses. Every object that is made from a runtime keeps the runtime alive.
 
 #![forbid(unsafe_code)]
 
-// In the order in which rustdoc lists the methods that they have.
+// The order of these modules is the order in which rustdoc lists the methods that they define.
 mod choose;
 
 mod queries;
@@ -42,7 +42,7 @@ use shared::Shared;
 /// ```
 /// use hccl::prelude::*;
 ///
-/// let runtime = Runtime::emulator(2)?; // or Runtime::auto(), which takes CANN when there is one
+/// let runtime = Runtime::emulator(2)?; // or Runtime::auto(), which uses CANN if it is installed
 /// let first = runtime.device(0)?;
 /// let ranks = runtime.run_ranks(2, |rank| Ok::<_, hccl::Error>(rank.index()))?;
 /// assert_eq!((first.index(), ranks), (0, vec![0, 1]));
@@ -59,8 +59,8 @@ impl Runtime {
         &self.shared
     }
 
-    /// For how many seconds an operation may wait for its peers on the device, if its communicator
-    /// says nothing else; 0: for ever.
+    /// Returns the number of seconds that an operation may wait for its peers on the device, unless
+    /// its communicator has another limit. 0 means no limit.
     pub(crate) fn exec_seconds(&self) -> u32 {
         self.shared.exec_seconds.load(Relaxed)
     }
@@ -69,7 +69,7 @@ impl Runtime {
         self.shared.exec_seconds.store(seconds, Relaxed);
     }
 
-    /// Returns a handle for a user that must not keep the runtime.
+    /// Returns a handle that does not keep the runtime alive.
     pub(crate) fn downgrade(&self) -> WeakRuntime {
         WeakRuntime(Arc::downgrade(&self.shared))
     }
@@ -92,7 +92,7 @@ impl Runtime {
         &self.shared.reactor
     }
 
-    /// The number of its block of devices.
+    /// Returns the number of the runtime's block of devices, or 0 if it has no block of its own.
     pub(crate) fn block(&self) -> u32 {
         self.shared.block.unwrap_or(0)
     }

@@ -6,24 +6,24 @@ use std::time::Duration;
 use super::{Backend, Product, Runtime};
 
 impl Runtime {
-    /// How many devices it has.
+    /// Returns the number of devices.
     pub fn device_count(&self) -> usize {
         self.shared.device_count()
     }
 
-    /// How the runtime was made; for printing only.
+    /// Returns the backend of the runtime, for printing only.
     pub fn backend(&self) -> Backend {
         self.shared.backend
     }
 
-    /// Returns the product of the devices, when it is one that this crate knows
+    /// Returns the product of the devices, or `None` if this crate does not support the product
     /// (`aclrtGetSocName`).
     pub fn product(&self) -> Option<Product> {
         let known = || Product::from_soc_name(&self.shared.table.soc_name()?);
         self.shared.product.or_else(known)
     }
 
-    /// How long everything that waits waits before it gives up: 5 minutes unless told.
+    /// Returns the time limit of every wait, 5 minutes by default.
     pub fn deadline(&self) -> Duration {
         Duration::from_nanos(self.shared.deadline.load(Relaxed))
     }

@@ -1,6 +1,6 @@
 //! The state that all handles of a runtime share: the backend's functions, the devices that are
-//! open, the time limits, the pool of pinned memory and the reactor. It ends when the last handle
-//! goes.
+//! open, the time limits, the pool of pinned memory and the reactor. The state is freed when the
+//! last handle is dropped.
 
 #![forbid(unsafe_code)]
 
@@ -18,12 +18,12 @@ use crate::order::reactor::Reactor;
 use crate::record::records::Records;
 use crate::sync::lock;
 
-/// Everything that waits gives up after this long unless told otherwise.
+/// The default time limit of every wait.
 pub(super) const DEADLINE: Duration = Duration::from_secs(300);
-/// CANN's own execution timeout.
+/// CANN's default execution timeout, in seconds.
 const EXEC_SECONDS: u32 = 1836;
 
-/// How a runtime was made; for printing only.
+/// The kind of backend that a runtime has, for printing only.
 ///
 /// ```
 /// use hccl::{Backend, Runtime};
@@ -38,7 +38,7 @@ const EXEC_SECONDS: u32 = 1836;
 pub enum Backend {
     /// Virtual devices in this process.
     Emulator,
-    /// CANN, or whatever table of functions it was given.
+    /// CANN, or another table of functions that the program gave.
     Cann,
 }
 
@@ -56,22 +56,22 @@ pub(crate) struct Shared {
     pub(super) table: Table,
     pub(super) backend: Backend,
     pub(super) product: Option<Product>,
-    /// The emulator's block, given back at the end.
+    /// The emulator's block of devices, destroyed with the runtime. `None` for other backends.
     pub(super) block: Option<u32>,
-    /// Whether the block is watched for races.
+    /// Whether the devices may be in checked mode.
     pub(super) checked: bool,
     /// CANN's number of device 0.
     first: i32,
-    /// Opened when they are first asked for.
+    /// The states of the devices. Each device is opened when it is first used.
     devices: Box<[OnceLock<DeviceState>]>,
     opening: Mutex<()>,
     pub(super) deadline: AtomicU64,
-    /// For how many seconds an operation may wait for its peers on the device, if its communicator
-    /// says nothing else.
+    /// The number of seconds that an operation may wait for its peers on the device, unless its
+    /// communicator has another limit.
     pub(super) exec_seconds: AtomicU32,
     pub(super) pool: Pool,
     pub(super) reactor: Arc<Reactor>,
-    /// Where communicators are recorded that are made now.
+    /// The record to which new communicators are added, if the run is recorded.
     pub(crate) records: Mutex<Weak<Records>>,
 }
 
@@ -89,7 +89,8 @@ impl Shared {
             backend,
             product,
             block: block.map(|(block, _)| block),
-            // The default block of the emulator may be, and says so itself.
+            // Without a block of its own, a runtime may use the emulator's default block. That
+            // block may be in checked mode, which the runtime cannot see.
             checked: block.is_none_or(|(_, checked)| checked),
             first,
             devices: (0..count).map(|_| OnceLock::new()).collect(),
@@ -106,7 +107,7 @@ impl Shared {
         self.devices.len()
     }
 
-    /// Opens the device unless it is open. The index is below the number of devices.
+    /// Opens the device unless it is open. The index must be below the number of devices.
     pub(crate) fn open_device(&self, index: usize) -> Result<()> {
         let device = &self.devices[index];
         if device.get().is_none() {
@@ -119,17 +120,18 @@ impl Shared {
         Ok(())
     }
 
-    /// The first device that is open.
+    /// Returns the index of the first device that is open.
     pub(crate) fn first_open(&self) -> Option<usize> {
         self.devices.iter().position(|device| device.get().is_some())
     }
 
-    /// CANN's number of a device.
+    /// Returns CANN's number of a device.
     pub(crate) fn device_id(&self, index: usize) -> i32 {
         self.first + index as i32
     }
 
-    /// Only for the index of a `Device`, which was opened.
+    /// Returns the state of an open device. The index must be that of a `Device`, because the
+    /// device is open as long as a `Device` exists.
     #[inline]
     pub(crate) fn device_state(&self, index: usize) -> &DeviceState {
         match self.devices[index].get() {
@@ -141,9 +143,9 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Nothing is in flight: an unfinished operation keeps its stream alive, and the stream the
-        // runtime. Devices stay set and `aclFinalize` is not called, because other code of the
-        // process may use CANN.
+        // Nothing is in flight: an unfinished operation keeps its stream alive, and the stream
+        // keeps the runtime alive. Devices stay set and `aclFinalize` is not called, because other
+        // code of the process may use CANN.
         let before = self.table.current_context().ok().flatten();
         let table = &self.table;
         let mut own = false;
@@ -160,7 +162,7 @@ impl Drop for Shared {
         if let Some(block) = self.block
             && let Err(error) = table.destroy_block(block)
         {
-            tracing::warn!("the emulated devices could not be given back: {error}");
+            tracing::warn!("the emulated devices could not be destroyed: {error}");
         }
     }
 }

@@ -97,7 +97,7 @@ fn a_variable_that_leads_nowhere_is_an_error_of_auto_and_not_the_emulator() {
     for name in ["ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"] {
         let (passed, text) = as_child_with(test, installed_emulator(), Some((name, nowhere)));
         assert!(passed, "{text}");
-        let said = format!("{name} is {}, where CANN is not", nowhere.display());
+        let said = format!("{name} is {}, but CANN is not there", nowhere.display());
         for piece in [&*said, "found as libacl_rt.so", "Correct the variable, or unset it"] {
             assert!(text.contains(piece), "{piece}: {text}");
         }

@@ -380,7 +380,7 @@ fn a_panic_whose_payload_panics_when_dropped() {
         rank.communicator()?;
         problem("nobody came")
     });
-    assert_eq!((rank, &*text), (1, "panicked: with something that is not a text"));
+    assert_eq!((rank, &*text), (1, "panicked: the panic payload is not a text"));
 }
 
 #[derive(Debug)]
@@ -408,7 +408,7 @@ fn an_error_whose_text_panics() {
     let Err(hccl::Error::Rank(error)) = outcome else { panic!("a failure was lost") };
     assert_eq!(error.rank(), 1);
     assert!(error.cause().is::<Mute>());
-    assert!(error.to_string().ends_with("an error whose text cannot be had: panicked: no words"));
+    assert!(error.to_string().ends_with("an error whose text is not available: panicked: no words"));
 }
 
 struct Stubborn;

@@ -1,4 +1,4 @@
-//! The settings as CANN's structure: every field is checked on the way.
+//! The conversion of the settings to CANN's structure, which checks every field.
 
 use std::ffi::c_char;
 use std::time::Duration;
@@ -79,9 +79,10 @@ impl CommConfig {
     }
 }
 
-/// The struct as the inline function `HcclCommConfigInit` of CANN's header writes it.
+/// Returns the structure with the values that the inline function `HcclCommConfigInit` of CANN's
+/// header writes.
 pub(super) fn initial() -> HcclCommConfig {
-    // The head has no field names in the header: size, magic word, version, reserved.
+    // CANN's header does not name the fields of the head: size, magic word, version, reserved.
     let mut head = [0; ascend_sys::HCCL_COMM_CONFIG_INFO_BYTES as usize];
     let mut put = |at: usize, bytes: &[u8]| {
         for (to, from) in head[at..at + bytes.len()].iter_mut().zip(bytes) {
@@ -124,7 +125,8 @@ fn within<T: PartialOrd + ToString>(
     if value < least || value > most { refuse(setting, value, rule) } else { Ok(value) }
 }
 
-/// Copies a text with its terminating NUL, or refuses it: CANN would cut it.
+/// Copies a text into a zeroed field, so that a NUL follows it. Rejects a text that is empty,
+/// contains a NUL, or does not fit, which CANN would cut without an error.
 fn text(setting: &'static str, value: Option<&str>, into: &mut [c_char]) -> ConfigResult<()> {
     let Some(value) = value else { return Ok(()) };
     if value.is_empty() || value.len() >= into.len() || value.contains('\0') {
@@ -141,7 +143,8 @@ fn text(setting: &'static str, value: Option<&str>, into: &mut [c_char]) -> Conf
     Ok(())
 }
 
-/// Returns the time in seconds. CANN takes 0 as well, for ever, which is a wait without a deadline.
+/// Returns the time in seconds if it is in the range of the product. CANN also accepts 0, which
+/// means no limit. 0 is rejected here, because the wait would have no deadline.
 fn exec_timeout(timeout: Duration, product: Option<Product>) -> ConfigResult<i32> {
     // The Ascend 950 counts in steps of 68 seconds: CANN would round down, or ignore a time that is
     // too long.
