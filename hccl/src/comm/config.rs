@@ -35,7 +35,7 @@ use raw::initial;
 /// | `retry` | [`Retry`] | A3 | none | whether and how a failed operation is issued again |
 /// | `shared_buffer` | text | 1 to 127 bytes | none | name of a staging buffer, which communicators of a device share if they give the same name |
 /// | `quality_of_service` | `u32` | 0 to 7 | CANN's | priority of the packets |
-/// | `symmetric_window_gib` | `u64`, GiB | at least 1 | 16 | address space for symmetric windows on each rank |
+/// | `symmetric_window_gib` | `u64`, GiB | 1 to 2^34 | 16 | address space for symmetric windows on each rank |
 /// | `channel_queue_depth` | `u32`, entries | at least 1 | CANN's | depth of the send queue of a channel |
 ///
 /// ```
@@ -102,7 +102,7 @@ pub struct CommConfig {
     shared_buffer: Option<String>,
     /// The priority of the packets: 0 to 7.
     quality_of_service: Option<u32>,
-    /// The address space reserved for symmetric windows on each rank, in GiB, at least 1; CANN's
+    /// The address space reserved for symmetric windows on each rank, in GiB, 1 to 2^34; CANN's
     /// default is 16.
     symmetric_window_gib: Option<u64>,
     /// The depth of the send queue of a channel, in entries, at least 1.

@@ -74,7 +74,7 @@ impl MemberRecord {
     /// Begins the record of a new communicator. Returns `None` if its run is not recorded, or if
     /// the file cannot be made.
     pub(crate) fn of(label: &Label, device: usize, runtime: &Runtime) -> Option<Arc<MemberRecord>> {
-        let records = lock(&runtime.shared().records).upgrade()?;
+        let records = lock(&runtime.shared().records).clone()?;
         if records.is_finished() {
             return None;
         }

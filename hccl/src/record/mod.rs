@@ -110,7 +110,7 @@ impl RunRecord {
 }
 
 /// A run that is being recorded. [`finish`](Self::finish) ends the record. If this is dropped
-/// instead, the communicators that exist are still recorded.
+/// instead, the record goes on as long as the runtime, which then cannot begin another one.
 ///
 /// ```
 /// use hccl::record::{RunRecord, RunRecording};
@@ -144,12 +144,12 @@ impl Runtime {
             .map_err(|error| invalid(format!("{}: {error}", directory.display())))?;
         let records = Arc::new(Records::new(directory, whole));
         let mut current = lock(&self.shared().records);
-        if current.upgrade().is_some_and(|current| !current.is_finished()) {
+        if current.as_ref().is_some_and(|current| !current.is_finished()) {
             return Err(invalid(
                 "the runtime already records a run: finish that record first".into(),
             ));
         }
-        *current = Arc::downgrade(&records);
+        *current = Some(Arc::clone(&records));
         drop(current);
         Ok(RunRecording { records, runtime: self.clone() })
     }

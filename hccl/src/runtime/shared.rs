@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::api::Table;
@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     pub(super) pool: Pool,
     pub(super) reactor: Arc<Reactor>,
     /// The record to which new communicators are added, if the run is recorded.
-    pub(crate) records: Mutex<Weak<Records>>,
+    pub(crate) records: Mutex<Option<Arc<Records>>>,
 }
 
 impl Shared {

@@ -116,3 +116,27 @@ fn an_operator_that_cannot_be_recorded_leaves_its_tape_to_the_next_one() {
     recording.finish().unwrap();
     std::fs::remove_dir_all(&directory).unwrap();
 }
+
+#[test]
+fn a_recording_that_is_dropped_goes_on() {
+    let runtime = own(1, ascend_emulator::table());
+    let (recording, directory, first) = recorded("dropped", &runtime);
+    drop((recording, first));
+    // No communicator keeps the record now.
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let root = RootInfo::new(&device).unwrap();
+    let making = Communicator::builder().device(&device).rank(0).world_size(1).root_info(&root);
+    let config = CommConfig::builder().buffer_mib(1).build();
+    let mut second = making.config(config).build().wait().unwrap();
+    second.barrier(&stream).unwrap().wait().unwrap();
+    drop(second);
+    let again = runtime.record_run(RunRecord::new(directory.join("again"))).unwrap_err();
+    assert!(again.to_string().contains("finish that record first"), "{again}");
+    // One file for each communicator.
+    let files = std::fs::read_dir(&directory).unwrap().filter(|entry| {
+        entry.as_ref().is_ok_and(|entry| entry.path().extension().is_some_and(|it| it == "run"))
+    });
+    assert_eq!(files.count(), 2);
+    std::fs::remove_dir_all(&directory).unwrap();
+}
